@@ -190,8 +190,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     rows: dict[str, Callable[[], dict[str, float]]] = {}
     for name, entry in entries.items():
         rows[name] = functools.partial(_in_tokens, entry.lap, tokens)
-    if not chosen.quick and parts.forecast.flops:
-        flops = parts.forecast.flops / tokens
+    if not chosen.quick and parts.decision.forecast.flops:
+        flops = parts.decision.forecast.flops / tokens
         gemm = {dtype: functools.partial(multiplied, dtype, flops) for dtype in ("fp32", "bf16")}
         rows |= bench.gather({GEMM.format(dtype): make for dtype, make in gemm.items()})
     readings = interleave(rows, rounds=chosen.rounds)

@@ -176,7 +176,7 @@ class Ways:
 
     def hotloop(self, *, background: bool) -> Callable[[], dict[str, float]]:
         """Let the engine's keeper save, checksums, retention and all."""
-        self.session.background_saves = background
+        self.session.stepping.background_saves = background
         name = ASYNC if background else SYNC
         kept = _Kept(name, self.session, RunDir(self.folder / f"run-{background}"))
         self.kept.append(kept)
@@ -192,13 +192,13 @@ class _Kept:
         self._logged = 0  # newest step whose save was logged
         self.journal = None  # nobody moves the folder
         self._folder = make_folder(run.checkpoints)
-        self._keeper = CheckpointPolicy(
+        self._checkpoint_policy = CheckpointPolicy(
             run=run,
             session=session,
             identity=IDENTITY,
             policy=SavePolicy(every_steps=None, every_seconds=None, keep=2, best_cooldown=None),
-            ledger=WallTime(clock),
-            recorder=self,  # type: ignore[arg-type]
+            wall_time=WallTime(clock),
+            metrics_log=self,  # type: ignore[arg-type]
             tell=silent,
             disk=Disk(fsync_folder=self._synced),
             last_step=0,
@@ -221,10 +221,10 @@ class _Kept:
         """Save once; time what the loop waits, then wait for the rest."""
         at = Position(step=step)
         began = clock()
-        self._keeper.save(at)
+        self._checkpoint_policy.save(at)
         blocked = clock() - began
         while self._logged != step:
-            self._keeper.visit(at, Now())  # as the loop asks after each step
+            self._checkpoint_policy.visit(at, Now())  # as the loop asks after each step
             time.sleep(POLL_S)
         return {BLOCKED: blocked, DURABLE: self._at - began}
 

@@ -129,7 +129,7 @@ def hotloop(course: Course, *, must: Sequence[str] = ()) -> None:
     with tempfile.TemporaryDirectory() as folder:
         run = RunDir(Path(folder) / "run")
         run.create(run_record(parts), parts.plan)
-        execute(run, parts, ledger=WallTime(clock), signals=Signals(), tell=tell, disk=DISK)
+        execute(run, parts, wall_time=WallTime(clock), signals=Signals(), tell=tell, disk=DISK)
 
 
 class _Pulled:

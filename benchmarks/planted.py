@@ -95,11 +95,7 @@ def observed(example: Planted) -> Case | str:
 def speaking(case: Case) -> set[str]:
     """Return the ids of the rules that have something to say of a case, whatever they yield to."""
     return {
-        rule.id
-        for rule in rules.ALL
-        if rule.judge is not None
-        and unmet(case, rule.needs) is None
-        and rule.judge(case) is not None
+        rule.id for rule in rules.ALL if unmet(case, rule.needs) is None and rule.findings(case)
     }
 
 

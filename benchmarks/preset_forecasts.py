@@ -22,10 +22,11 @@ import torch
 
 from benchmarks.recipe_data import Lengths, Texts, tokenizer
 from hotloop.core.hardware import Hardware
+from hotloop.jobs.decide import requested
 from hotloop.jobs.forecast import limits
-from hotloop.jobs.forecast.memory_fit import forecast_of, shapes
+from hotloop.jobs.forecast.memory_fit import Forecasts, shapes
 from hotloop.jobs.job import prepare_data
-from hotloop.jobs.request import fresh_request, plan_of
+from hotloop.jobs.request import fresh_request
 from hotloop.jobs.train import silent
 
 if TYPE_CHECKING:
@@ -144,8 +145,8 @@ def forecasts(recipe: str, presets: Sequence[str]) -> Iterator[dict[str, Any]]:
                 ),
             )
             job = request.recipe.load().build(request.config, prepare_data(request, silent, None))
-            plan, *_ = plan_of(request, hardware, steps=1000, threads=(1, "one"))
-            found = forecast_of(job, plan, hardware, shapes(request.config, job))
+            plan = requested(request, hardware, steps=1000, ranks=1).plan
+            found = Forecasts(job, hardware, shapes(request.config, job)).of(plan)
             fits = limits.memory_sentence(found, hardware)[1]
             yield {
                 "recipe": recipe,

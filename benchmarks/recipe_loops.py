@@ -50,7 +50,7 @@ def hotloop(
     prompts and padding as well.
     """
     parts = here.given.assembly(*more, plan=plan)
-    here.forecast = None if all_logits else parts.forecast.peak_bytes
+    here.forecast = None if all_logits else parts.decision.forecast.peak_bytes
     here.loss_of = lambda model, batch: parts.job.loss(model, {**batch, "label": batch["labels"]})
     if in_any_order:
         parts.job.train.like = None  # type: ignore[attr-defined] # no setting takes that away

@@ -88,6 +88,16 @@ def test_every_module_says_what_it_is_for():
     assert not silent, "a module begins with one sentence on what it is for:\n" + "\n".join(silent)
 
 
+def test_a_name_stands_for_one_public_class():
+    homes: dict[str, list[str]] = {}
+    for file, tree in TREES.items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(file)
+    shared = [f"{name}: {', '.join(files)}" for name, files in homes.items() if len(files) > 1]
+    assert not shared, "give each class a name of its own:\n" + "\n".join(shared)
+
+
 def test_nothing_is_swallowed():
     swallowed = []
     for file, tree in TREES.items():

@@ -20,6 +20,13 @@ SHORT = ("epochs=null", "max_steps=3")
 ONE = {"task-router": ("phase=1",)}
 
 
+class Asked(dict):
+    """What a user types at least, by recipe."""
+
+    def __missing__(self, recipe):
+        pytest.fail(f"say in `asked` of this file what a user types at least to train {recipe}")
+
+
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory, corpus):
     """Return what a user types at least, by recipe."""
@@ -40,13 +47,15 @@ def asked(tmp_path_factory, corpus):
     jsonl(tasks / "translation.jsonl", [{"en": text, "fr": f"le {text}"} for text in texts])
     decoder = f"model.name={folder / 'decoder'}"
     files = f'data.files={{"translation": "{tasks / "translation.jsonl"}"}}'
-    return {
-        "char-lm": [f"data.path={corpus}", *TINY],
-        "pair-classifier": [f"model.name={folder / 'encoder'}", f"data.path={pairs}"],
-        "chat-sft": [decoder, f"data.path={answers}"],
-        "expert-sft": [decoder, f"data.path={answers}"],
-        "task-router": [decoder, f"data.path={tasks}", files],
-    }
+    return Asked(
+        {
+            "char-lm": [f"data.path={corpus}", *TINY],
+            "pair-classifier": [f"model.name={folder / 'encoder'}", f"data.path={pairs}"],
+            "chat-sft": [decoder, f"data.path={answers}"],
+            "expert-sft": [decoder, f"data.path={answers}"],
+            "task-router": [decoder, f"data.path={tasks}", files],
+        }
+    )
 
 
 @EVERY

@@ -1,7 +1,8 @@
 """Each fact of a case is filled by a script that really ran: a rule that reads others is blind.
 
 First the recorded cases of the examples are asked, then the small scripts here. What only a card,
-a cgroup or several processes can fill is named with the file that fills it.
+a cgroup or several processes can fill is named with the file that fills it. So are the facts of a
+planned run, which no script fills.
 """
 
 import copy
@@ -24,6 +25,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import hotloop
 from hotloop.core.case.case import Case
 from hotloop.core.case.environment import Ceiling, Operator, Raised
+from hotloop.core.case.planned_run import MachineState, PlannedData, PlannedRun
 from hotloop.observe.when_to_stop import StopLimits
 
 SOURCE = Path(hotloop.__file__).parent
@@ -31,6 +33,7 @@ SOURCE = Path(hotloop.__file__).parent
 ELSEWHERE = {
     ("Case", "operators"): "cli/doctor.py",  # hotloop doctor --profile
     ("Case", "profiled"): "cli/doctor.py",
+    ("Case", "planned"): "diagnosis/planned_run.py",
     ("Case", "raised"): "observe/build_case.py",  # tests/diagnosis/test_script.py
     (
         "Case",
@@ -227,11 +230,18 @@ FACTS = sorted(
     {
         (kind.__name__, field.name)
         for kind in types(Case)
-        if kind not in (Operator, Raised, Ceiling)  # the values of facts that are ELSEWHERE
+        # the values of facts that are ELSEWHERE
+        if kind not in (Operator, Raised, Ceiling, *types(PlannedRun))
         for field in fields(kind)
     }
     - ELSEWHERE.keys()
 )
+FILES = {
+    **dict.fromkeys(types(PlannedRun), "diagnosis/planned_run.py"),
+    **dict.fromkeys(types(PlannedData), "diagnosis/planned_data.py"),
+    MachineState: "diagnosis/machine.py",
+}
+BEFORE_A_RUN = [(kind, field.name) for kind in FILES for field in fields(kind)]
 
 
 @pytest.fixture(scope="module")
@@ -270,3 +280,11 @@ def test_what_cannot_be_filled_here_is_filled_by_the_file_that_is_named(
 ) -> None:
     assert re.search(rf"\b{fact[1]}\b", (SOURCE / ELSEWHERE[fact]).read_text())
     assert fact not in filled()
+
+
+@pytest.mark.parametrize("fact", BEFORE_A_RUN, ids=lambda fact: f"{fact[0].__name__}.{fact[1]}")
+def test_a_fact_of_a_planned_run_is_filled_by_the_file_of_its_type(fact: tuple[type, str]) -> None:
+    kind, name = fact
+    other = {PlannedRun: "diagnosis/machine.py"}.get(kind, FILES[kind])
+    texts = [(SOURCE / file).read_text() for file in {FILES[kind], other}]
+    assert any(re.search(rf"\b{name}=", text) for text in texts)

@@ -10,7 +10,7 @@ from tests.golden.adapting import QUIET
 from hotloop.core.hardware import Hardware
 from hotloop.jobs.forecast import memory_forecast
 from hotloop.jobs.forecast.limits import HEAD_ROOM, too_much
-from hotloop.jobs.forecast.memory_fit import fitted, forecast_of, packing_loses, shapes
+from hotloop.jobs.forecast.memory_fit import Forecasts, fit_memory, packing_loses, shapes
 from hotloop.jobs.job import assemble
 from hotloop.jobs.request import fresh_request
 from hotloop.jobs.train import silent
@@ -47,7 +47,7 @@ def card(memory, platform="Linux-6.8-x86_64"):
 
 
 def test_packed_weights_are_forecast_at_half_a_byte(both):
-    plain, packed = both["none"].forecast, both["nf4"].forecast
+    plain, packed = both["none"].decision.forecast, both["nf4"].decision.forecast
     assert plain.parameters == packed.parameters
     assert plain.gradients_bytes == packed.gradients_bytes
     numbers = sum(
@@ -63,16 +63,17 @@ def test_packed_weights_are_forecast_at_half_a_byte(both):
 def test_the_forecast_is_near_a_step_that_is_made(both):
     parts = both["nf4"]
     made = memory_forecast.measure(parts.job, micro_batch=parts.plan.micro_batch)
-    assert parts.forecast.peak_bytes == pytest.approx(made.peak_bytes, rel=0.06)
+    assert parts.decision.forecast.peak_bytes == pytest.approx(made.peak_bytes, rel=0.06)
 
 
 def test_it_is_a_net_loss_where_the_unpacked_weights_fit(both):
     plain, packed = both["none"], both["nf4"]
     settings = shapes(plain.request.config, plain.job)
-    peak = forecast_of(plain.job, plain.plan, card(None), settings).peak_bytes
+    peak = Forecasts(plain.job, card(None), settings).of(plain.plan).peak_bytes
 
     def said(memory):
-        return packing_loses(plain.job, plain.plan, card(memory), settings, packed.forecast)
+        forecasts = Forecasts(plain.job, card(memory), settings)
+        return packing_loses(forecasts, plain.plan, packed.decision.forecast)
 
     text = said(int(peak / HEAD_ROOM) + 1)
     assert text is not None
@@ -83,16 +84,19 @@ def test_it_is_a_net_loss_where_the_unpacked_weights_fit(both):
 
 def test_the_run_hears_of_it_and_one_without_packing_does_not(both):
     assert any("QLoRA is a net loss" in doubt for doubt in both["nf4"].doubts())
-    assert both["none"].packing is None
+    assert both["none"].decision.packing is None
 
 
 def test_what_does_not_fit_spills_where_the_driver_lets_it(both):
     parts = both["nf4"]
     settings = shapes(parts.request.config, parts.job)
-    *_, why = fitted(parts.job, parts.plan, card(1), settings, silent, fit=False)
-    assert "activation-checkpointing:mode=full is forecast to need less" in (why or "")
+
+    def why(hardware):
+        forecasts = Forecasts(parts.job, hardware, settings)
+        return fit_memory(forecasts, parts.plan, silent, may_halve=False).too_much or ""
+
+    assert "activation-checkpointing:mode=full is forecast to need less" in why(card(1))
     for platform, expected in (("Linux-6.8-x86_64", "out of memory"), (WSL, "expect it to spill")):
-        small = card(parts.forecast.peak_bytes, platform)  # no head-room
-        *_, why = fitted(parts.job, parts.plan, small, settings, silent, fit=False)
-        assert expected in (why or "")
+        small = card(parts.decision.forecast.peak_bytes, platform)  # no head-room
+        assert expected in why(small)
     assert "spill" not in too_much(replace(card(1, WSL), device="cpu"))

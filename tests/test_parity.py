@@ -4,20 +4,17 @@ Gates are taken away, because arithmetic does not depend on what is fast: fp16 w
 on a CPU too, only slowly. So every technique of ALL is held to its promise on every machine.
 """
 
-import inspect
 import math
-import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-import numpy as np
 import pytest
 import torch
-from tests.golden import fake_torchao
-from torch import Tensor, nn
+from tests.golden.jobs import text
+from tests.golden.techniques import choices_of, examples_of, file_of, load, text_of
+from torch import Tensor
 from torch.nn.functional import cosine_similarity, cross_entropy
-from torch.utils.checkpoint import checkpoint
 
 from hotloop import techniques
 from hotloop.config.common import Training
@@ -25,19 +22,15 @@ from hotloop.config.derive_plan import derive_plan
 from hotloop.core.effect import Effect
 from hotloop.core.plan import Plan, Use, Value
 from hotloop.core.sharding_ids import SHARING
-from hotloop.data.sampling.context_windows import Windows
 from hotloop.engine.apply_plan import after_warm_up, prepare, record, undo, warm_up
 from hotloop.engine.lr_schedule import schedule
 from hotloop.engine.prefetch import Direct, Prefetch, source_of
 from hotloop.engine.step import NonFiniteGuard, accumulate, update
 from hotloop.machine.detect import detect
-from hotloop.models.gpt import Gpt, next_token_loss
-from hotloop.recipes.building.optimizers import AdamWFactory
 from hotloop.session.accumulation_windows import AccumulationWindows, Position
 from hotloop.session.batch import Batch
 from hotloop.session.job import Job
 from hotloop.session.session import Session
-from hotloop.techniques import fp8
 from hotloop.techniques.base import HostKind, Numerics, Stage, Technique, anywhere
 
 # Dynamo looks at `.grad` of tensors inside the graph; where warnings are errors it trips over that.
@@ -54,14 +47,6 @@ ENGINES = tuple(
     if HostKind.ENGINE in technique.hosts and technique.id not in SHARING
 )
 UNGATED = tuple(replace(technique, blocked=anywhere) for technique in ENGINES)
-# Values of choices that stand in place of all of them; one real inductor compile has its own test.
-CHOSEN: Mapping[str, list[dict[str, Value]]] = {
-    "compile": [{"backend": "aot_eager"}],
-    "loader-workers": [{"count": 1}, {"count": 2, "ahead": 4}],  # torch warns above the cores
-    "threads": [{"count": 0}, {"count": 1}, {"count": 2}],  # more would spin on two cores
-}
-# What finds nothing to change in any job of this file, by what it needs.
-NEEDS: Mapping[str, str] = {"matmul-onednn": "a CPU with AVX-512"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,104 +58,10 @@ class Trace:
     effects: list[Effect]
 
 
-def job(*, dropout: float = 0.1, kind: type[Gpt] = Gpt) -> Job:
-    """A small character model on the source of Python's textwrap."""
-    text = inspect.getsource(textwrap)
-    characters = sorted(set(text))
-    ids = np.array([characters.index(c) for c in text], dtype=np.uint16)
-    windows = Windows(ids, tokens_fingerprint="", context=32, seed=1, shuffle=True)
-    shape = {"layers": 2, "heads": 4, "width": 64, "context": 32}
-    return Job(
-        name="parity",
-        model=lambda: kind(vocabulary=len(characters), dropout=dropout, **shape),
-        loss=next_token_loss,
-        optimizer=AdamWFactory(learning_rate=1e-3, betas=(0.9, 0.99), weight_decay=0.1),
-        train=windows,
-        valid=windows,
-        seed=1,
-    )
-
-
-class Images:
-    """Noise over a pattern for each of four classes: [N, 3, 12, 12] and [N]; made, not kept."""
-
-    fingerprint, in_memory = "made of a generator", False
-
-    def __len__(self) -> int:
-        return 160
-
-    def ids(self, epoch: int, first: int, count: int) -> np.ndarray:
-        return np.arange(first, first + count)
-
-    def batch(self, epoch: int, first: int, count: int) -> Batch:
-        source = torch.Generator().manual_seed(1000 * epoch + first)
-        labels = torch.randint(4, (count,), generator=source)
-        patterns = torch.randn(4, 3, 12, 12, generator=torch.Generator().manual_seed(0))
-        images = patterns[labels] + torch.randn(count, 3, 12, 12, generator=source)
-        tensors = {"images": images, "labels": labels}
-        return Batch(tensors=tensors, samples=count, tokens=count, targets=count)
-
-
-def convolutions() -> nn.Module:
-    """No bias before a norm, which takes it off: its gradient is rounding and nothing else."""
-    return nn.Sequential(
-        nn.Conv2d(3, 16, 3, padding=1, bias=False),
-        nn.BatchNorm2d(16),
-        nn.GELU(),
-        nn.Conv2d(16, 32, 3, stride=2),
-        nn.GELU(),
-        nn.Conv2d(32, 32, 1),
-        nn.AdaptiveAvgPool2d(2),
-        nn.Flatten(),
-        nn.Dropout(0.1),
-        nn.Linear(128, 4),
-    )
-
-
-def image_loss(model: nn.Module, tensors: Mapping[str, Tensor]) -> Tensor:
-    return cross_entropy(model(tensors["images"]), tensors["labels"])
-
-
-def images() -> Job:
-    """A small convolutional net."""
-    samples = Images()
-    return replace(job(), model=convolutions, loss=image_loss, train=samples, valid=samples)
-
-
-class Recomputing(Gpt):
-    """Recomputes its blocks by itself, as models of transformers do under the same flag."""
-
-    gradient_checkpointing = True
-
-    def forward(self, ids_BT: Tensor) -> Tensor:  # noqa: N803
-        x = self.dropout(self.embed(ids_BT))
-        for block in self.blocks:
-            twice = self.gradient_checkpointing and self.training
-            x = checkpoint(block, x, use_reentrant=False) if twice else block(x)
-        return nn.functional.linear(self.norm(x), self.embed.weight)
-
-
-def recomputing() -> Job:
-    return job(kind=Recomputing)
-
-
-# Jobs on which a technique has an effect that it does not have on text.
-WHERE: Mapping[str, Callable[[], Job]] = {
-    "channels-last": images,
-    "cudnn-benchmark": images,
-    "loader-workers": images,
-    "activation-checkpointing(mode=off)": recomputing,
-}
-
-
-def where(use: Use) -> Callable[[], Job]:
-    return WHERE.get(str(use), WHERE.get(use.id, job))
-
-
 def trace(
     plan: Plan = PLAIN,
     known: Sequence[Technique] = UNGATED,
-    of: Callable[[], Job] = job,
+    of: Callable[[], Job] = text,
 ) -> Trace:
     """Train a few steps as the loop does, then put the process back as it was."""
     made = of()
@@ -179,7 +70,7 @@ def trace(
         if "compile" in session.undo:
             failure = warm_up(session, made.train.batch(0, 0, plan.micro_batch))
             effects = after_warm_up(effects, session, failure)
-        if session.graphs:
+        if session.stepping.graphs:
             failure = record(session, made.train.batch(0, 0, plan.micro_batch), how=called_again)
             effects = after_warm_up(effects, session, failure, of="cuda-graphs")
         return _steps(session, plan, effects)
@@ -196,17 +87,18 @@ def called_again(once: Callable[[], Tensor]) -> tuple[Callable[[], object], Tens
 class Here:
     """A way to the device without a device."""
 
-    def send(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        return {name: tensor.clone() for name, tensor in tensors.items()}
+    def send(self, tensors: Sequence[Tensor]) -> tuple[list[Tensor], None]:
+        return [tensor.clone() for tensor in tensors], None
 
-    def arrive(self, tensors: Mapping[str, Tensor]) -> None:
+    def arrive(self, tensors: Iterable[Tensor], event: None, *, wait: bool = False) -> None:
         pass
 
 
 def _steps(session: Session, plan: Plan, effects: list[Effect]) -> Trace:
     size = plan.micro_batch * plan.accumulation
     feed = AccumulationWindows(samples=session.job.train, batch_size=size, drop_last=True)
-    source = Prefetch(Direct(feed), Here()) if session.prefetch else source_of(feed, session)
+    prefetches = session.loading.prefetch
+    source = Prefetch(Direct(feed), Here()) if prefetches else source_of(feed, session)
     at, guard, optimizer = Position(), NonFiniteGuard(session), session.optimizer
     losses: list[float] = []
     gradients: dict[str, Tensor] = {}
@@ -231,7 +123,7 @@ def gradients_of(session: Session) -> dict[str, Tensor]:
 
 
 @cache
-def plain(of: Callable[[], Job] = job) -> Trace:
+def plain(of: Callable[[], Job] = text) -> Trace:
     return trace(of=of)
 
 
@@ -273,9 +165,16 @@ def promise(*used: Technique) -> tuple[Numerics, float, float]:
 
 
 def uses_of(technique: Technique) -> list[Use]:
-    """Return the technique with each value of each of its choices."""
-    single = [{name: value} for name, values in technique.choices.items() for value in values]
-    return [Use.of(technique.id, **c) for c in CHOSEN.get(technique.id, single or [{}])]
+    """Return the technique with the choices that its golden file names, or each of its values."""
+    given, every = load(technique), choices_of(technique)
+    promised = None if isinstance(given, str) else given.promised
+    return [Use.of(technique.id, **c) for c in promised or every[1:] or every]
+
+
+def where(use: Use) -> Callable[[], Job]:
+    """Return the job on which a technique with this choice has an effect."""
+    examples = examples_of(techniques.get(use.id))
+    return examples.job_with.get(text_of(dict(use.choice)), examples.job)
 
 
 # What is promised.
@@ -286,38 +185,39 @@ def test_the_plain_run_repeats_itself_bit_for_bit() -> None:
     assert plain().losses[-1] < plain().losses[0]
 
 
-@pytest.fixture(autouse=True)
-def torchao(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let fp8 and int8 find small layers, and something to replace them by."""
-    fake_torchao.install(monkeypatch)
-    monkeypatch.setattr(fp8, "WIDE", 1)
-    monkeypatch.setattr(fp8, "_MULTIPLE", 1)
-
-
 @pytest.mark.parametrize(
     "use", [use for technique in ENGINES for use in uses_of(technique)], ids=str
 )
-def test_it_keeps_its_promise_and_leaves_nothing_behind(use: Use) -> None:
+def test_it_keeps_its_promise_and_leaves_nothing_behind(
+    use: Use, monkeypatch: pytest.MonkeyPatch
+) -> None:
     of = where(use)
+    examples_of(techniques.get(use.id)).stand_in(monkeypatch)
     other = trace(replace(PLAIN, techniques=(use,)), of=of)
     assert [row.word for row in other.effects] != ["refused"], other.effects
     technique = techniques.get(use.id)
     if technique.numerics is not Numerics.TRAINING:  # of that only a longer run could tell
-        assert broken_promise(plain(of), other, *promise(technique)) is None
-    assert broken_promise(plain(of), trace(of=of), *EXACT) is None
+        broken = broken_promise(plain(of), other, *promise(technique))
+        assert broken is None, f"{use} breaks what its numerics promise: {broken}"
+    left = broken_promise(plain(of), trace(of=of), *EXACT)
+    assert left is None, f"after {use} and its undo a plain run is another one: {left}"
 
 
 @pytest.mark.parametrize("technique", ENGINES, ids=lambda technique: technique.id)
 def test_it_changes_something_on_the_job_on_which_it_is_held_to_its_promise(
-    technique: Technique,
+    technique: Technique, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = set()
+    examples, said = examples_of(technique), []
+    examples.stand_in(monkeypatch)
     for use in uses_of(technique):
         plan = replace(PLAIN, techniques=(use,))
         session, effects = prepare(where(use)(), plan, detect("cpu"), {}, known=UNGATED)
         undo(session)
-        words |= {row.word for row in effects}
-    assert "in effect" in words or technique.id in NEEDS
+        said += [f"{row.technique} is {row.word}: {row.how}" for row in effects]
+    assert any(" is in effect: " in row for row in said) or examples.needs, (
+        f"{file_of(technique)}: give a `job` on which it changes something, or what it `needs`: "
+        f"{'; '.join(said)}"
+    )
 
 
 RECOMPUTING = [Use.of("activation-checkpointing", mode=mode) for mode in ("full", "selective")]
@@ -371,7 +271,7 @@ def test_the_derived_plan_keeps_the_loosest_of_its_promises() -> None:
 
 @pytest.mark.parametrize("micro_batch", [8, 4, 3, 1])
 def test_a_window_of_any_cut_has_the_gradient_of_one_big_batch(micro_batch: int) -> None:
-    made = job(dropout=0.0)
+    made = text(dropout=0.0)
     session, _ = prepare(made, Plan(micro_batch=8), detect("cpu"), {})
     feed = AccumulationWindows(samples=made.train, batch_size=8, drop_last=True)
     whole = accumulate(session, feed.window(Position(), 8), str, int)
@@ -385,7 +285,7 @@ def test_a_window_of_any_cut_has_the_gradient_of_one_big_batch(micro_batch: int)
 
 def test_micro_batches_weigh_as_many_targets_as_they_have() -> None:
     """Rows of unequal length, as padding or masks make them: each target counts the same."""
-    session, _ = prepare(job(dropout=0.0), Plan(micro_batch=2), detect("cpu"), {})
+    session, _ = prepare(text(dropout=0.0), Plan(micro_batch=2), detect("cpu"), {})
     window = [ragged(session, first=n, length=length) for n, length in ((0, 32), (2, 5), (4, 17))]
     loss = accumulate(session, window, str, int)
     found = gradients_of(session)

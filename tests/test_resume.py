@@ -328,7 +328,12 @@ def spoiled(out: Path, settings: list[str], spoil, **of_job) -> engine.RunResult
     run = RunDir(out)
     run.keep(parts.job.kept)
     run.create(run_record(parts), parts.plan)
-    options = {"ledger": WallTime(clock), "signals": signals, "tell": engine.silent, "disk": DISK}
+    options = {
+        "wall_time": WallTime(clock),
+        "signals": signals,
+        "tell": engine.silent,
+        "disk": DISK,
+    }
     return execute(run, parts, **options)
 
 

@@ -2,14 +2,14 @@
 
 Each rule has a golden file, tests/golden/rules/<its file>.py: POSITIVE, cases it must speak of,
 NEGATIVE, cases it must stay silent about, and NAMED, where it is there: cases with the techniques
-that its remedies must name. A rule that judges a planned run has a check in
-hotloop.diagnosis.checks instead, and its page names the tests of that check.
+that its remedies must name. A rule that judges planned runs has cases of these too.
 
 The last tests hold every label in the source to the list of rules.
 """
 
 import ast
 import importlib
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.golden.cases import CPU, healthy, on_card
+from tests.golden.cases import CPU, healthy, machine, on_card, planned
 
 from hotloop import rules, techniques
 from hotloop.core.case.case import Case
@@ -28,11 +28,9 @@ from hotloop.rules.base import HEADINGS, UNSEEN, Needs, Rule, unmet
 from hotloop.rules.diagnose import diagnose
 from hotloop.rules.parameters import p3_wasted_compute
 
-PLANNED = [rule for rule in rules.ALL if rule.judge is None]
-OBSERVED = [rule for rule in rules.ALL if rule.judge is not None]
-every_rule = pytest.mark.parametrize("rule", OBSERVED, ids=lambda rule: rule.label)
+PLANNED = [rule for rule in rules.ALL if Needs.PLANNED_RUN in rule.needs]
+every_rule = pytest.mark.parametrize("rule", rules.ALL, ids=lambda rule: rule.label)
 planned_rule = pytest.mark.parametrize("rule", PLANNED, ids=lambda rule: rule.label)
-any_rule = pytest.mark.parametrize("rule", rules.ALL, ids=lambda rule: rule.label)
 FOLDER = Path(rules.__file__).parent
 SOURCE = FOLDER.parent
 ROOT = SOURCE.parents[1]
@@ -45,7 +43,18 @@ def stem(rule: Rule) -> str:
 
 
 def golden(rule: Rule) -> Any:
-    return importlib.import_module(f"tests.golden.rules.{stem(rule)}")
+    """Return a rule's golden file; fail the test in words where something is missing."""
+    path = ROOT / "tests" / "golden" / "rules" / f"{stem(rule)}.py"
+    found = importlib.import_module(f"tests.golden.rules.{stem(rule)}") if path.exists() else None
+    if missing := [name for name in ("POSITIVE", "NEGATIVE") if not getattr(found, name, None)]:
+        pytest.fail(
+            f"tests/golden/rules/{path.name} must have cases in {' and '.join(missing)}, as in\n"
+            "    from tests.golden.cases import healthy\n"
+            f"    POSITIVE = [healthy(...)]  # cases that {rule.label} must speak of\n"
+            "    NEGATIVE = [healthy(...)]  # cases that are near, and it must stay silent about",
+            pytrace=False,
+        )
+    return found
 
 
 def order(rule: Rule) -> tuple[str, int]:
@@ -60,22 +69,24 @@ def test_the_list_is_sorted_whole_and_unique():
     assert files == {stem(rule) for rule in rules.ALL}
 
 
-@any_rule
+@every_rule
 def test_the_page_is_whole(rule: Rule):
     first, _, body = rule.page.partition("\n\n")
-    assert re.fullmatch(r"\S.+\.", first, flags=re.DOTALL)
+    sentence = re.fullmatch(r"\S.+\.", first, flags=re.DOTALL)
+    assert sentence, "the docstring must begin with one sentence, then an empty line"
     _, *rest = re.split(r"^(\w[\w ]*:)", body, flags=re.MULTILINE)
     found = dict(zip(rest[::2], rest[1::2], strict=True))
-    assert tuple(found) == HEADINGS
-    assert all(text.split() for text in found.values())
+    assert tuple(found) == HEADINGS, f"the docstring must have the headings {' '.join(HEADINGS)}"
+    assert all(text.split() for text in found.values()), "a heading of the docstring says nothing"
     (module,) = (
         m
         for name, m in sys.modules.items()
         if re.search(rf"\.rules\.\w+\.{stem(rule)}$", name) and name.startswith("hotloop")
     )
-    assert rule.page == module.__doc__
+    assert rule.page == module.__doc__, "write page=__doc__ or ''"
     card = {Needs.CARD, Needs.READINGS} & set(rule.needs)
-    assert (UNSEEN in " ".join(found["Seen:"].split())) or not card
+    seen = " ".join(found["Seen:"].split())
+    assert UNSEEN in seen or not card, f'it needs a card, so Seen: must say "{UNSEEN}"'
 
 
 @every_rule
@@ -83,19 +94,30 @@ def test_it_speaks_of_what_it_is_for(rule: Rule):
     assert golden(rule).POSITIVE
     for case in golden(rule).POSITIVE:
         assert unmet(case, rule.needs) is None
-        finding = rule.judge(case)
-        assert finding is not None
-        assert finding.rule == rule.label
-        assert finding.remedies
-        assert finding.claim[0] != " "
-        assert not finding.claim.endswith(".")
-        for remedy in finding.remedies:
-            known = {technique.id for technique in techniques.ALL}
-            assert remedy.technique is None or remedy.technique in known
-        assert rules.judged(finding).kind == rule.kind
-        if rule.kind == "speed" and finding.severity != "note":
-            assert finding.share is None or finding.share >= 0.02
-        assert Case.from_json(case.to_json()) == case
+        findings = rule.findings(case)
+        assert findings
+        for finding in findings:
+            assert finding.rule == rule.label
+            assert finding.remedies or case.planned, "of an observed run it says what to do"
+            assert finding.claim[0] != " "
+            assert not finding.claim.endswith(".")
+            for remedy in finding.remedies:
+                known = {technique.id for technique in techniques.ALL}
+                assert remedy.technique is None or remedy.technique in known
+            assert rules.judged(finding).kind == finding.kind == rule.kind
+            if rule.kind == "speed" and finding.severity != "note":
+                assert finding.share is None or finding.share >= 0.02
+        assert Case.from_json(json.loads(json.dumps(case.to_json()))) == case
+
+
+@every_rule
+def test_its_cases_are_of_all_that_it_judges(rule: Rule):
+    kinds = {case.planned is not None for case in golden(rule).POSITIVE}
+    observed = Needs.PLANNED_RUN not in rule.needs
+    assert kinds == {*([False] if observed else []), *([True] if rule.before_run else [])}, (
+        f"{rule.label}: before_run={rule.before_run}, needs={rule.needs}; its golden file has "
+        "a positive case of each, observed and planned, that these name, and of no other"
+    )
 
 
 @every_rule
@@ -111,14 +133,22 @@ def test_it_stays_silent_otherwise(rule: Rule):
     assert golden(rule).NEGATIVE
     # The healthy run takes ten seconds: that it is too short to compile for is true.
     others = [] if rule.id == "G31" else [healthy(), on_card()]
+    if rule.before_run:
+        others += [planned(), planned(on_card()), machine(), planned(time=None, data=None)]
     for case in [*golden(rule).NEGATIVE, *others]:
         if unmet(case, rule.needs) is None:
-            assert rule.judge(case) is None
+            assert worth_saying(rule, case) == []
     if unmet(EMPTY, rule.needs) is None:
-        assert rule.judge(EMPTY) is None
+        assert rule.findings(EMPTY) == []
 
 
-@any_rule
+def worth_saying(rule: Rule, case: Case) -> list[Finding]:
+    """Return its findings without those that say of a planned run what would not pay."""
+    said = rule.findings(case)
+    return [finding for finding in said if not case.planned or finding.kind == rule.kind]
+
+
+@every_rule
 def test_its_umbrella_is_a_rule(rule: Rule):
     if rule.under is not None:
         umbrella = next(other for other in rules.ALL if other.id == rule.under)
@@ -151,16 +181,26 @@ def test_no_ceiling_is_given_where_a_frozen_trunk_can_be_computed_once():
 def test_the_doctor_gives_a_finding_the_kind_of_its_rule(rule: Rule):
     said = diagnose(golden(rule).POSITIVE[0], rules=[rule], strict=True)
     (finding,) = [*said.findings, *said.not_worth_it]
-    assert finding.kind == finding.to_json()["kind"] == rule.kind
-    assert finding.is_correctness == (rule.kind == "correctness")
+    assert finding.kind == finding.to_json()["kind"] == rule.kind, (
+        f"{rule.label} is of kind {rule.kind!r}, and its finding of kind {finding.kind!r}: "
+        "Rule.findings fills in the kind that the rule's file gives to RULE"
+    )
+    assert finding.is_correctness == (rule.kind == "correctness"), (
+        f"a finding of {rule.label} counts as correctness: {finding.is_correctness}, and its rule "
+        f"is of kind {rule.kind!r}: the kind alone must decide that, not the letter of the id"
+    )
 
 
 def test_a_correctness_rule_may_have_any_letter():
     wrong = replace(finding("D25 iterable_dup"), kind=None)  # as of a file without kinds
     slow, sure = finding("S4 saves_too_many"), finding("M7 set_epoch")
-    assert [rules.judged(each).is_correctness for each in (wrong, slow, sure)] == [1, 0, 1]
+    said = [rules.judged(each).is_correctness for each in (wrong, slow, sure)]
+    assert said == [True, False, True], (
+        "D25 and M7 are about correctness, S4 is not, by the kind in their files: is_correctness "
+        "must ask for the kind of a finding's rule, whatever the letter of its id"
+    )
     order = [rules.judged(each) for each in (sure, slow)]
-    assert ranked(reversed(order)) == order
+    assert ranked(reversed(order)) == order, "correctness comes before speed in a report"
 
 
 def finding(label: str) -> Finding:
@@ -171,39 +211,33 @@ def finding(label: str) -> Finding:
 
 
 @planned_rule
-def test_a_rule_of_a_planned_run_is_spoken_by_a_check_that_is_tested(rule: Rule):
-    assert rule.needs == ()
-    assert any(
-        rule.label in path.read_text() for path in (SOURCE / "diagnosis" / "checks").glob("*.py")
-    )
-    named = re.findall(r"tests/diagnosis/checks/\w+\.py", rule.page)
+def test_a_rule_of_planned_runs_names_the_tests_in_which_it_speaks(rule: Rule):
+    assert rule.needs == (Needs.PLANNED_RUN,)
+    assert rule.before_run
+    named = re.findall(r"tests/[\w/]+\.py", rule.page)
     assert named, "the page says where it was seen"
     for path in named:
         assert rule.label in (ROOT / path).read_text(), path
 
 
-@any_rule
+@every_rule
 def test_a_page_says_what_its_rule_says_before_a_run(rule: Rule):
-    in_checks = {
-        value.value if isinstance(value, ast.Constant) else ""
-        for path in (SOURCE / "diagnosis" / "checks").glob("*.py")
-        for _, value in given(path)
-    }
-    assert ("before a run" in rule.page.lower().replace("\n   ", "")) == (rule.label in in_checks)
+    said = "before a run" in " ".join(rule.page.lower().split())
+    assert said == rule.before_run, f"{rule.label}: does its page say what it says before a run?"
 
 
 def test_every_label_in_the_source_is_that_of_a_rule():
     found = [(path, *said) for path in SOURCE.rglob("*.py") for said in spoken(path)]
-    assert len(found) > 50
+    assert found, "no text names a rule by its label: does `spoken` still find them?"
     unknown = [f"{path.name}:{line}: {label}" for path, label, line in found if label not in LABELS]
     assert not unknown
 
 
 def test_every_finding_gets_its_label_from_the_list():
     """A literal, the RULE of a file, or a parameter that is one of these where it is given."""
-    loose = []
-    for path in SOURCE.rglob("*.py"):
-        loose += [f"{path.name}:{line}" for line, value in given(path) if not is_label(value)]
+    labels = [(path, *label) for path in SOURCE.rglob("*.py") for label in given(path)]
+    assert len(labels) > 150
+    loose = [f"{path.name}:{line}" for path, line, value in labels if not is_label(value)]
     assert not loose
 
 
@@ -234,9 +268,11 @@ def given(path: Path) -> Iterator[tuple[int, ast.expr]]:
             name = ast.unparse(node.func)
             if name == "Finding" and not any(word.arg is None for word in node.keywords):
                 assert "rule" in {word.arg for word in node.keywords}, path.name
-            if name == "costs" and len(node.args) > 1:  # of judging.waiting
+            if name == "costs" and len(node.args) > 1:  # of rules.support.data_wait
                 yield node.lineno, node.args[1]
-            if name in ("Finding", "costing", "dict") or name.startswith("_"):
+            if name in ("Finding", "costing", "dict", "of_row", "not_worth_it") or name.startswith(
+                "_"
+            ):
                 yield from ((node.lineno, w.value) for w in node.keywords if w.arg == "rule")
         elif isinstance(node, ast.Dict):
             for key, value in zip(node.keys, node.values, strict=True):

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from hotloop.data.tokenising.char_vocabulary import CharVocabulary
     from hotloop.export.pretrained import Exported
     from hotloop.jobs.run import RunResult
-    from hotloop.recipes.pair_classifier.predictions import Predicted
-    from hotloop.recipes.task_router.predictions import Answered
+    from hotloop.recipes.building.entry import Recipe
+    from hotloop.recipes.building.protocols import Predict, Predictions, Sample
 
 __all__ = ["Run", "doctor", "load_run", "train", "tune"]
 
@@ -91,11 +91,11 @@ class Run:
 
         stored = self.checkpoint(which)
         refuse_changed(RunDir(self.path), stored.path)
-        model = self._recipe.rebuilt(self.config, RunDir(self.path).kept())
-        learned = {name for name, each in model.named_parameters() if each.requires_grad}
-        found = model.load_state_dict(read_all(stored.path), strict=False)
+        model = self._recipe.load().rebuilt(self.config, RunDir(self.path).kept())
+        learned = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+        keys = model.load_state_dict(read_all(stored.path), strict=False)
         # What is frozen is read where it came from, and is in no checkpoint.
-        if wrong := [*found.unexpected_keys, *sorted(learned & {*found.missing_keys})]:
+        if wrong := [*keys.unexpected_keys, *sorted(learned & {*keys.missing_keys})]:
             raise CheckpointError(
                 f"{stored.path} does not fit the run's own model: {', '.join(wrong[:5])}; was the "
                 "folder of the pretrained model changed?"
@@ -104,9 +104,8 @@ class Run:
         return built
 
     @property
-    def _recipe(self) -> Any:
-        """The torch side of the recipe."""
-        return saved_request(self.record).recipe.load()
+    def _recipe(self) -> Recipe:
+        return saved_request(self.record).recipe
 
     def sample(
         self,
@@ -129,7 +128,7 @@ class Run:
         """
         from hotloop.recipes.building.sampling_options import SamplingOptions
 
-        if not hasattr(self._recipe, "sample"):
+        if not (recipe := self._recipe).sample:
             raise UsageError(
                 f"a {self.record['recipe']} run writes no text: hotloop predict {self.path} FILE"
             )
@@ -142,10 +141,9 @@ class Run:
             temperature=temperature,
             seed=seed,
         )
-        texts: list[str] = self._recipe.sample(
-            self.config, self.model(which), RunDir(self.path).kept(), wanted, progress=progress
-        )
-        return texts
+        draw: Sample = recipe.load(recipe.sample)
+        texts = RunDir(self.path).kept()
+        return draw(self.config, self.model(which), texts, wanted, progress=progress)
 
     def predict(
         self,
@@ -156,25 +154,26 @@ class Run:
         baselines: bool = False,
         most: int | None = None,
         declared: str | Path | None = None,
-    ) -> Predicted | Answered:
+    ) -> Predictions:
         """Return what the trained model says of the rows of a file or folder.
 
-        Of a pair-classifier labels, of a task-router routes and answers; that one takes its own
-        held-out rows where there is no file, `most` of each task. With `baselines` there is what
-        baselines say of the same rows. A task of the user's own is run as code only if `declared`
-        names its file. Raises UsageError for a run that predicts nothing or whose own task is not
-        named, DataError for rows that cannot be used.
+        Of a classifier labels, of a router routes and answers; a router takes its own held-out rows
+        where there is no file, `most` of each task. With `baselines` there is what baselines say of
+        the same rows. A task of the user's own is run as code only if `declared` names its file.
+        Raises UsageError for a run that predicts nothing or whose own task is not named, DataError
+        for rows that cannot be used.
         """
         from hotloop.core.env import ENV
 
-        if not hasattr(self._recipe, "predict"):
+        if not (recipe := self._recipe).predict:
             raise UsageError(
                 f"a {self.record['recipe']} run predicts no labels: hotloop sample {self.path}"
             )
         typed = named_code(
             self.record, None if declared is None else str(declared), how="--declared "
         )
-        predicted: Predicted | Answered = self._recipe.predict(
+        predict: Predict = recipe.load(recipe.predict)
+        return predict(
             self.config,
             self.model(which),
             RunDir(self.path).kept(),
@@ -185,7 +184,6 @@ class Run:
             most=most,
             **({} if typed is None else {"declared": typed}),
         )
-        return predicted
 
     def export(self, to: str, out: str | Path, *, which: str | None = None) -> Exported:
         """Write the model as transformers or PEFT load it, and load it with them to prove it.
@@ -327,12 +325,12 @@ def tune(
             f"there are {', '.join(RECIPES)}"
         )
     with tempfile.TemporaryDirectory(prefix="hotloop-") as folder:
-        kept = RunDir(Path(folder, "run") if out is None else Path(out))
-        kept.refuse_if_used()
-        _run("tune", kept.path, "--budget", f"{budget:g}", *options, str(what), *args)
-        if not kept.trials.exists():
+        run = RunDir(Path(folder, "run") if out is None else Path(out))
+        run.refuse_if_used()
+        _run("tune", run.path, "--budget", f"{budget:g}", *options, str(what), *args)
+        if not run.trials.exists():
             raise DataError(f"nothing was measured of {what}: it says why above")
-        return Tuned.from_json(read_json(kept.trials))
+        return Tuned.from_json(read_json(run.trials))
 
 
 def _run(verb: str, out: Path, *words: str) -> None:

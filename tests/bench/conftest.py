@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from hotloop.bench.char_lm_ladder import LADDER
 from hotloop.bench.matmul_ceiling import Ceilings
 from hotloop.bench.result import Result
 from hotloop.bench.run_ladder import Climb
@@ -15,6 +14,7 @@ from hotloop.core.trial import FEWEST, Trial
 from hotloop.jobs import train
 from hotloop.jobs.job import PreparedRun, assemble
 from hotloop.jobs.request import fresh_request
+from hotloop.recipes.char_lm.ladder import LADDER
 from hotloop.tuning.interleaved_timing import RaceLength
 
 FAST = {"own": 0.02, "sdpa": 0.05}  # seconds of a step by rung; the others take as long as before
@@ -30,7 +30,7 @@ SAID = {
 class Told:
     """What a trial would say of itself."""
 
-    busy_cores, peak_bytes, card, said = 1.0, 300 << 20, {}, SAID
+    busy_cores, peak_bytes, card, message = 1.0, 300 << 20, {}, SAID
 
     def __init__(self, command, **how):
         self.command = command(7)
@@ -85,7 +85,7 @@ def climbed(
     parts: PreparedRun, folder: Path, *, only=(), races=None, rate=1e12, ladder=LADDER, **how
 ) -> Result:
     races = races or Races()
-    how = {"hear": Told, **how}
+    how = {"listen": Told, **how}
     made = Climb(
         ladder,
         parts,

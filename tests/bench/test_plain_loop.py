@@ -5,7 +5,7 @@ import torch
 from tests.data.tokenising.test_tokenize import jsonl
 from tests.golden import tiny_models, tiny_tokenizer
 
-from hotloop.bench.plain_loop import Each, loss_of_all, padded
+from hotloop.bench.plain_loop import SampleDataset, loss_of_all, padded
 from hotloop.core.plan import Plan
 from hotloop.jobs import train as engine
 from hotloop.jobs.job import assemble
@@ -15,7 +15,7 @@ from hotloop.tuning.trial_process import TrialProcess
 
 
 def test_samples_come_one_by_one(parts):
-    each = Each(parts.job.train)
+    each = SampleDataset(parts.job.train)
     assert len(each) == len(parts.job.train)
     whole = parts.job.train.batch(0, 3, 1)
     assert each[3]["inputs"].tolist() == whole.tensors["inputs"][0].tolist()

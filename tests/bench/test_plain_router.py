@@ -6,12 +6,12 @@ import pytest
 import torch
 from tests.recipes.task_router.test_recipe import data, model, settings  # noqa: F401
 
-from hotloop.bench.ladder import PlainLoopKind
 from hotloop.bench.plain_loop import each_row, padded
 from hotloop.core.plan import Plan
 from hotloop.jobs import train
 from hotloop.jobs.job import assemble
 from hotloop.jobs.request import fresh_request
+from hotloop.recipes.building.ladder import PlainLoopKind
 from hotloop.tuning.recipe_trial import command, record_of
 from hotloop.tuning.trial_process import TrialProcess
 

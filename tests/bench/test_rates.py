@@ -63,7 +63,8 @@ def test_more_than_the_ceiling_is_impossible(parts):
 
 
 def test_without_flop_the_ceiling_says_nothing(parts):
-    blind = replace(parts, forecast=replace(parts.forecast, flops=0))
+    forecast = replace(parts.decision.forecast, flops=0)
+    blind = replace(parts, decision=replace(parts.decision, forecast=forecast))
     found = figures(blind, work_of(parts.job), TRIAL, heard(), ceilings(parts), None)
     assert found.unknown["mfu"] == "the model's FLOP are not known"
 

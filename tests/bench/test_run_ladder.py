@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from hotloop.bench.char_lm_ladder import LADDER
+from hotloop.recipes.char_lm.ladder import LADDER
 from hotloop.tuning.recipe_trial import record_of
 
 from .conftest import Races, Told, climbed
@@ -99,7 +99,7 @@ def test_the_lowest_rung_is_another_program(parts, tmp_path):
             super().__init__(command)
             made.append(self.command)
 
-    climbed(parts, tmp_path, only=("engine",), hear=Kept)
+    climbed(parts, tmp_path, only=("engine",), listen=Kept)
     assert ["bench.plain" in command[2] for command in made] == [True, True, True, False]
     asked = json.loads(made[-1][3])
     assert asked["request"] == json.loads(json.dumps(record_of(parts.request)))

@@ -7,8 +7,6 @@ import pytest
 from tests.data.tokenising.test_tokenize import jsonl
 from tests.golden import tiny_models, tiny_tokenizer
 
-from hotloop.bench import text_ladders
-from hotloop.bench.ladder import PlainLoopKind, Spot
 from hotloop.bench.tokens_per_sample import work_of
 from hotloop.config.schema import flatten
 from hotloop.config.settings import rebuild
@@ -17,15 +15,14 @@ from hotloop.core.plan import Plan
 from hotloop.jobs import train as engine
 from hotloop.jobs.job import assemble
 from hotloop.jobs.request import fresh_request
+from hotloop.recipes.building.ladder import PlainLoopKind, Spot
+from hotloop.recipes.pair_classifier.ladder import LADDER as PAIR_CLASSIFIER
+from hotloop.recipes.sft.ladders import CHAT_SFT, EXPERT_SFT
+from hotloop.recipes.task_router.ladder import LADDER as TASK_ROUTER
 
 from .conftest import SLOW, Races, Told, climbed
 
-LADDERS = [
-    text_ladders.PAIR_CLASSIFIER,
-    text_ladders.CHAT_SFT,
-    text_ladders.EXPERT_SFT,
-    text_ladders.TASK_ROUTER,
-]
+LADDERS = [PAIR_CLASSIFIER, CHAT_SFT, EXPERT_SFT, TASK_ROUTER]
 BY_RECIPE = pytest.mark.parametrize("ladder", LADDERS, ids=lambda ladder: ladder.recipe)
 CPU = Hardware(device="cpu", name="a CPU", cpu_features=frozenset({"avx2"}), cores=2)
 OWN = Plan(micro_batch=4, accumulation=2).plus("fused-adamw")
@@ -83,9 +80,9 @@ def test_one_thing_changes_from_rung_to_rung(ladder):
 
 def test_an_expert_starts_from_4_bits_only_where_weights_are_frozen():
     whole = fresh_request("expert-sft", [*GIVEN, "adapter.method=none"]).config
-    lora = next(rung for rung in text_ladders.EXPERT_SFT.rungs if rung.id == "lora")
+    lora = next(rung for rung in EXPERT_SFT.rungs if rung.id == "lora")
     spot = Spot(config=whole, hardware=CPU, own=OWN)
-    assert text_ladders.EXPERT_SFT.before.settings(whole)["adapter.quantization"] == "none"
+    assert EXPERT_SFT.before.settings(whole)["adapter.quantization"] == "none"
     assert "all weights are trained" in lora.change(OWN, spot)
 
 
@@ -99,9 +96,7 @@ def test_every_rung_is_raced_as_it_is_and_work_is_what_is_compared(parts, tmp_pa
 
     only = ("longest", "engine", "packed")
     races = Races(dict.fromkeys(only, SLOW))
-    result = climbed(
-        parts, tmp_path, ladder=text_ladders.EXPERT_SFT, only=only, races=races, hear=Kept
-    )
+    result = climbed(parts, tmp_path, ladder=EXPERT_SFT, only=only, races=races, listen=Kept)
     asked = made[1::2]
     assert [each["loop"] for each in asked] == [
         asdict(PlainLoopKind(pads="to the limit", logits="all")),
@@ -132,9 +127,9 @@ def test_a_router_climbs_what_its_phase_has(phase):
     more = ["adapters_from=a", "router_from=b"] if phase == "3" else []
     config = fresh_request("task-router", [*GIVEN, f"phase={phase}", *more]).config
     spot = Spot(config=config, hardware=CPU, own=OWN)
-    left = {r.id for r in text_ladders.TASK_ROUTER.rungs if isinstance(r.change(OWN, spot), str)}
+    left = {r.id for r in TASK_ROUTER.rungs if isinstance(r.change(OWN, spot), str)}
     expected = {"1": {"kept"}, "2": {"together"}, "3": set()}[phase]
     assert left - {"low", "products"} == expected
-    assert text_ladders.TASK_ROUTER.before.loop == PlainLoopKind(
+    assert TASK_ROUTER.before.loop == PlainLoopKind(
         pads="to the limit", rows="one at a time", frozen="again"
     )

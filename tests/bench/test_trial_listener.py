@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from hotloop.bench.trial_listener import CardWatch, Heard
+from hotloop.bench.trial_listener import CardWatch, TrialListener
 
 # A trial that says what it is asked for: 1 s of CPU time a step.
 CODE = """
@@ -18,8 +18,8 @@ while True:
 """
 
 
-def heard(watch=None) -> Heard:
-    return Heard(
+def heard(watch=None) -> TrialListener:
+    return TrialListener(
         lambda channel: [sys.executable, "-I", "-S", "-c", CODE, str(channel)], watch=watch
     )
 
@@ -32,7 +32,7 @@ def test_how_busy_it_was_is_of_the_timed_blocks():
         assert trial.busy_cores is None, "these warm it up"
         trial.block(4, seconds=20)
         assert trial.busy_cores == pytest.approx(0.5)
-        assert trial.said["cpu"] == 15
+        assert trial.message["cpu"] == 15
         assert trial.card == {}
 
 

@@ -35,7 +35,6 @@ DATA = ("data tokenize", "data stats")
 SPEAKS_FOR = {  # the longest beginning of the path counts
     "bench/": ("bench",),
     "bench/whole_run.py": ("train",),
-    "diagnosis/checks/": ("train",),
     "cleanup/": ("clean",),
     "cli/arguments/recipe.py": (*TRAINING, "bench"),
     "cli/data.py": DATA,
@@ -60,23 +59,22 @@ SPEAKS_FOR = {  # the longest beginning of the path counts
     "jobs/train.py": ("train",),
     "jobs/run.py": ("train",),
     "export/pretrained.py": ("export",),
+    "jobs/decide.py": TRAINING,
     "jobs/forecast/memory_fit.py": TRAINING,
     "api.py": ("doctor", "tune"),
     "monitor/": ("monitor",),
-    "jobs/planning.py": ("train",),
+    "jobs/refusals.py": ("train",),
     "jobs/forecast/limits.py": ("train",),
     "recipes/building/sampling_options.py": ("sample",),
-    "recipes/char_lm/sampling.py": ("sample",),
-    "recipes/pair_classifier/predictions.py": ("predict",),
     "recipes/pair_classifier/rows.py": ("data tokenize",),
     "recipes/task_router/rows.py": ("data tokenize",),
     "recipes/sft/config.py": ("data tokenize",),
-    "recipes/sft/sampling.py": ("sample",),
     "report/": ("report",),
-    "report/routing.py": ("predict",),
+    "recipes/task_router/report_section.py": ("predict",),
     "report/sentences.py": ("run", "doctor"),
     "jobs/request.py": TRAINING,
     "rules/": ("doctor",),
+    "rules/planned_run/": ("train",),
     "diagnosis/script_plan.py": ("run",),
     "engine/": ("train",),
     "tuning/": ("tune",),
@@ -94,14 +92,8 @@ ONLY = {
     ("report/figures.py", "--measure-peak"): ("train",),
 }
 SECTIONS = {  # keys of a module that speaks of some recipes alone
-    "bench/text_ladders.py": ("chat-sft", "expert-sft"),
+    "recipes/building/text_rungs.py": ("chat-sft", "expert-sft"),
     "bench/whole_run.py": ("char-lm",),
-    "diagnosis/checks/characters.py": ("char-lm",),
-    "diagnosis/checks/data.py": ("char-lm",),  # in its words for windows of characters
-    "diagnosis/checks/labels.py": ("pair-classifier",),
-    "diagnosis/checks/rows.py": ("chat-sft", "expert-sft"),
-    "diagnosis/checks/tasks.py": ("task-router",),
-    "diagnosis/checks/texts.py": ("chat-sft", "expert-sft"),
     "cli/predict.py": ("task-router",),
     "data/tokenising/char_vocabulary.py": ("char-lm",),
     "data/sampling/labelled_rows.py": ("pair-classifier",),
@@ -110,12 +102,34 @@ SECTIONS = {  # keys of a module that speaks of some recipes alone
     "jobs/forecast/memory_fit.py": ("chat-sft", "expert-sft"),
     "models/backbone.py": ("pair-classifier", "chat-sft", "expert-sft", "task-router"),
     "config/derive_plan.py": ("char-lm",),
-    "recipes/char_lm/": ("char-lm",),
     "recipes/building/declared_code.py": ("task-router",),
     "recipes/sft/manifest": ("expert-sft",),
-    "recipes/pair_classifier/": ("pair-classifier",),
-    "recipes/sft": ("chat-sft", "expert-sft"),
-    "recipes/task_router": ("task-router",),
+}
+for recipe in RECIPES.values():
+    folder = f"recipes/{recipe.package.rpartition('.')[2]}/"
+    SECTIONS[folder] = (*SECTIONS.get(folder, ()), recipe.name)
+    for verb, path in (("sample", recipe.sample), ("predict", recipe.predict)):
+        if path:
+            SPEAKS_FOR[f"{folder}{path.partition(':')[0]}.py"] = (verb,)
+# Of rules that judge planned runs, and others that speak of one recipe in some of their words.
+ROWS = ("pair-classifier", "chat-sft", "expert-sft", "task-router")
+SAID_OF = {
+    ("diagnosis/planned_data.py", "data.max_chars"): ("char-lm",),
+    ("rules/configuration/c4_requested_not_effective.py", "model.context"): ("char-lm",),
+    ("rules/data_content/x1_repeated_data.py", "data.group"): ("pair-classifier",),
+    ("rules/data_content/x2_not_what_you_think.py", "data.text_a"): ("pair-classifier",),
+    ("rules/data_content/x2_not_what_you_think.py", "data.text_b"): ("pair-classifier",),
+    ("rules/data_content/x2_not_what_you_think.py", "data.max_length"): ("pair-classifier",),
+    ("rules/data_content/x3_length.py", "data.max_length"): ROWS,
+    ("rules/data_content/x5_dropped_rows.py", "data.max_chars"): ("char-lm",),
+    ("rules/data_loading/d22_pad_waste.py", "data.layout"): ROWS[:3],
+    ("rules/data_loading/d22_pad_waste.py", "data.packing"): ("chat-sft", "expert-sft"),
+    ("rules/planned_run/r2_small_validation.py", "data.valid_path"): (
+        "pair-classifier",
+        "chat-sft",
+        "expert-sft",
+    ),
+    ("rules/planned_run/r10_rare_class.py", "data.sizes"): ("task-router",),
 }
 # Lists of keys of all recipes, old spellings; and what is code and no key.
 NO_ADVICE = {
@@ -209,7 +223,10 @@ def test_an_option_that_is_advised_is_one_of_the_command(name):
             ]
             verbs = [verb for verb in before[-1:] if verb in VERBS or verb.startswith("data ")]
             verbs = verbs or ONLY.get((name, option)) or speaks_for(name)
-            assert verbs, f"{name}:{line} names {option}: which command says it? (SPEAKS_FOR)"
+            assert verbs, (
+                f"{name}:{line} names {option}, and no command is known that says it: add the "
+                "verb to VERBS of cli/main.py, or the file to SPEAKS_FOR of this test"
+            )
             wrong += [(line, verb, option) for verb in verbs if option not in options(verb)]
     assert not wrong, f"{name}: no such option: {wrong}"
 
@@ -244,7 +261,8 @@ KEY = re.compile(rf"(?<![\w.])(?:{'|'.join(NAMES)})\.[a-z][a-z_0-9]*")
 
 @pytest.mark.parametrize("name", naming(KEY))
 def test_a_key_that_is_advised_is_one_of_the_recipe(name):
-    if name in NO_ADVICE or name.startswith("rules/") or "_presets" in name:
+    of_script = name.startswith("rules/") and "before_run=True" not in FILES[name].read_text()
+    if name in NO_ADVICE or of_script or "_presets" in name:
         return
     known = [begin for begin in SECTIONS if name.startswith(begin)]
     recipes = SECTIONS[max(known, key=len)] if known else tuple(RECIPES)
@@ -254,7 +272,8 @@ def test_a_key_that_is_advised_is_one_of_the_recipe(name):
             continue
         for key in KEY.findall(text):
             if not CODE.match(key):
-                wrong += [(line, key, r) for r in recipes if key not in SCHEMAS[r]]
+                of = SAID_OF.get((name, key), recipes)
+                wrong += [(line, key, r) for r in of if key not in SCHEMAS[r]]
     assert not wrong, f"{name}: no such key: {wrong}"
 
 

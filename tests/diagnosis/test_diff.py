@@ -42,7 +42,7 @@ def made(folder: Path, *ids: str, source: str = SCRIPT) -> tuple[list[str], tupl
         plan = plan.plus(id)
     found = suggest(path, plan)
     changed = [line for line in found.diff.splitlines() if re.match(r"[-+](?![-+])", line)]
-    return changed, found.said
+    return changed, found.notes
 
 
 def test_a_keyword_is_added_where_the_optimizer_is_built(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_every_example_can_be_edited(path: Path) -> None:
     for id in ("autocast-bf16", "compile", "fused-adamw", "loader-workers", "tf32", "gc-freeze"):
         plan = plan.plus(id)
     found = suggest(path, plan)
-    assert found.diff or found.said
+    assert found.diff or found.notes
 
 
 TOP = "import gc\nimport torch\nfrom torch.utils.data import DataLoader\n"

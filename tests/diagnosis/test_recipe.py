@@ -56,7 +56,7 @@ def with_loss(settings: list[str], wrap, folder: Path) -> RecipeCheck:
         parts,
         budget=FOUR,
         folder=folder / "run",
-        ledger=WallTime(clock),
+        wall_time=WallTime(clock),
         signals=Signals(),
         tell=train.silent,
     )
@@ -98,7 +98,7 @@ def test_a_signal_stops_it_and_nothing_is_left_behind(of, tiny, tmp_path, stage)
 def test_the_number_of_timed_steps_can_be_asked_for(of, tiny):
     found = of(tiny, budget=StepBudget(steps=5))
     assert found.diagnosis.steps == 8
-    assert found.diagnosis.step_time is found.timing.step
+    assert found.diagnosis.step_time == found.timing.step
     assert 1 <= found.timing.step.n <= 5
 
 
@@ -194,11 +194,11 @@ def test_one_set_at_a_time(of, tiny):
 
 def test_a_folder_that_cannot_be_written_is_found(tiny, tmp_path):
     parts = assemble(fresh_request("char-lm", tiny), train.silent, lambda: None)
-    ledger, signals = WallTime(clock), Signals()
+    wall_time, signals = WallTime(clock), Signals()
     session, _, at = set_up(
-        parts, lambda s: start_weights(parts, s, train.silent), ledger, signals, train.silent
+        parts, lambda s: start_weights(parts, s, train.silent), wall_time, signals, train.silent
     )
-    tried = FirstSteps(parts, session, at, ledger=ledger, signals=signals, tell=train.silent)
+    tried = FirstSteps(parts, session, at, wall_time=wall_time, signals=signals, tell=train.silent)
     (tmp_path / "file").touch()
     timing = tried.time(StepBudget(steps=1), tmp_path / "file")
     tried.close()

@@ -6,13 +6,13 @@ import pytest
 from hotloop.core.errors import PlanError
 from hotloop.core.hardware import Hardware
 from hotloop.core.plan import Plan
-from hotloop.diagnosis.script_plan import asked_plan
+from hotloop.diagnosis.script_plan import requested_plan
 
 CPU = Hardware(device="cpu", name="a CPU", cores=2.0, cpu_features=frozenset({"avx2"}))
 
 
 def asked(*added: str, file: Path | None = None) -> tuple[Plan, dict[str, str]]:
-    plan, origins = asked_plan(added, file, look=lambda: CPU)
+    plan, origins = requested_plan(added, file, look=lambda: CPU)
     return plan, dict(origins)
 
 
@@ -75,5 +75,5 @@ def test_without_gates_the_machine_is_not_looked_at() -> None:
     def look() -> Hardware:
         raise AssertionError
 
-    asked_plan(["gc-freeze"], None, look=look)
-    asked_plan(["tf32"], None, here=False, look=look)
+    requested_plan(["gc-freeze"], None, look=look)
+    requested_plan(["tf32"], None, here=False, look=look)

@@ -42,7 +42,7 @@ def grads(one: Session) -> list[torch.Tensor]:
 
 def recorded() -> Session:
     one = session()
-    one.replay = GraphedMicroStep(one, batch(0, 4).tensors, called_again)
+    one.stepping.replay = GraphedMicroStep(one, batch(0, 4).tensors, called_again)
     drop_gradients(one)
     return one
 
@@ -81,7 +81,7 @@ def test_a_loss_is_not_written_over_by_the_next_replay():
 def test_a_halved_micro_batch_gives_the_recording_up():
     one = recorded()
     assert halve_micro_batch(one, 8)
-    assert one.replay is None
+    assert one.stepping.replay is None
 
 
 @pytest.mark.gpu
@@ -90,7 +90,7 @@ def test_cuda_records_and_replays():
     for each in (one, other):
         each.model.cuda()
         each.device = torch.device("cuda")
-    one.replay = GraphedMicroStep(one, {"x": batch(0, 4).tensors["x"].cuda()})
+    one.stepping.replay = GraphedMicroStep(one, {"x": batch(0, 4).tensors["x"].cuda()})
     drop_gradients(one)
     for window in ([batch(3, 4)], [batch(5, 4), batch(9, 4)], [batch(3, 4), batch(9, 1)]):
         mine, theirs = accumulate(one, window, str, int), accumulate(other, window, str, int)

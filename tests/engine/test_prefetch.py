@@ -9,10 +9,10 @@ from hotloop.data.sampling.context_windows import Windows
 from hotloop.engine.loader_processes import WindowWorkers
 from hotloop.engine.prefetch import Direct, Prefetch, source_of
 from hotloop.session.accumulation_windows import AccumulationWindows, Position
-from hotloop.session.session import Session
+from hotloop.session.session import Loading, Session
 
 
-class Lane:
+class Stream:
     """Records what is sent and what arrives."""
 
     def __init__(self) -> None:
@@ -20,9 +20,9 @@ class Lane:
 
     def send(self, tensors):
         self.log.append("send")
-        return {name: tensor.clone() for name, tensor in tensors.items()}
+        return [tensor.clone() for tensor in tensors], None
 
-    def arrive(self, tensors):
+    def arrive(self, tensors, event):
         self.log.append("arrive")
 
 
@@ -37,27 +37,27 @@ def values(window) -> list[list[int]]:
 
 
 def test_the_next_window_is_sent_before_it_is_asked_for():
-    one, lane, at = feed(), Lane(), Position()
-    source = Prefetch(Direct(one), lane)
+    one, stream, at = feed(), Stream(), Position()
+    source = Prefetch(Direct(one), stream)
     for step in range(5):
         assert values(source.window(at, 4)) == values(one.window(at, 4))
         expected = ["arrive"] if step else ["send", "arrive"]
-        assert lane.log == expected
-        lane.log.clear()
+        assert stream.log == expected
+        stream.log.clear()
         at = one.after(at)
         source.prepare(at, 4)
-        assert lane.log.pop() == "send"
+        assert stream.log.pop() == "send"
 
 
 def test_a_window_that_is_not_the_one_sent_is_made_anew():
-    one, lane = feed(), Lane()
-    source = Prefetch(Direct(one), lane)
+    one, stream = feed(), Stream()
+    source = Prefetch(Direct(one), stream)
     source.prepare(Position(), 4)
     for at, micro in ((Position(), 2), (Position(epoch=1), 4), (Position(sample=4), 4)):
         assert values(source.window(at, micro)) == values(one.window(at, micro))
 
 
-def session(**slots) -> Session:
+def session(**loading) -> Session:
     return Session(
         job=None,
         hardware=Hardware(device="cpu", name="cpu"),
@@ -66,7 +66,7 @@ def session(**slots) -> Session:
         micro_batch=4,
         accumulation=1,
         forward=lambda tensors: tensors,
-        **slots,
+        loading=Loading(**loading),
     )
 
 

@@ -169,6 +169,6 @@ def test_what_hangs_on_the_weights_is_kept_for_a_window_and_no_longer():
         yield
         seen.append("out")
 
-    one.steady = steady
+    one.stepping.steady = steady
     accumulate(one, [batch(0, 5), batch(5, 9)], seen.append, lambda: None)
     assert seen == ["in", "forward", "backward", "forward", "backward", "out"]

@@ -27,25 +27,29 @@ def said(
 ):
     """Return (step, text, warning) of each line of a run with steps of `each` seconds."""
     now, told = [0.0], []
-    ledger = WallTime(lambda: now[0])
+    wall_time = WallTime(lambda: now[0])
     now[0] += set_up
-    ledger.mark("start")
+    wall_time.mark("start")
     policy = SavePolicy(
         every_steps=every_steps, every_seconds=every_seconds, keep=keep, best_cooldown=None
     )
-    keeper = SimpleNamespace(policy=policy, durable=None, is_beside=beside)
-    recorder = SimpleNamespace(
+    checkpoint_policy = SimpleNamespace(policy=policy, durable=None, is_beside=beside)
+    metrics_log = SimpleNamespace(
         flush=lambda: None,
         note=lambda step, text, warning=False: told.append((step, text, warning)),
     )
-    outlook = TimeLeft(
-        steps=steps, per_epoch=per_epoch, ledger=ledger, recorder=recorder, keeper=keeper
+    time_left = TimeLeft(
+        steps=steps,
+        per_epoch=per_epoch,
+        wall_time=wall_time,
+        metrics_log=metrics_log,
+        checkpoint_policy=checkpoint_policy,
     )
     for step in range(1, min(made, steps) + 1):
         now[0] += 5.0 if step == 1 else each  # the first one is slow, and is not timed
-        ledger.mark("forward")
-        keeper.durable = durable if step >= known_at else None
-        outlook.step(Position(step=step))
+        wall_time.mark("forward")
+        checkpoint_policy.durable = durable if step >= known_at else None
+        time_left.step(Position(step=step))
     return told
 
 

@@ -132,7 +132,9 @@ def drive(out: Path, settings: list[str], *, loss=None, disk: Disk = DISK, tell=
     folder = RunDir(out)
     folder.keep(parts.job.kept)
     folder.create(run_record(parts), parts.plan)
-    return execute(folder, parts, ledger=WallTime(clock), signals=Signals(), tell=tell, disk=disk)
+    return execute(
+        folder, parts, wall_time=WallTime(clock), signals=Signals(), tell=tell, disk=disk
+    )
 
 
 def failing(job, *, when, how):
@@ -248,7 +250,7 @@ def test_a_background_save_that_fails_is_told_at_most_a_save_later(tiny, tmp_pat
     parts = assemble(fresh_request("char-lm", tiny, added=["async-checkpoint"]), heard.append, int)
     folder = RunDir(tmp_path / "run")
     folder.create(run_record(parts), parts.plan)
-    options = {"ledger": WallTime(clock), "signals": Signals(), "tell": heard.append}
+    options = {"wall_time": WallTime(clock), "signals": Signals(), "tell": heard.append}
     with pytest.raises(WriteError):  # the last save must succeed
         execute(folder, parts, **options, disk=full_disk(after=8))
     warned = [m.text for m in heard if isinstance(m, Note) and m.warning]
@@ -433,7 +435,7 @@ def map_style(out: Path, settings: list[str], *added: str) -> engine.RunResult:
     folder = RunDir(out)
     folder.create(run_record(parts), parts.plan)
     options = {"signals": Signals(), "tell": engine.silent, "disk": DISK}
-    return execute(folder, parts, ledger=WallTime(clock), **options)
+    return execute(folder, parts, wall_time=WallTime(clock), **options)
 
 
 def test_loader_processes_change_no_weight_and_are_in_effect(tiny, tmp_path):

@@ -14,7 +14,7 @@ from hotloop.core.measurement import Measurement
 from hotloop.core.plan import Plan
 from hotloop.core.storage.lock import LockHolder
 from hotloop.core.storage.rundir import RunDir
-from hotloop.monitor.sample import Sample
+from hotloop.monitor.sample import MachineSample
 from hotloop.monitor.series import SampleHistory
 
 HARDWARE = Hardware(
@@ -141,5 +141,5 @@ def seen(*rows, **more):
     """Return a history of samples, a second apart, with these values."""
     history = SampleHistory()
     for n, values in enumerate(rows, 1):
-        history.add(Sample(at=float(n), values=values, **more))
+        history.add(MachineSample(at=float(n), values=values, **more))
     return history

@@ -1,7 +1,7 @@
 import pytest
 from tests.monitor.conftest import seen
 
-from hotloop.monitor.sample import Sample
+from hotloop.monitor.sample import MachineSample
 from hotloop.monitor.series import MOST, SampleHistory, headline, name_of, shown
 
 
@@ -19,7 +19,7 @@ def test_a_long_time_stays_small_and_its_extremes_stay_true():
     history = SampleHistory()
     count = 2 * MOST + 3
     for n in range(count):
-        history.add(Sample(at=float(n), values={"a_w": float(n == 7)}))
+        history.add(MachineSample(at=float(n), values={"a_w": float(n == 7)}))
     found = history.stats()["a_w"]
     assert (found.n, found.high) == (count, 1.0)
     assert found.mean == pytest.approx(1 / count)

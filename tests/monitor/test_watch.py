@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from hotloop.monitor.run import RunReading
-from hotloop.monitor.sample import Sample
+from hotloop.monitor.sample import MachineSample
 from hotloop.monitor.series import SampleHistory
 from hotloop.monitor.watch import Terminated, watch
 
@@ -17,7 +17,7 @@ class Sampler:
         self.tree = type("Tree", (), {"alive": staticmethod(alive), "pid": 7})()
 
     def take(self):
-        return self._samples.pop(0) if self._samples else Sample(at=self.seconds, values={})
+        return self._samples.pop(0) if self._samples else MachineSample(at=self.seconds, values={})
 
     def now(self):
         return self.seconds
@@ -37,7 +37,9 @@ def watched(sampler, *, seconds=None, interval=1.0, each=lambda sample: None):
 
 
 def run(state, why=None):
-    return Sample(at=1.0, values={}, run=RunReading(path=Path("r"), what="x", state=state, why=why))
+    return MachineSample(
+        at=1.0, values={}, run=RunReading(path=Path("r"), what="x", state=state, why=why)
+    )
 
 
 def test_sixty_seconds_are_sixty_samples():

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from hotloop.report.axis import linear, said, spanning
+from hotloop.report.axis import linear, short_number, spanning
 
 
 @pytest.mark.parametrize(
@@ -57,6 +57,6 @@ def test_labels_have_the_decimals_that_tell_them_apart(values, labels):
 
 def test_numbers_as_said():
     numbers = [0, 2.5, 1e-4, 3e-7, 1500, 20_000, 3_200_000, -12_000]
-    assert [said(n) for n in numbers] == [
+    assert [short_number(n) for n in numbers] == [
         "0", "2.5", "0.0001", "3e-7", "1,500", "20k", "3.2M", "-12k"
     ]  # fmt: skip

@@ -2,7 +2,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from tests.golden.cases import healthy
+from tests.golden.cases import healthy, planned
 
 from hotloop.core.finding import Finding, Remedy, SourceLocation
 from hotloop.rules.base import Needs, Rule
@@ -152,3 +152,33 @@ def test_an_unsteady_step_time_is_said_first():
 def test_the_healthy_run_passes_all_rules():
     said = diagnose(healthy(), strict=True)
     assert said.findings == []
+
+
+def test_a_planned_run_is_judged_by_the_rules_that_judge_one():
+    before = rule("R9 saves_too_few", {"claim": "a"}, needs=(Needs.PLANNED_RUN,), before_run=True)
+    too = rule("D1 data_wait", {"claim": "b"}, needs=(Needs.STEPS,), before_run=True)
+    observed = rule("D9 thread_oversub", {"claim": "c"})
+    case = replace(planned(), not_checked=("d",))
+    said = diagnose(case, rules=[before, too, observed])
+    assert sorted(labels(said)) == ["D1 data_wait", "R9 saves_too_few"]
+    assert said.not_checked == ["d"]
+    said = diagnose(healthy(), rules=[before, too, observed])
+    assert sorted(labels(said)) == ["D1 data_wait", "D9 thread_oversub"]
+    assert said.not_checked == []
+
+
+def test_several_findings_of_one_rule_stay_apart_and_what_would_not_pay_stands_aside():
+    def judge(case):
+        for claim, kind in (("one", None), ("other", None), ("little", "not worth it")):
+            yield Finding(rule="X5 dropped_rows", claim=claim, severity="warn", kind=kind)
+
+    several = Rule(
+        id="X5", name="dropped_rows", title="x", page="", judge=judge, before_run=True,
+        kind="correctness",
+    )  # fmt: skip
+    said = diagnose(planned(), rules=[several], strict=True)
+    assert [(f.claim, f.kind) for f in said.findings] == [
+        ("one", "correctness"),
+        ("other", "correctness"),
+    ]
+    assert [finding.claim for finding in said.not_worth_it] == ["little"]

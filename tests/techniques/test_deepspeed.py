@@ -2,8 +2,10 @@
 
 import pytest
 import torch
-from tests.golden import fake_deepspeed
-from tests.test_techniques import cpu, in_a_group, no_group_is_left  # noqa: F401
+from tests.golden import fake_deepspeed, group_of_one
+from tests.golden.group_of_one import no_group_is_left  # noqa: F401
+from tests.golden.jobs import session_of
+from tests.golden.machines import cpu
 
 from hotloop.core.errors import DeviceError, PlanError
 from hotloop.core.plan import Plan
@@ -52,14 +54,16 @@ def test_a_stage_that_there_is_not_is_refused(stage, installed):
 
 
 def test_another_optimizer_is_not_cut():
-    session = in_a_group()
+    group_of_one.join()
+    session = session_of()
     session.optimizer = torch.optim.SGD(session.model.parameters(), lr=0.1)
     assert get("deepspeed").apply(session) == 0
-    assert session.shares is None
+    assert session.parallel.sync is None
 
 
 def test_weights_in_pieces_need_models_that_use_them_in_their_passes():
-    session = in_a_group()
+    group_of_one.join()
+    session = session_of()
     session.optimizer = session.job.optimizer(session.model)
     session.model.register_parameter(
         "codes", torch.nn.Parameter(torch.zeros(4, dtype=torch.uint8), requires_grad=False)
@@ -70,7 +74,8 @@ def test_weights_in_pieces_need_models_that_use_them_in_their_passes():
 
 def test_a_device_that_deepspeed_would_not_take_is_refused(monkeypatch):
     fake_deepspeed.install(monkeypatch, device="cuda")
-    session = in_a_group()
+    group_of_one.join()
+    session = session_of()
     session.optimizer = session.job.optimizer(session.model)
     with pytest.raises(DeviceError, match="DS_ACCELERATOR=cpu"):
         get("deepspeed").apply(session)

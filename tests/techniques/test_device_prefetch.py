@@ -1,11 +1,11 @@
-"""Device prefetch in scripts, on a CPU through a lane that copies at once."""
+"""Device prefetch in scripts, on a CPU through a copy stream that copies at once."""
 
 from dataclasses import replace
 
 import pytest
 import torch
 from tests.golden.outside import MACHINE, Augmented, Images
-from tests.test_techniques import CopyAtOnce, moving, sending_to_the_cpu
+from tests.golden.techniques.device_prefetch import CopyAtOnce, apply, moving
 from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, IterableDataset
@@ -21,7 +21,7 @@ from hotloop.techniques.base import anywhere
 from hotloop.techniques.device_prefetch import TECHNIQUE, send_ahead
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="no fork here")
-HERE = replace(TECHNIQUE, apply=sending_to_the_cpu, blocked=anywhere)
+HERE = replace(TECHNIQUE, apply=apply, blocked=anywhere)
 
 
 def put_into(call, technique=HERE):
@@ -76,7 +76,7 @@ def test_a_script_trains_bit_for_bit_the_same(options):
 
 def test_nearly_every_batch_comes_from_a_copy():
     put = session(DataLoader(Images(), batch_size=8))
-    assert sending_to_the_cpu(put) == 1
+    assert apply(put) == 1
     assert TECHNIQUE.read_back(put) is None
     assert "moves no tensor" in put.refused
     sending = put.facts["device-prefetch"]

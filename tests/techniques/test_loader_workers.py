@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 from tests.golden.feeds import LATE, SAMPLERS, loader
+from tests.golden.jobs import images, session_of
 from tests.golden.outside import MACHINE, Augmented, Images, put_into, script
-from tests.test_techniques import with_data_that_are_read
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset, get_worker_info
 
 from hotloop.core.hardware import Hardware
@@ -134,11 +134,11 @@ def test_the_same_number_that_is_started_each_epoch_is_kept_from_now_on() -> Non
 
 
 def test_in_the_engine_no_processes_is_what_there_is_and_pinning_can_be_left_out() -> None:
-    of = with_data_that_are_read()
+    of = session_of(images)
     assert TECHNIQUE.apply(of, count=0) == 0
     assert "no process was asked for" in TECHNIQUE.nothing
     assert TECHNIQUE.apply(of, count=1, pin="off") == 1
-    assert (of.workers, of.workers_pin) == (1, False)
+    assert (of.loading.workers, of.loading.pins) == (1, False)
 
 
 # Pinned memory.

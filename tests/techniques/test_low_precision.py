@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 from tests.golden import fake_torchao
-from tests.test_techniques import MACHINES
+from tests.golden.machines import MACHINES
 from torch import nn
 
 from hotloop import techniques

@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from hotloop import techniques
-from hotloop.bench.ladder import Spot, using
 from hotloop.core.errors import PlanError
 from hotloop.core.hardware import Hardware
 from hotloop.core.plan import Plan
 from hotloop.engine.apply_plan import check
 from hotloop.machine.onednn_matmul import Products
+from hotloop.recipes.building.ladder import Spot, using
 from hotloop.techniques import matmul_onednn as technique
 from hotloop.techniques.base import HostKind
 from hotloop.tuning.moves import ordered

@@ -33,14 +33,16 @@ def target(tiny) -> RecipeTarget:
     settings = [s for s in tiny if s.partition("=")[0] not in keys] + list(CHANGED)
     request = record_of(fresh_request("char-lm", settings))
     return RecipeTarget(
-        request=request, parts=assembled({"request": request, "plan": PLAN.to_json()})
+        request=request, prepared=assembled({"request": request, "plan": PLAN.to_json()})
     )
 
 
-def on(target: RecipeTarget, cards: int, *, device: str = "cpu", **parts) -> RecipeTarget:
-    """The recipe on a machine with so many cards; `parts` of the assembly are others."""
+def on(target: RecipeTarget, cards: int, *, device: str = "cpu", **forecast) -> RecipeTarget:
+    """Return the recipe on a machine with `cards` GPUs; `forecast` changes its decision."""
     hardware = replace(target.hardware, count=cards, device=device)
-    return replace(target, parts=replace(target.parts, hardware=hardware, **parts))
+    decision = replace(target.prepared.decision, **forecast)
+    prepared = replace(target.prepared, hardware=hardware, decision=decision)
+    return replace(target, prepared=prepared)
 
 
 def named(recipe: RecipeTarget) -> dict[str, Move]:
@@ -105,7 +107,7 @@ class Small(RecipeTarget):
 
 def test_a_micro_batch_is_judged_on_the_plan_that_is_the_best_by_then(target):
     two = on(target, 2)
-    recipe = Small(request=two.request, parts=two.parts)
+    recipe = Small(request=two.request, prepared=two.prepared)
     twice, (ddp, rows) = named(recipe)["micro batch x2"], moves(recipe)[:2]
     assert twice.why_not is None
     assert twice.barred(PLAN) is None
@@ -132,7 +134,7 @@ def test_what_each_card_needs_is_forecast(target):
 
     def refused(way, memory):
         hardware = replace(cards.hardware, memory_bytes=memory)
-        less = replace(cards, parts=replace(cards.parts, hardware=hardware))
+        less = replace(cards, prepared=replace(cards.prepared, hardware=hardware))
         return named(less)[f"{way} on 2 cards"].why_not
 
     for way in ("ddp", "fsdp2"):

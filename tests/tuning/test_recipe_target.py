@@ -28,7 +28,7 @@ def target(tiny) -> RecipeTarget:
 def recipe(settings: list[str], plan: Plan) -> RecipeTarget:
     request = record_of(fresh_request("char-lm", settings))
     return RecipeTarget(
-        request=request, parts=assembled({"request": request, "plan": plan.to_json()})
+        request=request, prepared=assembled({"request": request, "plan": plan.to_json()})
     )
 
 
@@ -77,7 +77,7 @@ class Tight(RecipeTarget):
 
 
 def test_a_shape_that_the_forecast_refuses_is_tried_recomputing(target):
-    found = named(Tight(request=target.request, parts=target.parts))
+    found = named(Tight(request=target.request, prepared=target.prepared))
     assert found["micro batch x2"] == "forecast: 99 GB"
     assert found["activation-checkpointing(mode=selective) + micro batch x2"] is None
     assert found["micro batch x0.5"] is None

@@ -135,7 +135,7 @@ def test_tune_tries_two_devices(ways, still, tmp_path):
     request = record_of(fresh_request("char-lm", still))
     parts = assembled({"request": request, "plan": ONE.to_json()})
     parts = replace(parts, hardware=replace(parts.hardware, count=2))  # of a CPU: gloo ranks
-    target = RecipeTarget(request=request, parts=parts)
+    target = RecipeTarget(request=request, prepared=parts)
     folder = tmp_path / "tuned"
     found = tune(
         target,

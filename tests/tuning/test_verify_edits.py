@@ -1,14 +1,11 @@
 """Edits are printed where a run with them shows their effect, and only there."""
 
-from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.preloaded import run_child
 
 from hotloop.core.plan import Plan, Use
-from hotloop.tuning import verify_edits
-from hotloop.tuning.verify_edits import proved
+from hotloop.tuning.verify_edits import verify_edits
 
 FIXED = """\
 import sys
@@ -42,15 +39,14 @@ BF16, FUSED, WORKERS = (
 
 
 @pytest.fixture
-def suggested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, preloaded):
+def suggested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(verify_edits.child, "run", partial(run_child, preloaded))
     (tmp_path / "neighbour.py").write_text(NEIGHBOUR)
 
     def run(*uses: Use, shown: str = "tolist()", kind: str = "adam"):
         path = tmp_path / "train.py"
         path.write_text(FIXED.format(shown=shown))
-        found = proved(path, [kind], Plan(micro_batch=1, techniques=uses))
+        found = verify_edits(path, [kind], Plan(micro_batch=1, techniques=uses))
         assert sorted(each.name for each in tmp_path.iterdir() if each.name[0] not in "._") == [
             "neighbour.py",
             "train.py",
@@ -64,21 +60,21 @@ def test_edits_that_are_in_effect_are_printed(suggested) -> None:
     found = suggested(FUSED, WORKERS)
     assert "+    optimizer = torch.optim.AdamW(net.parameters(), fused=True)" in found.diff
     assert "num_workers=1" in found.diff
-    assert not any("left out" in said for said in found.said)
+    assert not any("left out" in said for said in found.notes)
 
 
 def test_an_edit_without_effect_in_this_run_is_said_in_words(suggested) -> None:
     found = suggested(FUSED, WORKERS, kind="sgd")
     assert "fused" not in found.diff
     assert "num_workers=1" in found.diff
-    assert "fused-adamw: left out, for it has no effect there" in found.said
+    assert "fused-adamw: left out, for it has no effect there" in found.notes
 
 
 def test_an_edit_with_which_the_script_fails_is_said_in_words(suggested) -> None:
     found = suggested(BF16, FUSED, shown="numpy()")
     assert "autocast" not in found.diff
     assert "fused=True" in found.diff
-    (said,) = (said for said in found.said if "left out" in said)
+    (said,) = (said for said in found.notes if "left out" in said)
     assert said.startswith("autocast-bf16: left out, for the script fails with it: TypeError")
 
 

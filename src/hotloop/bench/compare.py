@@ -1,4 +1,4 @@
-"""Two results of one ladder side by side; unlike machines, versions or settings are refused."""
+"""Compares two results of one ladder; refuses different machines, versions or settings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Ratio", "compare_files", "ratios", "unlike"]
 
 _MEASURED: Final = ("measured", "versions")  # of hardware: judged apart
 _FACTS: Final = ("data", "threads")
-_OURS: Final = "hotloop"  # its version may differ: that is what one compares
+_OURS: Final = "hotloop"  # its version may differ, as results of two versions are compared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,23 +29,23 @@ class Ratio:
     name: str
     a: float | None  # tokens/s
     b: float | None
-    factor_a: float | None  # against the rung before, within its own result
+    factor_a: float | None  # against the lowest rung of its own result
     factor_b: float | None
     why: str | None = None  # why there is no ratio
 
     @property
     def ratio(self) -> float | None:
-        """Return B over A; the two were not measured by turns."""
+        """Return B over A; the two were measured in different runs."""
         return self.b / self.a if self.a and self.b else None
 
     @property
     def of_factors(self) -> float | None:
-        """Return B over A of the factors: a machine that is slower today cancels out."""
+        """Return B over A of the factors, in which a change in machine speed cancels out."""
         return self.factor_b / self.factor_a if self.factor_a and self.factor_b else None
 
 
 def compare_files(a: Path, b: Path) -> list[Ratio]:
-    """Return the rungs of two results. Raises ConfigError with a diff when they are unlike."""
+    """Return the rungs of two results. Raises ConfigError with their differences."""
     one, two = (read(read_json(path), place=str(path)) for path in (a, b))
     if differ := list(unlike(one, two)):
         raise ConfigError(
@@ -57,7 +57,7 @@ def compare_files(a: Path, b: Path) -> list[Ratio]:
 
 
 def unlike(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what two results differ in, a line each: then their numbers say nothing together."""
+    """Yield a line for each difference that makes two results incomparable."""
     if a["ladder"] != b["ladder"]:
         yield f"ladder: {a['ladder']} and {b['ladder']}"
     yield from _lines("hardware", *(_but(x["hardware"], *_MEASURED) for x in (a, b)))
@@ -79,7 +79,7 @@ def _lines(what: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[st
 
 
 def ratios(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Ratio]:
-    """Return the rungs that are in either, in the order of the first."""
+    """Return the rungs of both results, in the order of the first."""
     left, right = ({row["id"]: row for row in x["rows"]} for x in (a, b))
     return [_ratio(id, left.get(id), right.get(id)) for id in dict.fromkeys([*left, *right])]
 

@@ -1,32 +1,25 @@
-"""The ladders by the name of their recipe."""
+"""Finds a ladder by the name of its recipe, through the recipe's entry in the registry."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.bench import char_lm_ladder, text_ladders
 from hotloop.core.errors import UsageError, did_you_mean
+from hotloop.recipes.registry import RECIPES
 
 if TYPE_CHECKING:
-    from hotloop.bench.ladder import Ladder
+    from hotloop.recipes.building.ladder import Ladder
 
 __all__ = ["LADDERS", "find"]
 
-LADDERS: dict[str, Ladder] = {
-    ladder.recipe: ladder
-    for ladder in (
-        char_lm_ladder.LADDER,
-        text_ladders.PAIR_CLASSIFIER,
-        text_ladders.CHAT_SFT,
-        text_ladders.EXPERT_SFT,
-        text_ladders.TASK_ROUTER,
-    )
-}
+LADDERS = tuple(RECIPES)
 
 
 def find(name: str) -> Ladder:
-    """Return the ladder of a recipe; UsageError lists the ones there are."""
+    """Return the ladder of a recipe; raise UsageError, with all names, for an unknown name."""
     if name not in LADDERS:
         near = did_you_mean(name, LADDERS)
         raise UsageError(f"no ladder is called {name!r}{near} (there are: {', '.join(LADDERS)})")
-    return LADDERS[name]
+    recipe = RECIPES[name]
+    ladder: Ladder = recipe.load(recipe.ladder)
+    return ladder

@@ -1,4 +1,4 @@
-"""The rate of matrix products on this device, which no training can pass."""
+"""Measures the rate of matrix products on this device, which bounds the rate of any training."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PRODUCTS = "matmul-onednn"
 
 
 class Ceilings:
-    """Product rates by precision, measured when they are first asked for. `measure` is a seam."""
+    """Product rates by precision, measured at their first use. `measure` is a seam."""
 
     def __init__(
         self,
@@ -41,10 +41,10 @@ class Ceilings:
         return self.measured[dtype]
 
     def why_impossible(self, plan: Plan, flops_per_s: float) -> str | None:
-        """Return the arithmetic where a rate is above what products reach, or None.
+        """Return why a rate cannot be true if it exceeds the highest product rate, or None.
 
-        The fastest reading counts, and before a figure is refused it is measured once more: the
-        machine may have been busy. A published peak above it counts where there is one.
+        The highest product rate is the fastest reading, or the published peak if that is higher.
+        Products are measured again before a rate is refused, as the machine may have been busy.
         """
         dtype = precision_of(plan, self._hardware)
         if flops_per_s <= self._highest(plan, dtype):
@@ -70,15 +70,15 @@ class Ceilings:
         return highest
 
     def _add(self, dtype: str) -> None:
-        """Measure with the threads that the plans have."""
+        """Measure with the number of threads of the plans."""
         import torch
 
         before = torch.get_num_threads()
         torch.set_num_threads(self._threads or before)
         try:
-            found = self._measure(self._hardware.device, dtype)
+            measurement = self._measure(self._hardware.device, dtype)
         finally:
             torch.set_num_threads(before)
         known = self.measured.get(dtype)
-        readings = (*known.readings, *found.readings) if known else found.readings
-        self.measured[dtype] = Measurement(unit=found.unit, readings=readings)
+        readings = (*known.readings, *measurement.readings) if known else measurement.readings
+        self.measured[dtype] = Measurement(unit=measurement.unit, readings=readings)

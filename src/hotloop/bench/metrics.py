@@ -1,4 +1,4 @@
-"""The figures of a rung by name, with their units: tables, targets and JSON agree on them."""
+"""Names the figures of a rung and their units, for tables, targets and JSON."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Metric:
 
 
 METRICS: Final = {
-    each.name: each
-    for each in (
+    entry.name: entry
+    for entry in (
         Metric(name="it_per_s", what="optimizer steps a second"),
         Metric(name="samples_per_s", what="samples a second"),
         Metric(name="tokens_per_s", what="tokens a second, all"),
@@ -62,9 +62,9 @@ ALIASES: Final = {
 
 
 def metric(name: str) -> Metric:
-    """Return a figure by name; UsageError for another word."""
-    found = METRICS.get(ALIASES.get(name, name))
-    if found is None:
+    """Return a figure by name; raise UsageError for an unknown name."""
+    figure = METRICS.get(ALIASES.get(name, name))
+    if figure is None:
         near = did_you_mean(name, [*METRICS, *ALIASES])
         raise UsageError(f"no figure is called {name!r}{near} (there are: {', '.join(METRICS)})")
-    return found
+    return figure

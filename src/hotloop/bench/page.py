@@ -1,4 +1,4 @@
-"""The page of a ladder: each rung's factor as a bar, all figures, claims and what is not known."""
+"""Writes the page of a ladder: the factor of each rung, all figures, claims and unknowns."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def page(result: Result, verdicts: Sequence[RequirementVerdict] = ()) -> str:
     return document(f"bench {result.ladder}", head, main)
 
 
-def _panel(*parts: object) -> Html:
-    return tag("div", *parts, class_="panel")
+def _panel(*content: object) -> Html:
+    return tag("div", *content, class_="panel")
 
 
 def _rungs(rows: Sequence[RungResult]) -> Html:
@@ -70,8 +70,8 @@ def _rungs(rows: Sequence[RungResult]) -> Html:
         "epoch",
         "losses",
     )
-    said = f"Times before: of step times within rounds, with an interval missed at {RISK:.0%}."
-    return table(titles, lines, caption=said, kind="list")
+    caption = f"Times before: of step times within rounds, with an interval missed at {RISK:.0%}."
+    return table(titles, lines, caption=caption, kind="list")
 
 
 def _figures(rows: Sequence[RungResult]) -> Html:

@@ -1,9 +1,9 @@
-"""The loop that people write, over the same model, data and optimizer: what a ladder begins with.
+"""Trains with the loop that people write; its trial is the baseline of a ladder.
 
-A DataLoader makes and joins each sample in the loop, every micro batch's loss is read, gradients
-are clipped, the learning rate follows its schedule. Model and optimizer are those that the plan
-makes; validation and saving are the engine's, for a plain loop has none. Rows of tokens come in a
-random order and padded, as `bench.ladder.PlainLoopKind` says; they are tokenised before. A task
+A DataLoader makes and collates each sample in the loop; the loss of every micro batch is read,
+gradients are clipped, the learning rate follows its schedule. The plan makes the model and the
+optimizer; the engine validates and saves, as a plain loop does neither. Rows are tokenised before,
+come in a random order, and are padded as in `recipes.building.ladder.PlainLoopKind`. A task
 router's rows may be computed one by one, and the frozen model's states at every step.
 """
 
@@ -31,12 +31,12 @@ __all__ = ["PlainTrial", "main"]
 
 
 def main(argv: list[str]) -> None:
-    """Make steps until the parent has seen enough; does not return."""
+    """Make steps until the parent ends this process; does not return."""
     serve(PlainTrial, argv)
 
 
-class Each:
-    """Samples one by one, as a map-style data set."""
+class SampleDataset:
+    """A map-style data set of single samples."""
 
     def __init__(self, samples: Samples) -> None:
         self._samples = samples
@@ -44,13 +44,13 @@ class Each:
     def __len__(self) -> int:
         return len(self._samples)
 
-    def __getitem__(self, at: int) -> dict[str, Tensor]:
-        batch = self._samples.batch(0, at, 1)
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        batch = self._samples.batch(0, index, 1)
         return {name: tensor[0] for name, tensor in batch.tensors.items()}
 
 
 def padded(rows: TokenRows, *, width: int | None) -> Callable[[list[int]], Batch]:
-    """Return what joins samples by their number: padded to `width`, or to the longest of them."""
+    """Return a collate function for sample numbers that pads to `width`, or to the longest row."""
 
     def join(numbers: list[int]) -> Batch:
         return rows.gather(rows.chosen[numbers], width=width)
@@ -59,23 +59,23 @@ def padded(rows: TokenRows, *, width: int | None) -> Callable[[list[int]], Batch
 
 
 def loss_of_all(model: nn.Module, tensors: Mapping[str, Tensor]) -> Tensor:
-    """Return a language model's mean loss, a scalar, by the logits of all positions."""
+    """Return a language model's mean loss, a scalar, from the logits of all positions."""
     logits: Tensor = model.logits(tensors)  # type: ignore[operator] # [rows, width, vocabulary]
-    said, labels = logits[:, :-1].float().flatten(0, 1), tensors["labels"][:, 1:].flatten()
-    return cross_entropy(said, labels, ignore_index=NO_LOSS)
+    predictions, labels = logits[:, :-1].float().flatten(0, 1), tensors["labels"][:, 1:].flatten()
+    return cross_entropy(predictions, labels, ignore_index=NO_LOSS)
 
 
 def each_row(
     batch: Mapping[str, Any], loss_of: Callable[[Mapping[str, Any]], Tensor]
 ) -> Iterator[Tensor]:
-    """Yield what each row adds to the mean loss of a batch, computed alone; scalars."""
-    tensors = {name: each for name, each in batch.items() if name != "targets"}
+    """Yield the contribution of each row, computed alone, to a batch's mean loss; scalars."""
+    tensors = {name: tensor for name, tensor in batch.items() if name != "targets"}
     count = len(tensors["input_ids"])
     targets = torch.ones(count)
     if "labels" in tensors:
         targets = (tensors["labels"][:, 1:] != NO_LOSS).sum(1)
     for row, share in enumerate((targets / targets.sum()).tolist()):
-        yield loss_of({name: each[row : row + 1] for name, each in tensors.items()}) * share
+        yield loss_of({name: tensor[row : row + 1] for name, tensor in tensors.items()}) * share
 
 
 class PlainTrial(RecipeTrial):
@@ -86,23 +86,28 @@ class PlainTrial(RecipeTrial):
 
     @property
     def epochs(self) -> int:
-        """Epochs begun."""
+        """Number of epochs begun."""
         return self._begun
 
     def train(self) -> None:
-        """Make steps without an end."""
+        """Make steps until this process is ended."""
         from hotloop.jobs.build_loop import schedule_of
 
-        session, plan, mark = self.session, self.parts.plan, self.ledger.mark
-        rate, clip = schedule_of(self.parts), self.parts.request.config.training.gradient_clip
+        session, plan, mark = self.session, self.prepared.plan, self.wall_time.mark
+        rate, clip = schedule_of(self.prepared), self.prepared.request.config.training.gradient_clip
         optimizer, device, loss_of = session.optimizer, session.device, session.forward
-        asked = self.asked["loop"] or {}
-        if asked.get("logits") == "all":
+        requested = self.requested["loop"] or {}
+        if requested.get("logits") == "all":
             loss_of = partial(loss_of_all, session.model)
-        alone = asked.get("rows") == "one at a time" and isinstance(self.parts.job.train, TokenRows)
-        if asked.get("frozen") == "again" and (made := self.parts.job.computed) is not None:
-            width = self._limit if asked["pads"] == "to the limit" else None
-            self._again = made(device, width)
+        alone = requested.get("rows") == "one at a time" and isinstance(
+            self.prepared.job.train, TokenRows
+        )
+        if (
+            requested.get("frozen") == "again"
+            and (features_of := self.prepared.job.computed) is not None
+        ):
+            width = self._limit if requested["pads"] == "to the limit" else None
+            self._again = features_of(device, width)
         assert optimizer is not None
         step, micro, total = 0, 0, 0.0
         mark("start")
@@ -135,22 +140,24 @@ class PlainTrial(RecipeTrial):
 
     @property
     def _limit(self) -> int:
-        longest: int = self.parts.request.config.data.max_length
+        longest: int = self.prepared.request.config.data.max_length
         return longest
 
     def _batches(self) -> Iterator[dict[str, Tensor] | Batch]:
         """Yield shuffled micro batches, epoch after epoch."""
         from torch.utils.data import DataLoader
 
-        samples = self.parts.job.train
-        each: Any = Each(samples)
-        how: dict[str, Any] = {}
+        samples = self.prepared.job.train
+        dataset: Any = SampleDataset(samples)
+        loader_options: dict[str, Any] = {}
         if isinstance(samples, TokenRows):
-            to_limit = self.asked["loop"]["pads"] == "to the limit"
-            each = range(len(samples))
-            how["collate_fn"] = padded(samples, width=self._limit if to_limit else None)
-        size = min(self.parts.plan.micro_batch, len(each))
-        loader: Any = DataLoader(each, batch_size=size, shuffle=True, drop_last=True, **how)
+            to_limit = self.requested["loop"]["pads"] == "to the limit"
+            dataset = range(len(samples))
+            loader_options["collate_fn"] = padded(samples, width=self._limit if to_limit else None)
+        size = min(self.prepared.plan.micro_batch, len(dataset))
+        loader: Any = DataLoader(
+            dataset, batch_size=size, shuffle=True, drop_last=True, **loader_options
+        )
         while True:
             self._begun += 1
             yield from loader

@@ -1,4 +1,4 @@
-"""What came of a ladder, as values and as JSON.
+"""Holds the result of a ladder, as values and as JSON.
 
 Format history: schema 1 (2026-11); `better_than_own` may be absent in older files.
 """
@@ -15,11 +15,11 @@ from hotloop.core.hardware import Hardware
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hotloop.bench.ladder import Claim
     from hotloop.core.agreement import Parity
     from hotloop.core.measurement import Measurement
     from hotloop.core.plan import Plan
     from hotloop.core.trial import Comparison
+    from hotloop.recipes.building.ladder import Claim
 
 __all__ = ["OWN", "SCHEMA", "Epoch", "Result", "RungResult", "State", "read"]
 
@@ -32,13 +32,13 @@ State = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Epoch:
-    """A small epoch that was forecast from the rung, and then made for real. Seconds."""
+    """A small epoch, forecast from the rung and then run. Times are in seconds."""
 
     estimated: float
     measured: float | None
     why: str | None = None  # why it was not made
     steps: int = 0
-    rows: Mapping[str, float] = field(default_factory=dict)  # of the real one: training.ledger's
+    rows: Mapping[str, float] = field(default_factory=dict)  # wall time of the real epoch, by row
 
     @property
     def off(self) -> float | None:
@@ -53,23 +53,23 @@ class RungResult:
     id: str
     name: str
     state: State
-    why: str | None = None  # what the state is due to
+    why: str | None = None  # the reason for the state
     plan: Plan | None = None
     program: str = "engine"
     step: Measurement | None = None  # seconds of an optimizer step
-    comparison: Comparison | None = None  # with the rung before; of that one, with itself again
+    comparison: Comparison | None = None  # with the lowest rung; the lowest with itself again
     figures: Mapping[str, float] = field(default_factory=dict)  # by bench.metrics
     unknown: Mapping[str, str] = field(default_factory=dict)  # figure -> why it is not known
     effects: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     parity: Parity | None = None
     epoch: Epoch | None = None
-    below: str | None = None  # name of the rung that it stands on, where that was measured
-    over_below: float | None = None  # times as fast as it; of two factors, made in two races
+    below: str | None = None  # name of the rung that it builds on, if that was measured
+    over_below: float | None = None  # speed relative to `below`; a ratio of factors of two races
     claims: Sequence[Claim] = ()
-    seconds: float = 0.0  # that measuring it took
+    seconds: float = 0.0  # duration of the measurement
 
     def against(self, claim: Claim) -> str:
-        """Return what was measured where somebody claims something."""
+        """Return the measured counterpart of a claim, in words."""
         if claim.of == "before" and self.comparison is not None:
             return f"{self.comparison.factor} of before"
         if claim.of == "below" and self.over_below is not None:
@@ -83,7 +83,7 @@ class RungResult:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
-        made, epoch, same = self.comparison, self.epoch, self.parity
+        comparison, epoch, parity = self.comparison, self.epoch, self.parity
         return {
             "id": self.id,
             "name": self.name,
@@ -92,20 +92,21 @@ class RungResult:
             "program": self.program,
             "plan": self.plan and self.plan.to_json(),
             "step": self.step and self.step.to_json(),
-            "against_before": made
+            "against_before": comparison
             and {
-                "verdict": made.verdict,
-                "why": made.why,
-                "factor": made.ratio and 1 / made.ratio,
-                "interval": made.interval and [1 / made.interval[1], 1 / made.interval[0]],
-                "rounds": made.n,
+                "verdict": comparison.verdict,
+                "why": comparison.why,
+                "factor": comparison.ratio and 1 / comparison.ratio,
+                "interval": comparison.interval
+                and [1 / comparison.interval[1], 1 / comparison.interval[0]],
+                "rounds": comparison.n,
             },
             "below": self.below,
             "over_below": self.over_below,
             "figures": dict(self.figures),
             "unknown": dict(self.unknown),
-            "effects": {id: list(told) for id, told in self.effects.items()},
-            "losses": same and {"kept": same.kept, "why": same.why},
+            "effects": {id: list(word_and_how) for id, word_and_how in self.effects.items()},
+            "losses": parity and {"kept": parity.kept, "why": parity.why},
             "epoch": epoch
             and {
                 "estimated_s": epoch.estimated,
@@ -122,7 +123,7 @@ class RungResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """A ladder, climbed as far as it goes."""
+    """The rungs of a ladder that were reached."""
 
     ladder: str
     command: Sequence[str]
@@ -131,9 +132,9 @@ class Result:
     settings: Mapping[str, Any]  # every key of the recipe
     facts: Mapping[str, str]  # data, model, batch
     rows: Sequence[RungResult]
-    judged: str  # id of the rung that targets are about
+    judged: str  # id of the rung that targets apply to
     flops_per_token: float | None
-    busy_cores: float | None = None  # of other processes, while nothing of ours ran
+    busy_cores: float | None = None  # used by other processes before the bench
     stopped: str | None = None  # why it ended before all rungs were measured
 
     def row(self, id: str) -> RungResult | None:
@@ -142,9 +143,9 @@ class Result:
 
     @property
     def better(self) -> RungResult | None:
-        """The fastest rung of hotloop's loop that beats hotloop's own choice; None without one.
+        """The fastest engine rung that beats hotloop's own choice, or None.
 
-        It does where their intervals, each against the lowest rung, do not meet.
+        A rung beats it if its interval, against the lowest rung, lies entirely below the other.
         """
         own = self.row(OWN)
         if own is None or own.comparison is None or own.comparison.interval is None:
@@ -157,7 +158,7 @@ class Result:
             if row.comparison.ratio and row.comparison.interval is not None
             if row.comparison.interval[1] < least
         ]
-        return min(faster, key=lambda each: each[0])[1] if faster else None
+        return min(faster, key=lambda pair: pair[0])[1] if faster else None
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values under a schema number."""
@@ -169,7 +170,7 @@ class Result:
             "hardware": self.hardware.to_json(),
             "settings": dict(self.settings),
             "facts": dict(self.facts),
-            "units": {name: each.what for name, each in METRICS.items()},
+            "units": {name: entry.what for name, entry in METRICS.items()},
             "flops_per_token": self.flops_per_token,
             "busy_cores": self.busy_cores,
             "judged": self.judged,
@@ -180,7 +181,7 @@ class Result:
 
 
 def read(raw: object, *, place: str) -> dict[str, Any]:
-    """Return what `to_json` wrote, checked as far as comparing needs; DataError otherwise."""
+    """Return the JSON object of `to_json`, checked as far as comparing needs; else DataError."""
     if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
         raise DataError(f"{place}: expected a bench result of schema {SCHEMA}, got {raw!r:.80}")
     for key, kind in (("ladder", str), ("settings", dict), ("rows", list), ("hardware", dict)):

@@ -1,4 +1,4 @@
-"""Targets for a rung: read strictly, met or missed, and by how much."""
+"""Parses the targets of a rung and judges whether they are met, and by how much."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Requirement", "RequirementVerdict", "judge", "parse"]
 
 _TARGET: Final = re.compile(r"([A-Za-z_]+)(>=|<=)([0-9]+(?:\.[0-9]+)?)([A-Za-z%]*)")
-_UNITS: Final = {  # by the unit of a figure: what may follow the number, and what it multiplies
+_UNITS: Final = {  # by the unit of a figure: allowed suffix of the number -> its factor
     "": {"": 1.0, "k": 1e3, "M": 1e6},
     "B": {"B": 1.0, "MB": 1e6, "GB": 1e9, "MiB": 2.0**20, "GiB": 2.0**30},
     "s": {"": 1.0, "s": 1.0, "min": 60.0, "h": 3600.0},
@@ -36,7 +36,7 @@ class Requirement:
     text: str
     metric: Metric
     bound: str  # >= or <=
-    limit: float  # in the figure's own unit; times the rung before where `relative`
+    limit: float  # in the figure's own unit; relative to the lowest rung if `relative`
     relative: bool = False
 
 
@@ -54,24 +54,24 @@ class RequirementVerdict:
 
 
 def parse(text: str) -> list[Requirement]:
-    """Return the targets of "tokens_per_s>=5x vram<=23GiB"; UsageError for any other form.
+    """Return the targets of, e.g., "tokens_per_s>=5x vram<=23GiB"; raise UsageError otherwise.
 
-    `x` is times the rung before; it goes with rates, whose ratio is taken within rounds.
+    The unit `x` is relative to the lowest rung; only rates take it, by their ratio within rounds.
     """
-    found = [_target(word) for word in text.split()]
-    if not found:
+    requirements = [_target(word) for word in text.split()]
+    if not requirements:
         raise UsageError("--require is empty: expected NAME>=NUMBER or NAME<=NUMBER")
-    return found
+    return requirements
 
 
 def _target(word: str) -> Requirement:
-    said = _TARGET.fullmatch(word)
-    if said is None:
+    match = _TARGET.fullmatch(word)
+    if match is None:
         raise UsageError(
             f"--require {word!r}: expected NAME>=NUMBER or NAME<=NUMBER with a unit and without "
             "spaces, such as tokens_per_s>=5x or vram<=23GiB"
         )
-    name, bound, number, unit = said.groups()
+    name, bound, number, unit = match.groups()
     figure = metric(name)
     if unit == "x":
         if figure.name not in _RATES:
@@ -81,7 +81,7 @@ def _target(word: str) -> Requirement:
         )
     units = _UNITS[figure.unit]
     if unit not in units:
-        known = ", ".join(repr(each) for each in units if each) or "none"
+        known = ", ".join(repr(suffix) for suffix in units if suffix) or "none"
         bare = " or none" if "" in units else ""
         raise UsageError(
             f"--require {word!r}: {figure.name} has no unit {unit!r}; expected {known}{bare}"
@@ -92,11 +92,11 @@ def _target(word: str) -> Requirement:
 def judge(
     targets: Sequence[Requirement], row: RungResult | None, why_none: str
 ) -> list[RequirementVerdict]:
-    """Hold a rung to its targets. What was not read is missed, with the reason."""
-    return [_judged(target, row, why_none) for target in targets]
+    """Judge a rung by its targets. A target whose figure is unknown is missed, with the reason."""
+    return [_verdict(target, row, why_none) for target in targets]
 
 
-def _judged(target: Requirement, row: RungResult | None, why_none: str) -> RequirementVerdict:
+def _verdict(target: Requirement, row: RungResult | None, why_none: str) -> RequirementVerdict:
     if row is None or not row.is_measured:
         return RequirementVerdict(
             target=target, met=False, why=why_none if row is None else str(row.why)

@@ -1,4 +1,4 @@
-"""What a sample of a recipe's data holds on average: rates count it, and no padding."""
+"""Computes the mean number of tokens of a recipe's samples, without padding, for rates."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 __all__ = ["Work", "work_of"]
 
 _AT_ONCE: Final = 256  # rows that are counted together
-_ROWS: Final = 16_384  # of longer data the first ones of an epoch speak for all
+_ROWS: Final = 16_384  # rows at the start of an epoch that stand for longer data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
     """A mean training sample."""
 
-    tokens: float  # of its text; padding is none
-    targets: float  # of them that carry loss; of a classifier its label
+    tokens: float  # of its text, without padding
+    targets: float  # tokens that carry loss; 1, the label, for a classifier
 
 
 def work_of(job: Job) -> Work:
-    """Return the mean of the training samples, which of a text of characters are all alike."""
+    """Return the mean over the training samples; those of a text of characters are all alike."""
     rows = job.train
     if not isinstance(rows, TokenRows):
         sample = rows.batch(0, 0, 1)
@@ -33,8 +33,9 @@ def work_of(job: Job) -> Work:
     tokens = float(rows.lengths[rows.chosen].mean())
     if not job.learns_tokens:
         return Work(tokens=tokens, targets=1.0)
-    many = min(len(rows), _ROWS)
+    count = min(len(rows), _ROWS)
     targets = sum(
-        rows.batch(0, at, min(_AT_ONCE, many - at)).targets for at in range(0, many, _AT_ONCE)
+        rows.batch(0, start, min(_AT_ONCE, count - start)).targets
+        for start in range(0, count, _AT_ONCE)
     )
-    return Work(tokens=tokens, targets=targets / many)
+    return Work(tokens=tokens, targets=targets / count)

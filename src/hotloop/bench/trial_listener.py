@@ -1,4 +1,4 @@
-"""A trial that is listened to: what it says of itself, and how busy it keeps its device."""
+"""Records the messages of a trial and how busy it keeps its device."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
     from hotloop.tuning.trial_process import TrialReport
 
-__all__ = ["CardWatch", "Heard"]
+__all__ = ["CardWatch", "TrialListener"]
 
 _EVERY: Final = 0.2  # seconds between two looks; the driver renews its figures every 0.17 s or so
-_WARM: Final = 11  # steps after which blocks are timed: those before tell nothing of the device
+_WARM: Final = 11  # steps before the first timed block
 
 
 class CardWatch:
-    """Looks at a card while a block runs. `read` returns the readings by machine.nvml's names."""
+    """Samples a GPU while a block runs. `read` returns the readings by machine.nvml's names."""
 
     def __init__(self, read: Callable[[], Mapping[str, float]], *, every: float = _EVERY) -> None:
         self._read, self._every = read, every
@@ -32,7 +32,7 @@ class CardWatch:
 
     @classmethod
     def of(cls, uuid: str, nvml: Any = None) -> CardWatch | str:
-        """Return what watches the card with that uuid, or why it cannot be watched."""
+        """Return a watch of the GPU with that uuid, or why it cannot be watched."""
         nvml = nvml or import_nvml()
         if nvml is None:
             return "nvidia-ml-py is not installed: pip install 'hotloop[gpu]'"
@@ -57,12 +57,12 @@ class CardWatch:
             self.seen.append(self._read())
 
     def values(self, name: str) -> list[float]:
-        """Return the readings of one name."""
-        return [seen[name] for seen in self.seen if name in seen]
+        """Return the readings of one kind, by name."""
+        return [reading[name] for reading in self.seen if name in reading]
 
 
-class Heard(TrialProcess):
-    """Keeps what a trial said last, and the readings of its timed blocks."""
+class TrialListener(TrialProcess):
+    """Keeps the last message of a trial and the readings of its timed blocks."""
 
     def __init__(
         self,
@@ -71,28 +71,28 @@ class Heard(TrialProcess):
         watch: CardWatch | None = None,
         memory: int | None = None,
     ) -> None:
-        self.said: Mapping[str, Any] = {}
+        self.message: Mapping[str, Any] = {}
         self.watch, self._made = watch, 1
         self._cpu, self._wall = 0.0, 0.0  # seconds of the timed blocks
         super().__init__(command, memory=memory)
 
     def first(self, *, seconds: float) -> TrialReport:
-        """Wait for the end of its first step; raise Ended."""
+        """Wait for the end of the first step; raise TrialEnded if the trial ends."""
         report = super().first(seconds=seconds)
-        self.said = report.more
+        self.message = report.more
         return report
 
     def block(self, steps: int, *, seconds: float) -> TrialReport:
-        """Have it make steps; raise Ended."""
-        before, is_timed = float(self.said["cpu"]), self._made >= _WARM
+        """Have the trial make `steps` steps; raise TrialEnded if it ends."""
+        before, is_timed = float(self.message["cpu"]), self._made >= _WARM
         if self.watch is None or not is_timed:
             report = super().block(steps, seconds=seconds)
         else:
             with self.watch:
                 report = super().block(steps, seconds=seconds)
-        self.said, self._made = report.more, report.at
+        self.message, self._made = report.more, report.at
         if is_timed:
-            self._cpu += float(self.said["cpu"]) - before
+            self._cpu += float(self.message["cpu"]) - before
             self._wall += report.seconds
         return report
 
@@ -103,7 +103,7 @@ class Heard(TrialProcess):
 
     @property
     def card(self) -> Mapping[str, float]:
-        """Return mean utilisation (0..1) and highest temperature (C), as far as they were read."""
+        """Return the mean utilisation (0..1) and the highest temperature (C), if they were read."""
         if self.watch is None:
             return {}
         busy = self.watch.values("gpu_utilisation")

@@ -1,4 +1,4 @@
-"""A small epoch made for real: `hotloop train` in a child, its wall time beside the forecast."""
+"""Runs a small epoch of `hotloop train` in a child and compares its wall time with the forecast."""
 
 from __future__ import annotations
 
@@ -25,26 +25,28 @@ if TYPE_CHECKING:
 
 __all__ = ["make_epoch", "shortened"]
 
-LONG: Final = 15.0  # seconds of steps: the start of a process is then a third of it or less
+LONG: Final = 15.0  # seconds of steps, so that the start of a process takes a third or less
 _FEWEST: Final = 20  # steps
 
 
-def make_epoch(parts: PreparedRun, trial: Trial, said: Mapping[str, Any], folder: Path) -> Epoch:
-    """Train an epoch of part of the data under the plan of a trial, and compare with the forecast.
+def make_epoch(
+    prepared: PreparedRun, trial: Trial, message: Mapping[str, Any], folder: Path
+) -> Epoch:
+    """Train an epoch on part of the data under a trial's plan; compare it with the forecast.
 
-    Its settings and plan are written into `folder`; the run itself is removed.
+    The settings and the plan are written into `folder`; the run folder is removed.
     """
     assert trial.step_time is not None
-    request = shortened(parts, LONG / trial.step_time.median)
+    request = shortened(prepared, LONG / trial.step_time.median)
     small = assemble(request, _unheard, lambda: None, plan=trial.plan)
-    time = forecast_epoch(small, trial, said, steps=small.steps)
+    time = forecast_epoch(small, trial, message, steps=small.steps)
     if time is None:
         return Epoch(estimated=0.0, measured=None, why="no validation was timed")
     make_folder(folder)
     config, plan = folder / "epoch.json", folder / f"plan-{trial.plan.fingerprint}.json"
     write_json(config, flatten(request.config))
     write_json(plan, trial.plan.to_json())
-    ended = child.run(
+    outcome = child.run(
         [
             *(sys.executable, "-m", "hotloop", "train", "-q", request.recipe.name),
             *("--config", str(config), "--plan", str(plan)),
@@ -52,36 +54,40 @@ def make_epoch(parts: PreparedRun, trial: Trial, said: Mapping[str, Any], folder
         ],
         limits=child.ProcessLimits(seconds=10 * time.seconds + 120),
     )
-    if ended.status == "interrupted":
+    if outcome.status == "interrupted":
         raise KeyboardInterrupt
-    if not ended.ok or ended.result is None:
-        why = f"{ended.status}: {ended.reason}"
+    if not outcome.ok or outcome.result is None:
+        why = f"{outcome.status}: {outcome.reason}"
         return Epoch(estimated=time.seconds, measured=None, why=why)
     return Epoch(
         estimated=time.seconds,
-        measured=ended.seconds,
+        measured=outcome.seconds,
         steps=small.steps,
-        rows=json.loads(json.dumps(ended.result["wall"])),
+        rows=json.loads(json.dumps(outcome.result["wall"])),
     )
 
 
-def shortened(parts: PreparedRun, steps: float) -> RunRequest:
-    """Return the request of one epoch over so much of the data that it has about `steps` steps.
+def shortened(prepared: PreparedRun, steps: float) -> RunRequest:
+    """Return the request of one epoch on so much of the data that it has about `steps` steps.
 
-    Data that cannot be cut are read that far.
+    If the data cannot be cut, the number of steps is limited.
     """
-    config, request, whole = parts.request.config, parts.request, parts.feed.steps_per_epoch
+    config, request, whole = (
+        prepared.request.config,
+        prepared.request,
+        prepared.feed.steps_per_epoch,
+    )
     wanted = min(whole, max(_FEWEST, round(steps)))
     changes: dict[str, Any] = {"training.epochs": 1, "training.max_steps": None}
     flat = flatten(config)
     if wanted < whole and "data.max_chars" not in flat:
         changes["training.max_steps"] = wanted
     elif wanted < whole:
-        window = parts.job.train.batch(0, 0, 1).tokens
-        tokens = wanted * parts.feed.batch_size * window
+        window = prepared.job.train.batch(0, 0, 1).tokens
+        tokens = wanted * prepared.feed.batch_size * window
         changes["data.max_chars"] = round(tokens / (1 - config.data.validation_share)) + 2 * window
-    made = rebuild(request.recipe.resolve.schema, {**flat, **changes}, origin="bench")
-    return replace(request, config=made)
+    shorter = rebuild(request.recipe.resolve.schema, {**flat, **changes}, origin="bench")
+    return replace(request, config=shorter)
 
 
 def _unheard(message: object) -> None:

@@ -1,4 +1,4 @@
-"""Judges hotloop's own cache, all of which can be made again, and adds up those of others."""
+"""Judges hotloop's own cache, which can be rebuilt, and measures the caches of other tools."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _TOKENS = re.compile(r"[0-9a-f]{32}")  # as data.tokens names a folder
 
 
 def cache_shelf(order: CleanupRequest) -> Shelf:
-    """Return what hotloop's own cache takes; only names that hotloop gives are looked at."""
+    """Return the shelf of hotloop's own cache; files with foreign names are not its items."""
     cache = order.environment.cache
     tokens, forecasts = cache / "tokens", cache / "forecasts"
     items = list(unfinished(tokens, order, None, locked=False))
     for path in sorted(tokens.iterdir()) if tokens.is_dir() else ():
         if _TOKENS.fullmatch(path.name):
-            items.append(_cached(path, "tokens", order))
+            items.append(_cache_item(path, "tokens", order))
     items += aside(tokens, None, goes=order.broken)
     if forecasts.is_dir():
-        items.append(_cached(forecasts, "forecasts", order))
+        items.append(_cache_item(forecasts, "forecasts", order))
     size = sum(item.bytes for item in items)
     return Shelf(path=cache, name=str(cache), state="cache", bytes=size, items=tuple(items))
 
 
-def _cached(path: Path, kind: Kind, order: CleanupRequest) -> Item:
+def _cache_item(path: Path, kind: Kind, order: CleanupRequest) -> Item:
     used = last_used(path)
     days = order.unused
     goes = days is not None and used is not None and order.now() - used >= days * 86400
@@ -47,9 +47,9 @@ def _cached(path: Path, kind: Kind, order: CleanupRequest) -> Item:
 
 
 def others(order: CleanupRequest, progress: Callable[[str], None]) -> Iterator[OtherCache]:
-    """Yield the caches of others, which are never touched: with what makes them smaller."""
+    """Yield the caches of other tools, which are never changed, with how to shrink them."""
     hub, datasets = order.environment.hub, order.environment.datasets
-    told = [
+    caches = [
         (hub, "Hugging Face hub", "hf cache ls, hf cache rm REPO, hf cache prune"),
         (
             datasets,
@@ -58,7 +58,7 @@ def others(order: CleanupRequest, progress: Callable[[str], None]) -> Iterator[O
         ),
         (compile_cache(), "torch.compile", "delete it by hand: torch makes it again"),
     ]
-    for path, name, how in told:
+    for path, name, how in caches:
         if path.is_dir():
             progress(f"adding up {path}")
             size, used = taken(path), last_used(path)

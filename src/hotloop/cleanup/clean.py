@@ -1,4 +1,4 @@
-"""Looks at runs and caches, and removes what can go."""
+"""Examines runs and caches and removes the items that can go."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ __all__ = ["look", "remove"]
 def look(
     folder: Path, order: CleanupRequest, progress: Callable[[str], None] = lambda text: None
 ) -> CleanupResult:
-    """Return what the runs in `folder` and below, and the caches of this user, take.
+    """Return the shelves of the runs in and below `folder`, and of this user's caches.
 
-    What tokenising left unfinished there comes after the runs. Checkpoints that may go are read
-    whole. Raises UsageError when there is no such folder.
+    Unfinished token folders follow the runs. Checkpoints that may go are verified. Raises
+    UsageError if there is no such folder.
     """
     shelves = [run_shelf(path, folder, order, progress) for path in folders(folder)]
     shelves += token_shelves(folder)
@@ -44,10 +44,10 @@ def remove(
     *,
     disk: Disk = DISK,
 ) -> tuple[list[Item], list[str]]:
-    """Remove what can go of a shelf; return what has gone, and what went wrong.
+    """Remove the items of a shelf that can go; return those removed and the error messages.
 
-    A run, and what tokenising left, is locked and judged again before, so that nothing of what
-    somebody began to go on with is touched. `disk` is a seam.
+    A run or an unfinished token folder is locked and judged again first, so that the files of a
+    process that has started since are not touched. `disk` is a seam.
     """
     if shelf.state == "cache":
         return _drop(shelf.can_go, progress, disk)
@@ -60,9 +60,9 @@ def remove(
     try:
         if not is_run:
             return _drop([item for item in shelf.can_go if item.path.exists()], progress, disk)
-        again = run_shelf(shelf.path, shelf.path, order, progress, alone=True)
+        rejudged = run_shelf(shelf.path, shelf.path, order, progress, alone=True)
         wanted = {item.path for item in shelf.can_go}
-        going = [item for item in again.can_go if item.path in wanted]
+        going = [item for item in rejudged.can_go if item.path in wanted]
         return _drop(going, progress, disk)
     finally:
         lock.release()

@@ -1,4 +1,4 @@
-"""What runs and caches take on the disk: what of it can go, and why the rest stays."""
+"""Describes the disk use of runs and caches: what can go, and why the rest stays."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ __all__ = [
     "taken",
 ]
 
-SCHEMA = 1  # of Found.to_json; history: 1 (2026-11) first
+SCHEMA = 1  # of CleanupResult.to_json; history: 1 (2026-11) first
 
 Kind = Literal["checkpoint", "unfinished", "broken", "tokens", "forecasts"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupRequest:
-    """What is asked for."""
+    """The options of a cleanup."""
 
-    keep: int | None = None  # newest sound checkpoints of a run; None: what the run itself keeps
-    broken: bool = False  # whether evidence goes too
+    keep: int | None = None  # newest sound checkpoints of a run; None: as the run is configured
+    broken: bool = False  # whether broken checkpoints go too
     unused: float | None = None  # days after which hotloop's own caches go; None: they stay
     environment: Environment = ENV
     now: Callable[[], float] = time.time
@@ -49,7 +49,7 @@ class Item:
     kind: Kind
     bytes: int
     goes: bool
-    why: str  # it goes, or stays
+    why: str  # why it goes or stays
     step: int | None = None  # of a checkpoint
     last_used: float | None = None  # Unix time; of a cache
 
@@ -60,18 +60,18 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shelf:
-    """One run, or hotloop's cache: what it takes, and what of that was judged."""
+    """One run, one unfinished token folder, or hotloop's cache, with its judged items."""
 
     path: Path
     name: str
-    state: str  # of a run as in hotloop status; "cache"; "tokens": of an unfinished folder of them
+    state: str  # of a run as in hotloop status; "cache"; "tokens": an unfinished token folder
     bytes: int
     items: tuple[Item, ...]
-    why: str | None = None  # nothing of it goes
+    why: str | None = None  # why no item goes
 
     @property
     def can_go(self) -> tuple[Item, ...]:
-        """Return what goes."""
+        """The items that can go."""
         return tuple(item for item in self.items if item.goes)
 
     def to_json(self) -> dict[str, object]:
@@ -82,13 +82,13 @@ class Shelf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherCache:
-    """A cache that others keep: shown, and never touched."""
+    """A cache of another tool, which is shown but never changed."""
 
     path: Path
     name: str
     bytes: int
     last_used: float | None
-    how: str  # to make it smaller
+    how: str  # how to shrink it
 
     def to_json(self) -> dict[str, object]:
         """Return plain JSON values."""
@@ -97,14 +97,14 @@ class OtherCache:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupResult:
-    """All of it."""
+    """The shelves and caches of a cleanup."""
 
     shelves: tuple[Shelf, ...]  # runs by path, unfinished tokens by path, then hotloop's cache
     caches: tuple[OtherCache, ...]
 
     @property
     def can_go(self) -> int:
-        """Return the bytes that can go."""
+        """The total size of the items that can go, in bytes."""
         return sum(item.bytes for shelf in self.shelves for item in shelf.can_go)
 
     def to_json(self) -> dict[str, object]:
@@ -118,27 +118,27 @@ class CleanupResult:
 
 
 def taken(path: Path) -> int:
-    """Return the bytes of a file, or of all files below a folder; links count as nothing."""
-    return sum(about.st_size for about in _below(path))
+    """Return the size in bytes of a file, or of all files below a folder, without links."""
+    return sum(status.st_size for status in _below(path))
 
 
 def last_used(path: Path) -> float | None:
-    """Return when a file was last read or written, or any below a folder, in Unix time.
+    """Return the Unix time of the last read or write of a file, or of any file below a folder.
 
-    None where there is none. Some file systems are mounted so that they keep no time of reading.
+    None if there is no file. Some file systems are mounted without access times.
     """
-    return max((max(about.st_atime, about.st_mtime) for about in _below(path)), default=None)
+    return max((max(status.st_atime, status.st_mtime) for status in _below(path)), default=None)
 
 
 def _below(path: Path) -> Iterator[os.stat_result]:
-    waiting = [str(path)]
-    while waiting:
-        one = waiting.pop()
+    pending = [str(path)]
+    while pending:
+        entry_path = pending.pop()
         try:
-            about = os.lstat(one)
-            if stat.S_ISDIR(about.st_mode):
-                waiting += [entry.path for entry in os.scandir(one)]
-            elif stat.S_ISREG(about.st_mode):
-                yield about
-        except OSError:  # closed to us, or gone since
+            status = os.lstat(entry_path)
+            if stat.S_ISDIR(status.st_mode):
+                pending += [entry.path for entry in os.scandir(entry_path)]
+            elif stat.S_ISREG(status.st_mode):
+                yield status
+        except OSError:  # not readable, or removed meanwhile
             continue

@@ -1,6 +1,6 @@
-"""Judges what `hotloop data tokenize` left unfinished beside the folder that it was to make.
+"""Judges the unfinished folders that `hotloop data tokenize` left beside its output folder.
 
-The same command goes on from there, so it stays as long as a process holds its lock.
+The same command resumes from such a folder. It stays while a process holds its lock.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _IDENTITY: Final = frozenset({"format", "tokenizer", "data"})  # keys of its ide
 
 
 def token_shelves(root: Path) -> list[Shelf]:
-    """Return what was left in `root` or below it, by path; run folders are not looked into."""
-    return [_shelf(room, root) for room in sorted(_found(root))]
+    """Return the unfinished folders in and below `root`, by path, except within run folders."""
+    return [_shelf(room, root) for room in sorted(_rooms(root))]
 
 
 def _shelf(room: Path, root: Path) -> Shelf:
-    why = _at_work(room)
+    why = _why_in_use(room)
     size = taken(room)
     item = Item(
         path=room,
@@ -46,20 +46,20 @@ def _shelf(room: Path, root: Path) -> Shelf:
 
 
 def lock_of(room: Path) -> Lock:
-    """Return the lock of who writes there, not yet taken."""
+    """Return the lock of the writer of an unfinished folder, not acquired."""
     return Lock(_lock(room))
 
 
-def _found(folder: Path) -> Iterator[Path]:
+def _rooms(folder: Path) -> Iterator[Path]:
     for path in subfolders(folder):
         if _is_ours(path):
             yield path
         elif not path.name.startswith(".") and not RunDir(path).exists:
-            yield from _found(path)
+            yield from _rooms(path)
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether the name and what lies inside are those that data.tokenise gives."""
+    """Whether the folder has the name and the identity file of data.tokenising."""
     if _ROOM.fullmatch(path.name) is None:
         return False
     try:
@@ -69,13 +69,13 @@ def _is_ours(path: Path) -> bool:
 
 
 def _lock(room: Path) -> Path:
-    named = _ROOM.fullmatch(room.name)
-    assert named is not None, room
-    return room.with_name(f".{named[1]}.lock")
+    match = _ROOM.fullmatch(room.name)
+    assert match is not None, room
+    return room.with_name(f".{match[1]}.lock")
 
 
-def _at_work(room: Path) -> str | None:
-    """Return who may be writing there; None: nobody."""
+def _why_in_use(room: Path) -> str | None:
+    """Return which process may be writing there, or None."""
     try:
         holder = LockHolder.parse(_lock(room).read_text(encoding="utf-8", errors="replace"))
     except FileNotFoundError:

@@ -26,9 +26,9 @@ from hotloop.machine.threads import load, others, watch
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hotloop.bench.ladder import Ladder
     from hotloop.bench.result import Result
     from hotloop.bench.targets import Requirement, RequirementVerdict
+    from hotloop.recipes.building.ladder import Ladder
     from hotloop.tuning.interleaved_timing import RaceLength
 
 __all__ = ["run"]
@@ -80,14 +80,14 @@ def run(args: Sequence[str]) -> int:
 
 
 def _only(text: str | None, ladder: Ladder) -> tuple[str, ...]:
-    """Return the rungs that were asked for; UsageError for one that is not there."""
+    """Return the ids of the requested rungs; raise UsageError for an unknown one."""
     known = [rung.id for rung in ladder.rungs]
-    asked = tuple(text.split(",")) if text else ()
-    for id in asked:
+    requested = tuple(text.split(",")) if text else ()
+    for id in requested:
         if id not in known:
             near = did_you_mean(id, known)
             raise UsageError(f"--rungs: there is no {id!r}{near} (there are: {', '.join(known)})")
-    return asked
+    return requested
 
 
 def _climb(
@@ -107,10 +107,10 @@ def _climb(
     from hotloop.jobs.job import assemble
 
     progress = _Progress(quiet=options.quiet)
-    parts = assemble(request, lambda _: None, lambda: None)
+    prepared = assemble(request, lambda _: None, lambda: None)
     climb = Climb(
         ladder,
-        parts,
+        prepared,
         pace=_pace(options.rounds),
         folder=folder,
         command=_command(options),
@@ -125,14 +125,14 @@ def _climb(
 
 
 def _pace(rounds: int) -> RaceLength:
-    """Return so many rounds whatever they show: their number must not depend on it."""
+    """Return a race of a fixed number of rounds, which must not depend on their results."""
     from hotloop.tuning.interleaved_timing import RaceLength
 
     return RaceLength(rounds=rounds, pairs=1, start=600.0, hopeless=math.inf)
 
 
 def _command(options: argparse.Namespace) -> list[str]:
-    """Return the command as far as it decides what is measured; where results go does not."""
+    """Return the parts of the command that affect the measurement, without output paths."""
     rungs = ["--rungs", options.rungs] if options.rungs else []
     files = [f"--{name}" for name in ("config", "plan") if getattr(options, name) is not None]
     return [
@@ -147,7 +147,7 @@ def _command(options: argparse.Namespace) -> list[str]:
 
 
 def _with_plan(ladder: Ladder, path: Path) -> Ladder:
-    from hotloop.bench.ladder import Rung
+    from hotloop.recipes.building.ladder import Rung
 
     plan = read_plan(path, takes_techniques=False)
     rung = Rung(id="plan", name=f"plan {path.name}", change=lambda _, __: plan, is_top=True)
@@ -155,7 +155,7 @@ def _with_plan(ladder: Ladder, path: Path) -> Ladder:
 
 
 def _end(options: argparse.Namespace, result: Result, targets: Sequence[Requirement]) -> int:
-    """Say what was found; return the exit code."""
+    """Print and write the result; return the exit code."""
     from hotloop.cli.terminal.bench_table import show, show_verdicts
 
     row = result.row(result.judged)
@@ -194,24 +194,24 @@ def _console() -> Console:
 
 
 class _Progress:
-    """One line on stderr; without a terminal a line for each rung."""
+    """Shows progress on stderr: one line, or a line for each rung without a terminal."""
 
     def __init__(self, *, quiet: bool) -> None:
-        self._quiet, self._live, self._said = quiet, sys.stderr.isatty(), ""
+        self._quiet, self._live, self._last_rung = quiet, sys.stderr.isatty(), ""
 
     def tell(self, text: str) -> None:
-        """Say what runs now."""
+        """Show the current action."""
         if self._quiet:
             return
         if self._live:
             print(f"\r\033[K{text}"[: _WIDTH + 4], end="", file=sys.stderr, flush=True)
             return
         rung = text.partition(":")[0]
-        if rung != self._said:
+        if rung != self._last_rung:
             print(text, file=sys.stderr, flush=True)
-        self._said = rung
+        self._last_rung = rung
 
     def clear(self) -> None:
-        """Take the line away."""
+        """Clear the line."""
         if self._live and not self._quiet:
             print("\r\033[K", end="", file=sys.stderr, flush=True)

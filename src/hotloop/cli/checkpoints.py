@@ -19,7 +19,7 @@ __all__ = ["run"]
 
 
 def run(args: Sequence[str]) -> int:
-    """Run the verb; 74 when one is broken."""
+    """Run the verb; raise CheckpointError (exit code 74) if a checkpoint is broken."""
     parser = argparse.ArgumentParser(prog="hotloop checkpoints", description=__doc__)
     parser.add_argument("run", type=Path, metavar="RUN_DIR")
     parser.add_argument("--verify", action="store_true", help="read and hash every byte")
@@ -30,40 +30,45 @@ def run(args: Sequence[str]) -> int:
     stored = listing(folder, verify=options.verify)
     print(f"{'step':>10}  {'saved (UTC)':<25}  {'size':>9}  {'validation':>10}  state")
     marks = _marks(stored, run.best_step())
-    for one in stored:
-        loss = "-" if one.validation_loss is None else f"{one.validation_loss:.4f}"
-        size = "-" if one.bytes is None else bytes_(one.bytes)
-        state = "  ".join(filter(None, [_state(one), marks.get(one.step)]))
-        print(f"{one.step:>10}  {one.saved_at or '-':<25}  {size:>9}  {loss:>10}  {state}")
+    for checkpoint in stored:
+        loss = "-" if checkpoint.validation_loss is None else f"{checkpoint.validation_loss:.4f}"
+        size = "-" if checkpoint.bytes is None else bytes_(checkpoint.bytes)
+        state = "  ".join(filter(None, [_state(checkpoint), marks.get(checkpoint.step)]))
+        saved_at = checkpoint.saved_at or "-"
+        print(f"{checkpoint.step:>10}  {saved_at:<25}  {size:>9}  {loss:>10}  {state}")
     if options.json:
-        write_json(options.json, {"checkpoints": [_as_json(one) for one in stored]})
-    if broken := [one for one in stored if one.broken]:
+        write_json(options.json, {"checkpoints": [_as_json(checkpoint) for checkpoint in stored]})
+    if broken := [checkpoint for checkpoint in stored if checkpoint.broken]:
         raise CheckpointError(f"{len(broken)} of {len(stored)} checkpoints in {folder} are broken")
     return 0
 
 
-def _state(one: StoredCheckpoint) -> str:
-    if one.bytes is None:
+def _state(checkpoint: StoredCheckpoint) -> str:
+    if checkpoint.bytes is None:
         return "broken: its manifest or state cannot be read"
-    if one.broken is None:
+    if checkpoint.broken is None:
         return "not verified"
-    return f"broken: {'; '.join(one.broken)}" if one.broken else "verified"
+    return f"broken: {'; '.join(checkpoint.broken)}" if checkpoint.broken else "verified"
 
 
 def _marks(stored: Sequence[StoredCheckpoint], best_step: int | None) -> dict[int, str]:
-    readable = [one for one in stored if one.bytes is not None and not one.broken]
+    readable = [
+        checkpoint
+        for checkpoint in stored
+        if checkpoint.bytes is not None and not checkpoint.broken
+    ]
     marks = {readable[-1].step: "last"} if readable else {}
     if (best := best_of(readable, best_step)) is not None:
         marks[best.step] = "best, last" if best.step in marks else "best"
     return marks
 
 
-def _as_json(one: StoredCheckpoint) -> dict[str, object]:
+def _as_json(checkpoint: StoredCheckpoint) -> dict[str, object]:
     return {
-        "step": one.step,
-        "path": str(one.path),
-        "saved_at": one.saved_at,
-        "bytes": one.bytes,
-        "validation_loss": one.validation_loss,
-        "broken": None if one.broken is None else list(one.broken),
+        "step": checkpoint.step,
+        "path": str(checkpoint.path),
+        "saved_at": checkpoint.saved_at,
+        "bytes": checkpoint.bytes,
+        "validation_loss": checkpoint.validation_loss,
+        "broken": None if checkpoint.broken is None else list(checkpoint.broken),
     }

@@ -30,32 +30,32 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-NARROW, WIDTH = 100, 120  # columns below which rows become lists; where there is no terminal
+NARROW, WIDTH = 100, 120  # columns below which rows become lists; columns without a terminal
 
 
 def run(
     args: Sequence[str], *, console: Console | None = None, environment: Environment = ENV
 ) -> int:
-    """Run the verb; raise WriteError when something could not be removed.
+    """Run the verb; raise WriteError if an item could not be removed.
 
     `console` and `environment` are seams.
     """
     options = _parser().parse_args(args)
     order = _order(options, environment)
     with telling(quiet=options.quiet) as tell:
-        found = look(options.folder, order, tell)
+        result = look(options.folder, order, tell)
     width = None if sys.stdout.isatty() else WIDTH
     out = console or Console(file=sys.stdout, no_color=ENV.no_color, highlight=False, width=width)
-    _show(found, out)
+    _show(result, out)
     gone: list[Item] = []
     wrong: list[str] = []
     if options.yes:
         with telling(quiet=options.quiet) as tell:
-            gone, wrong = _remove(found, order, tell)
+            gone, wrong = _remove(result, order, tell)
     if options.json is not None:
-        told = {"removed": [item.to_json() for item in gone], "failed": wrong}
-        write_json(options.json, {**found.to_json(), "dry_run": not options.yes, **told})
-    _end(found, gone, out, removed=options.yes)
+        outcome = {"removed": [item.to_json() for item in gone], "failed": wrong}
+        write_json(options.json, {**result.to_json(), "dry_run": not options.yes, **outcome})
+    _end(result, gone, out, removed=options.yes)
     if wrong:
         raise WriteError("not removed:\n  " + "\n  ".join(map(visible, wrong)))
     return 0
@@ -105,52 +105,60 @@ def _order(options: argparse.Namespace, environment: Environment) -> CleanupRequ
 
 
 def _remove(
-    found: CleanupResult, order: CleanupRequest, tell: Callable[[str], None]
+    result: CleanupResult, order: CleanupRequest, tell: Callable[[str], None]
 ) -> tuple[list[Item], list[str]]:
     gone: list[Item] = []
     wrong: list[str] = []
-    for shelf in found.shelves:
+    for shelf in result.shelves:
         if shelf.can_go:
-            some, failed = remove(shelf, order, tell)
-            gone, wrong = [*gone, *some], [*wrong, *failed]
+            removed, failed = remove(shelf, order, tell)
+            gone, wrong = [*gone, *removed], [*wrong, *failed]
     return gone, wrong
 
 
-def _show(found: CleanupResult, out: Console) -> None:
-    every = [shelf for shelf in found.shelves if shelf.state not in ("cache", "tokens")]
-    runs, bare = [run for run in every if run.items], [run for run in every if not run.items]
-    rows = [(visible(run.name), run.state, bytes_(run.bytes), *_parts(run)) for run in runs]
+def _show(result: CleanupResult, out: Console) -> None:
+    run_shelves = [shelf for shelf in result.shelves if shelf.state not in ("cache", "tokens")]
+    runs, bare = (
+        [run for run in run_shelves if run.items],
+        [run for run in run_shelves if not run.items],
+    )
+    rows = [(visible(run.name), run.state, bytes_(run.bytes), *_columns(run)) for run in runs]
     _print(out, ("run", "", "takes", "can go", "stays"), rows)
     if bare:
         size = bytes_(sum(shelf.bytes for shelf in bare))
         out.print(f"{len(bare):,} {'more ' if runs else ''}run folders without checkpoints: {size}")
     about = ("last use", "takes", "can go", "stays")
-    _print(out, ("unfinished tokens", *about), _items(found, "tokens"))
-    _print(out, ("hotloop's cache", *about), _items(found, "cache"))
+    _print(out, ("unfinished tokens", *about), _items(result, "tokens"))
+    _print(out, ("hotloop's cache", *about), _items(result, "cache"))
     others = [
-        (f"{one.name}: {visible(str(one.path))}", _used(one.last_used), bytes_(one.bytes), one.how)
-        for one in found.caches
+        (
+            f"{cache.name}: {visible(str(cache.path))}",
+            _last_use(cache.last_used),
+            bytes_(cache.bytes),
+            cache.how,
+        )
+        for cache in result.caches
     ]
     _print(out, ("other caches", "last use", "takes", "never removed by hotloop"), others)
 
 
-def _items(found: CleanupResult, state: str) -> list[tuple[str, ...]]:
+def _items(result: CleanupResult, state: str) -> list[tuple[str, ...]]:
     """Return a row for each item of the shelves of one kind."""
     return [
         (
-            _cached(item) if state == "cache" else visible(shelf.name),
-            _used(item.last_used),
+            _cache_item_name(item) if state == "cache" else visible(shelf.name),
+            _last_use(item.last_used),
             bytes_(item.bytes),
-            *_told(item),
+            *_why_columns(item),
         )
-        for shelf in found.shelves
+        for shelf in result.shelves
         if shelf.state == state
         for item in shelf.items
     ]
 
 
 def _print(out: Console, titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table; where it is narrow, a paragraph a row."""
+    """Print a table; on a narrow console, a paragraph for each row."""
     if not rows:
         return
     if out.width >= NARROW:
@@ -165,21 +173,21 @@ def _print(out: Console, titles: Sequence[str], rows: Sequence[Sequence[str]]) -
     else:
         for row in rows:
             out.print(Text(row[0], "bold", overflow="fold"))
-            told = [pair for pair in zip(titles[1:], row[1:], strict=True) if pair[1]]
-            facts(out, *(f"{title}: {text}" if title else text for title, text in told))
+            pairs = [pair for pair in zip(titles[1:], row[1:], strict=True) if pair[1]]
+            facts(out, *(f"{title}: {text}" if title else text for title, text in pairs))
     out.print()
 
 
-def _parts(run: Shelf) -> tuple[str, str]:
-    """Return what can go of a run, and what stays, in words."""
+def _columns(run: Shelf) -> tuple[str, str]:
+    """Return two texts: the items of a run that can go, and those that stay."""
     size = sum(item.bytes for item in run.can_go)
     goes = f"{bytes_(size)}: {_named(run.can_go)}" if run.can_go else ""
     if run.why is not None:
         return goes, visible(run.why)
     stays = [item for item in run.items if not item.goes]
     reasons = dict.fromkeys(item.why for item in stays)
-    parts = [f"{_named([i for i in stays if i.why == why])} ({why})" for why in reasons]
-    return goes, ", ".join(parts)
+    sentences = [f"{_named([i for i in stays if i.why == why])} ({why})" for why in reasons]
+    return goes, ", ".join(sentences)
 
 
 def _named(items: Iterable[Item]) -> str:
@@ -190,24 +198,24 @@ def _named(items: Iterable[Item]) -> str:
     return ", ".join([*counted, *names])
 
 
-def _cached(item: Item) -> str:
+def _cache_item_name(item: Item) -> str:
     name = visible(item.path.name)
     return name if name == item.kind else f"{item.kind} {name}"
 
 
-def _told(item: Item) -> tuple[str, str]:
+def _why_columns(item: Item) -> tuple[str, str]:
     return (item.why, "") if item.goes else ("", item.why)
 
 
-def _used(when: float | None) -> str:
+def _last_use(when: float | None) -> str:
     return "unknown" if when is None else ago(max(0.0, time.time() - when))
 
 
-def _end(found: CleanupResult, gone: Sequence[Item], out: Console, *, removed: bool) -> None:
+def _end(result: CleanupResult, gone: Sequence[Item], out: Console, *, removed: bool) -> None:
     if removed:
         size = bytes_(sum(item.bytes for item in gone))
         out.print(f"removed {size}" if gone else "nothing was removed: nothing can go")
-    elif found.can_go:
-        out.print(f"{bytes_(found.can_go)} can go; nothing was removed: --yes removes it")
+    elif result.can_go:
+        out.print(f"{bytes_(result.can_go)} can go; nothing was removed: --yes removes it")
     else:
         out.print("nothing can go (see --keep, --broken and --caches)")

@@ -20,7 +20,7 @@ VERBS = {
 
 
 def run(args: Sequence[str]) -> int:
-    """Run a verb of this one; UsageError when there is no such."""
+    """Run a verb of `hotloop data`; raise UsageError for an unknown one."""
     verb, *rest = args or [""]
     if verb in ("", "-h", "--help", "help"):
         verbs = "\n".join(f"  {name:<10} {text}" for name, text in VERBS.items())

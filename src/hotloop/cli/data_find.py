@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-NARROW, WIDTH = 120, 160  # columns below which rows become lists; where there is no terminal
-SHOWN = 4  # places and splits of one data set; the rest is counted
+NARROW, WIDTH = 120, 160  # columns below which rows become lists; columns without a terminal
+SHOWN = 4  # places and splits shown of one data set; the rest is counted
 NOTES = 10
 _ORDER = ("train", "validation", "test")
 _ON = {"virtual": "virtual disk", "tmpfs": "memory (tmpfs)"}
@@ -39,25 +39,25 @@ _ON = {"virtual": "virtual disk", "tmpfs": "memory (tmpfs)"}
 def run(
     args: Sequence[str], *, console: Console | None = None, environment: Environment = ENV
 ) -> int:
-    """Run the verb; 0 whatever is found or missing. `console` and `environment` are seams."""
+    """Run the verb; return 0 whatever is missing. `console` and `environment` are seams."""
     options = _parser().parse_args(args)
     from hotloop.data.discovery.search import find
 
     with telling(quiet=options.quiet) as tell:
-        found = find(options.root, environment=environment, progress=tell)
+        result = find(options.root, environment=environment, progress=tell)
     if options.json is not None:
-        write_json(options.json, found.to_json())
+        write_json(options.json, result.to_json())
     width = None if sys.stdout.isatty() else WIDTH
     out = console or Console(file=sys.stdout, no_color=ENV.no_color, highlight=False, width=width)
-    if found.data_sets:
-        (_list if out.width < NARROW else _table)(found, out)
-        _sum(found, out)
+    if result.data_sets:
+        (_list if out.width < NARROW else _table)(result, out)
+        _sum(result, out)
     else:
         print("no data set was found; --root DIR looks into a folder", file=sys.stderr)
-    _missing(found, out)
-    for note in found.notes[:NOTES]:
+    _missing(result, out)
+    for note in result.notes[:NOTES]:
         print(f"note: {visible(note)}", file=sys.stderr)
-    if (more := len(found.notes) - NOTES) > 0:
+    if (more := len(result.notes) - NOTES) > 0:
         print(f"note: {more} more, all in --json", file=sys.stderr)
     return 0
 
@@ -83,91 +83,105 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _table(found: DiscoveryResult, out: Console) -> None:
+def _table(result: DiscoveryResult, out: Console) -> None:
     table = Table(box=None, pad_edge=False)
     for title in ("data set", "kind", "format", "rows", "size", "last use", "lies on", "named by"):
         table.add_column(title, overflow="fold", justify="right" if title == "size" else "left")
-    for one in found.data_sets:
+    for data_set in result.data_sets:
         table.add_row(
-            Text(_name(one), "bold"),
-            one.kind,
-            Text(visible(one.format)),
-            Text("\n".join(_rows(one, unit="" if one.unit == "rows" else f" {one.unit}"))),
-            Text(bytes_(one.bytes), no_wrap=True),
-            _used(one),
-            "\n".join(_storage(one)),
-            Text("\n".join(_places(one.referred_by))),
+            Text(_name(data_set), "bold"),
+            data_set.kind,
+            Text(visible(data_set.format)),
+            Text(
+                "\n".join(
+                    _rows(data_set, unit="" if data_set.unit == "rows" else f" {data_set.unit}")
+                )
+            ),
+            Text(bytes_(data_set.bytes), no_wrap=True),
+            _last_use(data_set),
+            "\n".join(_storage(data_set)),
+            Text("\n".join(_places(data_set.referred_by))),
         )
     out.print(table)
 
 
-def _list(found: DiscoveryResult, out: Console) -> None:
-    for one in found.data_sets:
-        out.print(Text(_name(one), "bold", overflow="fold"))
-        about = [one.kind, visible(one.format), bytes_(one.bytes), f"last use {_used(one)}"]
+def _list(result: DiscoveryResult, out: Console) -> None:
+    for data_set in result.data_sets:
+        out.print(Text(_name(data_set), "bold", overflow="fold"))
+        about = [
+            data_set.kind,
+            visible(data_set.format),
+            bytes_(data_set.bytes),
+            f"last use {_last_use(data_set)}",
+        ]
         facts(
             out,
             ", ".join(about),
-            f"{one.unit}: {', '.join(_rows(one)) or 'unknown'}",
-            f"on {', '.join(_storage(one))}",
-            *(f"named by {place}" for place in _places(one.referred_by)),
+            f"{data_set.unit}: {', '.join(_rows(data_set)) or 'unknown'}",
+            f"on {', '.join(_storage(data_set))}",
+            *(f"named by {place}" for place in _places(data_set.referred_by)),
         )
 
 
-def _sum(found: DiscoveryResult, out: Console) -> None:
-    total = sum(one.bytes for one in found.data_sets)
-    out.print(f"{many(len(found.data_sets), 'data set')}, {bytes_(total)}")
+def _sum(result: DiscoveryResult, out: Console) -> None:
+    total = sum(data_set.bytes for data_set in result.data_sets)
+    out.print(f"{many(len(result.data_sets), 'data set')}, {bytes_(total)}")
 
 
-def _missing(found: DiscoveryResult, out: Console) -> None:
+def _missing(result: DiscoveryResult, out: Console) -> None:
     places: dict[str, list[Reference]] = defaultdict(list)
-    for one in found.missing:
-        places[one.what].append(one.place)
+    for entry in result.missing:
+        places[entry.what].append(entry.place)
     for what, where in places.items():
         line = Text("missing: ", "bold red").append(visible(what), "bold")
         out.print(line.append(f", named by {', '.join(_places(where))}"), overflow="fold")
 
 
-def _name(one: DataSet) -> str:
-    name = one.id
+def _name(data_set: DataSet) -> str:
+    name = data_set.id
     if os.path.isabs(name):
         home = os.path.expanduser("~")
         tilde = f"~{name[len(home) :]}" if name.startswith(os.path.join(home, "")) else name
         name = min(os.path.relpath(name), tilde, key=len)
-    return visible(name if one.config is None else f"{name} ({one.config})")
+    return visible(name if data_set.config is None else f"{name} ({data_set.config})")
 
 
-def _rows(one: DataSet, *, unit: str = "") -> list[str]:
+def _rows(data_set: DataSet, *, unit: str = "") -> list[str]:
     """Return "train 87,599", ... by split, the first with the unit."""
-    known = sorted(one.splits.items(), key=lambda pair: _place(pair[0]))
+    known = sorted(data_set.splits.items(), key=lambda pair: _place(pair[0]))
     lines = [visible(f"{split} {'unknown' if n is None else f'{n:,}'}") for split, n in known]
     return _cut([f"{line}{unit if not n else ''}" for n, line in enumerate(lines)])
 
 
 def _place(split: str) -> tuple[str, int, str]:
-    """Return what orders splits: train, validation and test before others, by configuration."""
+    """Return the sort key of a split: by configuration, with train, validation and test first."""
     config, _, name = split.rpartition("/")
     return config, _ORDER.index(name) if name in _ORDER else len(_ORDER), name
 
 
-def _used(one: DataSet) -> str:
-    return "unknown" if one.last_used is None else ago(max(0.0, time.time() - one.last_used))
+def _last_use(data_set: DataSet) -> str:
+    return (
+        "unknown" if data_set.last_used is None else ago(max(0.0, time.time() - data_set.last_used))
+    )
 
 
-def _storage(one: DataSet) -> list[str]:
-    """Return what it lies on and how fast that was."""
-    if one.storage is None:
+def _storage(data_set: DataSet) -> list[str]:
+    """Return the kind of storage of a data set, and its read rate."""
+    if data_set.storage is None:
         return ["unknown"]
-    kind = one.storage.kind
+    kind = data_set.storage.kind
     lines = ["unknown" if kind is None else _ON.get(kind, kind)]
-    if one.storage.read is not None:
-        how = {True: " cold", False: " from memory", None: ""}[one.storage.cold]
-        lines.append(f"{bytes_(one.storage.read)}/s{how}")
+    if data_set.storage.read is not None:
+        how = {True: " cold", False: " from memory", None: ""}[data_set.storage.cold]
+        lines.append(f"{bytes_(data_set.storage.read)}/s{how}")
     return lines
 
 
 def _places(where: Sequence[Reference]) -> list[str]:
-    lines = [f"{one.file}:{one.line}" + (f" {one.name}" if one.name else "") for one in where]
+    lines = [
+        f"{reference.file}:{reference.line}" + (f" {reference.name}" if reference.name else "")
+        for reference in where
+    ]
     return _cut([visible(line) for line in lines])
 
 

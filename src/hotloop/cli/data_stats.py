@@ -33,26 +33,26 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-LABELS: Final = 10  # that are shown; the others are counted
+LABELS: Final = 10  # shown; the others are counted
 _BAR: Final = " ▏▎▍▌▋▊▉█"
 
 
 def run(args: Sequence[str], *, console: Console | None = None) -> int:
-    """Run the verb; 0 when the data could be read. `console` is a seam."""
+    """Run the verb; return 0 if the data could be read. `console` is a seam."""
     options = _parser().parse_args(args)
     at_least(options, batch=1, length=1, multiple=1, samples=0, processes=0)
     line = ProgressLine(quiet=options.quiet)
     try:
-        found = _found(options, line.tell)
+        result = _statistics(options, line.tell)
     finally:
         line.clear()
     if options.json is not None:
-        write_json(options.json, found.to_json())
+        write_json(options.json, result.to_json())
     if options.html is not None:
-        write_file(options.html, page(found))
+        write_file(options.html, page(result))
     width = None if sys.stdout.isatty() else FILE_WIDTH
     out = console or Console(file=sys.stdout, no_color=ENV.no_color, highlight=False, width=width)
-    _show(found, out)
+    _show(result, out)
     return 0
 
 
@@ -79,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _found(
+def _statistics(
     options: argparse.Namespace, tell: Callable[[TokenizeProgress], None]
 ) -> TokenStatistics:
     lengths = _numbers(options.lengths)
@@ -161,32 +161,33 @@ def _of_folder(
 
 
 def _numbers(text: str | None) -> list[int]:
-    parts = text.split(",") if text else []
-    if not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
+    words = text.split(",") if text else []
+    if not all(word.strip().isdecimal() and int(word) > 0 for word in words):
         raise UsageError(f"--lengths {text!r}: expected numbers of tokens, such as 512,1024,2048")
-    return [int(part) for part in parts]
+    return [int(word) for word in words]
 
 
-def _show(found: TokenStatistics, out: Console) -> None:
-    _say(out, found.name, style="bold", indent=0)
-    _say(out, f"{found.shape} rows, tokens of {found.tokenizer}", indent=0)
-    for note in found.notes:
+def _show(result: TokenStatistics, out: Console) -> None:
+    _say(out, result.name, style="bold", indent=0)
+    _say(out, f"{result.shape} rows, tokens of {result.tokenizer}", indent=0)
+    for note in result.notes:
         _say(out, f"note: {note}", indent=0)
-    for split in found.splits:
+    for split in result.splits:
         out.print()
-        _split(split, found, out)
+        _split(split, result, out)
     out.print()
-    _copies(found.copies, out)
+    _copies(result.copies, out)
 
 
-def _split(split: Split, found: TokenStatistics, out: Console) -> None:
+def _split(split: Split, result: TokenStatistics, out: Console) -> None:
     _say(out, split.name, style="bold", indent=0)
     _say(out, _sum(split))
-    at = split.lengths
+    lengths = split.lengths
     _say(
         out,
-        f"tokens of a document: min {at.min:,}, median {at.median:,}, mean {at.mean:,.1f}, "
-        f"95% up to {at.p95:,}, 99% up to {at.p99:,}, max {at.max:,}",
+        f"tokens of a document: min {lengths.min:,}, median {lengths.median:,}, "
+        f"mean {lengths.mean:,.1f}, 95% up to {lengths.p95:,}, 99% up to {lengths.p99:,}, "
+        f"max {lengths.max:,}",
     )
     _histogram(split, out)
     _say(out, f"{'cut off after':<14} {'documents':>9} {'tokens':>8}")
@@ -195,7 +196,7 @@ def _split(split: Split, found: TokenStatistics, out: Console) -> None:
             out,
             f"{cut.length:>7,} tokens {percent(cut.documents):>9} {percent(cut.tokens):>8}",
         )
-    _ways(split, found, out)
+    _ways(split, result, out)
     _say(out, f"recommended: {split.recommended}: {split.why}")
     _labels(split, out)
     for number, sample in enumerate(split.samples, 1):
@@ -222,21 +223,21 @@ def _histogram(split: Split, out: Console) -> None:
     wide, figures = max(map(len, spans)), max(len(f"{b.documents:,}") for b in bins)
     room = max(4, min(60, out.width - wide - figures - 5))
     most = max(b.documents for b in bins)
-    for span, each in zip(spans, bins, strict=True):
-        bar = _bar(each.documents / most, room)
-        _say(out, f"{span:>{wide}} {each.documents:>{figures},} {bar}".rstrip())
+    for span, bucket in zip(spans, bins, strict=True):
+        bar = _bar(bucket.documents / most, room)
+        _say(out, f"{span:>{wide}} {bucket.documents:>{figures},} {bar}".rstrip())
 
 
 def _bar(share: float, room: int) -> str:
-    """Return a bar of up to `room` columns; what is there at all is seen."""
+    """Return a bar of up to `room` columns; a share above 0 is always visible."""
     eighths = max(int(share > 0), round(share * room * 8))
     return "█" * (eighths // 8) + _BAR[eighths % 8].strip()
 
 
-def _ways(split: Split, found: TokenStatistics, out: Console) -> None:
+def _ways(split: Split, result: TokenStatistics, out: Console) -> None:
     caption = (
-        f"batches of {found.batch} rows of at most {found.length:,} tokens, padded to a multiple "
-        f"of {found.multiple}; slots to compute for a token, by those of dynamic"
+        f"batches of {result.batch} rows of at most {result.length:,} tokens, padded to a multiple "
+        f"of {result.multiple}; slots to compute for a token, by those of dynamic"
     )
     _say(out, caption)
     loses = any(way.lost for way in split.strategies)
@@ -262,23 +263,26 @@ def _labels(split: Split, out: Console) -> None:
         _say(out, f"and {more:,} more")
 
 
-def _copies(found: Sequence[CopiedDocuments], out: Console) -> None:
+def _copies(copies: Sequence[CopiedDocuments], out: Console) -> None:
     _say(out, "exact copies", style="bold", indent=0)
-    for each in found:
-        one = each.copies
-        where = "an earlier one" if one.split == one.of else f"one of {one.of}"
-        _say(out, f"{one.split}: {one.documents:,} ({percent(one.share)}) are a copy of {where}")
-        if each.text:
-            _say(out, f"one is there {one.times:,} times:", indent=4)
-            _text(each.text, out, indent=4)
+    for entry in copies:
+        copied = entry.copies
+        where = "an earlier one" if copied.split == copied.of else f"one of {copied.of}"
+        _say(
+            out,
+            f"{copied.split}: {copied.documents:,} ({percent(copied.share)}) are a copy of {where}",
+        )
+        if entry.text:
+            _say(out, f"one is there {copied.times:,} times:", indent=4)
+            _text(entry.text, out, indent=4)
 
 
 def _say(out: Console, text: str, *, style: str = "", indent: int = 2) -> None:
-    _wrapped(Text(visible(text), style), out, indent)
+    _print_wrapped(Text(visible(text), style), out, indent)
 
 
 def _text(spans: Sequence[Span], out: Console, *, indent: int) -> None:
-    """Print a document; what carries loss stands in «» where something does not."""
+    """Print a document; spans that carry loss are in «» unless all do."""
     is_marked = not all(span.is_learned for span in spans)
     shown = Text()
     for span in spans:
@@ -286,12 +290,15 @@ def _text(spans: Sequence[Span], out: Console, *, indent: int) -> None:
         if span.left_out:
             whole += f" [... {span.left_out:,} tokens ...] {span.end}"
         is_learned = is_marked and span.is_learned
-        said = visible(whole)
-        shown.append(f"«{said}»" if is_learned else said, "bold underline" if is_learned else "dim")
-    _wrapped(shown, out, indent)
+        visible_text = visible(whole)
+        shown.append(
+            f"«{visible_text}»" if is_learned else visible_text,
+            "bold underline" if is_learned else "dim",
+        )
+    _print_wrapped(shown, out, indent)
 
 
-def _wrapped(text: Text, out: Console, indent: int) -> None:
+def _print_wrapped(text: Text, out: Console, indent: int) -> None:
     for line in text.wrap(out, max(1, out.width - indent), overflow="fold"):
         line.rstrip()
         out.print(Text(" " * indent).append_text(line), overflow="fold")

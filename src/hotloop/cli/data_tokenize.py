@@ -21,6 +21,7 @@ from hotloop.core.env import ENV
 from hotloop.core.errors import ConfigError, UsageError
 from hotloop.core.storage.files import write_json
 from hotloop.core.units import bytes_, count, duration, many
+from hotloop.recipes.registry import RECIPES
 from hotloop.report.excerpt import visible
 
 if TYPE_CHECKING:
@@ -32,9 +33,11 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
+_EXPERTS: Final = next(recipe.name for recipe in RECIPES.values() if recipe.manifests)
+
 
 def run(args: Sequence[str]) -> int:
-    """Run the verb; 0 when the folder is there, whole."""
+    """Run the verb; return 0 if the folder is complete."""
     options = _parser().parse_args(args)
     if options.manifest is not None:
         return _of_manifests(options)
@@ -61,7 +64,7 @@ def run(args: Sequence[str]) -> int:
         address=None if address == "local" else address,
         **settings(options),
     )
-    made = _made(sources.files, order, sources.notes, quiet=options.quiet)
+    made = _make(sources.files, order, sources.notes, quiet=options.quiet)
     if made is None:
         return 130
     if options.json is not None:
@@ -69,10 +72,10 @@ def run(args: Sequence[str]) -> int:
     return 0
 
 
-def _made(
+def _make(
     sources: Sequence[RecordFile], order: TokenizeRequest, notes: Sequence[str], *, quiet: bool
 ) -> Made | None:
-    """Make a folder and show what it is; None when the user stopped it."""
+    """Make a token folder and print its facts; return None if the user stopped it."""
     from hotloop.data.tokenising.tokenize import tokenise
 
     line = ProgressLine(quiet=quiet)
@@ -90,16 +93,27 @@ def _made(
 
 
 def _of_manifests(options: argparse.Namespace) -> int:
-    """Make the caches of experts: just what `hotloop train expert-sft` looks for."""
-    for given in ("sources", "tokenizer", "out", "pack", "max_length", "shape", "fields", "loss"):
-        if getattr(options, given):
-            raise UsageError(f"--manifest says all that decides the tokens: leave {given} out")
+    """Make the token caches of experts, as `hotloop train` expects them."""
+    for name_of_option in (
+        "sources",
+        "tokenizer",
+        "out",
+        "pack",
+        "max_length",
+        "shape",
+        "fields",
+        "loss",
+    ):
+        if getattr(options, name_of_option):
+            raise UsageError(
+                f"--manifest says all that decides the tokens: leave {name_of_option} out"
+            )
     from hotloop.data.sampling.train_and_valid import used
     from hotloop.jobs.request import expert_requests
     from hotloop.models.weights.discovery import find_model
 
-    told = {}
-    for name, request in expert_requests("expert-sft", [f"manifest={options.manifest}"]):
+    results = {}
+    for name, request in expert_requests(_EXPERTS, [f"manifest={options.manifest}"]):
         recipe, config = request.recipe.load(), request.config
         if config.data.cache is None:
             raise ConfigError(
@@ -108,12 +122,12 @@ def _of_manifests(options: argparse.Namespace) -> int:
         files, notes = used(*recipe.sources_of(config), is_one=False)
         order = recipe.order_of(config, find_model(config.model.name, weights=False))
         folder = Path(config.data.cache)
-        made = _made(files, replace(order, out=folder, said={}), notes, quiet=options.quiet)
+        made = _make(files, replace(order, out=folder, said={}), notes, quiet=options.quiet)
         if made is None:
             return 130
-        told[name] = {"folder": str(made.folder), **made.about}
+        results[name] = {"folder": str(made.folder), **made.about}
     if options.json is not None:
-        write_json(options.json, told)
+        write_json(options.json, results)
     return 0
 
 
@@ -122,7 +136,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("sources", nargs="*", metavar="SOURCE", help="files, folders or patterns such as 'a/*.gz'")
     add("--tokenizer", metavar="DIR_OR_ID", help="a model folder, or a hub id")
-    add("--manifest", metavar="FILE,...", help="make the caches of expert-sft's manifests")
+    add("--manifest", metavar="FILE,...", help=f"make the caches of {_EXPERTS}'s manifests")
     add("--out", type=Path, metavar="DIR", help="the folder to make")
     add("--pack", type=int, metavar="N", help="pack texts into rows of N tokens")
     add("--strategy", choices=("best-fit", "concat"), default="best-fit")
@@ -145,7 +159,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _show(made: Made, left_out: Sequence[str], *, seconds: float) -> None:
-    """Say what was made, on stderr: the folder alone is data."""
+    """Print the facts of a folder to stderr, as only its path is data."""
     width = None if sys.stderr.isatty() else FILE_WIDTH
     out = Console(file=sys.stderr, no_color=ENV.no_color, highlight=False, width=width)
     about = made.about

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hotloop.cli.arguments.recipe import ORDER, add_options, recipes, request_of, split
+from hotloop.cli.arguments.recipe import ORDER, add_options, request_of, split
 from hotloop.cli.arguments.script import (
     Lines,
     add_script,
@@ -26,10 +26,10 @@ from hotloop.core.storage.files import write_json
 from hotloop.core.storage.rundir import RunDir
 from hotloop.engine.signals import Dropped, Signals
 from hotloop.machine.clock import process_began
+from hotloop.machine.gc_pause import collector_off
 from hotloop.machine.threads import watch
-from hotloop.observe.hooks.garbage_collector import collector_off
 from hotloop.process.standard_streams import say
-from hotloop.recipes.registry import RECIPES
+from hotloop.recipes.registry import RECIPES, summaries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
         "settings, forecasts memory and disk, makes the run's first steps to time them, and says\n"
         "how long the run will take. No run folder is made; the weights are thrown away.\n"
         "With --log and a training's own log: the wall time that none of its records claims.\n\n"
-        f"recipes:\n{recipes()}\n\n{ORDER}",
+        f"recipes:\n{summaries()}\n\n{ORDER}",
         epilog=f"With a script:\n\n{_script_parser().format_help()}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -70,12 +70,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def run(args: Sequence[str]) -> int:
-    """Run the verb; 0 when all could be checked, whatever was found."""
+    """Run the verb; return 0 if all could be checked, whatever the findings."""
     if is_script(args):
         return _script(args)
     options = _parser().parse_intermixed_args(args)
     if len(options.what) == 1 and RunDir(Path(options.what[0])).exists:
-        return _recorded(options)
+        return _run_folder(options)
     if options.html is not None:
         raise UsageError("--html is for a script or the run folder of one")
     if options.log is not None:
@@ -124,11 +124,13 @@ def _script(args: Sequence[str]) -> int:
     from hotloop.diagnosis.script import observe, place_for
     from hotloop.report.diagnosis import page
 
-    def tell(found: Observed) -> None:
-        show(found.case, found.diagnosis, console(), folder=found.folder, page=found.page)
-        if found.problem is not None:
-            say(f"hotloop: nothing was kept: {found.problem}")
-        keep_copies(found.case, found.diagnosis, json=options.json, html=options.html)
+    def tell(observed: Observed) -> None:
+        show(
+            observed.case, observed.diagnosis, console(), folder=observed.folder, page=observed.page
+        )
+        if observed.problem is not None:
+            say(f"hotloop: nothing was kept: {observed.problem}")
+        keep_copies(observed.case, observed.diagnosis, json=options.json, html=options.html)
 
     observe(
         target,
@@ -136,13 +138,13 @@ def _script(args: Sequence[str]) -> int:
         folder=place_for(target, options.out),
         tell=tell,
         page=page,
-        further=_further(options, target.command),
+        further=_further_runs(options, target.command),
     )
     return 0
 
 
-def _further(options: argparse.Namespace, command: Sequence[str]) -> Callable[[Case], Case]:
-    """Return what runs the script again, as --ceilings and --profile ask for."""
+def _further_runs(options: argparse.Namespace, command: Sequence[str]) -> Callable[[Case], Case]:
+    """Return the function that runs the script again for --ceilings and --profile."""
     cwd = Path.cwd()  # the script may leave it
 
     def further(case: Case) -> Case:
@@ -152,17 +154,17 @@ def _further(options: argparse.Namespace, command: Sequence[str]) -> Callable[[C
         lines = Lines()
         try:
             if options.profile:
-                found = ceilings.profile(command, cwd=cwd, progress=lines.beat)
-                why = (f"operators: {found.why_not}",) if found.why_not else ()
+                profile = ceilings.profile(command, cwd=cwd, progress=lines.beat)
+                why = (f"operators: {profile.why_not}",) if profile.why_not else ()
                 case = replace(
                     case,
-                    profiled=not found.why_not,
-                    operators=found.operators,
+                    profiled=not profile.why_not,
+                    operators=profile.operators,
                     not_checked=(*case.not_checked, *why),
                 )
             if options.ceilings:
-                seen = ceilings.measure(command, cwd=cwd, progress=lines.beat)
-                case = with_products(replace(case, ceilings=seen))
+                measured = ceilings.measure(command, cwd=cwd, progress=lines.beat)
+                case = with_products(replace(case, ceilings=measured))
         except KeyboardInterrupt:
             left = "ceilings and operators: stopped by Ctrl-C"
             case = replace(case, not_checked=(*case.not_checked, left))
@@ -173,7 +175,7 @@ def _further(options: argparse.Namespace, command: Sequence[str]) -> Callable[[C
     return further
 
 
-def _recorded(options: argparse.Namespace) -> int:
+def _run_folder(options: argparse.Namespace) -> int:
     from hotloop.cli.terminal.diagnosis import show
     from hotloop.diagnosis.script import judge_again
 
@@ -202,7 +204,7 @@ def _recipe(options: argparse.Namespace, recipe: str | None, assignments: list[s
     screen, signals = Screen(quiet=options.quiet), Signals()
     screen.renamed(request.renamed)
     try:
-        found = rehearse(
+        check = rehearse(
             request,
             tell=screen.tell,
             signals=signals,
@@ -217,8 +219,8 @@ def _recipe(options: argparse.Namespace, recipe: str | None, assignments: list[s
         return 128 + signals.received
     screen.clear()
     if options.json is not None:
-        write_json(options.json, found.to_json())
-    PreflightText().rehearsal(found)
+        write_json(options.json, check.to_json())
+    PreflightText().rehearsal(check)
     return 0
 
 
@@ -228,18 +230,18 @@ def _log(options: argparse.Namespace) -> int:
     if options.what:
         raise UsageError(f"--log looks at a file alone: leave out {' '.join(options.what)}")
     _refuse_options(options)
-    found = judge_log(options.log)
+    logged = judge_log(options.log)
     if options.json is not None:
-        write_json(options.json, found.diagnosis.to_json())
-    PreflightText().log(found)
+        write_json(options.json, logged.diagnosis.to_json())
+    PreflightText().log(logged)
     return 0
 
 
 def _machine(options: argparse.Namespace) -> int:
     with collector_off():
         from hotloop.diagnosis.machine import look
-    found = look()
+    check = look()
     if options.json is not None:
-        write_json(options.json, found.to_json())
-    PreflightText().machine(found)
+        write_json(options.json, check.to_json())
+    PreflightText().machine(check)
     return 0

@@ -36,9 +36,9 @@ def listing() -> str:
 
 
 def page_of(words: str) -> str:
-    """Return the page of what `words` name: a guide, an id, a rule's name, or id and name.
+    """Return the page of a guide, a technique, or a rule by its id, its name, or both.
 
-    Raises UsageError when nothing is called that.
+    Raises UsageError for an unknown name.
     """
     if words in guides():
         return guides()[words]

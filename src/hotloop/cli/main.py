@@ -1,4 +1,4 @@
-"""The command line: picks the verb, prints errors, returns exit codes. Verbs load when used."""
+"""Dispatches the command line to a verb, prints errors and returns exit codes."""
 
 from __future__ import annotations
 
@@ -58,17 +58,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = list(sys.argv[1:] if argv is None else argv)
     open_standard_streams()
     verb = args[0] if args else ""
-    # A script gets the streams that it has without us.
+    # A script gets the streams that it would have without hotloop.
     with nullcontext() if verb in SCRIPTS else steady_streams(stdout=verb == "train"):
-        return _ended(args)
+        return _run_guarded(args)
 
 
-def _ended(args: list[str]) -> int:
-    """Run one command; turn what ends it into its exit code."""
+def _run_guarded(args: list[str]) -> int:
+    """Run one command; turn an exception that ends it into its exit code."""
     try:
         return _dispatch(args)
     except HotloopError as error:
-        # What is wrong with a command is wrong on each of a machine's processes.
+        # Every process of a machine has the same error in its command; one of them prints it.
         alike = ENV.local_rank > 0 and isinstance(error, (UsageError, ConfigError))
         if not (error.is_told or alike):
             say(f"hotloop: {error}")
@@ -77,7 +77,7 @@ def _ended(args: list[str]) -> int:
         say("hotloop: stopped")
         return 130
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output went away: not an error of ours
+        sys.stderr.close()  # the reader of stdout has gone, which is not an error of hotloop
         return 141
     except Exception as error:  # noqa: BLE001 - the last line of defence; it is printed whole
         if isinstance(error, PermissionError) and error.filename:  # a file of the user's
@@ -86,7 +86,7 @@ def _ended(args: list[str]) -> int:
         say(traceback.format_exc().rstrip())
         say(f"hotloop {__version__}: this is a bug of ours, please report it")
         return BUG
-    except Left:  # a script is over, and leaves as it would without us
+    except Left:  # a script has ended, and exits as it would without hotloop
         raise
     except SystemExit as leave:  # argparse's own help and usage errors
         return leave.code if isinstance(leave.code, int) else 2

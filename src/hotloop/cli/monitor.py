@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hotloop.monitor.assess import Assessment
-    from hotloop.monitor.sample import Sample
+    from hotloop.monitor.sample import MachineSample
     from hotloop.monitor.watch import WatchEnded
 
 __all__ = ["run"]
 
-WIDTH = 120  # columns where there is no terminal to ask
+WIDTH = 120  # columns without a terminal
 SHORTEST = 0.1  # seconds between two samples
-EVERY = 30.0  # seconds between two writes of --output while it goes on
+EVERY = 30.0  # seconds between two writes of --output
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -81,7 +81,7 @@ def run(args: Sequence[str], *, nvml: Any = None, console: Console | None = None
 
 
 def _refuse(options: argparse.Namespace) -> None:
-    """Raise UsageError for what makes no sense, DeviceError when a picture cannot be drawn."""
+    """Raise UsageError for contradictory options, DeviceError if a picture cannot be drawn."""
     if options.folder is not None and options.pid is not None:
         raise UsageError("a run or --pid, not both: the run's process is watched anyway")
     if not options.interval >= SHORTEST:
@@ -116,7 +116,7 @@ def _in_background(options: argparse.Namespace, args: Sequence[str]) -> int:
 
 @contextmanager
 def _terminates() -> Iterator[None]:
-    """Have SIGTERM end the watching as Ctrl-C does; outside the main thread nothing changes."""
+    """Let SIGTERM end watching as Ctrl-C does; outside the main thread, do nothing."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -132,7 +132,7 @@ def _terminates() -> Iterator[None]:
 
 
 class _Watching:
-    """One time of watching, from the first sample to the files at the end."""
+    """Watches from the first sample to the files at the end."""
 
     def __init__(self, options: argparse.Namespace, sampler: ReadingSampler, out: Console) -> None:
         self._options, self._sampler, self._out = options, sampler, out
@@ -143,7 +143,7 @@ class _Watching:
         self._live: Live | None = None
 
     def run(self) -> int:
-        """Watch, then tell and write what was seen; return the exit code."""
+        """Watch, then print and write the result; return the exit code."""
         options = self._options
         with _terminates():
             try:
@@ -155,7 +155,7 @@ class _Watching:
                     self._history,
                     interval=options.interval,
                     seconds=options.duration,
-                    each=self._each,
+                    each=self._on_sample,
                 )
             finally:
                 if self._live is not None:
@@ -163,10 +163,10 @@ class _Watching:
             self._finish(ended)
         return ended.code
 
-    def _each(self, sample: Sample) -> None:
+    def _on_sample(self, sample: MachineSample) -> None:
         if self._live is not None:
-            assessed = self._assessed()
-            drawing = screen(sample, self._sampler, assessed, self._out, title=self._title)
+            assessment = self._assess()
+            drawing = screen(sample, self._sampler, assessment, self._out, title=self._title)
             self._live.update(drawing, refresh=True)
         elif not self._options.quiet:
             self._out.print(line(sample, self._sampler), markup=False, soft_wrap=True)
@@ -176,10 +176,10 @@ class _Watching:
             self._written = sample.at
 
     def _finish(self, ended: WatchEnded) -> None:
-        stats, assessed = self._history.stats(), self._assessed()
+        stats, assessment = self._history.stats(), self._assess()
         missing = unknown(self._sampler, set(stats))
         if not self._options.quiet:
-            summary(stats, assessed, self._out, ended=ended.why, unknown=missing)
+            summary(stats, assessment, self._out, ended=ended.why, unknown=missing)
         if self._options.output is not None:
             self._write(ended.why)
         cards = [card.index for card in self._sampler.cards]
@@ -188,7 +188,7 @@ class _Watching:
             from hotloop.monitor.page import page
 
             about = self._about(ended.why)
-            write_file(self._options.html, page(about, stats, drawings, assessed, missing))
+            write_file(self._options.html, page(about, stats, drawings, assessment, missing))
         if self._options.png is not None:
             write_file(self._options.png, drawn(self._title, drawings))
         for path in (self._options.output, self._options.html, self._options.png):
@@ -198,10 +198,10 @@ class _Watching:
     def _write(self, why: str | None) -> None:
         save(
             self._options.output,
-            document(self._about(why), self._history, self._sampler, self._assessed()),
+            document(self._about(why), self._history, self._sampler, self._assess()),
         )
 
-    def _assessed(self) -> Assessment:
+    def _assess(self) -> Assessment:
         samples = self._history.samples
         return assess(
             self._history.stats(),

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from hotloop.core.errors import HotloopError, UsageError
 from hotloop.core.storage.files import write_file, write_json
 from hotloop.core.storage.rundir import RunDir
+from hotloop.recipes.registry import RECIPES
 from hotloop.report.facts import read_facts
+from hotloop.report.markup import Html
 from hotloop.report.page import page
 from hotloop.report.pair import pair
 from hotloop.report.summary import summary
@@ -17,10 +19,12 @@ from hotloop.report.summary import summary
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from hotloop.report.facts import Facts
+
 __all__ = ["run"]
 
 LENGTH = 400  # characters of the sample
-# What a record or a checkpoint that was edited by hand makes Python and torch raise.
+# Errors that Python and torch raise for a record or a checkpoint that was edited by hand.
 DAMAGED = (LookupError, AttributeError, TypeError, ValueError, RuntimeError)
 NOT_ASKED = "hotloop report was called with --no-sample"
 
@@ -44,7 +48,7 @@ def run(args: Sequence[str], *, draw: Callable[[Path], str] | None = None) -> in
         out = options.out or Path(f"report-{runs[0].name}-vs-{runs[1].name}.html")
     else:
         sample, why = (None, NOT_ASKED) if options.no_sample else _drawn(options.runs[0], draw)
-        written = page(runs[0], sample=sample, why_no_sample=why)
+        written = page(runs[0], own=_own(runs[0]), sample=sample, why_no_sample=why)
         out = options.out or RunDir(options.runs[0]).report
     write_file(out, written)
     if options.json:
@@ -53,8 +57,17 @@ def run(args: Sequence[str], *, draw: Callable[[Path], str] | None = None) -> in
     return 0
 
 
+def _own(run: Facts) -> Html:
+    """Return the section of the page that the run's recipe provides, if any."""
+    recipe = RECIPES.get(run.recipe or "")
+    if recipe is None or not recipe.section:
+        return Html("")
+    section: Html = recipe.load(recipe.section)(run)
+    return section
+
+
 def _drawn(path: Path, draw: Callable[[Path], str] | None) -> tuple[str | None, str | None]:
-    """Return a sample, or why there is none: a page without one is still worth having."""
+    """Return a sample and None, or None and the reason, as a page is useful without a sample."""
     try:
         return (draw or _sample)(path), None
     except HotloopError as error:
@@ -64,13 +77,13 @@ def _drawn(path: Path, draw: Callable[[Path], str] | None) -> tuple[str | None, 
 
 
 def _sample(path: Path) -> str:
-    """Let the best checkpoint write, at the objective's own temperature.
+    """Return a sample of the best checkpoint, at the default temperature of its objective.
 
-    Raises a HotloopError when there is none that can, and what is in DAMAGED.
+    Raises a HotloopError if no checkpoint can write one, and the errors in DAMAGED.
     """
     from hotloop.api import load_run
 
     trained = load_run(path)
     writes_on = getattr(trained.config, "objective", None) == "next-char"
-    length = LENGTH if writes_on else None  # None: what has room
+    length = LENGTH if writes_on else None  # None: as much as fits
     return trained.sample(length=length)[0]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-_ASKED = {  # needs that not every run meets
+_NEEDS = {  # needs that only some runs meet
     Needs.CARD: "a CUDA card",
     Needs.READINGS: "nvidia-ml-py",
     Needs.PROFILE: "--profile",
@@ -34,7 +34,7 @@ def run(args: Sequence[str]) -> int:
     for title in ("rule", "what it says", "needs"):
         table.add_column(title, overflow="fold")
     for rule in rules.ALL:
-        needs = ", ".join(text for need, text in _ASKED.items() if need in rule.needs)
+        needs = ", ".join(text for need, text in _NEEDS.items() if need in rule.needs)
         table.add_row(rule.label, rule.title, needs)
     console = Console(no_color=ENV.no_color, highlight=False)
     console.print(table)

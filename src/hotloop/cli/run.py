@@ -52,53 +52,55 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def run(args: Sequence[str]) -> int:
-    """Run the verb; leaves with the script's exit code."""
+    """Run the verb; exit with the script's exit code."""
     options = _parser().parse_args(args)
     target = target_of(options)
-    from hotloop.diagnosis.script_plan import asked_plan
+    from hotloop.diagnosis.script_plan import requested_plan
 
-    plan, origins = asked_plan(options.added, options.plan, here=not options.suggest)
+    plan, origins = requested_plan(options.added, options.plan, here=not options.suggest)
     if options.suggest:
         return _suggest(target, plan)
     from hotloop.diagnosis.apply_techniques import AppliedTechniques
     from hotloop.diagnosis.script import observe, place_for
     from hotloop.observe.when_to_stop import StopLimits
 
-    put_in = AppliedTechniques(plan, origins) if plan.techniques else None
+    techniques = AppliedTechniques(plan, origins) if plan.techniques else None
 
-    def tell(found: Observed) -> None:
-        _tell(found, options)
+    def tell(observed: Observed) -> None:
+        _tell(observed, options)
 
-    limits = StopLimits(full=True, probing=False)  # of models and batches: nothing but the steps
-    observe(target, limits, folder=place_for(target, options.out), tell=tell, put_in=put_in)
+    limits = StopLimits(full=True, probing=False)  # neither models nor batches are probed
+    observe(target, limits, folder=place_for(target, options.out), tell=tell, techniques=techniques)
     return 0
 
 
-def _tell(found: Observed, options: argparse.Namespace) -> None:
-    """Say what the techniques did and what is next; without techniques, all that was found."""
+def _tell(observed: Observed, options: argparse.Namespace) -> None:
+    """Print the effects of the techniques and the next step; without techniques, all findings."""
     from hotloop.cli.terminal.diagnosis import show
     from hotloop.cli.terminal.effects import show_effects, show_next
 
     if options.quiet:
         pass
-    elif not found.effects:
-        show(found.case, found.diagnosis, console(), folder=found.folder, page=found.page)
+    elif not observed.effects:
+        show(
+            observed.case, observed.diagnosis, console(), folder=observed.folder, page=observed.page
+        )
     else:
-        show_effects(found.effects, console())
-        show_next(found.case, found.diagnosis, console(), folder=found.folder)
-    if found.case.raised is not None and (named := _put_in(found.effects)):
-        print(_suspects(found.case.raised.said, named), file=sys.stderr)
-    if found.problem is not None:
-        say(f"hotloop: nothing was kept: {found.problem}")
-    keep_copies(found.case, found.diagnosis, json=options.json)
+        show_effects(observed.effects, console())
+        show_next(observed.case, observed.diagnosis, console(), folder=observed.folder)
+    if observed.case.raised is not None and (names := _in_effect(observed.effects)):
+        print(_suspects(observed.case.raised.said, names), file=sys.stderr)
+    if observed.problem is not None:
+        say(f"hotloop: nothing was kept: {observed.problem}")
+    keep_copies(observed.case, observed.diagnosis, json=options.json)
 
 
-def _put_in(effects: Sequence[Effect]) -> list[str]:
+def _in_effect(effects: Sequence[Effect]) -> list[str]:
     return [effect.technique for effect in effects if effect.word == "in effect"]
 
 
 def _suspects(failed: str, techniques: Sequence[str]) -> str:
-    """Name what was in effect when a script failed, and how to see whose fault it is."""
+    """Return a sentence with the techniques in effect at a failure, and how to find the cause."""
     several = len(techniques) > 1
     which = "; leave out one at a time to see which" if several else ""
     return (
@@ -109,7 +111,7 @@ def _suspects(failed: str, techniques: Sequence[str]) -> str:
 
 def _suggest(target: ScriptTarget, plan: Plan) -> int:
     from hotloop.cli.terminal.lines import telling
-    from hotloop.tuning.verify_edits import proved
+    from hotloop.tuning.verify_edits import verify_edits
 
     if target.is_module:
         raise UsageError("--suggest edits a script: name its file instead of -m")
@@ -117,8 +119,8 @@ def _suggest(target: ScriptTarget, plan: Plan) -> int:
         raise UsageError("--suggest needs --with or --plan: what is it to put in?")
     with telling() as tell:
         tell("making some steps with the edits")
-        made = proved(Path(target.name), target.args, plan)
-    for said in made.said:
-        print(f"hotloop: {said}", file=sys.stderr)
-    sys.stdout.write(made.diff)
+        suggested = verify_edits(Path(target.name), target.args, plan)
+    for note in suggested.notes:
+        print(f"hotloop: {note}", file=sys.stderr)
+    sys.stdout.write(suggested.diff)
     return 0

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 PATIENCE, EVERY = 1.0, 0.1  # seconds before the first progress line, and between two
-WIPE = "\r\x1b[2K"  # what is on the line
+WIPE = "\r\x1b[2K"  # clears the line
 
 
 def run(args: Sequence[str]) -> int:
@@ -47,8 +47,10 @@ def run(args: Sequence[str]) -> int:
 
     trained = load_run(options.run)
     say_checkpoint(trained, options.checkpoint)
-    given = set((options.prompt or "") + (options.suffix or ""))
-    if trained.has_characters and (unseen := sorted(given - {*trained.vocabulary().characters})):
+    characters = set((options.prompt or "") + (options.suffix or ""))
+    if trained.has_characters and (
+        unseen := sorted(characters - {*trained.vocabulary().characters})
+    ):
         print(f"hotloop: not in the vocabulary, read as <unk>: {unseen}", file=sys.stderr)
     texts = trained.sample(
         prompt=options.prompt,
@@ -68,7 +70,7 @@ def run(args: Sequence[str]) -> int:
 def _progress(
     screen: TextIO, clock: Callable[[], float] = time.monotonic
 ) -> Callable[[int, int], None] | None:
-    """Return what redraws a line of progress, or None where `screen` is no terminal."""
+    """Return the callback that redraws a progress line, or None if `screen` is not a terminal."""
     if not screen.isatty():
         return None
     due, drawn = clock() + PATIENCE, False

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-NARROW, WIDTH = 90, 120  # columns below which rows become lists; where there is no terminal
+NARROW, WIDTH = 90, 120  # columns below which rows become lists; columns without a terminal
 SCHEMA = 1  # of --json; history: 1 (2026-11) first
 COLOURS = {
     "running": "cyan",
@@ -38,28 +38,28 @@ COLOURS = {
 
 
 def run(args: Sequence[str], *, console: Console | None = None) -> int:
-    """Run the verb; 0 whatever state the runs are in. `console` is a seam."""
+    """Run the verb; return 0 whatever the states of the runs. `console` is a seam."""
     parser = argparse.ArgumentParser(prog="hotloop status", description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path, default=Path(), metavar="DIR")
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the rows as JSON")
     options = parser.parse_args(args)
-    found = rows(options.folder)
+    run_rows = rows(options.folder)
     if options.json is not None:
-        write_json(options.json, {"schema": SCHEMA, "runs": [row.to_json() for row in found]})
+        write_json(options.json, {"schema": SCHEMA, "runs": [row.to_json() for row in run_rows]})
     width = None if sys.stdout.isatty() else WIDTH
     out = console or Console(file=sys.stdout, no_color=ENV.no_color, highlight=False, width=width)
-    if not found:
+    if not run_rows:
         print(f"there is no run in {options.folder.absolute()} or below", file=sys.stderr)
         return 0
-    (_list if out.width < NARROW else _table)(found, out)
+    (_list if out.width < NARROW else _table)(run_rows, out)
     return 0
 
 
-def _table(found: Sequence[RunRow], out: Console) -> None:
+def _table(run_rows: Sequence[RunRow], out: Console) -> None:
     table = Table(box=None, pad_edge=False)
     for title in ("run", "what", "state", "step", "saved", "left", ""):
         table.add_column(title, overflow="fold")
-    for row in found:
+    for row in run_rows:
         table.add_row(
             Text(visible(row.path)),
             Text(visible(row.what or "unknown")),
@@ -72,8 +72,8 @@ def _table(found: Sequence[RunRow], out: Console) -> None:
     out.print(table)
 
 
-def _list(found: Sequence[RunRow], out: Console) -> None:
-    for row in found:
+def _list(run_rows: Sequence[RunRow], out: Console) -> None:
+    for row in run_rows:
         out.print(Text(visible(row.path), "bold"))
         state = Text("  ").append(_state(row), COLOURS.get(row.state, ""))
         out.print(state.append(f"  step {_steps(row)}"))

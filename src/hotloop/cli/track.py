@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["TRACKERS", "run"]
 
 TRACKERS = ("mlflow", "tensorboard", "wandb")
-# What all three take for a name, and what cannot lead out of a folder.
+# Names that all three accept and that cannot lead out of a folder.
 _NAME = re.compile(r"\w[\w. -]*", re.ASCII)
 
 
@@ -59,13 +59,13 @@ def run(args: Sequence[str], *, open_sink: OpenSink | None = None) -> int:
     lock.acquire()
     try:
         feed = TrackerUpload(folder, options.to, open_sink, name=name, project=options.project)
-        return _fed(feed, folder, until_it_ends=options.follow)
+        return _send(feed, folder, until_it_ends=options.follow)
     finally:
         lock.release()
 
 
-def _fed(feed: TrackerUpload, folder: RunDir, *, until_it_ends: bool) -> int:
-    """Send the points and say where they are, also when the user stops it."""
+def _send(feed: TrackerUpload, folder: RunDir, *, until_it_ends: bool) -> int:
+    """Send the points and print where they are, even if the user stops it."""
     try:
         if until_it_ends:
             print(feed.open().where, flush=True)

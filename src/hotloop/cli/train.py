@@ -8,7 +8,7 @@ import statistics
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hotloop.cli.arguments.recipe import ORDER, add_options, experts_of, recipes, request_of, split
+from hotloop.cli.arguments.recipe import ORDER, add_options, experts_of, request_of, split
 from hotloop.cli.terminal.train_screen import Screen
 from hotloop.core.env import ENV
 from hotloop.core.errors import HotloopError, UsageError
@@ -16,8 +16,9 @@ from hotloop.core.storage.files import write_json
 from hotloop.core.storage.rundir import RunDir
 from hotloop.jobs.request import moved_data, saved_request
 from hotloop.machine.clock import process_began
+from hotloop.machine.gc_pause import collector_off
 from hotloop.machine.threads import watch
-from hotloop.observe.hooks.garbage_collector import collector_off
+from hotloop.recipes.registry import summaries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +32,7 @@ __all__ = ["run"]
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="hotloop train",
-        description=f"Train a recipe.\n\nrecipes:\n{recipes()}\n\n{ORDER}\n"
+        description=f"Train a recipe.\n\nrecipes:\n{summaries()}\n\n{ORDER}\n"
         "hotloop train char-lm --show-config lists every key.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -72,17 +73,17 @@ def _run(args: Sequence[str]) -> int:
 
 
 def _screen(options: argparse.Namespace) -> Screen:
-    """Return what shows the run; of several processes the first one does."""
+    """Return the screen of the run, which only rank 0 shows."""
     if ENV.rank == 0:
         return Screen(quiet=options.quiet, verbose=options.verbose)
     return Screen.unseen()
 
 
 def _load() -> None:
-    """Import torch and the engine; the collector begins after them, and never looks at them."""
+    """Import torch and the engine, and freeze their objects in the garbage collector."""
     import hotloop.jobs.train  # noqa: F401
 
-    gc.freeze()  # else each full collection takes 0.1 s, and the first one comes at once
+    gc.freeze()  # without it, each full collection takes 0.1 s, and the first one comes at once
     gc.enable()
 
 
@@ -115,23 +116,23 @@ def _train(request: RunRequest, options: argparse.Namespace, screen: Screen) -> 
 def _train_experts(
     experts: Sequence[tuple[str, RunRequest]], options: argparse.Namespace, screen: Screen
 ) -> int:
-    """Train one after the other; return the worst exit code."""
+    """Train the experts one after the other; return the highest exit code."""
     _load()
     from hotloop.jobs import train
 
     _probe(options.json)
     runs, codes, failed = dict[str, object](), list[int](), dict[str, str]()
     done = 0
-    for name, came in train.train_experts(experts, out=options.out, tell=screen.tell):
-        if isinstance(came, HotloopError):
-            screen.say(f"expert {name} failed: {came}")
-            codes.append(came.exit_code)
-            failed[name] = str(came).splitlines()[0]
-            runs[name] = {"reason": str(came), "exit_code": came.exit_code}
+    for name, outcome in train.train_experts(experts, out=options.out, tell=screen.tell):
+        if isinstance(outcome, HotloopError):
+            screen.say(f"expert {name} failed: {outcome}")
+            codes.append(outcome.exit_code)
+            failed[name] = str(outcome).splitlines()[0]
+            runs[name] = {"reason": str(outcome), "exit_code": outcome.exit_code}
         else:
-            screen.result(came)
-            codes.append(_code(came))
-            runs[name], done = _as_json(came), done + (came.exit_code == 0)
+            screen.result(outcome)
+            codes.append(_code(outcome))
+            runs[name], done = _as_json(outcome), done + (outcome.exit_code == 0)
         _write(options.json, {"runs": runs})
     for name, why in failed.items():
         screen.say(f"failed: {name}: {why}")
@@ -140,8 +141,8 @@ def _train_experts(
 
 
 def _spread(request: RunRequest, results: Sequence[RunResult]) -> str | None:
-    """Return the mean of the folds' scores and how they scatter; None for what is no fold."""
-    if request.recipe.is_chain:  # its runs are no repetitions
+    """Return mean and standard deviation of the folds' scores, in words; None without folds."""
+    if request.recipe.is_chain:  # its runs are not repetitions
         return None
     scores = [result.best_score for result in results if result.best_score is not None]
     if len(scores) < 2 or len(scores) < len(request.series):
@@ -154,7 +155,7 @@ def _spread(request: RunRequest, results: Sequence[RunResult]) -> str | None:
 
 
 def _probe(path: Path | None) -> None:
-    """Prove before hours of work that --json PATH can be written."""
+    """Check, before hours of work, that --json PATH can be written."""
     _write(path, {"reason": "running"})
 
 
@@ -174,7 +175,7 @@ def _resume(options: argparse.Namespace, recipe: str | None, assignments: list[s
 
     _load()
     from hotloop.jobs import train
-    from hotloop.jobs.planning import refuse_other_plan
+    from hotloop.jobs.refusals import refuse_other_plan
 
     refuse_other_plan(
         run.plan(),
@@ -192,9 +193,9 @@ def _resume(options: argparse.Namespace, recipe: str | None, assignments: list[s
 
 
 def _code(result: RunResult) -> int:
-    """Return what the process ends with.
+    """Return the exit code of the process.
 
-    torchrun takes anything but 0 for a failure, and would start a group that is out of time again.
+    torchrun takes any code but 0 for a failure, and would restart a group that is out of time.
     """
     is_group = ENV.torchrun or ENV.world > 1
     return 0 if result.reason == "time limit" and is_group else result.exit_code

@@ -35,7 +35,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def run(args: Sequence[str]) -> int:
-    """Run the verb; 0 when the search came to its end, 130 after Ctrl-C, with what was found."""
+    """Run the verb; return 0 after a whole search, 130 after Ctrl-C, which keeps its result."""
     if args[:1] in (["-h"], ["--help"]):
         print(f"{_parser().format_help()}\nWith a recipe:\n")
     if not is_script(args):
@@ -54,20 +54,20 @@ def run(args: Sequence[str]) -> int:
     folder = place_for(target, options.out, prefix="tune-")
     progress = TuneScreen(seconds, quiet=options.quiet)
     if not options.quiet:
-        said = "each trial runs the script's first steps, and writes over what they write"
-        print(f"hotloop: {said}", file=sys.stderr)
+        warning = "each trial runs the script's first steps, and writes over what they write"
+        print(f"hotloop: {warning}", file=sys.stderr)
     script = Script(command=target.command, cwd=Path.cwd(), hardware=machine())
-    wanted = TuneRequest(seconds=seconds, allow_training="training" in options.allow)
+    request = TuneRequest(seconds=seconds, allow_training="training" in options.allow)
     try:
         with stoppable() as stopped:
-            found = tune(
+            result = tune(
                 script,
                 folder,
-                wanted,
+                request,
                 name=redacted(target.command),
                 tell=progress.tell,
                 row=progress.row,
             )
     finally:
         progress.close()
-    return finish(found, folder, options, run="hotloop run", stopped=stopped)
+    return finish(result, folder, options, run="hotloop run", stopped=stopped)

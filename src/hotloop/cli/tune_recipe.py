@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from hotloop.cli.arguments.recipe import ORDER, add_options, recipes, request_of, split
+from hotloop.cli.arguments.recipe import ORDER, add_options, request_of, split
 from hotloop.cli.arguments.script import console
 from hotloop.cli.arguments.tuning import add_tuning, seconds_of
 from hotloop.cli.terminal.train_screen import Screen
@@ -20,6 +20,7 @@ from hotloop.core.gpu_specs import card_named
 from hotloop.core.sharding_ids import launcher
 from hotloop.core.storage.files import write_json
 from hotloop.core.units import bytes_
+from hotloop.recipes.registry import summaries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +39,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="hotloop tune",
         description="Measures which plan trains a recipe fastest here at the same samples of an "
         "optimizer step: micro batch, memory, techniques.\n\n"
-        f"recipes:\n{recipes()}\n\n{ORDER}",
+        f"recipes:\n{summaries()}\n\n{ORDER}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("what", nargs="*", metavar="RECIPE key=value")
@@ -59,37 +60,37 @@ def run_recipe(args: Sequence[str]) -> int:
     options = _parser().parse_intermixed_args(args)
     recipe, assignments = split(options.what)
     seconds = seconds_of(options.budget)
-    card = None if options.card is None else card_named(options.card)
+    gpu = None if options.card is None else card_named(options.card)
     request = request_of(options, recipe, assignments)
     request.refuse_series()
     screen = Screen(quiet=options.quiet)
     from hotloop.jobs.job import assemble
 
-    parts = assemble(request, screen.tell, lambda: None)
+    prepared = assemble(request, screen.tell, lambda: None)
     screen.clear()
-    if card is not None:
-        return _forecast(parts, card, options.json)
+    if gpu is not None:
+        return _forecast(prepared, gpu, options.json)
     from hotloop.diagnosis.script import place_named
     from hotloop.tuning.recipe_target import RecipeTarget, moves
     from hotloop.tuning.recipe_trial import record_of
     from hotloop.tuning.tune import TuneRequest, tune
 
     folder = place_named(f"tune-{request.recipe.name}", options.out)
-    target = RecipeTarget(request=record_of(request), parts=parts, aside=folder)
-    wanted = TuneRequest(seconds=seconds, allow_training="training" in options.allow)
+    target = RecipeTarget(request=record_of(request), prepared=prepared, aside=folder)
+    tune_request = TuneRequest(seconds=seconds, allow_training="training" in options.allow)
     progress = TuneScreen(seconds, quiet=options.quiet)
-    name = _typed(request.recipe.name, options.config, assignments)
+    name = _arguments(request.recipe.name, options.config, assignments)
 
     def propose(base: Trial) -> list[Move]:
         step = base.step_time.median if base.step_time else None
-        return moves(target, allow_training=wanted.allow_training, seconds_per_step=step)
+        return moves(target, allow_training=tune_request.allow_training, seconds_per_step=step)
 
     try:
         with stoppable() as stopped:
-            found = tune(
+            result = tune(
                 target,
                 folder,
-                wanted,
+                tune_request,
                 name=name,
                 propose=propose,
                 notes=() if target.note is None else (target.note,),
@@ -98,37 +99,37 @@ def run_recipe(args: Sequence[str]) -> int:
             )
     finally:
         progress.close()
-    return finish(found, folder, options, run=launcher(found.plan.ranks), stopped=stopped)
+    return finish(result, folder, options, run=launcher(result.plan.ranks), stopped=stopped)
 
 
-def _typed(recipe: str, config: Path | None, assignments: Sequence[str]) -> tuple[str, ...]:
-    """Return what trains with the same settings, as it is typed after `hotloop train`."""
+def _arguments(recipe: str, config: Path | None, assignments: Sequence[str]) -> tuple[str, ...]:
+    """Return the arguments of `hotloop train` for the same settings."""
     file = () if config is None else ("--config", str(config))
     return (recipe, *file, *assignments)
 
 
-def _forecast(parts: PreparedRun, card: GpuSpec, path: Path | None) -> int:
-    """Print which micro batches fit on a card that is not here."""
+def _forecast(prepared: PreparedRun, gpu: GpuSpec, path: Path | None) -> int:
+    """Print which micro batches fit on a GPU that is not in this machine."""
     from hotloop.tuning.fit_other_gpu import ERROR, MODES, fits
 
-    have = bytes_(card.memory_bytes)
+    have = bytes_(gpu.memory_bytes)
     out = console(stdout=True)
-    out.print(Text(f"memory forecast for {card.name} ({have}), by activation checkpointing"))
-    rows = fits(parts, card)
+    out.print(Text(f"memory forecast for {gpu.name} ({have}), by activation checkpointing"))
+    rows = fits(prepared, gpu)
     for fit in rows:
-        said = [f"{mode} {bytes_(fit.peak_bytes[mode])}" for mode in MODES]
+        peaks = [f"{mode} {bytes_(fit.peak_bytes[mode])}" for mode in MODES]
         best = next((mode for mode in MODES if fit.fits(mode)), None)
         word = "does not fit" if best is None else f"fits with {best}"
         shape = f"micro batch {fit.micro_batch} x accumulation {fit.accumulation}"
-        out.print(Text(f"{shape}: {word} ({', '.join(said)})"))
+        out.print(Text(f"{shape}: {word} ({', '.join(peaks)})"))
     out.print(Text(f"error of the forecast: {ERROR}"))
     if path is not None:
         write_json(
             path,
             {
                 "schema": 1,
-                "card": card.name,
-                "memory_bytes": card.memory_bytes,
+                "card": gpu.name,
+                "memory_bytes": gpu.memory_bytes,
                 "error": ERROR,
                 "fits": [codec.to_json(fit) for fit in rows],
             },

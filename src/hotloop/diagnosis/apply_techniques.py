@@ -1,10 +1,10 @@
-"""Puts techniques into a running script: each is applied when what it changes has come to its hook.
+"""Applies techniques to a running script, each when the object that it changes reaches its hook.
 
-PROCESS when torch has arrived; LOADER when an iterator is asked for; MODEL and COMPILE at the first
-call with gradients of an outermost module that has something to train; OPTIMIZER (and STEP, what
-else wants to stand before the loop's first step) at the first step of an optimizer, before it.
-Objects are changed in place and stay the script's. A technique that cannot do its work leaves the
-script as it is: a run is never stopped for it.
+PROCESS techniques are applied after torch is imported; LOADER techniques when an iterator is
+requested; MODEL and COMPILE techniques before the first call, with gradients, of an outermost
+module that has trainable parameters; OPTIMIZER and STEP techniques before the first step of an
+optimizer. Objects are changed in place and still belong to the script. A technique that fails
+leaves the script unchanged: a run is never stopped for it.
 """
 
 from __future__ import annotations
@@ -43,28 +43,30 @@ _MISSED = {
     Stage.STEP: "no optimizer was stepped",
 }
 _NEVER_CALLED = "no module with trainable parameters was called with gradients on"
-# What a technique may raise on an object it did not expect; anything else is a bug of ours.
+# Errors that a technique may raise on an unexpected object; any other error is a bug of hotloop.
 _FAILS = (RuntimeError, ValueError, TypeError, AttributeError, LookupError, OSError, ImportError)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Row:
-    """What came of one technique, on each object it met."""
+    """The outcome of one technique on each object that it was applied to."""
 
     use: Use
     technique: Technique
     seen: list[tuple[Word, str]] = field(default_factory=list)
-    troubles: list[list[str]] = field(default_factory=list)  # since, for each object
+    troubles: list[list[str]] = field(default_factory=list)  # later ones, for each object
 
     def effect(self, origin: str) -> Effect:
-        """Return the row of the table: in effect where it is so anywhere."""
+        """Return the row of the table: "in effect" if the technique is so on any object."""
         words: Sequence[Word] = ("in effect", "refused", "not needed here")
         for word in words:
-            said = list(dict.fromkeys(how for what, how in self.seen if what == word))
-            if said:
-                more = f" (and on {len(said) - 1} more)" if len(said) > 1 else ""
-                how = said[0] + more
-                troubles = [each for some in self.troubles for each in some]
+            reasons = list(dict.fromkeys(how for what, how in self.seen if what == word))
+            if reasons:
+                more = f" (and on {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+                how = reasons[0] + more
+                troubles = [
+                    trouble for object_troubles in self.troubles for trouble in object_troubles
+                ]
                 if troubles:
                     how += f"; but {troubles[0]}" + f" ({len(troubles)} times)" * (
                         len(troubles) > 1
@@ -75,9 +77,9 @@ class _Row:
 
 
 class AppliedTechniques(Probe):
-    """A plan in a script's process; one of the observer's probes.
+    """A probe of the observer that applies a plan in a script's process.
 
-    `origins` maps a technique id to who asked for it. `known` is a seam.
+    `origins` maps a technique id to the source of the request. `known` is a seam.
     """
 
     def __init__(
@@ -94,47 +96,47 @@ class AppliedTechniques(Probe):
         self._feeds: weakref.WeakKeyDictionary[Any, list[LoaderChange]] = (
             weakref.WeakKeyDictionary()
         )
-        self._asked: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._iterations_begun: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._process: ScriptSession | None = None
         self._fresh: list[tuple[_Row, ScriptSession]] = []  # to be read back after a step
-        self._scale: Any = None  # of the loss, where a technique wants one
+        self._scale: Any = None  # of the loss, if a technique sets one
         self._observer: ScriptObserver | None = None
 
     def join(self, observer: ScriptObserver) -> None:
-        """Be told by `observer` from now on."""
+        """Add this probe to `observer`."""
         self._observer = observer
         observer.probes.append(self)
         observer.hooks.needed = True
-        observer.hooks.announces_first_forward = bool(self._of(Stage.PROCESS, *_OF_A_MODEL))
+        observer.hooks.announces_first_forward = bool(self._rows_at(Stage.PROCESS, *_OF_A_MODEL))
 
-    def wanted(self) -> list[tuple[str, str]]:
-        """Return each technique as it was asked for, and who did."""
+    def requested(self) -> list[tuple[str, str]]:
+        """Return each requested technique and the source of the request."""
         return [(str(use), self._origins.get(use.id, "plan")) for use in self.plan.techniques]
 
-    # What the host tells.
+    # Callbacks of the observer.
 
     def on_torch_imported(self) -> None:
         """Set the switches of the process."""
         self._process = self._session()
-        for row in self._of(Stage.PROCESS):
-            self._put_in(row, self._process)
+        for row in self._rows_at(Stage.PROCESS):
+            self._apply(row, self._process)
 
     def on_iterator_requested(self, loader: Any) -> None:
-        """Change a loader that feeds training, or is read again, before its iterator is built."""
+        """Change a loader before its iterator is built, if it feeds training or is read again."""
         from torch import is_grad_enabled
 
-        before = self._asked.get(loader, 0)
-        self._asked[loader] = before + 1
+        before = self._iterations_begun.get(loader, 0)
+        self._iterations_begun[loader] = before + 1
         if loader not in self._feeds and (is_grad_enabled() or before):
             session = self._session(loader=loader)
-            for row in self._of(Stage.LOADER):
-                self._put_in(row, session)
+            for row in self._rows_at(Stage.LOADER):
+                self._apply(row, session)
             self._feeds[loader] = list(session.loader_changes.values())
         for feed in self._feeds.get(loader, ()):
             feed.on_iterator_requested(loader)
 
     def on_iterator_created(self, loader: Any, iterator: Any) -> None:
-        """Change a new iterator, before it reads."""
+        """Change a new iterator before it reads."""
         for feed in self._feeds.get(loader, ()):
             feed.on_iterator_created(iterator)
 
@@ -142,14 +144,14 @@ class AppliedTechniques(Probe):
         """Change an outermost module before its first call with gradients."""
         if not any(tensor.requires_grad for tensor in module.parameters()):
             return
-        self._again(module)
+        self._reapply_switches(module)
         session, calls = self._session(model=module), list[Any]()  # the calls that are running
         session.forward = bare = lambda *args, **kwargs: calls[-1](*args, **kwargs)
-        for row in self._of(*_OF_A_MODEL):
-            self._put_in(row, session)
+        for row in self._rows_at(*_OF_A_MODEL):
+            self._apply(row, session)
         hooks = self._hooks
         if session.forward is not bare:
-            hooks.around[id(module)] = partial(_called, calls, session.forward)
+            hooks.around[id(module)] = partial(_call_wrapped, calls, session.forward)
             weakref.finalize(module, hooks.around.pop, id(module), None).atexit = False
         if session.scale is not None:
             self._scale = session.scale
@@ -158,14 +160,14 @@ class AppliedTechniques(Probe):
     def on_optimizer_first_step(self, optimizer: Any) -> None:
         """Change an optimizer before its first step."""
         session = self._session(optimizer=optimizer)
-        for row in self._of(*_OF_AN_OPTIMIZER):
-            self._put_in(row, session)
+        for row in self._rows_at(*_OF_AN_OPTIMIZER):
+            self._apply(row, session)
         if self._scale is not None:
             optimizer.register_step_pre_hook(self._scale.before)
             optimizer.register_step_post_hook(self._scale.after)
 
     def after_step(self, done: int) -> None:
-        """Read back what only a step can show; then the script's objects are let go."""
+        """Read back the techniques that need a step, then release the script's objects."""
         del done
         fresh, self._fresh = self._fresh, []
         for row, session in fresh:
@@ -173,45 +175,47 @@ class AppliedTechniques(Probe):
             why = session.refused or "it was applied but cannot be read back"
             row.seen.append(("in effect", how) if how else ("refused", why))
         for _, session in fresh:
-            session.model = _nothing()  # it stays the script's
+            session.model = _empty_module()  # release the script's module
 
     def add_to(self, case: Case) -> Case:
-        """Add what is in effect to the case; the switches are read back once more."""
-        found = {e.technique.split("(")[0]: e.how for e in self.effects() if e.word == "in effect"}
-        return replace(case, techniques={**case.techniques, **found})
+        """Add the techniques in effect to the case, after reading the switches back again."""
+        in_effect = {
+            e.technique.split("(")[0]: e.how for e in self.effects() if e.word == "in effect"
+        }
+        return replace(case, techniques={**case.techniques, **in_effect})
 
     def effects(self) -> list[Effect]:
-        """Return the table requested / in effect, as it is now."""
+        """Return the current table of requested techniques and their effects."""
         self.after_step(0)
         rows = []
         for row in self._rows:
             effect = row.effect(self._origins.get(row.use.id, "plan"))
             if row.technique.stage is Stage.PROCESS and effect.word == "in effect":
-                effect = self._still(row, effect)
+                effect = self._checked_again(row, effect)
             rows.append(effect)
         return sorted(rows, key=lambda effect: effect.technique)
 
-    # How.
+    # Applying and reading back.
 
     @property
     def _hooks(self) -> Any:
         assert self._observer is not None
         return self._observer.hooks
 
-    def _of(self, *stages: Stage) -> list[_Row]:
+    def _rows_at(self, *stages: Stage) -> list[_Row]:
         return [row for row in self._rows if row.technique.stage in stages]
 
-    def _again(self, module: Any) -> None:
-        """Set switches that found nothing yet, or that the script has set back since."""
+    def _reapply_switches(self, module: Any) -> None:
+        """Set the switches that have no effect yet, or that the script has since reset."""
         assert self._process is not None
         self._process.model = module
-        for row in self._of(Stage.PROCESS):
+        for row in self._rows_at(Stage.PROCESS):
             if row.technique.read_back(self._process) is None:
                 row.seen.clear()
-                self._put_in(row, self._process)
-        self._process.model = _nothing()  # the module stays the script's
+                self._apply(row, self._process)
+        self._process.model = _empty_module()  # release the script's module
 
-    def _still(self, row: _Row, effect: Effect) -> Effect:
+    def _checked_again(self, row: _Row, effect: Effect) -> Effect:
         assert self._process is not None
         self._process.refused = None
         if row.technique.read_back(self._process) is not None:
@@ -219,8 +223,8 @@ class AppliedTechniques(Probe):
         how = self._process.refused or "the script itself has set it back"
         return replace(effect, word="refused", how=how)
 
-    def _put_in(self, row: _Row, session: ScriptSession) -> None:
-        """Apply one technique to one object, and note what came of it."""
+    def _apply(self, row: _Row, session: ScriptSession) -> None:
+        """Apply one technique to one object and record the outcome."""
         technique = row.technique
         session.refused = session.needless = None
         row.troubles.append(session.troubles[technique.id])
@@ -231,7 +235,7 @@ class AppliedTechniques(Probe):
             changed = technique.apply(session, **dict(row.use.choice))
             how = technique.read_back(session) if changed and not technique.late else None
         except _FAILS as error:
-            session.undo.pop(technique.id, _leave)()
+            session.undo.pop(technique.id, _no_undo)()
             row.seen.append(("refused", f"it failed: {type(error).__name__}: {error}"[:300]))
             return
         if technique.late and changed:
@@ -239,7 +243,7 @@ class AppliedTechniques(Probe):
         elif how is not None:
             row.seen.append(("in effect", how))
         elif changed:
-            session.undo.pop(technique.id, _leave)()
+            session.undo.pop(technique.id, _no_undo)()
             row.seen.append(("refused", "it was applied but cannot be read back"))
         elif session.refused is not None:
             row.seen.append(("refused", session.refused))
@@ -249,7 +253,7 @@ class AppliedTechniques(Probe):
     def _session(self, **at_hand: Any) -> ScriptSession:
         import torch
 
-        model = at_hand.setdefault("model", _nothing())
+        model = at_hand.setdefault("model", _empty_module())
         first = next(iter(model.parameters()), None)
         if first is None and (optimizer := at_hand.get("optimizer")) is not None:
             first = next(iter(optimizer.param_groups[0]["params"]), None)
@@ -271,21 +275,23 @@ class AppliedTechniques(Probe):
         return self._hardware
 
     def _through(self, plain: Any, tensors: Any, args: Any, kwargs: Any) -> Any:
-        """Run a backward pass as the technique wants it, if it is one of a plain loss."""
-        if any(given is not None for given in (*args[:1], kwargs.get("grad_tensors"))):
+        """Run a backward pass through the loss scale, unless the script passes gradients."""
+        if any(argument is not None for argument in (*args[:1], kwargs.get("grad_tensors"))):
             return plain(tensors, *args, **kwargs)
         return self._scale(lambda loss: plain(loss, *args, **kwargs), tensors)
 
 
-def _nothing() -> Any:
-    """Return a module with nothing in it, for techniques that look at one."""
+def _empty_module() -> Any:
+    """Return an empty module, for techniques that inspect a module."""
     from torch import nn
 
     return nn.Module()
 
 
-def _called(calls: list[Any], forward: Callable[..., Any], run: Any, args: Any, kwargs: Any) -> Any:
-    """Call what techniques made of a module's forward pass; innermost is its own, `run`."""
+def _call_wrapped(
+    calls: list[Any], forward: Callable[..., Any], run: Any, args: Any, kwargs: Any
+) -> Any:
+    """Call a module's forward pass as wrapped by techniques around `run`, the original one."""
     calls.append(run)
     try:
         return forward(*args, **kwargs)
@@ -293,7 +299,7 @@ def _called(calls: list[Any], forward: Callable[..., Any], run: Any, args: Any, 
         calls.pop()
 
 
-def _leave() -> None:
+def _no_undo() -> None:
     pass
 
 

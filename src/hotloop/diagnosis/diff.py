@@ -1,7 +1,7 @@
 """Writes techniques into a script: the smallest edits that do what `hotloop run` does, as a diff.
 
-The script is read, not run: tuning/verify_edits.py does that. What has no safe place in it is said
-in words.
+The script is read but not run; tuning/verify_edits.py runs the edited copies. An edit that has no
+safe place in the script is described in words.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["Suggested", "suggest"]
 _FUSED = ("AdamW", "Adam", "SGD", "Adagrad")
 _BEFORE_WORKERS = 5  # parameters of DataLoader before num_workers
 _NO_WORKERS = {"persistent_workers": "False", "prefetch_factor": "None", "timeout": "0"}
-_UNSAID = {"num_workers": "0", "pin_memory": "False"}  # what DataLoader takes by itself
+_UNSAID = {"num_workers": "0", "pin_memory": "False"}  # the defaults of DataLoader
 _BLANK = {
     tokenize.COMMENT,
     tokenize.NL,
@@ -62,16 +62,16 @@ _IN_WORDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suggested:
-    """A unified diff, empty where nothing could be placed, and what is to be said beside it."""
+    """A unified diff, empty if no edit could be placed, and notes on it."""
 
     diff: str
-    said: tuple[str, ...]
+    notes: tuple[str, ...]
     source: bytes  # the edited script
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Edit:
-    """Text in the place of what stands between two byte offsets of the source."""
+    """A replacement of the source text between two byte offsets."""
 
     start: int
     end: int
@@ -87,28 +87,28 @@ def suggest(path: Path, plan: Plan) -> Suggested:
     except (OSError, SyntaxError, ValueError) as error:
         raise UsageError(f"{path} cannot be read as Python: {error}") from error
     script = _Script(module)
-    edits, said = list[_Edit](), list[str]()
+    edits, notes = list[_Edit](), list[str]()
     for use in plan.techniques:
-        made = _MAKERS.get(use.id, _nowhere)(script, dict(use.choice))
-        if isinstance(made, str):
-            said.append(f"{use.id}: {_IN_WORDS.get(use.id, made)}")
-        edits += made if isinstance(made, list) else []
-        if (beside := _BESIDE.get(use.id)) is not None and isinstance(made, list):
-            said.append(f"{use.id}: {beside}")
+        result = _MAKERS.get(use.id, _no_edit)(script, dict(use.choice))
+        if isinstance(result, str):
+            notes.append(f"{use.id}: {_IN_WORDS.get(use.id, result)}")
+        edits += result if isinstance(result, list) else []
+        if (beside := _BESIDE.get(use.id)) is not None and isinstance(result, list):
+            notes.append(f"{use.id}: {beside}")
     after = script.source
     for edit in sorted(set(edits), reverse=True):
         after = after[: edit.start] + edit.text.encode() + after[edit.end :]
-    ast.parse(after)  # an edit that breaks the script would be a bug of ours
+    ast.parse(after)  # an edit that breaks the script would be a bug of hotloop
     name = path.as_posix().lstrip("/")
     lines = difflib.unified_diff(_lines(script.source), _lines(after), f"a/{name}", f"b/{name}")
-    ended = (
+    terminated = (
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
     )
-    return Suggested(diff="".join(ended), said=tuple(said), source=after)
+    return Suggested(diff="".join(terminated), notes=tuple(notes), source=after)
 
 
 def _lines(source: bytes) -> list[str]:
-    """Return the lines as Python and patch count them: str.splitlines ends some at a form feed."""
+    """Return the lines as Python and patch count them; str.splitlines also splits at form feeds."""
     return [line.decode() for line in source.splitlines(keepends=True)]
 
 
@@ -120,26 +120,26 @@ class _Script:
         sizes = (len(line) for line in self.source.splitlines(keepends=True))
         self._starts = [0, *itertools.accumulate(sizes)]
 
-    def at(self, line: int, column: int = 0) -> int:
-        """Return the offset of a place as ast gives it: lines from 1, columns in bytes."""
+    def offset(self, line: int, column: int = 0) -> int:
+        """Return the byte offset of an ast position: lines count from 1, columns in bytes."""
         return self._starts[line - 1] + column
 
     def calls(self, package: str, *names: str) -> Iterator[ast.Call]:
-        """Return the calls of a package's functions whose arguments all stand there."""
+        """Yield the calls of a package's functions that have no starred argument."""
         for call in (node for node in ast.walk(self.tree) if isinstance(node, ast.Call)):
             origin, _, name = self.module.name(call).rpartition(".")
-            starred = any(isinstance(given, ast.Starred) for given in call.args)
-            unpacked = any(given.arg is None for given in call.keywords)
-            of_it = name in names and f"{origin}.".startswith(f"{package}.")
-            if of_it and not starred and not unpacked:
+            starred = any(isinstance(argument, ast.Starred) for argument in call.args)
+            unpacked = any(keyword.arg is None for keyword in call.keywords)
+            is_listed = name in names and f"{origin}.".startswith(f"{package}.")
+            if is_listed and not starred and not unpacked:
                 yield call
 
     def keywords(self, call: ast.Call, **values: str) -> list[_Edit]:
-        """Return the edits that give a call these keywords, in the place of those it has."""
+        """Return the edits that set these keywords of a call, replacing those it has."""
         edits = []
-        for given in call.keywords:
-            if given.arg is not None and (value := values.pop(given.arg, None)) is not None:
-                start, end = self._span(given.value)
+        for keyword in call.keywords:
+            if keyword.arg is not None and (value := values.pop(keyword.arg, None)) is not None:
+                start, end = self._span(keyword.value)
                 edits.append(_Edit(start, end, value))
         if not values:
             return edits
@@ -148,32 +148,33 @@ class _Script:
         comma = {b"(": "", b",": " "}.get(self.source[end - 1 : end], ", ")
         text = comma + ", ".join(f"{name}={value}" for name, value in values.items())
         first = self._span(call.args[0]) if call.args else (0, 0)
-        if first[1] == over:  # a generator that stands alone has the call's own parentheses
+        if first[1] == over:  # a sole generator argument has no parentheses of its own
             edits.append(_Edit(first[0], first[0], "("))
             text = f"){text}"
         return [*edits, _Edit(end, end, text)]
 
     def _span(self, node: Any) -> tuple[int, int]:
-        start = self.at(node.lineno, node.col_offset)
-        return start, self.at(node.end_lineno, node.end_col_offset)
+        start = self.offset(node.lineno, node.col_offset)
+        return start, self.offset(node.end_lineno, node.end_col_offset)
 
     @cached_property
     def _ends(self) -> list[int]:
-        """Where each token ends that is no comment, in order."""
+        """The end offsets of all tokens except comments and blanks, in order."""
         tokens = tokenize.generate_tokens(io.StringIO(self.module.text).readline)
         return [
-            self.at(token.end[0], len(token.line[: token.end[1]].encode()))
+            self.offset(token.end[0], len(token.line[: token.end[1]].encode()))
             for token in tokens
             if token.type not in _BLANK
         ]
 
     def before(self, statement: ast.stmt, *lines: str, deeper: str = "") -> _Edit | None:
-        """Return the edit that puts lines before a statement, indented as it is, and it `deeper`.
+        """Return the edit that inserts lines before a statement, at its indentation.
 
-        None where something else stands before it in its line.
+        `deeper` is added to the indentation of the statement itself. Return None if other code
+        precedes the statement on its line.
         """
         decorators = getattr(statement, "decorator_list", [])
-        start = self.at(min(node.lineno for node in (statement, *decorators)))
+        start = self.offset(min(node.lineno for node in (statement, *decorators)))
         end = start + statement.col_offset
         indent = self.source[start:end].decode()
         if indent.strip():
@@ -181,10 +182,10 @@ class _Script:
         return _Edit(end, end, "".join(f"{line}\n{indent}" for line in lines) + deeper)
 
     def importing(self, name: str) -> list[_Edit] | None:
-        """Return the edits that import a module at the top; None where that is not safe."""
-        found = [node for node in ast.walk(self.tree) if _binds(node, name)]
-        if found:
-            return [] if all(node in self.tree.body for node in found) else None
+        """Return the edits that import a module at the top; None if that is not safe."""
+        imports = [node for node in ast.walk(self.tree) if _binds(node, name)]
+        if imports:
+            return [] if all(node in self.tree.body for node in imports) else None
         for node in self.tree.body:
             if _imports(node) and getattr(node, "module", "") != "__future__":
                 edit = self.before(node, f"import {name}")
@@ -192,7 +193,7 @@ class _Script:
         return None
 
     def knows(self, name: str, statement: ast.stmt) -> bool:
-        """Whether a name is bound at the top, or in a function that a statement stands in."""
+        """Whether a name is bound at the top, or in a function that contains the statement."""
         around = [
             node
             for node in ast.walk(self.tree)
@@ -200,14 +201,17 @@ class _Script:
         ]
         bodies = (self.tree.body, *(function.body for function in around))
         arguments = {
-            each.arg for f in around for each in ast.walk(f.args) if isinstance(each, ast.arg)
+            argument.arg
+            for f in around
+            for argument in ast.walk(f.args)
+            if isinstance(argument, ast.arg)
         }
         return name in arguments or any(name in _assigned(body) for body in bodies)
 
     @cached_property
     def loop(self) -> ast.For | ast.While | None:
-        """The outermost loop in which a backward pass is made."""
-        for node in ast.walk(self.tree):  # by breadth: the outermost comes first
+        """The outermost loop that contains a backward pass."""
+        for node in ast.walk(self.tree):  # breadth first, so that the outermost loop comes first
             if isinstance(node, ast.For | ast.While) and any(calls(node, "backward")):
                 return node
         return None
@@ -223,7 +227,7 @@ class _Script:
 
     @property
     def first(self) -> ast.stmt | None:
-        """The first statement at the top after `import torch` and what is imported with it."""
+        """The first top-level statement after `import torch` and the imports that follow it."""
         for number, node in enumerate(self.tree.body):
             if _binds(node, "torch"):
                 return next(itertools.dropwhile(_imports, self.tree.body[number:]), None)
@@ -231,15 +235,15 @@ class _Script:
 
 
 def _assigned(body: Sequence[ast.stmt]) -> set[str]:
-    """Return the names that statements bind, those in functions and classes below left out."""
-    found, left = set[str](), list[ast.AST](body)
-    while left:
-        node = left.pop()
+    """Return the names that statements bind, except in nested functions and classes."""
+    names, pending = set[str](), list[ast.AST](body)
+    while pending:
+        node = pending.pop()
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            found.add(node.id)
+            names.add(node.id)
         if not isinstance(node, ast.FunctionDef | ast.Lambda | ast.ClassDef):
-            left += ast.iter_child_nodes(node)
-    return found
+            pending += ast.iter_child_nodes(node)
+    return names
 
 
 def _imports(node: ast.stmt) -> bool:
@@ -247,22 +251,22 @@ def _imports(node: ast.stmt) -> bool:
 
 
 def _binds(node: ast.AST, module: str) -> bool:
-    """Whether it is an import after which a module is known by its own name."""
+    """Whether the node is an import that binds a module under its own name."""
     names = node.names if isinstance(node, ast.Import) else []
     return any(not a.asname and a.name.partition(".")[0] == module for a in names)
 
 
 def _off(call: ast.Call, name: str) -> bool:
-    """Whether a keyword is not given, or as a plain 0, False or None."""
-    given = [keyword.value for keyword in call.keywords if keyword.arg == name]
-    return all(isinstance(value, ast.Constant) and not value.value for value in given)
+    """Whether a keyword is absent, or is a literal 0, False or None."""
+    values = [keyword.value for keyword in call.keywords if keyword.arg == name]
+    return all(isinstance(value, ast.Constant) and not value.value for value in values)
 
 
 _Made = list[_Edit] | str
 _Choice = dict[str, "Value"]
 
 
-def _nowhere(script: _Script, choice: _Choice) -> _Made:
+def _no_edit(script: _Script, choice: _Choice) -> _Made:
     del script, choice
     return "it has no edit of its own; use hotloop run"
 
@@ -282,7 +286,7 @@ def _workers(script: _Script, choice: _Choice) -> _Made:
         for call in script.calls("torch.utils.data", "DataLoader")
         if len(call.args) <= _BEFORE_WORKERS and (words := _loader_words(call, choice))
     ]
-    shuffled = [each for each in loaders if any(k.arg == "shuffle" for k in each[0].keywords)]
+    shuffled = [pair for pair in loaders if any(k.arg == "shuffle" for k in pair[0].keywords)]
     edits: list[_Edit] = []
     for call, words in shuffled or loaders:
         edits += script.keywords(call, **words)
@@ -292,19 +296,21 @@ def _workers(script: _Script, choice: _Choice) -> _Made:
 
 
 def _loader_words(call: ast.Call, choice: _Choice) -> dict[str, str]:
-    """Return the keywords a DataLoader is to have; none where it has them, or its number is not
-    a plain one."""
-    there = {each.arg: ast.unparse(each.value) for each in call.keywords}
+    """Return the keywords that a DataLoader shall have.
+
+    Return none if it has them already, or if its number of workers is not a literal.
+    """
+    present = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
     count, pin = choice.get("count", 2), {"on": "True", "off": "False"}.get(str(choice.get("pin")))
     words = {"num_workers": str(count)} | ({"pin_memory": pin} if pin else {})
-    if not count:  # what is for workers only must go: DataLoader raises ValueError
-        words |= {name: off for name, off in _NO_WORKERS.items() if name in there}
+    if not count:  # DataLoader raises ValueError for options of workers without workers
+        words |= {name: off for name, off in _NO_WORKERS.items() if name in present}
     else:
         words |= {"persistent_workers": "True"} if _off(call, "persistent_workers") else {}
-        if "ahead" in choice or "prefetch_factor" in there:
+        if "ahead" in choice or "prefetch_factor" in present:
             words["prefetch_factor"] = str(choice.get("ahead", 2))
-    plain = there.get("num_workers", "0").isdigit()
-    changes = any(there.get(name, _UNSAID.get(name)) != word for name, word in words.items())
+    plain = present.get("num_workers", "0").isdigit()
+    changes = any(present.get(name, _UNSAID.get(name)) != word for name, word in words.items())
     return words if plain and changes else {}
 
 
@@ -345,22 +351,24 @@ def _autocast(script: _Script, choice: _Choice) -> _Made:
     """Put the statement that calls the model for the backward pass under autocast."""
     del choice
     name = script.model
-    found = [s for s in of_a_step(script.tree) if _calls_name(s, name)]
-    if len(found) != 1:  # of several, an edit of one may leave out the one that trains
-        found = []
+    statements = [s for s in of_a_step(script.tree) if _calls_name(s, name)]
+    if len(statements) != 1:  # with several, the edited one may not be the one that trains
+        statements = []
     head = f"with torch.autocast(next({name}.parameters()).device.type, torch.bfloat16):"
-    edit = script.before(found[0], head, deeper="    ") if found else None
-    if edit is None or script.first is None or _has_long_string(found[0]):
+    edit = script.before(statements[0], head, deeper="    ") if statements else None
+    if edit is None or script.first is None or _has_long_string(statements[0]):
         return f"call {name or 'the model'} within torch.autocast(device_type, torch.bfloat16)"
-    last = found[0].end_lineno or found[0].lineno
-    more = [script.at(line) for line in range(found[0].lineno + 1, last + 1)]
-    return [edit, *(_Edit(start, start, "    ") for start in more)]
+    last = statements[0].end_lineno or statements[0].lineno
+    line_starts = [script.offset(line) for line in range(statements[0].lineno + 1, last + 1)]
+    return [edit, *(_Edit(start, start, "    ") for start in line_starts)]
 
 
 def _has_long_string(statement: ast.stmt) -> bool:
-    """Whether a string in it goes over several lines: it must not be indented."""
-    strings = (n for n in ast.walk(statement) if isinstance(n, ast.Constant | ast.JoinedStr))
-    return any(n.end_lineno != n.lineno for n in strings)
+    """Whether the statement contains a multi-line string, which must not be indented."""
+    strings = (
+        node for node in ast.walk(statement) if isinstance(node, ast.Constant | ast.JoinedStr)
+    )
+    return any(node.end_lineno != node.lineno for node in strings)
 
 
 def _calls_name(statement: ast.stmt, name: str | None) -> bool:

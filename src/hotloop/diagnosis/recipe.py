@@ -1,33 +1,18 @@
-"""Rehearses a run: assembles it, makes its first steps for real, and says what it will come to.
+"""Rehearses a run: assembles it, makes its first steps, and estimates its time and memory.
 
-The steps are those that `hotloop train` would begin with, bit for bit, on the same session. Then
-all of it is thrown away. What stays is the token cache, which the run itself will use.
+The steps are bit for bit those that `hotloop train` would begin with, on the same session. Then
+everything is discarded except the token cache, which the run itself will use.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Diagnosis, ranked
 from hotloop.core.storage.files import free_bytes
 from hotloop.core.storage.rundir import RunDir
 from hotloop.core.units import bytes_
-from hotloop.data.sampling.labelled_rows import Labelled
-from hotloop.data.sampling.text_rows import Texts
-from hotloop.data.tokenising.char_corpus import TokenSet
-from hotloop.diagnosis.checks import (
-    characters,
-    data,
-    labels,
-    machine,
-    rows,
-    settings,
-    speed,
-    tasks,
-    texts,
-)
-from hotloop.diagnosis.checks.context import Check, PlannedRun
+from hotloop.diagnosis.planned_run import case_of_plan
 from hotloop.engine.wall_time import WallTime
 from hotloop.jobs.first_steps import FirstSteps, StepBudget
 from hotloop.jobs.forecast.limits import nearest_folder
@@ -36,80 +21,22 @@ from hotloop.jobs.job import assemble, default_folder
 from hotloop.jobs.run import set_up
 from hotloop.jobs.start_point import start_weights
 from hotloop.machine.clock import clock
-from hotloop.machine.torch_build import torch_build
-from hotloop.recipes.task_router.rows import TaskRows
-from hotloop.rules import judged
+from hotloop.rules.diagnose import diagnose
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from hotloop.core.effect import Effect
+    from hotloop.core.finding import Diagnosis
     from hotloop.core.progress import Tell
     from hotloop.engine.signals import Signals
     from hotloop.jobs.forecast.time_estimate import Estimate, Timing
     from hotloop.jobs.job import PreparedRun
     from hotloop.jobs.request import RunRequest
 
-__all__ = ["CHECKS", "RecipeCheck", "rehearse", "rehearsed"]
+__all__ = ["RecipeCheck", "rehearse", "rehearsed"]
 
-CHECKS: tuple[Check, ...] = (
-    settings.diverged,
-    lambda case: machine.wrong_device(
-        case.parts.hardware, torch_build(driver=case.parts.hardware.versions.get("driver"))
-    ),
-    lambda case: machine.busy_cores(case.parts.hardware, case.busy_cores),
-    settings.near_out_of_memory,
-    settings.disk_room,
-    settings.long_warm_up,
-    settings.one_validation,
-    settings.idle_patience,
-    settings.refused_techniques,
-    settings.headroom,
-    data.repeated_data,
-    data.unread_data,
-    data.dropped_windows,
-    data.batch_beyond_data,
-    speed.cut_by_time,
-    speed.data_wait,
-    speed.long_validations,
-    speed.long_saves,
-    speed.long_risk,
-    speed.long_start,
-    speed.compile_loss,
-)
-OF_DATA: dict[type, tuple[Check, ...]] = {
-    TokenSet: (
-        settings.learning_rate_off,  # a rule for models that are trained from scratch
-        characters.cut_text,
-        characters.unseen_characters,
-        characters.small_validation,
-        characters.repeated_lines,
-        characters.leaked_lines,
-    ),
-    Labelled: (
-        labels.small_validation,
-        labels.leaked_rows,
-        labels.contradicting_rows,
-        labels.rare_classes,
-        rows.cut_tokens,
-        rows.padding,
-    ),
-    Texts: (
-        texts.small_validation,
-        texts.leaked_texts,
-        texts.repeated_texts,
-        rows.cut_tokens,
-        rows.padding,
-    ),
-    TaskRows: (
-        tasks.small_validation,
-        tasks.few_rows,
-        tasks.leaked_rows,
-        rows.cut_tokens,
-        rows.padding,
-    ),
-}
 NOT_CHECKED = (
     "how well it will learn: only the first steps were made",
     "whether the memory is enough in fact: it is a forecast, beside the steps that were made",
@@ -121,18 +48,18 @@ NOT_CHECKED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecipeCheck:
-    """What a rehearsal found. The run itself has not been begun."""
+    """The result of a rehearsal. The run itself has not started."""
 
-    parts: PreparedRun
+    prepared: PreparedRun
     effects: Sequence[Effect]
-    timing: Timing | None  # None when the first steps could not be made
+    timing: Timing | None  # None if the first steps could not be made
     estimate: Estimate | None
     diagnosis: Diagnosis
     folder: Path  # where hotloop train would put the run
 
     def facts(self) -> dict[str, str]:
-        """Return what a user may want to look at besides the facts of the run."""
-        room, example = free_bytes(nearest_folder(self.folder)), self.parts.job.example
+        """Return facts for the user to check, in addition to those of the run."""
+        room, example = free_bytes(nearest_folder(self.folder)), self.prepared.job.example
         return {
             **({} if example is None else {"first sample": f"{example()!r} ..."}),
             "disk": f"{bytes_(room)} free at {nearest_folder(self.folder)}",
@@ -143,10 +70,10 @@ class RecipeCheck:
         return {
             **self.diagnosis.to_json(),
             "estimate": self.estimate and self.estimate.to_json(),
-            "facts": {**self.parts.facts(), **self.facts()},
-            "plan": self.parts.plan.to_json(),
+            "facts": {**self.prepared.facts(), **self.facts()},
+            "plan": self.prepared.plan.to_json(),
             "effects": [effect.to_json() for effect in self.effects],
-            "hardware": self.parts.hardware.to_json(),
+            "hardware": self.prepared.hardware.to_json(),
         }
 
 
@@ -162,92 +89,70 @@ def rehearse(
     out: Path | None = None,
     began: float | None = None,
 ) -> RecipeCheck:
-    """Assemble a request, time its first steps, a validation and a save, and judge it.
+    """Assemble a request, time its first steps, a validation and a save, and diagnose it.
 
-    `out` is where the run would go; `began` is when the process began, on machine.clock's scale.
-    Raises what `engine.train` raises before step 1, and Dropped after a signal.
+    `out` is where the run would go; `began` is the start of the process on machine.clock's scale.
+    Raises the errors that `jobs.train` raises before step 1, and Dropped after a signal.
     """
     request.refuse_series()
-    ledger, folder = WallTime(clock, began=began), out or default_folder(request.recipe.name)
+    wall_time, folder = WallTime(clock, began=began), out or default_folder(request.recipe.name)
     RunDir(folder).refuse_if_used()
     with signals.installed():
         with signals.droppable(at_once=True):
-            parts = assemble(request, tell, signals.poll)
+            prepared = assemble(request, tell, signals.poll)
         return rehearsed(
-            parts, budget=budget, folder=folder, ledger=ledger, signals=signals, tell=tell
+            prepared, budget=budget, folder=folder, wall_time=wall_time, signals=signals, tell=tell
         )
 
 
 def rehearsed(
-    parts: PreparedRun,
+    prepared: PreparedRun,
     *,
     budget: StepBudget,
     folder: Path,
-    ledger: WallTime,
+    wall_time: WallTime,
     signals: Signals,
     tell: Tell,
 ) -> RecipeCheck:
-    """Rehearse what is assembled; `folder` is where the run would go, and is not made."""
-    session, effects, at = set_up(
-        parts, lambda session: start_weights(parts, session, tell), ledger, signals, tell
+    """Rehearse an assembled run; `folder` is where the run would go, and is not created."""
+    session, effects, position = set_up(
+        prepared, lambda session: start_weights(prepared, session, tell), wall_time, signals, tell
     )
-    ledger.mark("start")
-    tried = FirstSteps(parts, session, at, ledger=ledger, signals=signals, tell=tell)
+    wall_time.mark("start")
+    first_steps = FirstSteps(
+        prepared, session, position, wall_time=wall_time, signals=signals, tell=tell
+    )
     try:
         with signals.droppable(at_once=True):
-            timing = tried.time(budget, nearest_folder(folder))
-            return _judged(parts, effects, timing, tried, folder)
+            timing = first_steps.time(budget, nearest_folder(folder))
+            return _judged(prepared, effects, timing, first_steps, folder)
     finally:
-        tried.close()
+        first_steps.close()
 
 
 def _judged(
-    parts: PreparedRun,
+    prepared: PreparedRun,
     effects: Sequence[Effect],
     timing: Timing | None,
-    tried: FirstSteps,
+    first_steps: FirstSteps,
     folder: Path,
 ) -> RecipeCheck:
-    training, time = parts.request.config.training, None
+    training, time = prepared.request.config.training, None
     if timing is not None:
         work = Workload.of(
             training,
-            steps=parts.steps,
-            steps_per_epoch=parts.feed.steps_per_epoch,
-            micro_batch=tried.micro_batch,
-            validation=len(parts.job.valid),
+            steps=prepared.steps,
+            steps_per_epoch=prepared.feed.steps_per_epoch,
+            micro_batch=first_steps.micro_batch,
+            validation=len(prepared.job.valid),
         )
         time = estimate(timing, work, training)
-    case = PlannedRun(
-        parts=parts,
-        effects=effects,
-        timing=timing,
-        time=time,
-        free_bytes=free_bytes(nearest_folder(folder)),
-        problem=tried.problem,
-        halved=tried.halved,
-        unwritable=tried.unwritable,
-        busy_cores=tried.busy_cores,
-    )
-    wall = tried.ledger.rows()
-    diagnosis = Diagnosis(
-        findings=ranked(
-            judged(found)
-            for check in (*CHECKS, *OF_DATA[type(parts.data)])
-            if (found := check(case)) is not None
-        ),
-        wall=wall,
-        steps=tried.made,
-        step_time=None if timing is None else timing.step,
-        not_worth_it=[] if time is None else list(map(judged, speed.not_worth_it(time))),
-        not_checked=NOT_CHECKED,
-        own_time=tried.ledger.elapsed() - sum(wall.values()),
-    )
+    case = case_of_plan(prepared, effects, first_steps, timing=timing, time=time, folder=folder)
     return RecipeCheck(
-        parts=parts,
+        prepared=prepared,
         effects=effects,
         timing=timing,
         estimate=time,
-        diagnosis=diagnosis,
+        diagnosis=diagnose(replace(case, not_checked=NOT_CHECKED)),
         folder=folder,
     )

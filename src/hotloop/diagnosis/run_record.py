@@ -1,7 +1,7 @@
-"""What the record of a run of hotloop train says, as the case that the doctor's rules judge.
+"""Builds the case of a run of hotloop train from its record.
 
 A record has every step with its phases, validations, saves and readings, and the wall time by row.
-It has no loaders, batches or module: those are looked at before a run (`hotloop doctor RECIPE`).
+It has no loaders, batches or module; `hotloop doctor RECIPE` inspects those before a run.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
 __all__ = ["case_of_run"]
 
-_EVENTS: Final = 40_000  # of steps that are kept of a long log, the older ones as sums
-_MOST: Final = 2000  # steps whose times are given, the last ones
+_EVENTS: Final = 40_000  # step events kept of a long log; older ones are summed
+_MOST: Final = 2000  # last steps whose times are given
 _PHASES: Final = {
     "data": "data wait",
     "forward": "forward",
     "backward": "backward",
-    EXCHANGE: "exchange",  # of several ranks only
+    EXCHANGE: "exchange",  # with several ranks only
     "update": "optimizer",
 }
 _STATE: Final = ("model", "optimizer", "scheduler", "rng", "epoch")  # of every checkpoint
-_KINDS: Final = (("evaluate", "eval"), ("save", "save"))  # rows, and events that have their time
+_KINDS: Final = (("evaluate", "eval"), ("save", "save"))  # row, kind of the event with its time
 _LEFT: Final = (
     "loaders, batches and the model: they are not in a run's record; hotloop doctor RECIPE "
     "key=value looks at them before a run",
@@ -48,14 +48,14 @@ _LEFT: Final = (
 
 
 def case_of_run(run: RunDir) -> Case:
-    """Return what is known of a run of hotloop train. Raises DataError where it made no step."""
+    """Return the case of a run of hotloop train. Raises DataError if it made no step."""
     record: dict[str, Any] = run.read()
     events = run.events(most=_EVENTS)
-    made = steps(events)
-    if not made:
+    traces = steps(events)
+    if not traces:
         raise DataError(f"{run.path} has no step in its log yet: there is nothing to judge")
     plan, ranks = run.plan(), ranks_of(run, record)
-    hardware, last = Hardware.from_json(record["hardware"]), made[-1]
+    hardware, last = Hardware.from_json(record["hardware"]), traces[-1]
     rows = -(-int(record["data"].get("rows", {}).get("valid", 0)) // plan.micro_batch)
     return Case(
         hardware=hardware,
@@ -65,9 +65,9 @@ def case_of_run(run: RunDir) -> Case:
             for key, value in record["config"].items()
             if record["origins"].get(key) == "command line"
         ),
-        wall=_wall(events, made),
+        wall=_wall(events, traces),
         steps=replace(
-            _steps(made, _accumulation(plan, ranks), record.get("flops_per_token"), ranks),
+            _steps(traces, _accumulation(plan, ranks), record.get("flops_per_token"), ranks),
             guesses=(guesses,) if type(guesses := record.get("guesses")) is int else (),
         ),
         stopped=None if record["status"] == "complete" else str(record.get("reason", "running")),
@@ -84,7 +84,7 @@ def case_of_run(run: RunDir) -> Case:
             e["technique"]: e["how"] for e in record["effects"] if e["word"] == "in effect"
         },
         requested={
-            key: str(value) for key, value in record["config"].items() if _is_asked(record, key)
+            key: str(value) for key, value in record["config"].items() if _is_requested(record, key)
         },
         not_checked=(
             *_LEFT,
@@ -95,35 +95,35 @@ def case_of_run(run: RunDir) -> Case:
 
 
 def _process(ranks: RankBalance | None) -> ProcessFacts:
-    """Return the group with the figures of its ranks, their waits for others apart."""
+    """Return the process group with the figures of its ranks; waits for other ranks are apart."""
     if ranks is None:
         return ProcessFacts()
-    each = ranks.each
-    found: dict[str, Sequence[float | None]] = {
-        "memory": [rank.memory for rank in each],
-        "step": [rank.step for rank in each],
-        "tokens": [rank.tokens for rank in each],
+    members = ranks.each
+    figures: dict[str, Sequence[float | None]] = {
+        "memory": [rank.memory for rank in members],
+        "step": [rank.step for rank in members],
+        "tokens": [rank.tokens for rank in members],
         **{
-            row: [rank.own.get(phase, 0.0) if rank.own else None for rank in each]
+            row: [rank.own.get(phase, 0.0) if rank.own else None for rank in members]
             for phase, row in _PHASES.items()
             if phase != EXCHANGE
         },
-        "communication": [rank.exchange for rank in each],
+        "communication": [rank.exchange for rank in members],
     }
-    known = {name: tuple(v for v in values if v is not None) for name, values in found.items()}
+    known = {name: tuple(v for v in values if v is not None) for name, values in figures.items()}
     return ProcessFacts(
         world=ranks.world,
         backend=ranks.backend,
         ranks={
-            name: values for name, values in known.items() if values and len(values) == len(each)
+            name: values for name, values in known.items() if values and len(values) == len(members)
         },
-        ranked=() if ranks.whole else tuple(rank.number for rank in each),
+        ranked=() if ranks.whole else tuple(rank.number for rank in members),
         hosts=ranks.hosts,
     )
 
 
 def _accumulation(plan: Plan, ranks: RankBalance | None) -> int:
-    """Return the micro batches of a rank's step; the newest session may have other ranks."""
+    """Return the micro batches of a rank's step; the newest session may have another world size."""
     world = 1 if ranks is None else ranks.world
     whole = plan.micro_batch * plan.accumulation * plan.ranks
     return plan.over(world, whole).accumulation
@@ -143,7 +143,7 @@ def _saves(run: RunDir, events: Sequence[Event]) -> tuple[Save, ...]:
     )
 
 
-def _is_asked(record: Mapping[str, Any], key: str) -> bool:
+def _is_requested(record: Mapping[str, Any], key: str) -> bool:
     return str(record["origins"].get(key, "default")) not in ("default", "auto")
 
 
@@ -151,19 +151,19 @@ def _of_kind(events: Sequence[Event], kind: str) -> list[Any]:
     return [event for event in events if event["kind"] == kind]
 
 
-def _wall(events: Sequence[Event], made: Sequence[StepTrace]) -> dict[str, float]:
-    """Return seconds by row, of all processes that came to their end; a killed one wrote none."""
+def _wall(events: Sequence[Event], traces: Sequence[StepTrace]) -> dict[str, float]:
+    """Return seconds by row, summed over the sessions that ended; a killed one wrote none."""
     rows: dict[str, float] = {}
     for event in events:
         if event["kind"] == "end":
             of_process: Any = event["wall"]
             for name, seconds in of_process.items():
                 rows[name] = rows.get(name, 0.0) + seconds
-    phases = _phases(made)
-    if not rows:  # killed, or it still runs: what its steps say
+    phases = _phases(traces)
+    if not rows:  # killed or still running: sum the steps
         rows = {row: sum(e["wall"] for e in _of_kind(events, kind)) for row, kind in _KINDS}
         rows["data wait"] = phases["data wait"]
-        rows["step"] = sum(each.wall for each in made) - phases["data wait"]
+        rows["step"] = sum(trace.wall for trace in traces) - phases["data wait"]
     inside = rows.pop("step")
     inner = ("forward", "backward", "exchange", "optimizer")
     named = {name: phases[name] for name in inner if name in phases and not rows.get(name)}
@@ -173,53 +173,56 @@ def _wall(events: Sequence[Event], made: Sequence[StepTrace]) -> dict[str, float
     return {**rows, "after step": rest}
 
 
-def _phases(made: Iterable[StepTrace]) -> dict[str, float]:
-    found = dict.fromkeys(_PHASES.values(), 0.0)
-    for step in made:
+def _phases(traces: Iterable[StepTrace]) -> dict[str, float]:
+    seconds = dict.fromkeys(_PHASES.values(), 0.0)
+    for step in traces:
         for phase, row in _PHASES.items():
-            found[row] += step.phases.get(phase, 0.0)
-    if not found[_PHASES[EXCHANGE]]:  # one process has nobody to wait for
-        del found[_PHASES[EXCHANGE]]
-    return found
+            seconds[row] += step.phases.get(phase, 0.0)
+    if not seconds[_PHASES[EXCHANGE]]:  # a single process has no exchange
+        del seconds[_PHASES[EXCHANGE]]
+    return seconds
 
 
 def _steps(
-    made: Sequence[StepTrace], accumulation: int, flops: float | None, ranks: RankBalance | None
+    traces: Sequence[StepTrace], accumulation: int, flops: float | None, ranks: RankBalance | None
 ) -> Steps:
-    """Return the steps; the first of each process, which set things up, are not timed.
+    """Return the steps; the first step of each session, which includes the set-up, is not timed.
 
-    What a micro batch holds is that of the newest session where ranks may have come or gone.
+    With several ranks, samples and tokens of a micro batch are those of the newest session, as the
+    world size may have changed.
     """
-    timed = [each for each in made if each.nth > 1][-_MOST:]
-    began = max(at for at, each in enumerate(made) if each.nth == 1)
-    mine = made if ranks is None else made[began:]
-    tokens = sorted(each.tokens / each.steps for each in mine)[len(mine) // 2]
-    rows = _phases(made)
+    timed = [trace for trace in traces if trace.nth > 1][-_MOST:]
+    began = max(index for index, trace in enumerate(traces) if trace.nth == 1)
+    session_traces = traces if ranks is None else traces[began:]
+    tokens = sorted(trace.tokens / trace.steps for trace in session_traces)[
+        len(session_traces) // 2
+    ]
+    rows = _phases(traces)
     return Steps(
-        count=made[-1].step,
-        wall=tuple(each.wall / each.steps for each in timed),
+        count=traces[-1].step,
+        wall=tuple(trace.wall / trace.steps for trace in timed),
         rows={
-            row: tuple(each.phases.get(phase, 0.0) / each.steps for each in timed)
+            row: tuple(trace.phases.get(phase, 0.0) / trace.steps for trace in timed)
             for phase, row in _PHASES.items()
             if row in rows
         },
-        numbers=tuple(each.step for each in timed),
+        numbers=tuple(trace.step for trace in timed),
         backwards=float(accumulation),
-        samples=mine[0].samples / accumulation,
+        samples=session_traces[0].samples / accumulation,
         tokens=tokens / accumulation,
-        losses=tuple((each.step, each.loss) for each in made[-_MOST:]),
-        nonfinite=next((each.step for each in made if not math.isfinite(each.loss)), None),
+        losses=tuple((trace.step, trace.loss) for trace in traces[-_MOST:]),
+        nonfinite=next((trace.step for trace in traces if not math.isfinite(trace.loss)), None),
         flops=None if flops is None else flops * tokens,
     )
 
 
 def _readings(events: Sequence[Any], hardware: Hardware) -> dict[str, tuple[float, ...]]:
-    """Return readings by the names that rules know; unknown ones are left out."""
+    """Return the readings by the names that rules use, without empty ones."""
     memory, busy = "gpu_memory_bytes", "gpu_utilisation"
     if hardware.device != "cuda":
         memory, busy = "rss_bytes", "cpu_cores"
     cores = hardware.cores if hardware.device != "cuda" else 1.0
-    found = {
+    readings = {
         memory: tuple(e["memory_bytes"] for e in events if e["memory_bytes"] is not None),
         busy: tuple(
             e["utilisation"] * cores
@@ -227,4 +230,4 @@ def _readings(events: Sequence[Any], hardware: Hardware) -> dict[str, tuple[floa
             if e["utilisation"] is not None and cores is not None
         ),
     }
-    return {name: values for name, values in found.items() if values}
+    return {name: values for name, values in readings.items() if values}

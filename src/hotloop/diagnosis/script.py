@@ -1,4 +1,4 @@
-"""Runs a script under the doctor's eyes: starts the host, lets it run, judges what was seen."""
+"""Runs a script under observation: starts the observer, runs the script, diagnoses the case."""
 
 from __future__ import annotations
 
@@ -44,24 +44,30 @@ __all__ = ["Observed", "judge_again", "observe", "place_for", "place_named"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """What came of it. The folder is None when it could not be written."""
+    """The result of an observed script. The folder is None if it could not be written."""
 
     case: Case
     diagnosis: Diagnosis
     folder: Path | None
     page: Path | None
     problem: str | None = None  # why nothing was kept
-    effects: Sequence[Effect] = ()  # what came of the techniques that were asked for
+    effects: Sequence[Effect] = ()  # of the requested techniques
 
 
 def place_for(target: ScriptTarget, out: Path | None, *, prefix: str = "") -> Path:
-    """Return the run folder: `out`, or one named after the script in .hotloop; it is not made."""
+    """Return the run folder without creating it: `out`, or one named after the script.
+
+    The latter is in .hotloop.
+    """
     name = target.name if target.is_module else Path(target.name).stem
     return place_named(f"{prefix}{name}", out)
 
 
 def place_named(name: str, out: Path | None) -> Path:
-    """Return the run folder: `out`, or one of this name and time in .hotloop; it is not made."""
+    """Return the run folder without creating it: `out`, or one named by `name` and the time.
+
+    The latter is in .hotloop.
+    """
     if out is not None:
         if ENV.rank == 0:
             RunDir(out).refuse_if_used()
@@ -82,23 +88,23 @@ def observe(
     folder: Path,
     tell: Callable[[Observed], None],
     page: Callable[[Case, Diagnosis], str] | None = None,
-    put_in: AppliedTechniques | None = None,
+    techniques: AppliedTechniques | None = None,
     further: Callable[[Case], Case] = lambda case: case,
 ) -> None:
-    """Run the script and leave as it would (`launch.run`); `tell` gets the result before that.
+    """Run the script, pass the result to `tell`, then exit as the script would (`run_script.run`).
 
-    A script that was stopped early leaves with 0. `put_in` are techniques for it and its children;
-    `further` may add to the case what is measured afterwards. Where torchrun started several of us,
-    the first tells what all saw, and runs nothing further: the group is gone.
+    The exit code of a script that was stopped early is 0. `techniques` is applied in the script
+    and its children; `further` may add later measurements to the case. With several ranks, rank 0
+    reports what all ranks saw and does not call `further`, as the process group is gone.
     """
     observer = ScriptObserver(limits)
-    if put_in is not None:
-        put_in.join(observer)
+    if techniques is not None:
+        techniques.join(observer)
 
     process = os.getpid()
 
     def finished(error: BaseException | None) -> int | None:
-        if os.getpid() != process:  # it was forked off, and ends by itself
+        if os.getpid() != process:  # a forked child ends by itself
             return None
         try:
             _wait_for_imports()
@@ -112,27 +118,27 @@ def observe(
                 case, is_here = gathered(here, children)
                 if case.raised is None and here.raised is not None:  # a child trained
                     case = replace(case, stopped=here.stopped, raised=here.raised)
-                effects = _effects(put_in, case, is_here=is_here)
+                effects = _effects(techniques, case, is_here=is_here)
                 case = further(case) if ENV.world == 1 else case
-                plan = None if put_in is None else put_in.plan
-                found = diagnose(case)
-                tell(_kept(case, found, folder, target, page, plan, effects))
-        except Exception:  # noqa: BLE001 - a bug of ours must not change how the script ends
-            with contextlib.suppress(OSError, ValueError):  # nor a stderr that is gone
-                said = "hotloop: its own report failed; the script was not touched:"
-                print(said, file=sys.stderr)
+                plan = None if techniques is None else techniques.plan
+                diagnosis = diagnose(case)
+                tell(_save(case, diagnosis, folder, target, page, plan, effects))
+        except Exception:  # noqa: BLE001 - a bug of hotloop must not change how the script ends
+            with contextlib.suppress(OSError, ValueError):  # nor must a closed stderr
+                heading = "hotloop: its own report failed; the script was not touched:"
+                print(heading, file=sys.stderr)
                 traceback.print_exc()
         return 0 if isinstance(error, Stopped) else None
 
     limited = {"steps": limits.steps, "seconds": limits.seconds, "full": limits.full}
-    planned = None if put_in is None else put_in.plan.to_json()
+    planned = None if techniques is None else techniques.plan.to_json()
     observe_children(RunDir(folder).children, limited, planned)
     observer.start()
     run(target, finished=finished)
 
 
 def _wait_for_imports() -> None:
-    """Let the script's threads finish what they import of torch: half a module lacks names."""
+    """Wait until other threads have imported torch's modules: a partial module lacks names."""
     for name, module in sys.modules.copy().items():  # other threads import meanwhile
         spec = getattr(module, "__spec__", None) if name.partition(".")[0] == "torch" else None
         if getattr(spec, "_initializing", False):
@@ -140,21 +146,23 @@ def _wait_for_imports() -> None:
                 importlib.import_module(name)
 
 
-def _effects(put_in: AppliedTechniques | None, case: Case, *, is_here: bool) -> Sequence[Effect]:
-    """Return what came of the techniques in the process that trained."""
-    if put_in is None or is_here:
-        return [] if put_in is None else put_in.effects()
+def _effects(
+    techniques: AppliedTechniques | None, case: Case, *, is_here: bool
+) -> Sequence[Effect]:
+    """Return the effects of the techniques in the process that trained."""
+    if techniques is None or is_here:
+        return [] if techniques is None else techniques.effects()
     return [
         Effect(technique=use, origin=origin, word="in effect", how=f"in a child process: {how}")
         if (how := case.techniques.get(use.partition(":")[0]))
         else Effect(
             technique=use, origin=origin, word="refused", how="not in the child that trained"
         )
-        for use, origin in put_in.wanted()
+        for use, origin in techniques.requested()
     ]
 
 
-def _kept(
+def _save(
     case: Case,
     diagnosis: Diagnosis,
     folder: Path,
@@ -163,7 +171,7 @@ def _kept(
     plan: Plan | None,
     effects: Sequence[Effect],
 ) -> Observed:
-    """Write the run folder; a disk that takes nothing costs the folder, not the result."""
+    """Write the run folder; if that fails, return the result without a folder."""
     home, hide = RunDir(folder), Hider(target.command)
     record: dict[str, Any] = {
         "kind": "script",
@@ -187,9 +195,9 @@ def _kept(
 
 
 def judge_again(folder: Path) -> tuple[Case, Diagnosis]:
-    """Judge what was kept of a script, or what the record of a run of hotloop train says.
+    """Diagnose the stored case of a script, or the record of a run of hotloop train.
 
-    Raises DataError where nothing was kept.
+    Raises DataError if the folder has neither.
     """
     home = RunDir.open(folder)
     if not home.case.exists():

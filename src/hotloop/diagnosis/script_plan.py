@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-__all__ = ["asked_plan", "machine"]
+__all__ = ["machine", "requested_plan"]
 
 _LIMIT = 120.0  # seconds; importing torch takes some on a busy machine
 _DETECT = """
@@ -27,17 +27,17 @@ print(json.dumps(detect().to_json()))
 """
 
 
-def asked_plan(
+def requested_plan(
     added: Sequence[str],
     plan_file: Path | None,
     *,
     here: bool = True,
     look: Callable[[], Hardware] | None = None,
 ) -> tuple[Plan, Mapping[str, str]]:
-    """Return the plan and who asked for each technique.
+    """Return the plan and the source of each requested technique.
 
-    Raises PlanError for what is unknown or contradictory, and for what was typed and cannot work
-    on this machine; with `here` unset the machine is not asked. `look` is a seam.
+    Raises PlanError for an unknown technique, a contradiction, and a technique of --with that
+    cannot work on this machine; without `here`, the machine is not checked. `look` is a seam.
     """
     uses = [parse_use(text) for texts in added for text in texts.split(",") if text]
     plan = Plan(micro_batch=1) if plan_file is None else read_plan(plan_file)
@@ -47,7 +47,7 @@ def asked_plan(
         raise PlanError(f"--with names a technique twice: {', '.join(twice)}")
     for use in uses:
         for clash in find(use.id).excludes & (set(origins) - set(typed)):
-            plan = plan.minus(clash)  # what was typed comes before what a file says
+            plan = plan.minus(clash)  # --with overrides a plan file
         plan = plan.plus(use.id, **dict(use.choice))
         origins[use.id] = "--with"
     check_words(plan, host=HostKind.SCRIPT)
@@ -57,16 +57,16 @@ def asked_plan(
 
 
 def machine() -> Hardware:
-    """Detect the hardware in another process; DeviceError when that fails.
+    """Detect the hardware in another process; raise DeviceError if that fails.
 
-    Here torch is the script's to import: it may set variables for it first.
+    This process must not import torch, as the script may set variables before it does.
     """
     from hotloop.process import child
 
-    ended = child.run((sys.executable, "-c", _DETECT), limits=child.ProcessLimits(seconds=_LIMIT))
-    if not ended.ok:
+    outcome = child.run((sys.executable, "-c", _DETECT), limits=child.ProcessLimits(seconds=_LIMIT))
+    if not outcome.ok:
         raise DeviceError(
-            f"the hardware could not be looked at, so --with cannot be checked: {ended.reason}\n"
-            f"{ended.stderr[-500:]}"
+            f"the hardware could not be looked at, so --with cannot be checked: {outcome.reason}\n"
+            f"{outcome.stderr[-500:]}"
         )
-    return Hardware.from_json(json.loads(ended.stdout.splitlines()[-1]))
+    return Hardware.from_json(json.loads(outcome.stdout.splitlines()[-1]))

@@ -43,9 +43,9 @@ class Sharded:
         for tensor in (*model.parameters(), *model.buffers()):  # as on rank 0, whatever read it
             dist.broadcast(tensor.detach(), 0)
         self._keep = keep
-        self._group = session.ranks
+        self._group = session.parallel.group
         self.blocks = repeated_blocks(model)
-        mesh = init_device_mesh(session.device.type, (session.ranks.world,))
+        mesh = init_device_mesh(session.device.type, (session.parallel.group.world,))
         for block in self.blocks:
             fully_shard(block, mesh=mesh, reshard_after_forward=reshard)
         self.module: Any = Whole(model, session.forward)

@@ -48,7 +48,7 @@ class Zero:
 
     def __init__(self, session: Session, *, stage: int) -> None:
         assert session.optimizer is not None
-        self.stage, self._ranks = stage, session.ranks
+        self.stage, self._ranks = stage, session.parallel.group
         self._optimizer, self._on_cpu = session.optimizer, session.device.type == "cpu"
         of = {id(parameter): name for name, parameter in session.model.named_parameters()}
         groups = self._optimizer.param_groups

@@ -18,7 +18,7 @@ from hotloop.engine.cuda_graphs import GraphedMicroStep, Recording, record_cuda
 from hotloop.engine.signals import Dropped
 from hotloop.engine.step import is_out_of_memory, to_device
 from hotloop.session.ranks import SINGLE_PROCESS
-from hotloop.session.session import Session
+from hotloop.session.session import Parallel, Session, Stepping
 from hotloop.techniques.base import Stage
 from hotloop.techniques.selection import TYPED, check, find, without_effect
 
@@ -77,7 +77,7 @@ def prepare(
             effects.append(_apply(session, technique, use, plan, origins.get(use.id, "plan")))
         if session.optimizer is None:
             session.optimizer = job.optimizer(session.model)
-        if ranks.world > 1 and session.shares is None:
+        if ranks.world > 1 and session.parallel.sync is None:
             raise PlanError(
                 f"{ranks.world} ranks would each train a model of their own: the plan needs one of "
                 f"{', '.join(SHARING)}"
@@ -108,8 +108,8 @@ def _start(job: Job, plan: Plan, hardware: Hardware, ranks: ProcessGroup) -> Ses
         micro_batch=plan.micro_batch,
         accumulation=plan.accumulation,
         forward=lambda tensors: job.loss(model, tensors),
-        ranks=ranks,
-        steady=nullcontext if job.steady is None else partial(job.steady, model),
+        stepping=Stepping(steady=nullcontext if job.steady is None else partial(job.steady, model)),
+        parallel=Parallel(group=ranks),
         choices=dict if job.choices is None else partial(job.choices, model),
     )
 
@@ -161,7 +161,11 @@ def warm_up(session: Session, batch: Batch) -> str | None:
 
 def settle_in(session: Session, batch: Batch) -> None:
     """Have what the first passes decide decided, the same at each start; nothing else stays."""
-    if session.shares is not None and session.shares.settles and "compile" not in session.undo:
+    if (
+        session.parallel.sync is not None
+        and session.parallel.sync.settles
+        and "compile" not in session.undo
+    ):
         _first_calls(session, batch)
 
 
@@ -172,7 +176,8 @@ def record(session: Session, batch: Batch, *, how: Recording = record_cuda) -> s
     """
     try:
         with nothing_stays(session):
-            session.replay = GraphedMicroStep(session, to_device(batch, session.device), how)
+            tensors = to_device(batch, session.device)
+            session.stepping.replay = GraphedMicroStep(session, tensors, how)
     except RuntimeError as error:
         session.undo.pop("cuda-graphs")()
         session.model.zero_grad(set_to_none=True)
@@ -191,7 +196,7 @@ def nothing_stays(session: Session) -> Iterator[None]:
             yield
     finally:
         session.model.train()
-        session.model.zero_grad(set_to_none=session.replay is None)
+        session.model.zero_grad(set_to_none=session.stepping.replay is None)
         with torch.no_grad():
             for buffer, before in buffers:
                 buffer.copy_(before)

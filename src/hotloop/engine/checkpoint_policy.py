@@ -69,33 +69,33 @@ class CheckpointPolicy:
         session: Session,
         identity: Identity,
         policy: SavePolicy,
-        ledger: WallTime,
-        recorder: MetricsLog,
+        wall_time: WallTime,
+        metrics_log: MetricsLog,
         tell: Tell,
         disk: Disk,
         last_step: int,
         beside: Mapping[str, object] = MappingProxyType({}),
     ) -> None:
         self._run, self._session, self._identity = run, session, identity
-        self.policy, self._ledger, self._recorder = policy, ledger, recorder
+        self.policy, self._wall_time, self._metrics_log = policy, wall_time, metrics_log
         self._tell, self._disk, self._beside = tell, disk, beside
         self.last_step = last_step  # newest durable checkpoint; 0: none yet
         self.seconds = 0.0  # the newest save took, of the loop
         self.durable: float | None = None  # seconds until the newest one was; None: none yet
-        self._tried, self._last_time = last_step, ledger.elapsed()
+        self._tried, self._last_time = last_step, wall_time.elapsed()
         self._background: Background[_Outcome] = Background()  # its memory is for a held one, too
-        self.is_beside = session.background_saves  # whether its thread writes
+        self.is_beside = session.stepping.background_saves  # whether its thread writes
         self._copies = True  # whether there is memory for them
         self._held: Snapshot | None = None  # the best so far, not yet saved
         self._told = False  # whether it was said that one waits
 
     def visit(self, at: Position, now: Now) -> None:
         """Save what is due at a position; a new best that is not is held."""
-        if self._session.ranks.world == 1 or self._recorder.has_read:
+        if self._session.parallel.group.world == 1 or self._metrics_log.has_read:
             self._settle(wait=False)  # which reads: one rank must not see a bad step before others
         if at.step == self._tried:
             return
-        if self._session.ranks.world > 1 and not now.copies:
+        if self._session.parallel.group.world > 1 and not now.copies:
             self._held = None  # another rank has none of it
         held, is_best = self._held, at.best_step == at.step
         if self._due(at) or now.save_due or (is_best and (now.best_due or not now.copies)):
@@ -104,7 +104,7 @@ class CheckpointPolicy:
             self._hold(at)
         elif held is not None and now.best_due:
             self._settle(wait=True)  # of several ranks another one is through with it
-            self._recorder.flush(sync=True)
+            self._metrics_log.flush(sync=True)
             self._start(held, best_step=held.step)
             self._held = None
 
@@ -117,7 +117,7 @@ class CheckpointPolicy:
     def is_overdue(self) -> bool:
         """Whether the last save is as long ago as the policy allows."""
         every = self.policy.every_seconds
-        return every is not None and self._ledger.elapsed() - self._last_time >= every
+        return every is not None and self._wall_time.elapsed() - self._last_time >= every
 
     @property
     def _cooldown(self) -> float:
@@ -134,7 +134,7 @@ class CheckpointPolicy:
     @property
     def has_cooled(self) -> bool:
         """Whether a new best may be written."""
-        is_over = self._ledger.elapsed() - self._last_time >= self._cooldown
+        is_over = self._wall_time.elapsed() - self._last_time >= self._cooldown
         return is_over and not self._background.is_busy
 
     def save(self, at: Position, *, must: bool = False) -> None:
@@ -143,19 +143,19 @@ class CheckpointPolicy:
         A save that fails is told and training goes on with the older ones. With `must` the
         checkpoint is durable on return, or the WriteError is raised.
         """
-        began = self._ledger.elapsed()
+        began = self._wall_time.elapsed()
         self._settle(wait=True)
         if self._held is not None and self._held.step == at.best_step:
             self._write_held()  # a checkpoint that names its best must not be alone
         self._held = None
         if at.step == self.last_step:
             return
-        self._recorder.flush(sync=True)  # the log never lags behind a checkpoint
+        self._metrics_log.flush(sync=True)  # the log never lags behind a checkpoint
         self._tried = at.step
         self._start(self._snapshot(at), best_step=at.best_step, must=must)
         if self._background.is_busy:
-            self._ledger.mark("save")
-            self.seconds = self._ledger.elapsed() - began  # what the loop waited
+            self._wall_time.mark("save")
+            self.seconds = self._wall_time.elapsed() - began  # what the loop waited
         if must:
             self._settle(wait=True, must=True)
 
@@ -167,7 +167,7 @@ class CheckpointPolicy:
 
     def _start(self, snapshot: Snapshot, *, best_step: int | None, must: bool = False) -> None:
         """Write a snapshot: in the thread from a copy, or at once."""
-        self._last_time = self._ledger.elapsed()
+        self._last_time = self._wall_time.elapsed()
         if (error := self._followed()) is not None:
             gone = _Outcome(step=snapshot.step, bytes=0, seconds=0.0, error=error)
             self._finish(gone, must=must)
@@ -182,7 +182,7 @@ class CheckpointPolicy:
     def _followed(self) -> WriteError | None:
         """Find the run folder again where it was moved; return why it cannot be found."""
         try:
-            now = self._run.followed(self._recorder.journal)
+            now = self._run.followed(self._metrics_log.journal)
         except WriteError as error:
             return error
         if now != self._run:
@@ -209,9 +209,9 @@ class CheckpointPolicy:
         """Copy a new best; without memory for a copy it is saved."""
         self._settle(wait=True)
         self._held = self._copied(self._snapshot(at))
-        self._ledger.mark("save")
+        self._wall_time.mark("save")
         if self._held is None:
-            if self._session.ranks.world == 1:  # others would not come to a save
+            if self._session.parallel.group.world == 1:  # others would not come to a save
                 self.save(at)
         elif not self._told and self._cooldown >= LONG_COOLDOWN:
             text = (
@@ -224,8 +224,8 @@ class CheckpointPolicy:
     def _write_held(self) -> None:
         held, self._held = self._held, None
         assert held is not None
-        self._recorder.flush(sync=True)
-        self._last_time = self._ledger.elapsed()
+        self._metrics_log.flush(sync=True)
+        self._last_time = self._wall_time.elapsed()
         if (error := self._followed()) is not None:
             self._finish(_Outcome(step=held.step, bytes=0, seconds=0.0, error=error), must=False)
             return
@@ -246,13 +246,13 @@ class CheckpointPolicy:
         """Make a snapshot last, possibly in a thread: nothing here is told or logged."""
         size, error = 0, None
         try:
-            ranks = self._session.ranks
+            ranks = self._session.parallel.group
             size = state.write(self._run.checkpoints, snapshot, disk=self._disk, ranks=ranks)
             if ranks.rank == 0:
                 folders.retain(self._run.checkpoints, keep=self.policy.keep, best_step=best_step)
         except (WriteError, LostRankError) as failed:
             error = failed
-        seconds = self._ledger.elapsed() - began
+        seconds = self._wall_time.elapsed() - began
         return _Outcome(step=snapshot.step, bytes=size, seconds=seconds, error=error)
 
     def _settle(self, *, wait: bool, must: bool = False) -> None:
@@ -262,11 +262,11 @@ class CheckpointPolicy:
 
     def _finish(self, outcome: _Outcome, *, must: bool) -> None:
         """Log and tell what became of a save."""
-        waited = self._ledger.mark("save")
+        waited = self._wall_time.mark("save")
         if outcome.bytes:  # it is there, even when an old one could not be removed
             self.last_step = outcome.step
         if outcome.error is not None:
-            self._recorder.event("note", outcome.step, text=f"save failed: {outcome.error}")
+            self._metrics_log.event("note", outcome.step, text=f"save failed: {outcome.error}")
             if must:
                 raise outcome.error
             text = f"{outcome.error} (training goes on; {self.safe})"
@@ -275,7 +275,7 @@ class CheckpointPolicy:
         if not self.is_beside:
             self.seconds = waited
         self.durable = outcome.seconds
-        self._recorder.event(
+        self._metrics_log.event(
             "save",
             outcome.step,
             wall=round(self.seconds, 4),

@@ -14,27 +14,27 @@ __all__ = ["recompiling"]
 
 
 @contextmanager
-def recompiling(ledger: WallTime) -> Iterator[None]:
+def recompiling(wall_time: WallTime) -> Iterator[None]:
     """Charge compilations within to "compile"; nothing where this torch does not tell of them.
 
     Source: torch._dynamo.callback (torch 2.13, 2026-11), which also torch.distributed uses.
     """
     try:
-        from torch._dynamo.callback import callback_handler as told
+        from torch._dynamo.callback import callback_handler as callbacks
     except ImportError:
         yield
         return
 
     def begin(*_: object) -> None:
-        ledger.pause("compile")
+        wall_time.pause("compile")
 
     def end(*_: object) -> None:
-        ledger.go_on()
+        wall_time.go_on()
 
-    told.register_start_callback(begin)
-    told.register_end_callback(end)
+    callbacks.register_start_callback(begin)
+    callbacks.register_end_callback(end)
     try:
         yield
     finally:
-        told.remove_start_callback(begin)
-        told.remove_end_callback(end)
+        callbacks.remove_start_callback(begin)
+        callbacks.remove_end_callback(end)

@@ -47,7 +47,7 @@ def evaluate(
     more often changes no weight by a bit. Several ranks share the micro batches, each of which is
     read once. Raises DataError when nothing of them carries loss.
     """
-    judge, ranks = session.job.judge, session.ranks
+    judge, ranks = session.job.judge, session.parallel.group
     counts = {} if judge is None else {"counts": judge.start(session.device)}
     cut, size = session.job.cut, len(samples)
     if batches is not None:
@@ -60,12 +60,12 @@ def evaluate(
     training = session.model.training
     session.model.eval()
     try:
-        with torch.random.fork_rng(devices), torch.no_grad(), session.steady():
+        with torch.random.fork_rng(devices), torch.no_grad(), session.stepping.steady():
             for first, count in spans:
                 poll()
                 batch = batch_at(samples, (0, first, count))
-                kept = counts if batch.counts else {k: v.clone() for k, v in counts.items()}
-                tensors = {**to_device(batch, session.device), **kept}
+                own_counts = counts if batch.counts else {k: v.clone() for k, v in counts.items()}
+                tensors = {**to_device(batch, session.device), **own_counts}
                 loss = session.forward(tensors).double()
                 if batch.counts:
                     total += loss * batch.targets
@@ -93,17 +93,17 @@ def _own(spans: list[tuple[int, int]], rank: int, world: int) -> list[tuple[int,
 
 
 def judged(
-    at: Position, found: Evaluation, judge: ValidationMetrics | None, min_delta: float
+    at: Position, evaluation: Evaluation, judge: ValidationMetrics | None, min_delta: float
 ) -> tuple[Position, bool]:
     """Return the position after a validation, and whether it is the best one so far.
 
     The best has the lowest loss, or where the job's judge names a score the highest.
     """
     score = None
-    cost: float | None = found.loss
+    cost: float | None = evaluation.loss
     before = at.best_loss
     if judge is not None and judge.score is not None:  # without a value it is no progress
-        score = found.figures[judge.score]
+        score = evaluation.figures[judge.score]
         cost = None if score is None else -score
         before = None if at.best_score is None else -at.best_score
     best = cost is not None and (before is None or cost < before)
@@ -111,7 +111,7 @@ def judged(
     after = replace(
         at,
         evaluated=at.step,
-        best_loss=found.loss if best else at.best_loss,
+        best_loss=evaluation.loss if best else at.best_loss,
         best_score=score if best else at.best_score,
         best_step=at.step if best else at.best_step,
         reference=cost if progress else at.reference,

@@ -68,8 +68,8 @@ class FusedStep:
 
     def gradients(self) -> list[Tensor] | None:
         """Return the gradient of every parameter in order; None when one has none."""
-        found = [p.grad for p in self._params if p.grad is not None]
-        return found if len(found) == len(self._params) else None
+        gradients_there = [p.grad for p in self._params if p.grad is not None]
+        return gradients_there if len(gradients_there) == len(self._params) else None
 
     def step(
         self, gradients: list[Tensor], *, divide: Tensor | None, found_inf: Tensor | None

@@ -73,8 +73,8 @@ def _within(folder: Path) -> dict[str, Tensor]:
 def vocabulary_beside(source: Path) -> dict[str, object] | None:
     """Return the vocabulary of the run that holds a run folder, checkpoint or file, if any."""
     for folder in (source, *source.parents[:3]):
-        if (found := RunDir(folder).vocabulary).is_file():
-            return read_json(found)
+        if (path := RunDir(folder).vocabulary).is_file():
+            return read_json(path)
     return None
 
 
@@ -90,19 +90,19 @@ def load_weights(model: nn.Module, *paths: Path) -> list[str]:
     off. Weights that are frozen are those of the pretrained model, and no file needs them. Raises
     ConfigError when nothing fits, naming both sides.
     """
-    found = {
+    tensors = {
         name.removeprefix("module.").replace("_orig_mod.", ""): tensor
         for path in paths
         for name, tensor in read_weights(path).items()
     }
     own, path = model.state_dict(), ", ".join(map(str, paths))
     every = model.named_parameters(remove_duplicate=False)  # tied ones have two names
-    frozen = {name for name, each in every if not each.requires_grad}
-    fitting = {n: t for n, t in found.items() if n in own and own[n].shape == t.shape}
+    frozen = {name for name, parameter in every if not parameter.requires_grad}
+    fitting = {n: t for n, t in tensors.items() if n in own and own[n].shape == t.shape}
     if not fitting:
         raise ConfigError(
-            f"init_from={path}: none of its {len(found)} tensors fits this model. It has "
-            f"{_shapes(found)}; the model has {_shapes(own)}"
+            f"init_from={path}: none of its {len(tensors)} tensors fits this model. It has "
+            f"{_shapes(tensors)}; the model has {_shapes(own)}"
         )
     if any(map(is_sharded, own.values())):
         for name, tensor in fitting.items():
@@ -111,12 +111,13 @@ def load_weights(model: nn.Module, *paths: Path) -> list[str]:
     else:
         model.load_state_dict(fitting, strict=False)
     shapes = [
-        f"{n}: file has {list(found[n].shape)}, model has {list(own[n].shape)}; left as initialised"
-        for n in sorted(found.keys() & own.keys())
+        f"{n}: file has {list(tensors[n].shape)}, model has {list(own[n].shape)}; "
+        "left as initialised"
+        for n in sorted(tensors.keys() & own.keys())
         if n not in fitting
     ]
     missing = [
-        f"{n}: not in the file; left as initialised" for n in sorted(own.keys() - found - frozen)
+        f"{n}: not in the file; left as initialised" for n in sorted(own.keys() - tensors - frozen)
     ]
-    foreign = [f"{n}: only in the file; not used" for n in sorted(found.keys() - own.keys())]
+    foreign = [f"{n}: only in the file; not used" for n in sorted(tensors.keys() - own.keys())]
     return shapes + missing + foreign

@@ -57,7 +57,7 @@ def _watch(out: int, over: threading.Event, seconds: float) -> None:
         serious = [number for number in numbers if number in _SERIOUS]
         if serious and not over.wait(seconds):
             name = signal.Signals(serious[0]).name
-            told = f"hotloop: not done {seconds:.0f} s after {name}: ends without saving\n"
-            os.write(2, told.encode())
+            message = f"hotloop: not done {seconds:.0f} s after {name}: ends without saving\n"
+            os.write(2, message.encode())
             os._exit(128 + serious[0])
     os.close(out)

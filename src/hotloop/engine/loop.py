@@ -79,20 +79,20 @@ class Loop:
     source: WindowSource  # of the feed's windows
     rules: StopRules
     rate: Schedule
-    recorder: MetricsLog
-    keeper: CheckpointPolicy
-    outlook: TimeLeft
-    ledger: WallTime
+    metrics_log: MetricsLog
+    checkpoint_policy: CheckpointPolicy
+    time_left: TimeLeft
+    wall_time: WallTime
     signals: Signals
     tell: Tell
     fell_back: Callable[[str], None]  # told when the compiled model is given up
     good: tuple[Position, Mapping[str, Tensor]] | None = None  # where weights and generators agree
     first: int = 0  # step at which this process began
     each: float = 0.0  # seconds of the newest step, with what came between it and the next
-    accord: RankAgreement = field(init=False)  # with the other ranks
+    agreement: RankAgreement = field(init=False)  # with the other ranks
 
     def __post_init__(self) -> None:
-        self.accord = RankAgreement(self.session.ranks, self._look)
+        self.agreement = RankAgreement(self.session.parallel.group, self._look)
 
     def train(self, at: Position) -> Ending:
         """Run optimizer steps from a position until the run ends; every exit has saved.
@@ -106,31 +106,32 @@ class Loop:
         try:
             return self._steps(at)
         except BaseException as error:  # of whatever kind: no completed step is lost
-            if self.session.ranks.world > 1 and not isinstance(error, DivergedError):
-                self.session.ranks.leave()
-                self.keeper.abandon()
-            elif (good := self.recorder.before_bad or self.good) is not None:
+            if self.session.parallel.group.world > 1 and not isinstance(error, DivergedError):
+                self.session.parallel.group.leave()
+                self.checkpoint_policy.abandon()
+            elif (good := self.metrics_log.before_bad or self.good) is not None:
                 state.set_rng_state(self.session.device, good[1])
-                self.keeper.save(good[0])
-            self.keeper.close()
+                self.checkpoint_policy.save(good[0])
+            self.checkpoint_policy.close()
             raise
 
     def _steps(self, at: Position) -> Ending:
-        session, ledger, guard = self.session, self.ledger, NonFiniteGuard(self.session)
+        session, wall_time, guard = self.session, self.wall_time, NonFiniteGuard(self.session)
         optimizer = session.optimizer
         assert optimizer is not None
         session.model.train()
-        watched = Gradients(session.model, session.custody) if session.job.learns_all else None
+        sharded = session.parallel.sharded_optimizer
+        watched = Gradients(session.model, sharded) if session.job.learns_all else None
         while True:
             at = self._evaluate(at) if self._evaluation_due(at) else at
             if (ending := self._ending(at)) is not None:
-                self.keeper.save(at, must=True)
+                self.checkpoint_policy.save(at, must=True)
                 return ending
             self._visit(at)
             generators = state.rng_state(session.device)
             self.good = at, generators
-            ledger.mark("other")
-            ledger.step = {}
+            wall_time.mark("other")
+            wall_time.step = {}
             rate = self.rate(at.step)
             for group in optimizer.param_groups:
                 group["lr"] = rate
@@ -138,11 +139,11 @@ class Loop:
             try:
                 with self._droppable():
                     window = self.source.window(at, session.micro_batch)
-                    ledger.mark("data")
+                    wall_time.mark("data")
                     own = Share.of(window)
-                    whole = self.accord.window(own)
+                    whole = self.agreement.window(own)
                     loss = accumulate_shared(
-                        session, window, ledger, self.signals.poll, targets=whole.targets
+                        session, window, wall_time, self.signals.poll, targets=whole.targets
                     )
             except (Dropped, RuntimeError) as error:
                 traceback.clear_frames(error.__traceback__)  # they hold the failed activations
@@ -160,42 +161,42 @@ class Loop:
             except DivergedError as error:
                 self.good = at, generators  # it was refused before it touched them
                 raise self._placed(error, at) from error
-            ledger.mark("update")
+            wall_time.mark("update")
             before, at = at, self.feed.after(at)
             self.source.prepare(at, session.micro_batch)
             spans = self.feed.taken(before, session.micro_batch)
-            self.recorder.step(before, generators, own, whole, spans, rate, loss, norm)
-            self.outlook.step(at)
+            self.metrics_log.step(before, generators, own, whole, spans, rate, loss, norm)
+            self.time_left.step(at)
             if at.sample == 0:
-                self.recorder.epoch_done(at.epoch)
+                self.metrics_log.epoch_done(at.epoch)
 
     def _visit(self, at: Position) -> None:
         """Save what is due."""
-        now = self.accord.now()
-        self.keeper.visit(at, now)
+        now = self.agreement.now()
+        self.checkpoint_policy.visit(at, now)
         if now.save_due:
             self.signals.wants_save = False
 
     def _look(self) -> Now:
         """Return what is so on this rank now."""
-        rules, keeper = self.rules, self.keeper
-        each = sum(self.ledger.step.values())
-        if self.session.ranks.world > 1:  # what is agreed counts after the step in flight
-            each = 2 * max(each, self.each)
+        rules, checkpoint_policy = self.rules, self.checkpoint_policy
+        step_seconds = sum(self.wall_time.step.values())
+        if self.session.parallel.group.world > 1:  # what is agreed counts after the step in flight
+            step_seconds = 2 * max(step_seconds, self.each)
         out = rules.max_time is not None and (
-            self.ledger.elapsed() + each + keeper.seconds >= rules.max_time
+            self.wall_time.elapsed() + step_seconds + checkpoint_policy.seconds >= rules.max_time
         )
         return Now(
             signal=self.signals.received,
             out_of_time=out,
-            save_due=keeper.is_overdue or self.signals.wants_save,
-            best_due=keeper.has_cooled,
-            copies=keeper.copies,
+            save_due=checkpoint_policy.is_overdue or self.signals.wants_save,
+            best_due=checkpoint_policy.has_cooled,
+            copies=checkpoint_policy.copies,
         )
 
     def _droppable(self) -> AbstractContextManager[None]:
         """Hold a window that a signal may drop; not where others would wait for it."""
-        return self.signals.droppable() if self.session.ranks.world == 1 else nullcontext()
+        return self.signals.droppable() if self.session.parallel.group.world == 1 else nullcontext()
 
     def _evaluation_due(self, at: Position) -> bool:
         rules = self.rules
@@ -207,18 +208,18 @@ class Loop:
             or bool(every and at.step % every == 0)
             or bool(epochs and at.sample == 0 and at.epoch % epochs == 0)
         )
-        return is_due and self.accord.now().signal is None
+        return is_due and self.agreement.now().signal is None
 
     def _evaluate(self, at: Position) -> Position:
         """Validate; a signal cuts it off, and it is made up for after the resume."""
-        self.recorder.flush()
+        self.metrics_log.flush()
         self.good = at, state.rng_state(self.session.device)
         rules, session = self.rules, self.session
-        alone = session.ranks.world == 1
-        poll = self.signals.poll if alone else self.accord.poll
+        alone = session.parallel.group.world == 1
+        poll = self.signals.poll if alone else self.agreement.poll
         try:
             with self.signals.droppable(at_once=True) if alone else nullcontext():
-                found = evaluate(
+                evaluation = evaluate(
                     session,
                     session.job.valid,
                     poll,
@@ -226,27 +227,31 @@ class Loop:
                     micro_batch=rules.evaluate_micro,
                 )
         except Dropped:
-            self.ledger.mark("evaluate")
+            self.wall_time.mark("evaluate")
             return at
-        seconds = self.ledger.mark("evaluate")
-        if not math.isfinite(found.loss):
-            raise DivergedError(f"the validation loss after step {at.step} is {found.loss}")
-        at, best = judged(at, found, self.session.job.judge, self.rules.min_delta)
-        self.recorder.event(
+        seconds = self.wall_time.mark("evaluate")
+        if not math.isfinite(evaluation.loss):
+            raise DivergedError(f"the validation loss after step {at.step} is {evaluation.loss}")
+        at, best = judged(at, evaluation, self.session.job.judge, self.rules.min_delta)
+        self.metrics_log.event(
             "eval",
             at.step,
             wall=round(seconds, 4),
-            loss=found.loss,
-            targets=found.targets,
+            loss=evaluation.loss,
+            targets=evaluation.targets,
             best=best,
-            **({"figures": dict(found.figures)} if found.figures else {}),
+            **({"figures": dict(evaluation.figures)} if evaluation.figures else {}),
         )
-        unit, figures, judge = self.session.job.loss_unit, found.figures, self.session.job.judge
+        unit, figures, judge = (
+            self.session.job.loss_unit,
+            evaluation.figures,
+            self.session.job.judge,
+        )
         shown = {k: v for k, v in figures.items() if judge is not None and judge.shows(k)}
         self.tell(
             Evaluated(
                 step=at.step,
-                loss=found.loss,
+                loss=evaluation.loss,
                 unit=unit,
                 best=best,
                 seconds=seconds,
@@ -258,8 +263,8 @@ class Loop:
         return at
 
     def _ending(self, at: Position) -> Ending | None:
-        rules, now = self.rules, self.accord.now()
-        self.each = sum(self.ledger.step.values())
+        rules, now = self.rules, self.agreement.now()
+        self.each = sum(self.wall_time.step.values())
         if now.signal is not None:
             return Ending(reason="signal", at=at, signal=now.signal)
         if at.step >= rules.steps:
@@ -276,7 +281,7 @@ class Loop:
         if within(reason, Dropped) is not None:  # the compiler wraps what passes through it
             return True
         assert isinstance(reason, RuntimeError)
-        if session.ranks.world > 1:  # the others are in the middle of theirs
+        if session.parallel.group.world > 1:  # the others are in the middle of theirs
             return False
         if is_out_of_memory(reason) and halve_micro_batch(session, self.feed.batch_size):
             text = (
@@ -294,7 +299,7 @@ class Loop:
             self.fell_back(text)
         else:
             return False
-        self.recorder.note(at.step, text, warning=True)
+        self.metrics_log.note(at.step, text, warning=True)
         return True
 
     def _placed(self, error: DivergedError, at: Position) -> DivergedError:

@@ -61,7 +61,7 @@ class MetricsLog:
         session: Session,
         samples: Samples,
         journal: Journal,
-        ledger: WallTime,
+        wall_time: WallTime,
         tell: Tell,
         readings: Callable[[], Readings],
         log_every: int,
@@ -72,23 +72,23 @@ class MetricsLog:
         guesses: int | None = None,
     ) -> None:
         self._session, self._samples, self.journal = session, samples, journal
-        self._ledger, self._tell, self._readings = ledger, tell, readings
-        self._log_every = log_every if session.lag_reads else 1
+        self._wall_time, self._tell, self._readings = wall_time, tell, readings
+        self._log_every = log_every if session.stepping.lag_reads else 1
         self._tell_every, self._steps = log_every, steps
         self._flops, self._peak, self._steady_from = flops_per_token, peak_flops, steady_from
         self._pending: list[_Step] = []
         self.before_bad: tuple[Position, Mapping[str, Tensor]] | None = None
         self._lines: list[str] = []
         self._unwritten = False  # whether the disk refused them
-        self._worked = self._ledger.in_steps()
+        self._worked = self._wall_time.in_steps()
         self._since = _Counts()
         self._epoch = _Counts()
-        self._epoch_began, self._epoch_worked = ledger.elapsed(), self._worked
-        self._run, self._run_began = _Counts(), ledger.elapsed()
+        self._epoch_began, self._epoch_worked = wall_time.elapsed(), self._worked
+        self._run, self._run_began = _Counts(), wall_time.elapsed()
         self._read_last: tuple[_Step, float] | None = None  # newest step with its loss
         self._guesses = guesses  # values that the loss is a choice among
         # Losses of the first steps, until they were looked at; of several ranks each has a part.
-        self._first: list[float] | None = None if session.ranks.world > 1 else []
+        self._first: list[float] | None = None if session.parallel.group.world > 1 else []
         self._now: Readings = {"memory_bytes": None, "utilisation": None}
         self._read_at = self._noted_at = -math.inf  # when readings were taken, and written
 
@@ -118,8 +118,8 @@ class MetricsLog:
                 tokens=own.tokens,
                 targets=own.targets,
                 learning_rate=rate,
-                t=self._ledger.elapsed(),
-                phases={p: s for p, s in self._ledger.step.items() if p in PHASES},
+                t=self._wall_time.elapsed(),
+                phases={p: s for p, s in self._wall_time.step.items() if p in PHASES},
                 before=(before, generators),
                 loss=loss,
                 norm=norm,
@@ -138,14 +138,14 @@ class MetricsLog:
         if self._read_last is not None and self._since.steps:
             self._tell_progress(*self._read_last)
         self._write(sync=sync)
-        self._ledger.mark("other")
+        self._wall_time.mark("other")
 
     def event(self, kind: str, step: int, **fields: object) -> None:
         """Write an event that is no step, after all steps so far; what is all ranks', once."""
         self._read()
-        if self._session.ranks.rank > 0 and kind not in _OF_EACH:
+        if self._session.parallel.group.rank > 0 and kind not in _OF_EACH:
             return
-        self._lines.append(event_line(kind, step=step, t=self._ledger.elapsed(), **fields))
+        self._lines.append(event_line(kind, step=step, t=self._wall_time.elapsed(), **fields))
         self._write()
 
     def note(self, step: int, text: str, *, warning: bool = False) -> None:
@@ -174,7 +174,7 @@ class MetricsLog:
 
     def epoch_done(self, epoch: int) -> None:
         """Tell the throughput of a finished epoch."""
-        now, worked = self._ledger.elapsed(), self._ledger.in_steps()
+        now, worked = self._wall_time.elapsed(), self._wall_time.in_steps()
         seconds, in_steps = now - self._epoch_began, worked - self._epoch_worked
         tokens = self._epoch.tokens
         mfu = None
@@ -195,7 +195,7 @@ class MetricsLog:
             losses = torch.stack([step.loss.float() for step in self._pending])
             norms = torch.stack([step.norm.float() for step in self._pending])
             rows = list(zip(*torch.stack([losses, norms]).tolist(), strict=True))
-        self._ledger.mark("wait")
+        self._wall_time.mark("wait")
         for step, (loss, norm) in zip(self._pending, rows, strict=True):
             overflow = self._session.scaler is not None and not math.isfinite(norm)
             if not math.isfinite(loss) or not (math.isfinite(norm) or overflow):
@@ -211,7 +211,7 @@ class MetricsLog:
             self._read_last = step, loss
             self._look_at(step.number, loss)
         self._pending = []
-        if self._session.scaler and self._session.lag_reads:
+        if self._session.scaler and self._session.stepping.lag_reads:
             refuse_collapse(self._session.scaler)
 
     def _look_at(self, step: int, loss: float) -> None:
@@ -230,7 +230,9 @@ class MetricsLog:
                 "training.learning_rate and training.warmup_steps, and at the data "
                 "(hotloop explain S11)"
             )
-            self._lines.append(event_line("note", step=step, t=self._ledger.elapsed(), text=text))
+            self._lines.append(
+                event_line("note", step=step, t=self._wall_time.elapsed(), text=text)
+            )
             self._tell(Note(text=text, warning=True))
 
     def _line(self, step: _Step, loss: float, norm: float | None) -> str:
@@ -256,9 +258,9 @@ class MetricsLog:
         )
 
     def _tell_progress(self, last: _Step, loss: float) -> None:
-        worked, parts = self._ledger.in_steps(), self._session.job.parts
+        worked, parts = self._wall_time.in_steps(), self._session.job.parts
         seconds = worked - self._worked or math.inf
-        now = self._ledger.elapsed()
+        now = self._wall_time.elapsed()
         whole = now - self._run_began  # evaluating and saving included
         tokens_per_s = self._since.tokens / seconds
         self._take_readings(now, last.number, tokens_per_s)

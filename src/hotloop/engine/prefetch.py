@@ -7,22 +7,20 @@ for another position is thrown away. `prepare` is called when the device has its
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
-
-import torch
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hotloop.engine.loader_processes import WindowWorkers
+from hotloop.machine.copy_stream import CudaCopyStream
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from torch import Tensor
-
+    from hotloop.machine.copy_stream import CopyStream
     from hotloop.session.accumulation_windows import AccumulationWindows, Position
     from hotloop.session.batch import Batch
     from hotloop.session.session import Session
 
-__all__ = ["CopyStream", "Direct", "Prefetch", "WindowSource", "source_of"]
+__all__ = ["Direct", "Prefetch", "WindowSource", "source_of"]
 
 
 class WindowSource(Protocol):
@@ -44,10 +42,11 @@ class WindowSource(Protocol):
 def source_of(feed: AccumulationWindows, session: Session) -> WindowSource:
     """Return the source that the session's slots ask for."""
     source: WindowSource = Direct(feed)
-    if session.workers:
-        pin = session.workers_pin and session.device.type == "cuda"
-        source = WindowWorkers(feed, count=session.workers, ahead=session.workers_ahead, pin=pin)
-    return Prefetch(source, CudaCopyStream(session.device)) if session.prefetch else source
+    loading = session.loading
+    if loading.workers:
+        pin = loading.pins and session.device.type == "cuda"
+        source = WindowWorkers(feed, count=loading.workers, ahead=loading.windows_ahead, pin=pin)
+    return Prefetch(source, CudaCopyStream(session.device)) if loading.prefetch else source
 
 
 class Direct:
@@ -63,65 +62,36 @@ class Direct:
         """Do nothing."""
 
 
-class CopyStream(Protocol):
-    """A way to the device beside the one that computes."""
-
-    def send(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Begin a copy and return where it will be."""
-        ...
-
-    def arrive(self, tensors: Mapping[str, Tensor]) -> None:
-        """Let the computing stream wait for what was sent, without the host waiting."""
-        ...
-
-
-class CudaCopyStream:
-    """A side stream. torch's host allocator keeps a pinned buffer until its copy is done."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-
-    def send(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Begin a copy from pinned memory on the side stream."""
-        with torch.cuda.stream(self._stream):
-            return {
-                name: (t if t.is_pinned() else t.pin_memory()).to(self._device, non_blocking=True)
-                for name, t in tensors.items()
-            }
-
-    def arrive(self, tensors: Mapping[str, Tensor]) -> None:
-        """Order the computing stream behind the copies; its memory is not reused too early."""
-        computing = torch.cuda.current_stream(self._device)
-        computing.wait_stream(self._stream)
-        for tensor in tensors.values():
-            tensor.record_stream(computing)
-
-
 class Prefetch:
     """Sends the next window to the device while this one is computed."""
 
-    def __init__(self, source: WindowSource, lane: CopyStream) -> None:
-        self._source, self._lane = source, lane
-        self._sent: tuple[tuple[int, int, int], list[Batch]] | None = None
+    def __init__(self, source: WindowSource, stream: CopyStream) -> None:
+        self._source, self._stream = source, stream
+        # Position and size of the window on its way, and each batch with the event of its copy.
+        self._sent: tuple[tuple[int, int, int], list[tuple[Batch, Any]]] | None = None
 
     def window(self, at: Position, micro_batch: int) -> Sequence[Batch]:
         """Return the window with its tensors on the device."""
         if self._sent is None or self._sent[0] != _key(at, micro_batch):
             self.prepare(at, micro_batch)
         assert self._sent is not None
-        batches = self._sent[1]
+        sent = self._sent[1]
         self._sent = None
-        for batch in batches:
-            self._lane.arrive(batch.tensors)
-        return batches
+        for batch, event in sent:
+            self._stream.arrive(batch.tensors.values(), event)
+        return [batch for batch, _ in sent]
 
     def prepare(self, at: Position, micro_batch: int) -> None:
         """Make the window and begin its copy."""
         self._sent = None  # its memory first
         window = self._source.window(at, micro_batch)
-        sent = [replace(batch, tensors=self._lane.send(batch.tensors)) for batch in window]
-        self._sent = _key(at, micro_batch), sent
+        self._sent = _key(at, micro_batch), [self._begun(batch) for batch in window]
+
+    def _begun(self, batch: Batch) -> tuple[Batch, Any]:
+        """Begin the copy of a batch; return the batch on the device, and the copy's event."""
+        copies, event = self._stream.send(list(batch.tensors.values()))
+        tensors = dict(zip(batch.tensors, copies, strict=True))
+        return replace(batch, tensors=tensors), event
 
     def close(self) -> None:
         """End the source; what was sent is let go."""

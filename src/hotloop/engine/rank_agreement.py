@@ -68,8 +68,8 @@ class RankAgreement:
             return own
         mine = self._look()
         decides = (mine.signal or 0, mine.out_of_time, mine.save_due, mine.best_due, mine.copies)
-        said = self._ranks.gather([own.targets, own.samples, own.tokens, *decides])
-        targets, samples, tokens, *decided = zip(*said, strict=True)
+        answers = self._ranks.gather([own.targets, own.samples, own.tokens, *decides])
+        targets, samples, tokens, *decided = zip(*answers, strict=True)
         signals, out_of_time, save_due, best_due, copies = decided
         self._agreed = Now(
             signal=int(max(signals)) or None,

@@ -59,7 +59,7 @@ def to_device(batch: Batch, device: torch.device) -> dict[str, Any]:
 def drop_gradients(session: Session) -> None:
     """Let go of the gradients; what a graph adds to stays where it is, at zero."""
     assert session.optimizer is not None
-    session.optimizer.zero_grad(set_to_none=session.replay is None)
+    session.optimizer.zero_grad(set_to_none=session.stepping.replay is None)
 
 
 def accumulate(
@@ -76,17 +76,17 @@ def accumulate(
     batch. `mark(phase)` is called as each phase ends, `poll()` between micro batches. Of several
     ranks `targets` are those of all windows; gradients and loss are then of all of them, too.
     """
-    shares = session.shares
+    shares = session.parallel.sync
     if targets is None:
         targets = sum(batch.targets for batch in window if batch.counts)
     targets = targets or 1  # a window may carry no loss at all
     losses = []
-    with session.steady():
+    with session.stepping.steady():
         for number, batch in enumerate(window, 1):
             poll()
             tensors = to_device(batch, session.device)
-            if session.replay is not None and session.replay.fits(tensors):
-                losses.append(session.replay(tensors, batch.targets / targets))
+            if session.stepping.replay is not None and session.stepping.replay.fits(tensors):
+                losses.append(session.stepping.replay(tensors, batch.targets / targets))
                 mark("forward")
                 continue
             with nullcontext() if shares is None else shares.micro(last=number == len(window)):
@@ -98,13 +98,14 @@ def accumulate(
             losses.append(loss.detach())
             mark("backward")
     loss = losses[0] if len(losses) == 1 else torch.stack(losses).sum()
-    return loss if shares is None else session.ranks.total(loss.clone()) / session.ranks.world
+    group = session.parallel.group
+    return loss if shares is None else group.total(loss.clone()) / group.world
 
 
 def accumulate_shared(
     session: Session,
     window: Sequence[Batch],
-    ledger: WallTime,
+    wall_time: WallTime,
     poll: Callable[[], None],
     *,
     targets: int,
@@ -114,13 +115,13 @@ def accumulate_shared(
     What waits for them is charged to a phase of its own; and nothing is dropped by `poll`, as they
     are in the middle of theirs.
     """
-    if session.shares is None:
-        return accumulate(session, window, ledger.mark, poll)
-    ledger.mark("exchange")  # the ranks' windows have waited for each other
-    loss = accumulate(session, window, ledger.mark, _go_on, targets=targets)
-    ledger.mark("exchange")
-    for phase, seconds in session.shares.waits().items():
-        ledger.move(seconds, phase, "exchange")
+    if session.parallel.sync is None:
+        return accumulate(session, window, wall_time.mark, poll)
+    wall_time.mark("exchange")  # the ranks' windows have waited for each other
+    loss = accumulate(session, window, wall_time.mark, _go_on, targets=targets)
+    wall_time.mark("exchange")
+    for phase, seconds in session.parallel.sync.waits().items():
+        wall_time.move(seconds, phase, "exchange")
     return loss
 
 
@@ -130,7 +131,7 @@ def _go_on() -> None:
 
 def _weight(session: Session, batch: Batch, targets: int) -> float:
     """Return what a micro batch counts in its window; ranks' gradients are averaged, not added."""
-    return batch.targets / targets * session.ranks.world if batch.counts else 0.0
+    return batch.targets / targets * session.parallel.group.world if batch.counts else 0.0
 
 
 class NonFiniteGuard:
@@ -167,11 +168,11 @@ def update(session: Session, guard: NonFiniteGuard, loss: Tensor, gradient_clip:
     Raises DivergedError before the weights change when loss or norm are known not to be finite,
     or when the fp16 loss scale collapses. A single overflow in fp16 skips the step, as it should.
     """
-    if session.custody is not None:
-        return session.custody.update(loss, gradient_clip)
+    if session.parallel.sharded_optimizer is not None:
+        return session.parallel.sharded_optimizer.update(loss, gradient_clip)
     if guard.quick is not None and (gradients := guard.quick.gradients()) is not None:
         norm = _update_quickly(guard, guard.quick, gradients, loss, gradient_clip)
-        if session.replay is None:
+        if session.stepping.replay is None:
             guard.quick.clear()
         else:
             drop_gradients(session)
@@ -181,15 +182,15 @@ def update(session: Session, guard: NonFiniteGuard, loss: Tensor, gradient_clip:
     if scaler:
         scaler.unscale_(optimizer)
     gradients = [p.grad for g in optimizer.param_groups for p in g["params"] if p.grad is not None]
-    if session.shares is None:
+    if session.parallel.sync is None:
         norm = torch.nn.utils.get_total_norm(gradients, foreach=True)
     else:
-        norm = session.shares.norm(gradients)
+        norm = session.parallel.sync.norm(gradients)
     if scaler:
         _clip(optimizer, norm, gradient_clip)
         scaler.step(optimizer)
         scaler.update()
-        if not session.lag_reads:  # else the recorder looks at it at the log interval
+        if not session.stepping.lag_reads:  # else the recorder looks at it at the log interval
             refuse_collapse(scaler)
     else:
         _admit(guard, loss, norm)
@@ -253,7 +254,7 @@ def halve_micro_batch(session: Session, batch_size: int) -> bool:
     if session.micro_batch == 1:
         return False
     session.micro_batch = (session.micro_batch + 1) // 2
-    session.replay = None  # it was recorded for the larger one, and holds its memory
+    session.stepping.replay = None  # it was recorded for the larger one, and holds its memory
     session.accumulation = -(-batch_size // session.micro_batch)
     if session.device.type == "cuda":
         torch.cuda.empty_cache()  # once, after an out-of-memory; never in the loop

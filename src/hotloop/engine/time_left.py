@@ -30,13 +30,17 @@ class TimeLeft:
         *,
         steps: int,
         per_epoch: int,
-        ledger: WallTime,
-        recorder: MetricsLog,
-        keeper: CheckpointPolicy,
+        wall_time: WallTime,
+        metrics_log: MetricsLog,
+        checkpoint_policy: CheckpointPolicy,
     ) -> None:
         """Take the optimizer steps of the whole run and those of an epoch."""
         self._steps, self._per_epoch = steps, per_epoch
-        self._ledger, self._recorder, self._keeper = ledger, recorder, keeper
+        self._wall_time, self._metrics_log, self._checkpoint_policy = (
+            wall_time,
+            metrics_log,
+            checkpoint_policy,
+        )
         self._made, self._before = 0, 0.0
         self._each: float | None = None  # seconds of a step
         self._is_done = False
@@ -47,60 +51,64 @@ class TimeLeft:
             return
         self._made += 1
         if self._made in (1, LOOK):
-            self._recorder.flush()  # nothing is left on the device
-            worked = self._ledger.in_steps()
+            self._metrics_log.flush()  # nothing is left on the device
+            worked = self._wall_time.in_steps()
             if self._made == 1:
                 self._before = worked
             else:
                 self._each = (worked - self._before) / (LOOK - 1)
                 if at.step < self._steps:
-                    self._recorder.note(at.step, self._time_left(at, self._each))
-        if self._each is not None and self._keeper.durable is not None:
+                    self._metrics_log.note(at.step, self._time_left(at, self._each))
+        if self._each is not None and self._checkpoint_policy.durable is not None:
             self._is_done = True
-            if (cost := self._saving(self._each, self._keeper.durable)) is not None:
-                self._recorder.note(at.step, cost, warning=True)
+            if (cost := self._saving(self._each, self._checkpoint_policy.durable)) is not None:
+                self._metrics_log.note(at.step, cost, warning=True)
 
-    def _time_left(self, at: Position, each: float) -> str:
-        rows, left, whole = self._ledger.rows(), self._steps - at.step, self._steps * each
+    def _time_left(self, at: Position, step_seconds: float) -> str:
+        rows, left, whole = (
+            self._wall_time.rows(),
+            self._steps - at.step,
+            self._steps * step_seconds,
+        )
         set_up = rows["start"] + rows["compile"]
-        rest = f"time left: {moment(left * each)} for {many(left, 'step')}"
+        rest = f"time left: {moment(left * step_seconds)} for {many(left, 'step')}"
         if whole >= SOON and whole >= set_up:
-            return f"{rest}, {1 / each:.3g} steps/s; validating and saving come on top"
+            return f"{rest}, {1 / step_seconds:.3g} steps/s; validating and saving come on top"
         what = "the data are so small" if self._steps >= self._per_epoch else "the steps are so few"
         return (
             f"{rest}; {what} that speed does not matter (all {self._steps:,} steps take "
             f"{moment(whole)}, the set-up took {moment(set_up)}): look at the answers instead"
         )
 
-    def _saving(self, each: float, durable: float) -> str | None:
+    def _saving(self, step_seconds: float, durable: float) -> str | None:
         """Return what saving costs and which settings make it cheap; None where it is cheap."""
-        policy, whole = self._keeper.policy, self._steps * each
+        policy, whole = self._checkpoint_policy.policy, self._steps * step_seconds
         by_steps = self._steps // policy.every_steps if policy.every_steps else 0
         by_time = int(whole / policy.every_seconds) if policy.every_seconds else 0
         saves = max(by_steps, by_time)
         spent = saves * durable
-        share = min(1.0, spent / (whole if self._keeper.is_beside else whole + spent))
+        share = min(1.0, spent / (whole if self._checkpoint_policy.is_beside else whole + spent))
         if spent < WORTH or share < COSTLY:
             return None
         how = "of the time a save is being written in the background"
-        if not self._keeper.is_beside:
+        if not self._checkpoint_policy.is_beside:
             how = "of the run goes into saving"
         return (
             f"{share:.0%} {how}: {many(saves, 'save')} x {moment(durable)} = {duration(spent)}, "
             f"against {duration(whole)} of steps. About {BEST_BUDGET:.0%}, in a new run: "
-            f"{', '.join(self._cheaper(each, durable))}"
+            f"{', '.join(self._cheaper(step_seconds, durable))}"
         )
 
-    def _cheaper(self, each: float, durable: float) -> list[str]:
-        policy, seconds = self._keeper.policy, math.ceil(durable / BEST_BUDGET)
-        found = []
-        if policy.every_steps and policy.every_steps * each < seconds:
-            steps = math.ceil(seconds / each)
+    def _cheaper(self, step_seconds: float, durable: float) -> list[str]:
+        policy, seconds = self._checkpoint_policy.policy, math.ceil(durable / BEST_BUDGET)
+        settings = []
+        if policy.every_steps and policy.every_steps * step_seconds < seconds:
+            steps = math.ceil(seconds / step_seconds)
             epochs = f" ({steps / self._per_epoch:.0f} epochs)"
             text = f"{steps}{epochs if steps >= 2 * self._per_epoch else ''}"
-            found.append(f"training.save_every_steps={text if steps < self._steps else 'null'}")
+            settings.append(f"training.save_every_steps={text if steps < self._steps else 'null'}")
         if policy.every_seconds and policy.every_seconds < seconds:
-            found.append(f"training.save_every={seconds}s")
+            settings.append(f"training.save_every={seconds}s")
         if policy.keep > 2:
-            found.append("training.keep=2 (each save verifies those that are kept)")
-        return found
+            settings.append("training.keep=2 (each save verifies those that are kept)")
+        return settings

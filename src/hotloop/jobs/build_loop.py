@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from hotloop.session.accumulation_windows import Position
     from hotloop.session.session import Session
 
-__all__ = ["gap_of", "keeper_of", "recorder_of", "rules_of", "schedule_of"]
+__all__ = ["checkpoint_policy_of", "log_gap", "metrics_log_of", "schedule_of", "stop_rules_of"]
 
 
-def gap_of(run: RunDir, parts: PreparedRun, at: Position) -> str | None:
+def log_gap(run: RunDir, prepared: PreparedRun, at: Position) -> str | None:
     """Return what the log lacks of the steps that a resumed run has made; None: nothing."""
-    written = newest_step(run.events_file(parts.ranks.rank))
+    written = newest_step(run.events_file(prepared.ranks.rank))
     if written >= at.step:
         return None
     lost = "step" if written + 1 == at.step else f"steps {written + 1:,} to"
@@ -39,48 +39,48 @@ def gap_of(run: RunDir, parts: PreparedRun, at: Position) -> str | None:
     )
 
 
-def recorder_of(
-    parts: PreparedRun,
+def metrics_log_of(
+    prepared: PreparedRun,
     session: Session,
     at: Position,
-    ledger: WallTime,
+    wall_time: WallTime,
     tell: Tell,
     journal: Journal,
 ) -> MetricsLog:
     """Return the recorder with its first events written."""
-    recorder = MetricsLog(
+    metrics_log = MetricsLog(
         session=session,
-        samples=parts.job.train,
+        samples=prepared.job.train,
         journal=journal,
-        ledger=ledger,
+        wall_time=wall_time,
         tell=tell,
-        readings=watched(parts.hardware, reader(parts.hardware), tell),
-        log_every=parts.request.config.training.log_every,
-        steps=parts.steps,
-        flops_per_token=parts.flops_per_token,
-        peak_flops=_peak_of_all(parts),
-        guesses=parts.job.guesses,
+        readings=watched(prepared.hardware, reader(prepared.hardware), tell),
+        log_every=prepared.request.config.training.log_every,
+        steps=prepared.steps,
+        flops_per_token=prepared.flops_per_token,
+        peak_flops=_peak_of_all(prepared),
+        guesses=prepared.job.guesses,
         steady_from=at.step + WARMUP_STEPS + 1 if "compile" in session.undo else None,
     )
-    recorder.event("session", at.step, at=_now(), pid=os.getpid())
+    metrics_log.event("session", at.step, at=_now(), pid=os.getpid())
     if at.step or journal.had_lines:
-        recorder.event("resumed_from", at.step, evaluated=at.evaluated)
-    return recorder
+        metrics_log.event("resumed_from", at.step, evaluated=at.evaluated)
+    return metrics_log
 
 
-def _peak_of_all(parts: PreparedRun) -> float | None:
+def _peak_of_all(prepared: PreparedRun) -> float | None:
     """Return the FLOP/s of all ranks' cards; None where unknown, as where they share a CPU."""
-    peak = parts.hardware.peak_flops(precision_of(parts.plan, parts.hardware))
-    if peak is None or (parts.ranks.world > 1 and parts.hardware.device != "cuda"):
+    peak = prepared.hardware.peak_flops(precision_of(prepared.plan, prepared.hardware))
+    if peak is None or (prepared.ranks.world > 1 and prepared.hardware.device != "cuda"):
         return None
-    return peak.median * parts.ranks.world
+    return peak.median * prepared.ranks.world
 
 
-def rules_of(parts: PreparedRun) -> StopRules:
+def stop_rules_of(prepared: PreparedRun) -> StopRules:
     """Return when to validate and when to stop."""
-    training = parts.request.config.training
+    training = prepared.request.config.training
     return StopRules(
-        steps=parts.steps,
+        steps=prepared.steps,
         max_time=training.max_time,
         gradient_clip=training.gradient_clip,
         evaluate_every_steps=training.eval_every_steps,
@@ -92,41 +92,41 @@ def rules_of(parts: PreparedRun) -> StopRules:
     )
 
 
-def keeper_of(
+def checkpoint_policy_of(
     run: RunDir,
-    parts: PreparedRun,
+    prepared: PreparedRun,
     session: Session,
-    recorder: MetricsLog,
-    ledger: WallTime,
+    metrics_log: MetricsLog,
+    wall_time: WallTime,
     **to: Any,
 ) -> CheckpointPolicy:
     """Return what saves, by the settings of the run."""
-    training = parts.request.config.training
+    training = prepared.request.config.training
     return CheckpointPolicy(
         run=run,
         session=session,
-        identity=parts.identity,
+        identity=prepared.identity,
         policy=SavePolicy(
             every_steps=training.save_every_steps,
             every_seconds=training.save_every,
             keep=training.keep,
             best_cooldown=training.best_cooldown,
         ),
-        ledger=ledger,
-        recorder=recorder,
+        wall_time=wall_time,
+        metrics_log=metrics_log,
         **to,
     )
 
 
-def schedule_of(parts: PreparedRun) -> Schedule:
+def schedule_of(prepared: PreparedRun) -> Schedule:
     """Return the learning rate of each optimizer step of the run."""
-    training = parts.request.config.training
+    training = prepared.request.config.training
     return schedule(
         training.schedule,
         peak=training.learning_rate,
         floor=training.min_learning_rate,
-        warmup=training.warmup(parts.steps),
-        total=parts.steps,
+        warmup=training.warmup(prepared.steps),
+        total=prepared.steps,
     )
 
 

@@ -76,21 +76,21 @@ class FirstSteps:
 
     def __init__(
         self,
-        parts: PreparedRun,
+        prepared: PreparedRun,
         session: Session,
         at: Position,
         *,
-        ledger: WallTime,
+        wall_time: WallTime,
         signals: Signals,
         tell: Tell,
         before_update: Callable[[Tensor], None] = _nothing,
     ) -> None:
         self._before_update = before_update
-        self._parts, self._session, self._at = parts, session, at
-        self.ledger, self._signals, self._tell = ledger, signals, tell
-        self._source, self._guard = source_of(parts.feed, session), NonFiniteGuard(session)
-        self._rate, self._training = schedule_of(parts), parts.request.config.training
-        self._accord = RankAgreement(session.ranks, Now)
+        self._prepared, self._session, self._at = prepared, session, at
+        self.wall_time, self._signals, self._tell = wall_time, signals, tell
+        self._source, self._guard = source_of(prepared.feed, session), NonFiniteGuard(session)
+        self._rate, self._training = schedule_of(prepared), prepared.request.config.training
+        self._agreement = RankAgreement(session.parallel.group, Now)
         self._losses: list[float] = []
         self._readings: list[float] = []  # seconds of a step
         self.problem: str | None = None
@@ -100,7 +100,7 @@ class FirstSteps:
 
     def time(self, budget: StepBudget, folder: Path) -> Timing | None:
         """Time steps, a validation and a save in `folder`; None when no step could be timed."""
-        before, watched = self.ledger.rows(), load()
+        before, watched = self.wall_time.rows(), load()
         try:
             waited = self._time_steps(budget)
             self.busy_cores = others(watched, load())
@@ -147,14 +147,14 @@ class FirstSteps:
             if clock() - began > budget.least:
                 break
         # The loop waits for the device once in a log interval where losses are read late.
-        block = self._training.log_every if self._session.lag_reads else 1
+        block = self._training.log_every if self._session.stepping.lag_reads else 1
         block = max(block, int(SHORTEST / self._readings[-1]))
         self._readings.clear()
-        began, waited, first = clock(), self.ledger.rows()["data wait"], self._at.step
+        began, waited, first = clock(), self.wall_time.rows()["data wait"], self._at.step
         while not self._enough(clock() - began, self._at.step - first, budget):
             left = block if budget.steps is None else budget.steps - (self._at.step - first)
             self._make(min(block, left))
-        return (self.ledger.rows()["data wait"] - waited) / (self._at.step - first)
+        return (self.wall_time.rows()["data wait"] - waited) / (self._at.step - first)
 
     def _enough(self, seconds: float, made: int, budget: StepBudget) -> bool:
         if budget.steps is not None:
@@ -171,10 +171,10 @@ class FirstSteps:
         began = clock()
         for _ in range(steps):
             loss = self.step()
-            if not self._session.lag_reads:
+            if not self._session.stepping.lag_reads:
                 loss.item()  # as the run's log does
         value = loss.item()
-        self.ledger.mark("wait")
+        self.wall_time.mark("wait")
         if not math.isfinite(value):
             raise DivergedError(f"the loss is {value} at optimizer step {self._at.step}")
         self._losses.append(value)
@@ -196,8 +196,8 @@ class FirstSteps:
             update(session, self._guard, loss, self._training.gradient_clip)
         except DivergedError as error:
             raise DivergedError(f"{error}, at optimizer step {self._at.step + 1}") from error
-        self.ledger.mark("update")
-        self._at = self._parts.feed.after(self._at)
+        self.wall_time.mark("update")
+        self._at = self._prepared.feed.after(self._at)
         self._source.prepare(self._at, session.micro_batch)
         return loss
 
@@ -207,9 +207,9 @@ class FirstSteps:
         while True:
             try:
                 window = self._source.window(self._at, session.micro_batch)
-                self.ledger.mark("data")
-                targets = self._accord.window(Share.of(window)).targets
-                return accumulate_shared(session, window, self.ledger, poll, targets=targets)
+                self.wall_time.mark("data")
+                targets = self._agreement.window(Share.of(window)).targets
+                return accumulate_shared(session, window, self.wall_time, poll, targets=targets)
             except RuntimeError as error:
                 if not is_out_of_memory(error):
                     raise
@@ -218,10 +218,10 @@ class FirstSteps:
 
     def _halve(self) -> None:
         was = self._session.micro_batch
-        if self._session.ranks.world > 1:  # the others are in the middle of theirs
+        if self._session.parallel.group.world > 1:  # the others are in the middle of theirs
             raise DeviceError(f"out of memory with a micro batch of {was}")
         drop_gradients(self._session)
-        if not halve_micro_batch(self._session, self._parts.feed.batch_size):
+        if not halve_micro_batch(self._session, self._prepared.feed.batch_size):
             raise DeviceError(
                 "out of memory with a micro batch of 1: use a smaller model or shorter "
                 "samples (hotloop explain out-of-memory)"
@@ -238,7 +238,7 @@ class FirstSteps:
         That call decides how many micro batches make a reading, and it is all there is where one
         takes seconds.
         """
-        size, valid = self._session.micro_batch, self._parts.job.valid
+        size, valid = self._session.micro_batch, self._prepared.job.valid
         readings: list[float] = []
         batches, began = 1, clock()
         while len(readings) <= VALIDATION_READINGS:
@@ -250,7 +250,7 @@ class FirstSteps:
             if clock() - began > VALIDATION_MOST:
                 break
             batches = max(1, int(VALIDATION_SHORTEST / readings[0]))
-        self.ledger.mark("evaluate")
+        self.wall_time.mark("evaluate")
         return tuple(readings[1:] or readings)
 
     def save(self, parent: Path) -> float | None:
@@ -259,7 +259,7 @@ class FirstSteps:
         None where there is no room for one in `parent`, or it could not be written.
         """
         folder = parent / f".hotloop-rehearsal-{os.getpid()}"
-        if free_bytes(parent) < self._parts.checkpoint_bytes:
+        if free_bytes(parent) < self._prepared.checkpoint_bytes:
             return None
         try:
             try:
@@ -267,16 +267,18 @@ class FirstSteps:
             finally:
                 if folder.exists():
                     remove_folder(folder)
-                self.ledger.mark("save")
+                self.wall_time.mark("save")
         except WriteError as error:
             self.unwritable = str(error)
             return None
 
     def _saved(self, folder: Path) -> float:
         def snapshot() -> state.Snapshot:
-            return state.take(self._session, self._at, self._parts.identity, validation_loss=None)
+            return state.take(
+                self._session, self._at, self._prepared.identity, validation_loss=None
+            )
 
-        if self._session.background_saves:  # the loop waits for a copy into memory that it has
+        if self._session.stepping.background_saves:  # the loop waits for a copy into memory
             background = Background[None]()
             try:
                 for _ in range(2):

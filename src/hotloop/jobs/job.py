@@ -17,27 +17,24 @@ from hotloop.core.units import many
 from hotloop.core.version import code_version
 from hotloop.engine import apply_plan
 from hotloop.engine.checkpoint.state import Identity
-from hotloop.engine.first_micro_batches import settled
 from hotloop.engine.init_from import read_weights
+from hotloop.jobs.decide import decide
 from hotloop.jobs.forecast import limits as preflight
-from hotloop.jobs.forecast.memory_fit import fitted, packing_loses, precision_of, shapes
+from hotloop.jobs.forecast.memory_fit import precision_of
 from hotloop.jobs.forecast.per_rank_memory import on_more_cards
-from hotloop.jobs.planning import agreed, planned, shared_out
 from hotloop.machine.allocator_cap import cap_memory
 from hotloop.machine.detect import detect
-from hotloop.machine.matmul_rate import measure_gemm
 from hotloop.recipes.building.declared_code import CODE, digests
 from hotloop.session.accumulation_windows import AccumulationWindows
 from hotloop.session.ranks import SINGLE_PROCESS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
 
-    from hotloop.config.derive_plan import Choice
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan
     from hotloop.core.progress import Tell
-    from hotloop.jobs.forecast.memory_forecast import Forecast
+    from hotloop.jobs.decide import Decision
     from hotloop.jobs.request import RunRequest
     from hotloop.session.batch import PreparedData
     from hotloop.session.job import Job
@@ -62,15 +59,13 @@ class PreparedRun:
     job: Job
     feed: AccumulationWindows
     steps: int  # optimizer steps of the whole run
-    plan: Plan
-    origins: Mapping[str, str]  # technique id -> who asked
-    choices: Sequence[Choice]
-    parameters: int
-    forecast: Forecast
-    memory: str  # the forecast in a sentence
-    too_much: str | None  # what to expect and do when that does not fit
-    packing: str | None = None  # why 4-bit weights cost more than they save
+    decision: Decision
     ranks: ProcessGroup = SINGLE_PROCESS
+
+    @property
+    def plan(self) -> Plan:
+        """What the run is made with."""
+        return self.decision.plan
 
     @property
     def identity(self) -> Identity:
@@ -89,13 +84,16 @@ class PreparedRun:
         long = preflight.long_validation(
             self.request.config.training, self.feed, len(self.job.valid)
         )
-        memory = None if self.too_much is None else f"memory: {self.memory}; {self.too_much}"
-        return [doubt for doubt in (long, memory, self.packing) if doubt is not None]
+        decision = self.decision
+        memory = (
+            None if decision.too_much is None else f"memory: {decision.memory}; {decision.too_much}"
+        )
+        return [doubt for doubt in (long, memory, decision.packing) if doubt is not None]
 
     @property
     def checkpoint_bytes(self) -> int:
         """What one holds: the weights that learn, as large as their gradients, and their state."""
-        return self.forecast.gradients_bytes + self.forecast.optimizer_bytes
+        return self.decision.forecast.gradients_bytes + self.decision.forecast.optimizer_bytes
 
     @property
     def flops_per_token(self) -> float | None:
@@ -104,12 +102,12 @@ class PreparedRun:
         tokens = size * job.train.batch(0, 0, 1).tokens
         if job.widest is not None:  # the batch of the forecast
             tokens = job.widest(size).tokens
-        return self.forecast.flops / tokens if self.forecast.flops else None
+        return self.decision.forecast.flops / tokens if self.decision.forecast.flops else None
 
     def _preset(self) -> dict[str, str]:
         groups = _preset_keys(self.request).items()
-        said = "; ".join(f"{origin}: {', '.join(keys)}" for origin, keys in groups)
-        return {"preset": said} if said else {}
+        sentence = "; ".join(f"{origin}: {', '.join(keys)}" for origin, keys in groups)
+        return {"preset": sentence} if sentence else {}
 
     def facts(self, folder: Path | None = None) -> dict[str, str]:
         """Return what a user wants to see before step 1, a line each.
@@ -132,19 +130,19 @@ class PreparedRun:
             **self.job.facts,
             "device": f"{self.hardware.name} ({self.hardware.device})",
             "model": (
-                f"{self.parameters:,} parameters: "
+                f"{self.decision.forecast.parameters:,} parameters: "
                 + ", ".join(f"{k} {v}" for k, v in _model(self.request.config).items())
             ),
             "batch": batch,
             "length": f"{self.steps:,} steps = {self.steps / feed.steps_per_epoch:.2f} epochs",
-            "memory": self.memory,
+            "memory": self.decision.memory,
             **({} if (cards := self._cards()) is None else {"cards": cards}),
             "saving": preflight.saving(self.request.config.training) + self._cost(folder),
         }
 
     def _cards(self) -> str | None:
         batch_size = self.feed.batch_size
-        return on_more_cards(self.forecast, self.plan, self.hardware, batch_size)
+        return on_more_cards(self.decision.forecast, self.plan, self.hardware, batch_size)
 
     def _cost(self, folder: Path | None) -> str:
         training, size = self.request.config.training, self.checkpoint_bytes
@@ -157,13 +155,13 @@ class PreparedRun:
 
 def _preset_keys(request: RunRequest) -> dict[str, list[str]]:
     """Return `key=value` by what brought it in, for presets, experiments and `auto`."""
-    flat, found = flatten(request.config), dict[str, list[str]]()
+    flat, keys = flatten(request.config), dict[str, list[str]]()
     for key, origin in request.origins.items():
         if origin.startswith("auto (") or "gave way" in origin:
-            found.setdefault(origin, []).append(f"{key}={flat[key]}")
+            keys.setdefault(origin, []).append(f"{key}={flat[key]}")
         elif origin.startswith(("preset ", "experiment ")):
-            found.setdefault(origin.partition(":")[0], []).append(f"{key}={flat[key]}")
-    return found
+            keys.setdefault(origin.partition(":")[0], []).append(f"{key}={flat[key]}")
+    return keys
 
 
 def _model(config: Any) -> dict[str, Any]:
@@ -208,27 +206,25 @@ def assemble(
     )
     preflight.check_feed(feed)
     steps = _total_steps(training.max_steps, training.epochs, feed)
-    plan, origins, choices, fit = planned(request, hardware, steps, plan, ranks.world, tell)
-    settings = shapes(request.config, job)
-    plan, origins, choices = shared_out(job, plan, hardware, settings, origins, choices)
-    if request.measure_peak:
-        hardware = _with_peak(hardware, plan)
-    plan, forecast, text, too_much = fitted(job, plan, hardware, settings, tell, fit=fit)
+    decision = decide(
+        request,
+        job,
+        feed,
+        hardware,
+        steps=steps,
+        ranks=ranks,
+        tell=tell,
+        kept=plan,
+        unpacked=_unpacked(request, data),
+    )
     return PreparedRun(
         request=request,
-        hardware=hardware,
+        hardware=_with_peak(hardware, decision.plan) if request.measure_peak else hardware,
         data=data,
         job=job,
         feed=feed,
         steps=steps,
-        plan=agreed(settled(job, plan, hardware, feed, steps), ranks),
-        origins=origins,
-        choices=choices,
-        parameters=forecast.parameters,
-        forecast=forecast,
-        memory=text,
-        too_much=too_much,
-        packing=_packing(request, data, plan, hardware, forecast),
+        decision=decision,
         ranks=ranks,
     )
 
@@ -254,16 +250,13 @@ def prepare_data(
     return data
 
 
-def _packing(
-    request: RunRequest, data: PreparedData, plan: Plan, hardware: Hardware, packed: Forecast
-) -> str | None:
-    """Return why 4-bit weights are a net loss, where the recipe has them and they are one."""
+def _unpacked(request: RunRequest, data: PreparedData) -> Callable[[], tuple[Any, Job]] | None:
+    """Return what builds the same job without 4-bit weights; None where it has none."""
     adapter: Any = getattr(request.config, "adapter", None)
     if getattr(adapter, "quantization", "none") == "none":
         return None
     config = replace(request.config, adapter=replace(adapter, quantization="none"))
-    plain = request.recipe.load().build(config, data)
-    return packing_loses(plain, plan, hardware, shapes(config, plain), packed)
+    return lambda: (config, request.recipe.load().build(config, data))
 
 
 def _prepare(request: RunRequest, tell: Tell, poll: Callable[[], None] | None) -> PreparedData:
@@ -315,6 +308,8 @@ def _total_steps(max_steps: int | None, epochs: int | None, feed: AccumulationWi
 
 def _with_peak(hardware: Hardware, plan: Plan) -> Hardware:
     """Return the hardware with the matrix rate measured on it, with the plan's threads."""
+    from hotloop.machine.matmul_rate import measure_gemm
+
     precision, before = precision_of(plan, hardware), torch.get_num_threads()
     torch.set_num_threads(int((plan.choice("threads") or {}).get("count", 0)) or before)
     try:
@@ -324,38 +319,39 @@ def _with_peak(hardware: Hardware, plan: Plan) -> Hardware:
     return replace(hardware, measured={**hardware.measured, precision: peak})
 
 
-def run_record(parts: PreparedRun) -> dict[str, object]:
+def run_record(prepared: PreparedRun) -> dict[str, object]:
     """Return what run.json says at the start."""
-    request = parts.request
+    request = prepared.request
     return {
         "recipe": request.recipe.name,
         "status": "running",
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "config": flatten(request.config),
         "origins": dict(request.origins),
-        "steps": parts.steps,
-        "validation_samples": _judged_on(parts),
-        "loss_unit": parts.job.loss_unit,
-        "guesses": parts.job.guesses,
-        "judged_by": None if parts.job.judge is None else parts.job.judge.score,
-        "precision": precision_of(parts.plan, parts.hardware),
-        "flops_per_token": parts.flops_per_token,
-        "facts": parts.facts(),
+        "steps": prepared.steps,
+        "validation_samples": _judged_on(prepared),
+        "loss_unit": prepared.job.loss_unit,
+        "guesses": prepared.job.guesses,
+        "judged_by": None if prepared.job.judge is None else prepared.job.judge.score,
+        "precision": precision_of(prepared.plan, prepared.hardware),
+        "flops_per_token": prepared.flops_per_token,
+        "facts": prepared.facts(),
         "code": code_version(),
         "manifest": [answer.text for answer in request.answers],
         "choices": [
-            {"what": str(c.use), "origin": c.origin, "reason": c.reason} for c in parts.choices
+            {"what": str(c.use), "origin": c.origin, "reason": c.reason}
+            for c in prepared.decision.choices
         ],
-        "data": dict(parts.data.about),
+        "data": dict(prepared.data.about),
         **({"declared": digests(request.code[CODE])} if request.code else {}),
-        "hardware": parts.hardware.to_json(),
+        "hardware": prepared.hardware.to_json(),
     }
 
 
-def _judged_on(parts: PreparedRun) -> int:
+def _judged_on(prepared: PreparedRun) -> int:
     """Return how many samples a validation reads."""
-    samples, batches = len(parts.job.valid), parts.request.config.training.eval_batches
-    return samples if batches is None else min(samples, batches * parts.plan.micro_batch)
+    samples, batches = len(prepared.job.valid), prepared.request.config.training.eval_batches
+    return samples if batches is None else min(samples, batches * prepared.plan.micro_batch)
 
 
 def default_folder(recipe: str) -> Path:

@@ -2,53 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hotloop import techniques
-from hotloop.config.derive_plan import Choice, derive_plan, for_ranks
 from hotloop.config.schema import flatten
 from hotloop.config.settings import differences, rebuild
 from hotloop.core.errors import ConfigError, DataError, PlanError, UsageError
 from hotloop.core.plan import Plan, Use, Value, elsewhere, measured_on
 from hotloop.core.storage.files import read_json
 from hotloop.core.storage.rundir import RunDir
-from hotloop.core.version import code_version
 from hotloop.recipes.building.declared_code import CODE, code_in, files_of, refuse_untyped
-from hotloop.recipes.registry import Recipe, find
-from hotloop.recipes.sft.manifests import typed_manifests
-from hotloop.techniques.selection import TYPED, without_effect
+from hotloop.recipes.registry import find
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from hotloop.config.derive_plan import RequestedTechnique
-    from hotloop.core.hardware import Hardware
-    from hotloop.recipes.sft.manifest_answers import Answer
-    from hotloop.recipes.sft.manifests import Manifest
+    from hotloop.recipes.building.entry import Recipe
+    from hotloop.recipes.building.protocols import ManifestAnswer, RunManifest
 
 __all__ = [
     "RunRequest",
     "expert_requests",
     "fresh_request",
     "parse_use",
-    "plan_of",
     "read_plan",
-    "refuse_other_code",
-    "refuse_other_data",
     "saved_request",
 ]
 
 _NAMED = ("data.sets", "data.files")  # {name: path}
 DATA_PATHS = ("data.path", "data.valid_path", "data.cache", *_NAMED)
-PATHS = (
-    *(key for key in DATA_PATHS if key not in _NAMED),
-    "init_from",
-    "manifest",
-    "adapters_from",
-    "router_from",
-)
+_PATHS = (*(key for key in DATA_PATHS if key not in _NAMED), "init_from")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +50,7 @@ class RunRequest:
     added: tuple[Use, ...] = ()  # --with
     removed: tuple[str, ...] = ()  # --without
     series: Mapping[str, str] = field(default_factory=dict)  # a run each: name -> in words
-    answers: Sequence[Answer] = ()  # what came of each field of a manifest
+    answers: Sequence[ManifestAnswer] = ()  # what came of each field of a manifest
     folder: Path | None = None  # that output= names for the run
     measure_peak: bool = False  # time matrix products first, so that MFU is known
 
@@ -107,14 +92,14 @@ def fresh_request(
 
     Raises UsageError, ConfigError or PlanError.
     """
-    found = find(recipe)
-    experts = typed_manifests(assignments) if found.takes_manifests else []
+    entry = find(recipe)
+    experts = entry.load(entry.manifests)(assignments) if entry.manifests else []
     if len(experts) > 1:
         names = ", ".join(manifest.name for manifest, _ in experts)
         raise UsageError(f"that is a run for each of {names}: name one manifest")
     manifest, folder = experts[0] if experts else (None, None)
     return _resolved(
-        found,
+        entry,
         assignments,
         manifest,
         folder,
@@ -133,17 +118,17 @@ def expert_requests(
 
     `asked` as of `fresh_request`, which raises the same.
     """
-    found = find(recipe)
-    if not found.takes_manifests:
+    entry = find(recipe)
+    if not entry.manifests:
         return []
-    experts = typed_manifests(assignments)
+    experts = entry.load(entry.manifests)(assignments)
     usual = {"config_file": None, "plan_file": None, "added": (), "removed": ()}
     typed = [word for word in assignments if not word.startswith("manifest=")]
     return [
         (
             manifest.name,
             _resolved(
-                found,
+                entry,
                 [*typed, f"manifest={manifest.path}"],
                 manifest,
                 folder,
@@ -155,9 +140,9 @@ def expert_requests(
 
 
 def _resolved(
-    found: Recipe,
+    entry: Recipe,
     assignments: Sequence[str],
-    manifest: Manifest | None,
+    manifest: RunManifest | None,
     folder: Path | None,
     *,
     config_file: Path | None,
@@ -169,23 +154,25 @@ def _resolved(
     def machine() -> Any:
         from hotloop.machine.detect import detect
 
-        return found.auto(detect())
+        return entry.auto(detect())
 
-    resolved = found.resolve(
+    resolved = entry.resolve(
         assignments,
         config_file=config_file,
         auto_layer=machine,
         manifest=None if manifest is None else manifest.layer,
     )
     refuse_untyped(flatten(resolved.config), resolved.origins)
-    config = rebuild(found.resolve.schema, _absolute(flatten(resolved.config)), origin="settings")
+    config = rebuild(
+        entry.resolve.schema, _absolute(flatten(resolved.config), entry.paths), origin="settings"
+    )
     uses = tuple(parse_use(text) for text in added)
     for id in (*(use.id for use in uses), *removed):
         techniques.get(id)
     if both := sorted({use.id for use in uses} & set(removed)):
         raise PlanError(f"--with and --without both name {', '.join(both)}; keep one")
     return RunRequest(
-        recipe=found,
+        recipe=entry,
         config=config,
         origins=resolved.origins,
         rows=resolved.rows(),
@@ -194,7 +181,7 @@ def _resolved(
         plan_file=plan_file,
         added=uses,
         removed=tuple(removed),
-        series=found.series(config),
+        series=entry.series(config),
         answers=() if manifest is None else manifest.answers,
         folder=folder,
         measure_peak=measure_peak,
@@ -229,10 +216,10 @@ def read_plan(
     return plan
 
 
-def _absolute(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings whose paths no longer depend on the working folder."""
-    paths = {key: _path(flat[key]) for key in PATHS if flat.get(key) is not None}
-    named = {key: found for key in _NAMED if (found := flat.get(key))}
+def _absolute(flat: Mapping[str, Any], own: Sequence[str]) -> dict[str, Any]:
+    """Return settings whose paths no longer depend on the working folder; `own` of the recipe."""
+    paths = {key: _path(flat[key]) for key in (*_PATHS, *own) if flat.get(key) is not None}
+    named = {key: named_paths for key in _NAMED if (named_paths := flat.get(key))}
     if declared := flat.get(CODE):
         paths[CODE] = ",".join(_path(str(file)) for file in files_of(declared))
     model = flat.get("model.name")
@@ -241,7 +228,10 @@ def _absolute(flat: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **flat,
         **paths,
-        **{key: {name: _path(p) for name, p in found.items()} for key, found in named.items()},
+        **{
+            key: {name: _path(p) for name, p in named_paths.items()}
+            for key, named_paths in named.items()
+        },
     }
 
 
@@ -267,131 +257,15 @@ def moved_data(
         raise ConfigError(f"the run is a {record['recipe']} run, asked {recipe}")
     if not assignments and config is None:
         return {}
-    found = find(str(record["recipe"]))
-    asked = _absolute(found.resolve.asked(assignments, config_file=config))
+    entry = find(str(record["recipe"]))
+    requested = _absolute(entry.resolve.asked(assignments, config_file=config), entry.paths)
     if not any(word.startswith(f"{CODE}=") for word in assignments):
-        asked.pop(CODE, None)  # a file names no code
-    moved = {key: asked.pop(key) for key in (*DATA_PATHS, CODE) if key in asked}
-    if changed := differences(record["config"], asked):
+        requested.pop(CODE, None)  # a file names no code
+    moved = {key: requested.pop(key) for key in (*DATA_PATHS, CODE) if key in requested}
+    if changed := differences(record["config"], requested):
         raise ConfigError(
             "a resumed run keeps its settings, but for where its data lie:\n  "
             + "\n  ".join(changed)
             + "\nleave them out to go on, or start a new run with init_from"
         )
     return moved
-
-
-def refuse_changes(record: Mapping[str, Any], request: RunRequest) -> None:
-    """Raise ConfigError with a diff when a run in the way was started with other settings."""
-    if changed := differences(record["config"], flatten(request.config)):
-        raise ConfigError(
-            "a run of this set is there with other settings:\n  "
-            + "\n  ".join(changed)
-            + "\nname another folder with --out"
-        )
-
-
-def refuse_other_data(record: Mapping[str, Any], fingerprint: str) -> None:
-    """Raise ConfigError when the data are not those a run was started with."""
-    was = record["data"]["fingerprint"]
-    if was != fingerprint:
-        raise ConfigError(
-            f"the data have changed since the run was started:\n  data fingerprint: run has {was}, "
-            f"now {fingerprint}\ngo on with the same data, or start a new run with init_from"
-        )
-
-
-def refuse_other_code(record: Mapping[str, Any]) -> None:
-    """Raise ConfigError where a finished run that others go on from was made by other code."""
-    was, now = record.get("code", "unknown"), code_version()
-    if record["status"] == "complete" and was != now:
-        raise ConfigError(
-            f"that run was made by other code of hotloop:\n  run has {was}, now {now}\n"
-            "name another folder with --out, or train the phases after it one by one (phase=...)"
-        )
-
-
-def plan_of(
-    request: RunRequest,
-    hardware: Hardware,
-    *,
-    steps: int,
-    threads: tuple[int, str],
-    ranks: int = 1,
-) -> tuple[Plan, dict[str, str], list[Choice], list[str]]:
-    """Return the plan, who asked for each technique, and the reasons of what was derived.
-
-    Last, what settings ask for and cannot have, a sentence each.
-
-    A plan file replaces the derivation; --with and --without change either.
-    """
-    config, refused = request.config, list[str]()
-    if request.plan is not None:
-        plan = request.plan
-        choices: list[Choice] = []
-        whole = plan.micro_batch * plan.accumulation * plan.ranks
-        asked = config.training.batch_size
-        if whole != asked and (plan.ranks == 1 or not plan.makes(asked)):
-            raise PlanError(
-                f"{request.plan_file} makes optimizer steps of {whole} samples, the configuration "
-                f"of {asked}; set training.batch_size={whole} or use another plan"
-            )
-        plan = for_ranks(plan, ranks, asked)
-        origins = {use.id: f"plan {request.plan_file}" for use in plan.techniques}
-    else:
-        plan, choices = derive_plan(
-            config.training,
-            request.recipe.attends(config),
-            hardware,
-            origins=request.origins,
-            steps=steps,
-            threads=threads,
-            ranks=ranks,
-        )
-        plan, choices, refused = _with_asked(
-            plan, choices, request.recipe.asked(config), hardware, request.origins
-        )
-        origins = {choice.use.id: choice.origin for choice in choices}
-    for use in request.added:
-        for clash in techniques.get(use.id).excludes & {choice.use.id for choice in choices}:
-            if origins[clash] == "auto":  # what nobody asked for gives way
-                plan = plan.minus(clash)
-                choices = [choice for choice in choices if choice.use.id != clash]
-        plan = replace(plan, techniques=(*plan.minus(use.id).techniques, use))
-        origins[use.id] = "--with"
-        choices = [choice for choice in choices if choice.use.id != use.id]
-    for id in request.removed:
-        if plan.choice(id) is None:
-            raise PlanError(f"--without {id}: the plan does not use it")
-        plan = plan.minus(id)
-        choices = [choice for choice in choices if choice.use.id != id]
-    return plan, origins, choices, refused
-
-
-def _with_asked(
-    plan: Plan,
-    choices: Sequence[Choice],
-    asked: Mapping[str, RequestedTechnique],
-    hardware: Hardware,
-    origins: Mapping[str, str],
-) -> tuple[Plan, list[Choice], list[str]]:
-    """Return plan and choices with what settings ask for, and why some of it cannot be had here.
-
-    What is derived gives way. Raises PlanError for what was typed and cannot work.
-    """
-    kept, refused = [choice for choice in choices if choice.use.id not in asked], []
-    for id, each in asked.items():
-        use, origin = Use.of(id, **each.choice), origins[each.key]
-        if not each.is_wanted:
-            continue
-        why = techniques.get(id).blocked(hardware, plan)
-        if why is not None and origin in TYPED:
-            raise without_effect(use, why)
-        if why is not None:
-            refused.append(f"{each.key} ({origin}): refused: {why}")
-            continue
-        others = techniques.get(id).excludes
-        kept = [c for c in kept if c.use.id not in others or c.origin != "auto"]
-        kept.append(Choice(use=use, origin=origin, reason="asked for"))
-    kept.sort(key=lambda each: each.use.id)
-    return replace(plan, techniques=tuple(each.use for each in kept)), kept, refused

@@ -25,7 +25,13 @@ from hotloop.engine.prefetch import source_of
 from hotloop.engine.signals import Dropped
 from hotloop.engine.step import is_out_of_memory
 from hotloop.engine.time_left import TimeLeft
-from hotloop.jobs.build_loop import gap_of, keeper_of, recorder_of, rules_of, schedule_of
+from hotloop.jobs.build_loop import (
+    checkpoint_policy_of,
+    log_gap,
+    metrics_log_of,
+    schedule_of,
+    stop_rules_of,
+)
 from hotloop.jobs.forecast.per_rank_memory import of_rank
 from hotloop.jobs.start_point import beside, restore
 
@@ -75,34 +81,46 @@ class RunResult:
 
 
 def execute(
-    run: RunDir, parts: PreparedRun, *, ledger: WallTime, signals: Signals, tell: Tell, disk: Disk
+    run: RunDir,
+    prepared: PreparedRun,
+    *,
+    wall_time: WallTime,
+    signals: Signals,
+    tell: Tell,
+    disk: Disk,
 ) -> RunResult:
     """Train from the newest sound checkpoint, or from step 0 when there is none.
 
     Every ending is written to run.json. Raises a HotloopError.
     """
-    ledger.mark("start")
+    wall_time.mark("start")
     try:
         session, effects, at = set_up(
-            parts, lambda session: restore(run, parts, session, tell), ledger, signals, tell
+            prepared,
+            lambda session: restore(run, prepared, session, tell),
+            wall_time,
+            signals,
+            tell,
         )
-        facts = parts.facts(run.checkpoints if parts.ranks.rank == 0 else None)
+        facts = prepared.facts(run.checkpoints if prepared.ranks.rank == 0 else None)
         rows = [effect.to_json() for effect in effects]
-        _note_down(run, parts, effects=rows, facts=facts, status="running", **_who(run, parts))
+        _note_down(
+            run, prepared, effects=rows, facts=facts, status="running", **_who(run, prepared)
+        )
         tell(
             ReadyToTrain(
                 path=run.path,
                 facts=facts,
-                choices=[(str(c.use), c.origin, c.reason) for c in parts.choices],
+                choices=[(str(c.use), c.origin, c.reason) for c in prepared.decision.choices],
                 effects=effects,
             )
         )
-        return _train(run, parts, session, effects, at, ledger, signals, tell, disk)
+        return _train(run, prepared, session, effects, at, wall_time, signals, tell, disk)
     except Dropped:
-        _note_down(run, parts, status="stopped", reason="signal")
+        _note_down(run, prepared, status="stopped", reason="signal")
         return interrupted(run, signals)
     except BaseException as error:
-        if parts.ranks.rank == 0 and _is_running(run):
+        if prepared.ranks.rank == 0 and _is_running(run):
             run.update(status="failed", reason=_reason(error))
         raise
 
@@ -120,19 +138,19 @@ def _reason(error: BaseException) -> str:
     return str(error) if isinstance(error, HotloopError) else f"{type(error).__name__}: {error}"
 
 
-def _note_down(run: RunDir, parts: PreparedRun, **fields: object) -> None:
+def _note_down(run: RunDir, prepared: PreparedRun, **fields: object) -> None:
     """Replace fields of the record; of several ranks the first one writes it."""
-    if parts.ranks.rank == 0:
+    if prepared.ranks.rank == 0:
         run.update(**fields)
 
 
-def _who(run: RunDir, parts: PreparedRun) -> dict[str, object]:
+def _who(run: RunDir, prepared: PreparedRun) -> dict[str, object]:
     """Return what the record says of the ranks of this session; nothing of a process alone."""
-    ranks = parts.ranks
+    ranks = prepared.ranks
     if ranks.world == 1:
         return {"ranks": None} if run.read().get("ranks") else {}
     hosts = ranks.exchange(platform.node())
-    backend = "nccl" if parts.hardware.device == "cuda" else "gloo"
+    backend = "nccl" if prepared.hardware.device == "cuda" else "gloo"
     return {"ranks": {"world": ranks.world, "backend": backend, "hosts": hosts}}
 
 
@@ -151,54 +169,54 @@ def interrupted(run: RunDir, signals: Signals) -> RunResult:
 
 def _train(
     run: RunDir,
-    parts: PreparedRun,
+    prepared: PreparedRun,
     session: Session,
     effects: list[Effect],
     at: Position,
-    ledger: WallTime,
+    wall_time: WallTime,
     signals: Signals,
     tell: Tell,
     disk: Disk,
 ) -> RunResult:
-    gap = gap_of(run, parts, at)
-    journal = run.journal(parts.ranks.rank, disk=disk)
-    source = source_of(parts.feed, session)
+    gap = log_gap(run, prepared, at)
+    journal = run.journal(prepared.ranks.rank, disk=disk)
+    source = source_of(prepared.feed, session)
     try:
-        recorder = recorder_of(parts, session, at, ledger, tell, journal)
-        keeper = keeper_of(
-            run, parts, session, recorder, ledger, tell=tell, disk=disk, last_step=at.step,
-            beside=beside(run) if parts.ranks.rank == 0 else {},
+        metrics_log = metrics_log_of(prepared, session, at, wall_time, tell, journal)
+        checkpoint_policy = checkpoint_policy_of(
+            run, prepared, session, metrics_log, wall_time, tell=tell, disk=disk, last_step=at.step,
+            beside=beside(run) if prepared.ranks.rank == 0 else {},
         )  # fmt: skip
         if gap is not None:
-            recorder.note(at.step, gap, warning=True)
+            metrics_log.note(at.step, gap, warning=True)
         loop = Loop(
             session=session,
-            feed=parts.feed,
+            feed=prepared.feed,
             source=source,
-            rules=rules_of(parts),
-            rate=schedule_of(parts),
-            recorder=recorder,
-            keeper=keeper,
-            ledger=ledger,
+            rules=stop_rules_of(prepared),
+            rate=schedule_of(prepared),
+            metrics_log=metrics_log,
+            checkpoint_policy=checkpoint_policy,
+            wall_time=wall_time,
             signals=signals,
             tell=tell,
-            outlook=TimeLeft(
-                steps=parts.steps,
-                per_epoch=parts.feed.steps_per_epoch,
-                ledger=ledger,
-                recorder=recorder,
-                keeper=keeper,
+            time_left=TimeLeft(
+                steps=prepared.steps,
+                per_epoch=prepared.feed.steps_per_epoch,
+                wall_time=wall_time,
+                metrics_log=metrics_log,
+                checkpoint_policy=checkpoint_policy,
             ),
             fell_back=_fell_back(run, effects),
         )
         try:
-            ended = _drive(run, parts, loop, at, ledger)
-            forecast = of_rank(parts.forecast, parts.plan)
-            if (peak := peak_told(parts.hardware, forecast.peak_bytes)) is not None:
+            ended = _drive(run, prepared, loop, at, wall_time)
+            forecast = of_rank(prepared.decision.forecast, prepared.plan)
+            if (peak := peak_told(prepared.hardware, forecast.peak_bytes)) is not None:
                 tell(Note(text=peak))
             return ended
         finally:
-            keeper.close()
+            checkpoint_policy.close()
     finally:
         source.close()
         journal.close()
@@ -206,30 +224,34 @@ def _train(
 
 
 def set_up(
-    parts: PreparedRun,
+    prepared: PreparedRun,
     place: Callable[[Session], Position],
-    ledger: WallTime,
+    wall_time: WallTime,
     signals: Signals,
     tell: Tell,
 ) -> tuple[Session, list[Effect], Position]:
     """Return the session where `place` puts it; compilation is charged to its own row."""
     session, effects = apply_plan.prepare(
-        parts.job, parts.plan, parts.hardware, parts.origins, ranks=parts.ranks
+        prepared.job,
+        prepared.plan,
+        prepared.hardware,
+        prepared.decision.origins,
+        ranks=prepared.ranks,
     )
     try:
         at = place(session)
         if "compile" in session.undo:
-            ledger.mark("start")
+            wall_time.mark("start")
             with signals.droppable(at_once=True):
-                failure = apply_plan.warm_up(session, _first_batch(parts, session))
+                failure = apply_plan.warm_up(session, _first_batch(prepared, session))
             effects = apply_plan.after_warm_up(effects, session, failure)
-            ledger.mark("compile")
-        apply_plan.settle_in(session, _first_batch(parts, session))
-        if session.graphs:
-            ledger.mark("start")
-            failure = apply_plan.record(session, _first_batch(parts, session))
+            wall_time.mark("compile")
+        apply_plan.settle_in(session, _first_batch(prepared, session))
+        if session.stepping.graphs:
+            wall_time.mark("start")
+            failure = apply_plan.record(session, _first_batch(prepared, session))
             effects = apply_plan.after_warm_up(effects, session, failure, of="cuda-graphs")
-            ledger.mark("compile")
+            wall_time.mark("compile")
     except BaseException:
         apply_plan.undo(session)
         raise
@@ -240,8 +262,8 @@ def set_up(
     return session, effects, at
 
 
-def _first_batch(parts: PreparedRun, session: Session) -> Batch:
-    return parts.job.train.batch(0, 0, min(session.micro_batch, len(parts.job.train)))
+def _first_batch(prepared: PreparedRun, session: Session) -> Batch:
+    return prepared.job.train.batch(0, 0, min(session.micro_batch, len(prepared.job.train)))
 
 
 def _fell_back(run: RunDir, effects: list[Effect]) -> Callable[[str], None]:
@@ -258,33 +280,34 @@ def _fell_back(run: RunDir, effects: list[Effect]) -> Callable[[str], None]:
 
 
 def _drive(
-    run: RunDir, parts: PreparedRun, loop: Loop, at: Position, ledger: WallTime
+    run: RunDir, prepared: PreparedRun, loop: Loop, at: Position, wall_time: WallTime
 ) -> RunResult:
     """Run the loop; write how it ended, also when it ends in an error."""
-    ledger.mark("start")
+    wall_time.mark("start")
     try:
-        with recompiling(ledger) if "compile" in loop.session.undo else nullcontext():
+        with recompiling(wall_time) if "compile" in loop.session.undo else nullcontext():
             ending = loop.train(at)
     except DivergedError as error:
-        _end(run, parts, loop, ledger, "diverged", str(error))
-        diverged = DivergedError(f"{error}; {loop.keeper.safe}. {DIVERGED}")
-        diverged.is_told = parts.ranks.rank > 0  # all ranks have the same loss
+        _end(run, prepared, loop, wall_time, "diverged", str(error))
+        diverged = DivergedError(f"{error}; {loop.checkpoint_policy.safe}. {DIVERGED}")
+        diverged.is_told = prepared.ranks.rank > 0  # all ranks have the same loss
         raise diverged from error
     except BaseException as error:
-        _end(run, parts, loop, ledger, "failed", _reason(error))
-        if parts.ranks.is_gone(error):
+        _end(run, prepared, loop, wall_time, "failed", _reason(error))
+        if prepared.ranks.is_gone(error):
             why = "another process of the group is gone"
             if loop.signals.received is not None:
                 why = "the ranks did not end together"
             raise LostRankError(
-                f"{why}; {loop.keeper.safe}. torchrun "
+                f"{why}; {loop.checkpoint_policy.safe}. torchrun "
                 f"--max-restarts 3 starts the group again by itself, or go on with as many "
                 f"processes as you like: {run.resume_command}"
             ) from error
         if isinstance(error, RuntimeError) and is_out_of_memory(error):
+            too_large = TOO_LARGE if prepared.ranks.world == 1 else TOO_LARGE_FOR_ALL
             raise DeviceError(
                 f"out of memory with a micro batch of {loop.session.micro_batch}; "
-                f"{loop.keeper.safe}. {TOO_LARGE if parts.ranks.world == 1 else TOO_LARGE_FOR_ALL} "
+                f"{loop.checkpoint_policy.safe}. {too_large} "
                 "(hotloop explain out-of-memory)"
             ) from error
         raise
@@ -293,7 +316,7 @@ def _drive(
     if at.best_score is not None:
         final["best_score"] = at.best_score
     status = "complete" if done else "stopped"
-    rows = _end(run, parts, loop, ledger, status, ending.reason, final=final)
+    rows = _end(run, prepared, loop, wall_time, status, ending.reason, final=final)
     return RunResult(
         path=run.path,
         reason=ending.reason,
@@ -310,27 +333,27 @@ def _drive(
 def _found(run: RunDir, loop: Loop) -> RunDir:
     """Return where the run lies now; where it was, if that cannot be told."""
     try:
-        return run.followed(loop.recorder.journal)
+        return run.followed(loop.metrics_log.journal)
     except WriteError:
         return run
 
 
 def _end(
     run: RunDir,
-    parts: PreparedRun,
+    prepared: PreparedRun,
     loop: Loop,
-    ledger: WallTime,
+    wall_time: WallTime,
     status: str,
     reason: str,
     **fields: object,
 ) -> dict[str, float]:
     """Write the end to the log and, at once, to the record; return the wall time by row."""
-    ledger.mark("other")
-    rows = {name: round(seconds, 4) for name, seconds in ledger.rows().items()}
-    loop.recorder.event("end", loop.keeper.last_step, reason=reason, wall=rows)
-    if not (there := _found(run, loop)).exists and parts.ranks.rank == 0:
+    wall_time.mark("other")
+    rows = {name: round(seconds, 4) for name, seconds in wall_time.rows().items()}
+    loop.metrics_log.event("end", loop.checkpoint_policy.last_step, reason=reason, wall=rows)
+    if not (there := _found(run, loop)).exists and prepared.ranks.rank == 0:
         return rows  # it is gone: the error that ends the run says so
-    _note_down(there, parts, status=status, reason=reason, **fields)
+    _note_down(there, prepared, status=status, reason=reason, **fields)
     return rows
 
 

@@ -61,25 +61,25 @@ def refuse_changed(run: RunDir, folder: Path) -> None:
         if now["kept"].get(name) != sum_:
             changed.append(f"{name} {'is another' if name in now['kept'] else 'is missing'}")
     if changed:
-        told = "\n  ".join(changed)
+        lines = "\n  ".join(changed)
         raise DataError(
-            f"{run.path} is not what {folder.name} was made with:\n  {told}\n"
+            f"{run.path} is not what {folder.name} was made with:\n  {lines}\n"
             "a file was damaged or changed: put it back, or begin a new run with other settings "
             f"from these weights (init_from={folder})"
         )
 
 
-def restore(run: RunDir, parts: PreparedRun, session: Session, tell: Tell) -> Position:
+def restore(run: RunDir, prepared: PreparedRun, session: Session, tell: Tell) -> Position:
     """Put the session where the newest sound checkpoint left it, or at the initial weights."""
-    step, ranks = 0, parts.ranks
+    step, ranks = 0, prepared.ranks
     with ranks.together():
         if ranks.rank == 0:
             step = _newest(run, tell)
     if step := ranks.exchange(step)[0]:
         path = folders.path_of(run.checkpoints, step)
         refuse_changed(run, path)
-        return state.restore(path, session, parts.identity)
-    return start_weights(parts, session, tell)
+        return state.restore(path, session, prepared.identity)
+    return start_weights(prepared, session, tell)
 
 
 def _newest(run: RunDir, tell: Tell) -> int:
@@ -92,18 +92,18 @@ def _newest(run: RunDir, tell: Tell) -> int:
     return newest.step if newest else 0
 
 
-def start_weights(parts: PreparedRun, session: Session, tell: Tell) -> Position:
+def start_weights(prepared: PreparedRun, session: Session, tell: Tell) -> Position:
     """Put the session at step 0, with the weights of `init_from` where there is one."""
-    if parts.job.begins:
+    if prepared.job.begins:
         with whole(session):
-            notes = load_weights(session.model, *parts.job.begins)
+            notes = load_weights(session.model, *prepared.job.begins)
         for note in notes:
             tell(Note(text=note, warning=True))
-    if parts.request.config.init_from:
-        source = Path(parts.request.config.init_from)
+    if prepared.request.config.init_from:
+        source = Path(prepared.request.config.init_from)
         with whole(session):
             notes = load_weights(session.model, source)
-        here = parts.job.kept.get("vocabulary.json")
+        here = prepared.job.kept.get("vocabulary.json")
         if here is not None and vocabulary_beside(source) not in (None, json.loads(here)):
             notes.insert(
                 0, "its vocabulary is another: rows of the embedding stand for other characters"

@@ -23,14 +23,14 @@ from hotloop.engine.signals import Dropped, Signals
 from hotloop.engine.wall_time import WallTime
 from hotloop.jobs.forecast.limits import check_disk
 from hotloop.jobs.job import assemble, default_folder, prepare_data, run_record
-from hotloop.jobs.planning import refuse_unlike, refuse_unlike_data
-from hotloop.jobs.request import (
-    RunRequest,
+from hotloop.jobs.refusals import (
     refuse_changes,
     refuse_other_code,
     refuse_other_data,
-    saved_request,
+    refuse_unlike,
+    refuse_unlike_data,
 )
+from hotloop.jobs.request import RunRequest, saved_request
 from hotloop.jobs.run import RunResult, execute, interrupted
 from hotloop.machine.clock import clock
 from hotloop.recipes.building.declared_code import CODE, named_code, running
@@ -88,7 +88,7 @@ def _train(
     if ranks.has_restarted and ranks.exchange(run.exists)[0]:
         refuse_changes(run.read(), request)
         return _resume(run, ranks, moved=request.code, tell=tell, began=began, disk=disk)
-    ledger, signals = WallTime(clock, began=began), Signals()
+    wall_time, signals = WallTime(clock, began=began), Signals()
     with ranks.together():
         if ranks.rank == 0:
             run.refuse_if_used()
@@ -96,21 +96,23 @@ def _train(
     with signals.installed(), leaving_in_time(ranks, signals):
         try:
             with signals.droppable(at_once=True):
-                parts = _assembled(request, ranks, tell, signals)
-                refuse_unlike_data(parts.data.fingerprint, ranks)
+                prepared = _assembled(request, ranks, tell, signals)
+                refuse_unlike_data(prepared.data.fingerprint, ranks)
         except Dropped:
             assert signals.received is not None
             return RunResult(path=None, reason="signal", exit_code=128 + signals.received, step=0)
         with ranks.together():
             if ranks.rank == 0:
-                _check_disk(run, parts, disk)
-                run.keep(parts.job.kept)
-                run.create(run_record(parts), parts.plan)
+                _check_disk(run, prepared, disk)
+                run.keep(prepared.job.kept)
+                run.create(run_record(prepared), prepared.plan)
         with ranks.together():
             _refuse_unseen(run, ranks)
         with _locked(run, ranks, tell):
             try:
-                return execute(run, parts, ledger=ledger, signals=signals, tell=tell, disk=disk)
+                return execute(
+                    run, prepared, wall_time=wall_time, signals=signals, tell=tell, disk=disk
+                )
             except HotloopError:
                 if ranks.rank == 0:
                     run.forget_if_unborn()  # the corrected command may use the folder
@@ -119,8 +121,8 @@ def _train(
 
 def _say_code(request: RunRequest, tell: Tell) -> None:
     """Tell which files of the user's are about to be run."""
-    for said in running(request.code.get(CODE)):
-        tell(Note(text=said))
+    for sentence in running(request.code.get(CODE)):
+        tell(Note(text=sentence))
 
 
 @contextlib.contextmanager
@@ -156,10 +158,10 @@ def _ranks(verb: str = "train") -> Iterator[ProcessGroup]:
 def _assembled(
     request: RunRequest, ranks: ProcessGroup, tell: Tell, signals: Signals, plan: Plan | None = None
 ) -> PreparedRun:
-    parts = assemble(request, tell, signals.poll, plan=plan, ranks=ranks)
-    for doubt in parts.doubts():
+    prepared = assemble(request, tell, signals.poll, plan=plan, ranks=ranks)
+    for doubt in prepared.doubts():
         tell(Note(text=doubt, warning=True))
-    return parts
+    return prepared
 
 
 def _refuse_unseen(run: RunDir, ranks: ProcessGroup, *, seconds: int = 30) -> None:
@@ -179,8 +181,10 @@ def _refuse_unseen(run: RunDir, ranks: ProcessGroup, *, seconds: int = 30) -> No
         )
 
 
-def _check_disk(run: RunDir, parts: PreparedRun, disk: Disk) -> None:
-    check_disk(run.checkpoints, parts.checkpoint_bytes, parts.request.config.training.keep, disk)
+def _check_disk(run: RunDir, prepared: PreparedRun, disk: Disk) -> None:
+    check_disk(
+        run.checkpoints, prepared.checkpoint_bytes, prepared.request.config.training.keep, disk
+    )
 
 
 def resume(
@@ -215,7 +219,7 @@ def _resume(
 ) -> RunResult:
     """Go on with one run, with the ranks that there are."""
     tell = tell if ranks.rank == 0 else silent
-    ledger, signals = WallTime(clock, began=began), Signals()
+    wall_time, signals = WallTime(clock, began=began), Signals()
     with ranks.together():
         run = RunDir.open(run.path)
         record = run.read()
@@ -232,23 +236,25 @@ def _resume(
             assert isinstance(final, dict)
             return RunResult(path=run.path, reason="complete", exit_code=0, **final)
     typed = named_code(record, moved.get(CODE), how=f"{CODE}=")  # type: ignore[arg-type]
-    for said in running(typed):
-        tell(Note(text=said))
+    for sentence in running(typed):
+        tell(Note(text=sentence))
     request = saved_request({**record, "config": {**_config(record), **moved}})
     with signals.installed(), leaving_in_time(ranks, signals):
         try:
             with signals.droppable(at_once=True):
-                parts = _assembled(request, ranks, tell, signals, plan=run.plan())
-                refuse_other_data(record, parts.data.fingerprint)
+                prepared = _assembled(request, ranks, tell, signals, plan=run.plan())
+                refuse_other_data(record, prepared.data.fingerprint)
         except Dropped:
             return interrupted(run, signals)
         with ranks.together():
             if ranks.rank == 0:
-                _check_disk(run, parts, disk)
+                _check_disk(run, prepared, disk)
         with _locked(run, ranks, tell):
             if moved and ranks.rank == 0:
                 run.update(config={**_config(record), **moved})
-            return execute(run, parts, ledger=ledger, signals=signals, tell=tell, disk=disk)
+            return execute(
+                run, prepared, wall_time=wall_time, signals=signals, tell=tell, disk=disk
+            )
 
 
 def _config(record: Mapping[str, object]) -> Mapping[str, object]:
@@ -287,21 +293,21 @@ def train_series(
     All data are read before the first run begins, so that missing ones are told at once.
     """
     config, recipe = request.config, request.recipe
-    each = {
+    requests = {
         name: replace(request, config=recipe.after(recipe.member(config, name), out), series={})
         for name in request.series
     }
     data: dict[str, str] = {}
     _say_code(request, tell)
     with _ranks() as ranks:
-        for name, one in each.items():
+        for name, one in requests.items():
             try:
                 data[name] = prepare_data(one, _working(tell), None, ranks).fingerprint
             except DataError as error:
-                told = DataError(f"{request.series[name]}: {error}")
-                told.is_told = error.is_told
-                raise told from error
-        for name, one in each.items():
+                placed = DataError(f"{request.series[name]}: {error}")
+                placed.is_told = error.is_told
+                raise placed from error
+        for name, one in requests.items():
             tell(Note(text=request.series[name]))
             if recipe.is_chain and (run := RunDir(out / name)).exists:
                 refuse_other_code(run.read())

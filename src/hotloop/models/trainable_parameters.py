@@ -136,8 +136,8 @@ class Gradients:
     In a stack the adapter of each task is judged by itself, by windows with rows of that task.
     """
 
-    def __init__(self, model: nn.Module, custody: ShardedOptimizer | None = None) -> None:
-        self._custody = custody
+    def __init__(self, model: nn.Module, sharded_optimizer: ShardedOptimizer | None = None) -> None:
+        self._sharded = sharded_optimizer
         layers = adapted(model).values()
         behind = {id(each.lora_A): each for each in layers if isinstance(each, LoraLinear)}
         stacks = {
@@ -153,7 +153,9 @@ class Gradients:
         for name, each in model.named_parameters():
             if not each.requires_grad:
                 continue
-            is_matrix = len(each.shape if custody is None else custody.shape(each)) > 1
+            is_matrix = (
+                len(each.shape if sharded_optimizer is None else sharded_optimizer.shape(each)) > 1
+            )
             b_OR = behind[id(each)].lora_B if id(each) in behind else None
             if id(each) not in stacks:
                 self._watched[name] = _Watched(parameter=each, is_matrix=is_matrix, behind=b_OR)
@@ -193,11 +195,11 @@ class Gradients:
             shares.forget()
 
     def _weight(self, parameter: Tensor) -> Tensor:
-        return whole(parameter) if self._custody is None else self._custody.weight(parameter)
+        return whole(parameter) if self._sharded is None else self._sharded.weight(parameter)
 
     def _gradient(self, parameter: Tensor) -> Tensor | None:
-        if self._custody is not None:
-            return self._custody.gradient(parameter)
+        if self._sharded is not None:
+            return self._sharded.gradient(parameter)
         return None if parameter.grad is None else whole(parameter.grad)
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Judges what was watched: throughput by share of the measured ceiling, and what stands out."""
+"""Assesses the samples: throughput as a share of the measured ceiling, and notable readings."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WAITS = 10.0  # per cent of the step, D1's warning
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitorNote:
-    """Something that stands out, why, and from where on it does."""
+    """A notable reading, the evidence, and its threshold."""
 
     what: str
     because: str
@@ -49,7 +49,7 @@ class MonitorNote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assessment:
-    """What is to be thought of it."""
+    """The assessment of the watched time."""
 
     throughput: str  # problem, acceptable, good, excellent, unknown
     because: str
@@ -70,7 +70,7 @@ def assess(
     machine: Hardware,
     cards: Mapping[int, int | None],
 ) -> Assessment:
-    """Judge the time that was watched. `cards` are their indices and memory in bytes."""
+    """Assess the watched time. `cards` maps the index of each GPU to its memory in bytes."""
     share, because = _share(stats, run)
     word = "unknown"
     if share is not None:
@@ -86,7 +86,7 @@ def assess(
 
 
 def _share(stats: Mapping[str, SeriesStats], run: RunReading | None) -> tuple[float | None, str]:
-    """Return the share of the ceiling and the arithmetic, or None and why it is unknown."""
+    """Return the share of the ceiling with its arithmetic, or None with the reason."""
     if run is None:
         return None, "only a run of hotloop train says how many tokens it makes"
     speed, cost = stats.get("run_tokens_per_s"), run.cost
@@ -166,7 +166,7 @@ def _card(
 
 
 def _link(stats: Mapping[str, SeriesStats], index: int) -> Iterator[MonitorNote]:
-    """Compare the bus with what it could be, by the best that was seen: an idle card lowers it."""
+    """Compare the best PCIe link seen with the best possible one, as an idle GPU lowers it."""
     names = ("pcie_generation", "pcie_width", "pcie_generation_max", "pcie_width_max")
     best = [stats[key].high for name in names if (key := f"gpu{index}_{name}") in stats]
     if len(best) == len(names) and (best[0] < best[2] or best[1] < best[3]):

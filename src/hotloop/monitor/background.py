@@ -1,4 +1,4 @@
-"""Starts a monitor that outlives the terminal and ends with what it watches."""
+"""Starts a monitor that outlives the terminal and ends with the watched run or process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["start"]
 
-PATIENCE = 20.0  # seconds until its file must be there
+PATIENCE = 20.0  # seconds until its file must exist
 
 
 def start(
@@ -29,8 +29,8 @@ def start(
 ) -> int:
     """Start `hotloop monitor` with `arguments` in a session of its own; return its process id.
 
-    Returns once it has written `output`, so that what goes wrong is told here. Raises WriteError
-    when it ends before, or does not write. `now` and `wait` are seams.
+    Returns after it has written `output`, so that its errors are raised here. Raises WriteError if
+    it ends before, or does not write. `now` and `wait` are seams.
     """
     before = _stamp(output)
     child = subprocess.Popen(
@@ -55,12 +55,12 @@ def start(
             child.wait()
             raise WriteError(f"the monitor in the background wrote no {output} in {PATIENCE:g} s")
         wait(0.05)
-    child.returncode = child.poll() or 0  # it is nobody's child to wait for: no warning at our end
+    child.returncode = child.poll() or 0  # avoids Popen's warning about a running child at exit
     return child.pid
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:
-    """Return what changes when a file is replaced; None: it is not there."""
+    """Return inode and modification time of a file, which change with it; None if it is absent."""
     try:
         stat = os.stat(path)
     except OSError:

@@ -1,4 +1,4 @@
-"""Which curves stand together, as plain numbers: the page and the picture draw the same ones."""
+"""Groups readings into charts, which the page and the picture draw."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hotloop.monitor.sample import Sample
+    from hotloop.monitor.sample import MachineSample
 
 __all__ = ["Plot", "plots"]
 
@@ -23,37 +23,41 @@ class Plot:
     title: str
     unit: str
     lines: Mapping[str, Sequence[tuple[float, float]]]  # label -> (seconds, value)
-    top: float | None = None  # where the axis must reach
+    top: float | None = None  # value that the axis must reach
 
 
-def plots(samples: Sequence[Sample], cards: Sequence[int]) -> list[Plot]:
-    """Return the charts for which there is a reading."""
-    made = [*_run(samples), *(p for card in cards for p in _card(samples, card)), *_host(samples)]
-    return [plot for plot in made if plot.lines]
+def plots(samples: Sequence[MachineSample], cards: Sequence[int]) -> list[Plot]:
+    """Return the charts that have at least one reading."""
+    candidates = [
+        *_run(samples),
+        *(p for card in cards for p in _card(samples, card)),
+        *_host(samples),
+    ]
+    return [plot for plot in candidates if plot.lines]
 
 
-def _run(samples: Sequence[Sample]) -> Iterator[Plot]:
+def _run(samples: Sequence[MachineSample]) -> Iterator[Plot]:
     yield _plot(samples, "tokens", "Throughput", "tokens/s", {"tokens": "run_tokens_per_s"})
     waits = {"waiting for data": "run_data_wait_percent"}
     title = "Part of a step spent waiting for data"
     yield _plot(samples, "waits", title, "per cent", waits, top=100.0)
 
 
-def _card(samples: Sequence[Sample], card: int) -> Iterator[Plot]:
-    def of(id: str, title: str, unit: str, names: Mapping[str, str], **more: float) -> Plot:
+def _card(samples: Sequence[MachineSample], card: int) -> Iterator[Plot]:
+    def plot(id: str, title: str, unit: str, names: Mapping[str, str], **more: float) -> Plot:
         keys = {label: f"gpu{card}_{name}" for label, name in names.items()}
         return _plot(samples, f"gpu{card}-{id}", f"Card {card}: {title}", unit, keys, **more)
 
-    yield of("busy", "in use", "per cent", {"in use": "utilisation_percent"}, top=100.0)
-    yield of("power", "power", "W", {"power": "power_w", "limit": "power_limit_w"})
-    yield of("clock", "clock", "MHz", {"clock": "clock_mhz", "highest": "max_clock_mhz"})
-    yield of("heat", "temperature", "\N{DEGREE SIGN}C", {"temperature": "temperature_c"})
-    yield of("memory", "memory", "GiB", {"in use": "memory_bytes"}, scale=GIB)
+    yield plot("busy", "in use", "per cent", {"in use": "utilisation_percent"}, top=100.0)
+    yield plot("power", "power", "W", {"power": "power_w", "limit": "power_limit_w"})
+    yield plot("clock", "clock", "MHz", {"clock": "clock_mhz", "highest": "max_clock_mhz"})
+    yield plot("heat", "temperature", "\N{DEGREE SIGN}C", {"temperature": "temperature_c"})
+    yield plot("memory", "memory", "GiB", {"in use": "memory_bytes"}, scale=GIB)
     sent = {"sent": "pcie_sent_bytes_per_s", "received": "pcie_received_bytes_per_s"}
-    yield of("bus", "bus", "MiB/s", sent, scale=MIB)
+    yield plot("bus", "bus", "MiB/s", sent, scale=MIB)
 
 
-def _host(samples: Sequence[Sample]) -> Iterator[Plot]:
+def _host(samples: Sequence[MachineSample]) -> Iterator[Plot]:
     cores = {"all cores": "cpu_percent", "busiest core": "cpu_busiest_core_percent"}
     yield _plot(samples, "cpu", "Cores in use", "per cent", cores, top=100.0)
     used = {"processes": "process_cpu_cores"}
@@ -65,7 +69,7 @@ def _host(samples: Sequence[Sample]) -> Iterator[Plot]:
 
 
 def _plot(
-    samples: Sequence[Sample],
+    samples: Sequence[MachineSample],
     id: str,
     title: str,
     unit: str,

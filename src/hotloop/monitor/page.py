@@ -1,4 +1,4 @@
-"""The HTML page of what was watched: figures, what stands out, curves."""
+"""Writes the HTML page of the monitor: figures, notable readings, curves."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["page"]
 
-WIDE = 500  # places across a chart
+WIDE = 500  # buckets across a chart
 LOOKS = ("a", "b")
 CARDS = ("utilisation_percent", "power_w", "temperature_c", "memory_bytes")
 HOST = ("run_tokens_per_s", "cpu_percent", "process_cpu_cores", "process_rss_bytes",
@@ -83,14 +83,14 @@ def _figures(stats: Mapping[str, SeriesStats]) -> list[Figure]:
     return [_figure(name, stats[name]) for name in names]
 
 
-def _figure(name: str, of: SeriesStats) -> Figure:
-    low, high = shown(name, of.low), shown(name, of.high)
+def _figure(name: str, stats: SeriesStats) -> Figure:
+    low, high = shown(name, stats.low), shown(name, stats.high)
     return Figure(
         name=name_of(name),
-        number=of.mean,
+        number=stats.mean,
         unit="",
-        shown=shown(name, of.mean),
-        rests_on=f"mean; {low} to {high}; n = {of.n:,}",
+        shown=shown(name, stats.mean),
+        rests_on=f"mean; {low} to {high}; n = {stats.n:,}",
     )
 
 

@@ -1,4 +1,4 @@
-"""The charts as one PNG, drawn by matplotlib without a screen."""
+"""Draws the charts as one PNG with matplotlib, without a display."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def need_matplotlib(*, load: Any = importlib.import_module) -> Any:
 
 
 def drawn(title: str, plots: Sequence[Plot]) -> bytes:
-    """Return the charts as PNG. Raises DeviceError where matplotlib is missing."""
+    """Return the charts as PNG. Raises DeviceError if matplotlib is missing."""
     figure_module = need_matplotlib()
     rows = max(1, -(-len(plots) // COLUMNS))
     size = (COLUMNS * WIDTH, rows * HEIGHT + 0.6)

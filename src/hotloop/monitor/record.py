@@ -1,4 +1,4 @@
-"""What was watched as a JSON file that a person can read: figures first, a line for each sample.
+"""Writes the record of a monitor as readable JSON: figures first, then a line for each sample.
 
 Format history: schema 1 (2026-11) first.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from hotloop.monitor.assess import Assessment
     from hotloop.monitor.run import RunReading
-    from hotloop.monitor.sample import ReadingSampler, Sample
+    from hotloop.monitor.sample import MachineSample, ReadingSampler
     from hotloop.monitor.series import SampleHistory
 
 __all__ = ["SCHEMA", "About", "document", "save", "unknown"]
@@ -29,20 +29,20 @@ SCHEMA = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class About:
-    """What a record is of."""
+    """The subject of a record."""
 
     watched: str  # the machine, a process, a run
     began: str  # UTC, ISO 8601
     seconds: float  # of watching
     interval: float  # seconds
-    ended: str | None  # why; None: it goes on
-    cpu_percent: float  # of one core, that sampling took
+    ended: str | None  # why watching ended; None: it goes on
+    cpu_percent: float  # cost of sampling, of one core
 
 
 def document(
     about: About, history: SampleHistory, sampler: ReadingSampler, assessment: Assessment
 ) -> dict[str, object]:
-    """Return the record as JSON values; what is unknown is named with its reason."""
+    """Return the record as JSON values, with the unknown readings and the reasons."""
     stats = history.stats()
     last = history.samples[-1] if history.samples else None
     return {
@@ -80,41 +80,41 @@ def document(
                 for c in sampler.cards
             ],
         },
-        "samples": [_sample(each) for each in history.samples],
+        "samples": [_sample(sample) for sample in history.samples],
     }
 
 
 def unknown(sampler: ReadingSampler, known: set[str]) -> dict[str, str]:
-    """Return what could not be read, with the reason."""
-    found = {} if sampler.no_cards is None else {"gpu": sampler.no_cards}
+    """Return the readings that are unknown, with the reasons."""
+    reasons = {} if sampler.no_cards is None else {"gpu": sampler.no_cards}
     for card in sampler.cards:
         for name in EXPECTED:
             if (key := f"gpu{card.index}_{name}") not in known:
-                found[key] = "the card, or this version of its driver, does not tell"
+                reasons[key] = "the card, or this version of its driver, does not tell"
     if "disk_read_bytes_per_s" not in known:
-        found["disk"] = "the system shows no disk here"
-    return found
+        reasons["disk"] = "the system shows no disk here"
+    return reasons
 
 
 def save(path: Path, value: Mapping[str, object]) -> None:
-    """Write a record at once: a reader never meets half of one. Raises WriteError."""
+    """Write a record atomically. Raises WriteError."""
     samples = value["samples"]
     assert isinstance(samples, list)
     text = json.dumps({**value, "samples": []}, indent=1, allow_nan=False)
-    lines = ",\n".join(f"  {json.dumps(each, allow_nan=False)}" for each in samples)
+    lines = ",\n".join(f"  {json.dumps(sample, allow_nan=False)}" for sample in samples)
     empty = '"samples": []'
     assert text.endswith(f"{empty}\n}}")
     whole = text.removesuffix(f"{empty}\n}}") + f'"samples": [\n{lines}\n ]\n}}\n'
     write_file(path, whole)
 
 
-def _sample(sample: Sample) -> dict[str, object]:
+def _sample(sample: MachineSample) -> dict[str, object]:
     value: dict[str, object] = {"at_s": round(sample.at, 3)}
     value |= {name: _short(number) for name, number in sample.values.items()}
     for card, reasons in sample.slowed.items():
         value |= {f"gpu{card}_slowed_by": list(reasons)} if reasons else {}
     for card, held in sample.held.items():
-        value[f"gpu{card}_held_by"] = [asdict(each) for each in held]
+        value[f"gpu{card}_held_by"] = [asdict(holder) for holder in held]
     if sample.run is not None and sample.run.running:
         value |= {"run_phase": sample.run.phase, "run_idle": sample.run.idle}
     return value
@@ -144,9 +144,12 @@ def _run(run: RunReading) -> dict[str, object]:
         value["steps_per_s"], value["tokens_per_s"] = speed.steps_per_s, speed.tokens_per_s
         value["step_share_percent"] = {k: round(100 * v, 2) for k, v in speed.shares.items()}
         value["of_the_last_steps"] = speed.of_steps
-    return {name: _short(one) if isinstance(one, float) else one for name, one in value.items()}
+    return {
+        name: _short(number) if isinstance(number, float) else number
+        for name, number in value.items()
+    }
 
 
 def _short(number: float) -> float:
-    """Return four significant digits of what is small, whole numbers of what is large."""
+    """Round a number to four significant digits, or to an integer from 1000 on."""
     return round(number) if abs(number) >= 1000 else float(f"{number:.4g}")

@@ -1,4 +1,4 @@
-"""What a run of hotloop train is doing, seen from outside: its folder, its lock, its events."""
+"""Reads the state of a run of hotloop train from its folder, its lock and its events."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ _STEP = re.compile(r"step-(\d{8,})")  # a checkpoint's name, as store.path_of gi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRate:
-    """How fast the last steps went; validations and saves are left out of the rates."""
+    """The speed of the last steps; rates exclude validations and saves."""
 
     steps_per_s: float
     tokens_per_s: float
-    seconds_per_step: float  # of this process since its start, validations and saves included
+    seconds_per_step: float  # of this process since its start, with validations and saves
     shares: Mapping[str, float] = field(default_factory=dict)  # phase -> part of the step, 0..1
-    of_steps: int = 0  # steps that the shares are of
+    of_steps: int = 0  # number of steps that the shares refer to
     log_seconds: float = 0.0  # time between two writes of the log
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenCost:
-    """What a token costs, and what the device reached in matrix products. Unknown is None."""
+    """The FLOP of a token and the measured product rate of the device. Unknown is None."""
 
     flops_per_token: float | None  # forward and backward
     precision: str | None  # of the products
@@ -60,8 +60,8 @@ class RunReading:
     what: str  # the recipe or the script
     state: str  # running, complete, stopped, failed, diverged, crashed
     why: str | None = None  # of the state
-    pid: int | None = None  # of the process at it, on this machine
-    phase: str | None = None  # what it does now; of a run that is over None
+    pid: int | None = None  # of its process, on this machine
+    phase: str | None = None  # what it does now; None after its end
     idle: str | None = None  # why it makes no step now, or waits within its steps
     step: int = 0
     steps: int | None = None  # of the whole run
@@ -72,18 +72,21 @@ class RunReading:
     saved_step: int | None = None
     saved_ago: float | None = None  # seconds
     cost: TokenCost | None = None
-    ranks: int = 1  # processes that make a step together; what is told here is the first one's
+    ranks: int = 1  # processes that make a step together; readings are those of rank 0
 
     @property
     def running(self) -> bool:
-        """Whether a process is at it."""
+        """Whether a process is working on it."""
         return self.state == "running"
 
 
 def _state(
     record: Mapping[str, object], holder: LockHolder | None, stale: str | None
 ) -> tuple[str, str | None]:
-    """Return the state and why, from the record and the lock; `stale`: why its holder is gone."""
+    """Return the state and its reason from the record and the lock.
+
+    `stale` is the reason why the holder of the lock is gone, or None.
+    """
     if holder is not None and stale is None:
         if holder.host != platform.node():
             return "running", f"on {holder.host}, which cannot be looked at from here"
@@ -95,30 +98,30 @@ def _state(
 
 
 def pace(events: Sequence[Event], *, log_every: int) -> StepRate | None:
-    """Return how fast the newest process is; None before its second step. Raises DataError."""
+    """Return the speed of the newest process; None before its second step. Raises DataError."""
     began = max((n for n, event in enumerate(events) if event["kind"] == "session"), default=None)
-    mine = list(events if began is None else events[began:])
-    made = [event for event in mine if event["kind"] == "step"]
-    last = made[-LAST:]
+    session_events = list(events if began is None else events[began:])
+    step_events = [event for event in session_events if event["kind"] == "step"]
+    last = step_events[-LAST:]
     if len(last) < 2:
         return None
     since = _t(last[0])
     aside = sum(
-        _number(event, "wall") for event in mine
+        _number(event, "wall") for event in session_events
         if event["kind"] in ("eval", "save") and _t(event) > since and _t(event) <= _t(last[-1])
     )  # fmt: skip
     seconds = max(1e-9, _t(last[-1]) - since - aside)
     walls = [_number(event, "wall") for event in last]
-    parts = {name: of for name in PHASES if (of := [e for e in last if name in e])}
-    first = made[0] if began is None else mine[0]
-    whole = (_t(mine[-1]) - _t(first)) / max(1, _step(last[-1]) - _step(first))
+    phase_events = {name: timed for name in PHASES if (timed := [e for e in last if name in e])}
+    first = step_events[0] if began is None else session_events[0]
+    whole = (_t(session_events[-1]) - _t(first)) / max(1, _step(last[-1]) - _step(first))
     return StepRate(
         steps_per_s=(len(last) - 1) / seconds,
         tokens_per_s=sum(_number(event, "tokens") for event in last[1:]) / seconds,
         seconds_per_step=whole,
         shares={
-            name: sum(_number(event, name) for event in of) / (sum(walls) or 1.0)
-            for name, of in parts.items()
+            name: sum(_number(event, name) for event in timed) / (sum(walls) or 1.0)
+            for name, timed in phase_events.items()
         },
         of_steps=len(last),
         log_seconds=log_every * statistics.median(walls),
@@ -126,10 +129,10 @@ def pace(events: Sequence[Event], *, log_every: int) -> StepRate | None:
 
 
 class RunReader:
-    """Reads one run again and again: only what is new in it."""
+    """Reads one run repeatedly; each reading parses new events only."""
 
     def __init__(self, path: Path, *, bytes: int = BYTES) -> None:
-        """Open it. Raises UsageError when it is no run, DataError when its record is damaged."""
+        """Open a run. Raises UsageError for another folder, DataError for a damaged record."""
         self._run = RunDir.open(path)
         self.record: Mapping[str, object] = self._run.read()
         self._cost = _cost(self.record)
@@ -143,19 +146,19 @@ class RunReader:
         return self._run.path
 
     def read(self, *, cores: float | None = None, paused: bool = False) -> RunReading:
-        """Return what the run does now. `cores` are those its processes use; None: unknown.
+        """Return the current reading. `cores` is the CPU use of its processes; None: unknown.
 
-        Raises DataError when its record or its events are damaged.
+        Raises DataError if its record or its events are damaged.
         """
         holder = self._run.holder()
         stale = None if holder is None else holder.why_stale()
         if (holder is None or stale is not None) and self.record.get("status") == "running":
-            self.record = self._run.read()  # how it ended, if it could say so
+            self.record = self._run.read()  # may contain how it ended
         self._tail.read()
         self._measure()
         record, events = self.record, self._tail.events
-        now, why = _state(record, holder, stale)
-        here = holder is not None and stale is None and holder.host == platform.node()
+        state, why = _state(record, holder, stale)
+        is_local = holder is not None and stale is None and holder.host == platform.node()
         planned = record.get("steps")
         total = planned if isinstance(planned, int) else None
         last = next((event for event in reversed(events) if event["kind"] == "step"), None)
@@ -163,9 +166,9 @@ class RunReader:
         run = RunReading(
             path=self.path,
             what=str(record.get("recipe") or record.get("kind") or "unknown"),
-            state=now,
+            state=state,
             why=why or self._tail.skipped,
-            pid=holder.pid if holder is not None and here else None,
+            pid=holder.pid if holder is not None and is_local else None,
             step=0 if last is None else _step(last),
             steps=total,
             loss=None if last is None else _number(last, "loss"),
@@ -176,7 +179,7 @@ class RunReader:
             cost=self._cost,
             ranks=_ranks(record),
         )
-        if now != "running":
+        if state != "running":
             return run
         if record.get("kind") == "tune":
             return replace(run, phase="trying plans")
@@ -204,7 +207,7 @@ class RunReader:
         )
 
     def _measure(self) -> None:
-        """Look at the speed again when something was written."""
+        """Update the speed if an event was written."""
         newest = self._tail.events[-1] if self._tail.events else None
         if newest is not self._newest:
             every = _mapping(self.record.get("config")).get("training.log_every")
@@ -214,13 +217,13 @@ class RunReader:
     def _left(self, step: int, total: int | None) -> float | None:
         if self._pace is None or total is None:
             return None
-        begun = min(self._tail.silent or 0.0, self._pace.log_seconds)  # steps not written yet
+        begun = min(self._tail.silent or 0.0, self._pace.log_seconds)  # of steps not yet written
         return max(0.0, (total - step) * self._pace.seconds_per_step - begun)
 
     def _checkpoints(self) -> tuple[int | None, float | None, bool]:
         """Return the newest checkpoint's step and age, and whether one is being written.
 
-        A checkpoint gets its name when it is whole; `hotloop checkpoints --verify` reads it.
+        A checkpoint gets its name after it is complete; `hotloop checkpoints --verify` verifies it.
         """
         folder = self._run.checkpoints
         try:
@@ -230,7 +233,7 @@ class RunReader:
             if not steps:
                 return None, None, saving
             saved = path_of(folder, max(steps)).stat().st_mtime
-        except OSError:  # no folder yet, or one goes while it is looked at
+        except OSError:  # no folder yet, or a checkpoint is removed meanwhile
             return None, None, False
         return max(steps), max(0.0, time.time() - saved), saving
 
@@ -241,7 +244,7 @@ def _cost(record: Mapping[str, object]) -> TokenCost:
     try:
         hardware = Hardware.from_json(record.get("hardware"))
         measured = hardware.measured.get(str(precision))
-    except DataError:  # of a version that described it otherwise: the ceiling is unknown
+    except DataError:  # written by a version with another format: the ceiling is unknown
         pass
     return TokenCost(
         flops_per_token=float(flops) if isinstance(flops, int | float) else None,

@@ -1,4 +1,4 @@
-"""One look at everything that is watched: host, cards, processes, run."""
+"""Samples the host, GPUs, processes and run that are watched."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from hotloop.machine.nvml import GpuIdentity
     from hotloop.monitor.run import RunReader, RunReading
 
-__all__ = ["EXPECTED", "Held", "ReadingSampler", "Sample"]
+__all__ = ["EXPECTED", "Held", "MachineSample", "ReadingSampler"]
 
-EXPECTED = (  # what a card tells, if it does; the rest is named as unknown
+EXPECTED = (  # readings of a GPU; missing ones are listed as unknown
     "utilisation_percent",
     "power_w",
     "power_limit_w",
@@ -42,22 +42,22 @@ EXPECTED = (  # what a card tells, if it does; the rest is named as unknown
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """Memory of a card that a process holds."""
+    """Memory of a GPU that a process holds."""
 
     pid: int
-    name: str | None  # None: another user's, or one outside of this container
-    memory_bytes: int | None  # None: the driver does not say
-    watched: bool  # whether it is one of the processes that are watched
+    name: str | None  # None: another user's, or a process outside this container
+    memory_bytes: int | None  # None: unknown to the driver
+    watched: bool  # whether the process is watched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
-    """What was seen at one moment. A name that is not there is unknown, never 0."""
+class MachineSample:
+    """The readings of one moment. A missing name is unknown, never 0."""
 
     at: float  # seconds since the monitor began
-    values: Mapping[str, float]  # the unit ends the name; gpu0_ is the card of index 0
-    slowed: Mapping[int, Sequence[str]] = field(default_factory=dict)  # card -> why
-    held: Mapping[int, Sequence[Held]] = field(default_factory=dict)  # card -> by whom
+    values: Mapping[str, float]  # a name ends with the unit; gpu0_ is the GPU with index 0
+    slowed: Mapping[int, Sequence[str]] = field(default_factory=dict)  # GPU index -> reasons
+    held: Mapping[int, Sequence[Held]] = field(default_factory=dict)  # GPU index -> processes
     run: RunReading | None = None
     trouble: str | None = None  # why the run could not be read this time
 
@@ -81,49 +81,51 @@ class ReadingSampler:
         self._host = HostReading(memory=self.machine.host_memory_bytes)
         self._names: dict[int, str | None] = {}
         self._began = now()
-        self.spent = 0.0  # CPU seconds of this process that taking samples took
+        self.spent = 0.0  # CPU seconds of this process for taking samples
 
-    def take(self) -> Sample:
-        """Take one; rates are those since the one before."""
+    def take(self) -> MachineSample:
+        """Take one sample; rates are those since the previous one."""
         began = time.process_time()
-        sample = self._taken()
+        sample = self._read_all()
         self.spent += time.process_time() - began
         return sample
 
-    def _taken(self) -> Sample:
+    def _read_all(self) -> MachineSample:
         values = self._host.read()
         if self.tree is not None:
             values |= self.tree.read()
         slowed: dict[int, Sequence[str]] = {}
         held: dict[int, Sequence[Held]] = {}
         for card in self.cards:
-            told, reasons = self._card(card)
-            values |= {f"gpu{card.index}_{name}": value for name, value in told.items()}
+            readings, reasons = self._card(card)
+            values |= {f"gpu{card.index}_{name}": value for name, value in readings.items()}
             slowed[card.index] = reasons
-            if (known := holders(self._nvml, card.handle)) is not None:
+            if (processes := holders(self._nvml, card.handle)) is not None:
                 held[card.index] = [
                     Held(
-                        pid=one.pid,
-                        name=self._name(one.pid),
-                        memory_bytes=one.memory_bytes,
-                        watched=self.tree is not None and one.pid in self.tree.pids,
+                        pid=process.pid,
+                        name=self._name(process.pid),
+                        memory_bytes=process.memory_bytes,
+                        watched=self.tree is not None and process.pid in self.tree.pids,
                     )
-                    for one in known
+                    for process in processes
                 ]
         run, trouble = self._look_at_run(values.get("process_cpu_cores"))
         self._follow(run)
-        values |= _of_run(run)
-        at = self._now() - self._began
-        return Sample(at=at, values=values, slowed=slowed, held=held, run=run, trouble=trouble)
+        values |= _run_readings(run)
+        elapsed = self._now() - self._began
+        return MachineSample(
+            at=elapsed, values=values, slowed=slowed, held=held, run=run, trouble=trouble
+        )
 
     def _card(self, card: GpuIdentity) -> tuple[dict[str, float], Sequence[str]]:
-        """Return what a card tells, under the names of EXPECTED."""
-        seen, reasons = look(self._nvml, card.handle, own=())
-        told = {name.removeprefix("gpu_"): value for name, value in seen.items()}
-        told.pop("other_processes", None)  # `holders` names them
-        if (busy := told.pop("utilisation", None)) is not None:
-            told["utilisation_percent"] = 100 * busy
-        return {**told, **traffic(self._nvml, card.handle)}, reasons
+        """Return the readings of a GPU by the names of EXPECTED, and why it is slowed."""
+        raw_readings, reasons = look(self._nvml, card.handle, own=())
+        readings = {name.removeprefix("gpu_"): value for name, value in raw_readings.items()}
+        readings.pop("other_processes", None)  # `holders` names them
+        if (busy := readings.pop("utilisation", None)) is not None:
+            readings["utilisation_percent"] = 100 * busy
+        return {**readings, **traffic(self._nvml, card.handle)}, reasons
 
     def _look_at_run(self, cores: float | None) -> tuple[RunReading | None, str | None]:
         if self.run is None:
@@ -131,11 +133,11 @@ class ReadingSampler:
         paused = self.tree is not None and self.tree.paused()
         try:
             return self.run.read(cores=cores, paused=paused), None
-        except DataError as error:  # a line that is no event: the machine is still worth watching
+        except DataError as error:  # a damaged event must not end watching the machine
             return None, str(error)
 
     def _follow(self, run: RunReading | None) -> None:
-        """Watch the process that is at the run now: after a resume it is another one."""
+        """Watch the current process of the run, which changes after a resume."""
         if run is None or run.pid is None or (self.tree is not None and self.tree.pid == run.pid):
             return
         with contextlib.suppress(UsageError):  # it has just ended
@@ -150,7 +152,7 @@ class ReadingSampler:
         return self._names[pid]
 
 
-def _of_run(run: RunReading | None) -> dict[str, float]:
+def _run_readings(run: RunReading | None) -> dict[str, float]:
     if run is None or run.pace is None or not run.running:
         return {}
     return {

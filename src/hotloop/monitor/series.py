@@ -1,4 +1,4 @@
-"""Keeps samples and tells mean, lowest, highest and 95th percentile of each reading."""
+"""Keeps samples and computes mean, lowest, highest and 95th percentile of each reading."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from hotloop.core.units import bytes_, count
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hotloop.monitor.sample import Sample
+    from hotloop.monitor.sample import MachineSample
 
 __all__ = ["SampleHistory", "SeriesStats", "headline", "name_of", "shown"]
 
-MOST = 7200  # samples that are kept: 2 hours at 1 Hz; then every second one goes
+MOST = 7200  # samples kept, 2 hours at 1 Hz; beyond, every second one is dropped
 
-_UNITS: dict[str, Callable[[float], str]] = {  # the end of a name -> how its value is read
+_UNITS: dict[str, Callable[[float], str]] = {  # suffix of a name -> format of its value
     "_bytes_per_s": lambda v: f"{bytes_(v)}/s",
     "_bytes": bytes_,
     "_percent": lambda v: f"{v:.0f} %",
@@ -40,15 +40,15 @@ class SeriesStats:
     mean: float
     low: float
     high: float
-    p95: float  # nearest rank; beyond MOST samples of every second one
+    p95: float  # nearest rank; beyond MOST samples, of every second one
     n: int
 
 
 class SampleHistory:
-    """All samples; of a long time every second one, while mean and extremes stay those of all."""
+    """All samples, thinned over a long time; mean and extremes remain those of all samples."""
 
     def __init__(self) -> None:
-        self.samples: list[Sample] = []
+        self.samples: list[MachineSample] = []
         self.seen = 0  # samples taken
         self.slowed: Counter[tuple[int, str]] = Counter()  # (card, why) -> samples
         self.phases: Counter[str] = Counter()  # what a run did -> samples
@@ -56,15 +56,17 @@ class SampleHistory:
         self._sums: dict[str, tuple[int, float, float, float]] = {}  # n, sum, lowest, highest
         self._sorted: dict[str, list[float]] = {}
 
-    def add(self, sample: Sample) -> None:
-        """Take in the next sample."""
+    def add(self, sample: MachineSample) -> None:
+        """Add the next sample."""
         for name, value in sample.values.items():
             n, total, low, high = self._sums.get(name, (0, 0.0, math.inf, -math.inf))
             self._sums[name] = n + 1, total + value, min(low, value), max(high, value)
             insort(self._sorted.setdefault(name, []), value)
             if len(self._sorted[name]) >= 2 * MOST:
                 del self._sorted[name][::2]
-        self.slowed.update((card, why) for card, all_ in sample.slowed.items() for why in all_)
+        self.slowed.update(
+            (card, why) for card, reasons in sample.slowed.items() for why in reasons
+        )
         if sample.run is not None and sample.run.phase is not None:
             self.phases[sample.run.phase] += 1
         if self.seen % self._every == 0:
@@ -75,7 +77,7 @@ class SampleHistory:
             self._every *= 2
 
     def stats(self) -> dict[str, SeriesStats]:
-        """Return the figures of each reading that came at least once."""
+        """Return the statistics of each reading that occurred at least once."""
         return {
             name: SeriesStats(mean=total / n, low=low, high=high, p95=self._p95(name), n=n)
             for name, (n, total, low, high) in self._sums.items()
@@ -87,7 +89,7 @@ class SampleHistory:
 
 
 def headline(name: str) -> bool:
-    """Whether a reading belongs into a summary: not a single core, not what never changes."""
+    """Whether a reading belongs in a summary, which omits single cores and constants."""
     return not name.startswith("cpu_core") and not name.endswith(_NO_NEWS)
 
 
@@ -98,6 +100,6 @@ def name_of(name: str) -> str:
 
 
 def shown(name: str, value: float) -> str:
-    """Return a value with its unit, as people read it."""
+    """Return a value with its unit, formatted for people."""
     unit = next((unit for unit in _UNITS if name.endswith(unit)), None)
     return _UNITS[unit](value) if unit else f"{value:g}"

@@ -1,4 +1,4 @@
-"""Reads one process and all below it: cores in use, memory, whether it still lives."""
+"""Reads the CPU and memory use of a process and its descendants, and whether it is alive."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 __all__ = ["Tree"]
 
 PROC = Path("/proc")
-SEARCH = 10.0  # seconds between two searches for new children where that means all processes
+SEARCH = 10.0  # seconds between two searches for children if all processes must be scanned
 _GONE = (psutil.Error, OSError)
 
 
 class Tree:
-    """A process and its descendants. Raises UsageError when there is no such process.
+    """A process and its descendants. Raises UsageError if there is no such process.
 
-    Memory is the sum of resident pages, in which shared ones count for each process. What a child
-    computed that began and ended between two readings is lost. `proc` and `now` are seams.
+    Memory is the sum of resident pages; shared pages count for each process. The CPU time of a
+    child that starts and ends between two readings is lost. `proc` and `now` are seams.
     """
 
     def __init__(self, pid: int, *, proc: Path = PROC, now: Callable[[], float] = clock) -> None:
@@ -36,57 +36,59 @@ class Tree:
         self._listed = any((proc / f"{pid}/task").glob("*/children"))
         self._searched = -SEARCH
         self._known: dict[int, psutil.Process] = {pid: self._root}
-        self._before = self._spent()
+        self._before = self._read_usage()
 
     @property
     def pid(self) -> int:
-        """The id of the first of them."""
+        """The id of the root process."""
         return int(self._root.pid)
 
     @property
     def pids(self) -> frozenset[int]:
-        """The ids of all of them at the last reading."""
+        """The ids of all processes at the last reading."""
         return frozenset(self._known)
 
     @property
     def command(self) -> str:
-        """What was typed to start it; its name where that is hidden."""
+        """The command line of the root process; its name if that is hidden."""
         try:
             return " ".join(self._root.cmdline()) or str(self._root.name())
         except _GONE:
             return "unknown"
 
     def alive(self) -> bool:
-        """Whether the process is there, not only its entry that waits for the parent."""
+        """Whether the root process exists and is not a zombie."""
         try:
             return bool(self._root.is_running() and self._root.status() != psutil.STATUS_ZOMBIE)
         except _GONE:
             return False
 
     def paused(self) -> bool:
-        """Whether the process was stopped by a signal (SIGSTOP, Ctrl-Z)."""
+        """Whether the root process was stopped by a signal (SIGSTOP, Ctrl-Z)."""
         try:
             return bool(self._root.status() == psutil.STATUS_STOPPED)
         except _GONE:
             return False
 
     def read(self) -> dict[str, float]:
-        """Return the readings by name, the unit at its end; empty when all are gone."""
+        """Return the readings by name, which ends with the unit; empty if all have ended."""
         self._find()
-        at, cpu, rss = spent = self._spent()
-        (then, cpu_then, _), self._before = self._before, spent
+        time, cpu, rss = spent = self._read_usage()
+        (time_before, cpu_before, _), self._before = self._before, spent
         if not rss:
             return {}
-        found = {"process_rss_bytes": float(sum(rss.values())), "process_count": float(len(rss))}
-        if at > then:
-            used = sum(max(0.0, now - cpu_then.get(pid, now)) for pid, now in cpu.items())
-            found["process_cpu_cores"] = used / (at - then)
-        return found
+        readings = {"process_rss_bytes": float(sum(rss.values())), "process_count": float(len(rss))}
+        if time > time_before:
+            used = sum(
+                max(0.0, seconds - cpu_before.get(pid, seconds)) for pid, seconds in cpu.items()
+            )
+            readings["process_cpu_cores"] = used / (time - time_before)
+        return readings
 
     def _find(self) -> None:
-        """Look for children: in the kernel's own lists, else now and then among all processes."""
+        """Find descendants in the kernel's lists, or every SEARCH seconds among all processes."""
         if self._listed:
-            pids = _below(self.pid, self._proc)
+            pids = _descendants(self.pid, self._proc)
         elif self._now() - self._searched >= SEARCH:
             self._searched = self._now()
             try:
@@ -102,8 +104,8 @@ class Tree:
             except psutil.Error:  # it has just ended
                 continue
 
-    def _spent(self) -> tuple[float, dict[int, float], dict[int, int]]:
-        """Return now, and the CPU seconds and resident bytes of each process."""
+    def _read_usage(self) -> tuple[float, dict[int, float], dict[int, int]]:
+        """Return the time, and the CPU seconds and resident bytes of each process."""
         cpu, rss = {}, {}
         for pid, process in self._known.items():
             try:
@@ -111,16 +113,16 @@ class Tree:
                     times, resident = process.cpu_times(), process.memory_info().rss
             except _GONE:
                 continue
-            if resident:  # 0: it has ended, and waits for its parent
+            if resident:  # 0: a zombie
                 cpu[pid], rss[pid] = times.user + times.system, resident
         return self._now(), cpu, rss
 
 
-def _below(pid: int, proc: Path) -> list[int]:
-    found: list[int] = []
+def _descendants(pid: int, proc: Path) -> list[int]:
+    children: list[int] = []
     for path in (proc / f"{pid}/task").glob("*/children"):
         try:
-            found += map(int, path.read_text().split())
+            children += map(int, path.read_text().split())
         except OSError:  # the thread has just ended
             continue
-    return [*found, *(deeper for child in found for deeper in _below(child, proc))]
+    return [*children, *(deeper for child in children for deeper in _descendants(child, proc))]

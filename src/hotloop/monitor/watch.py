@@ -1,4 +1,4 @@
-"""Takes a sample at each interval until time is over, the watched one ends, or a signal comes."""
+"""Takes a sample at each interval until the time is up, the watched process ends, or a signal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hotloop.machine.clock import clock
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hotloop.monitor.sample import ReadingSampler, Sample
+    from hotloop.monitor.sample import MachineSample, ReadingSampler
     from hotloop.monitor.series import SampleHistory
 
 __all__ = ["Terminated", "WatchEnded", "watch"]
@@ -20,12 +20,12 @@ INTERRUPTED, TERMINATED = 130, 143  # exit codes after Ctrl-C and SIGTERM
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM came: what is known is written, as after Ctrl-C."""
+    """SIGTERM was received; the samples are written as after Ctrl-C."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchEnded:
-    """Why the watching ended; `code` is what the command line ends with."""
+    """Why watching ended; `code` is the exit code of the command line."""
 
     why: str
     code: int = 0
@@ -37,16 +37,16 @@ def watch(
     *,
     interval: float,
     seconds: float | None,
-    each: Callable[[Sample], None],
+    each: Callable[[MachineSample], None],
     now: Callable[[], float] = clock,
     wait: Callable[[float], object] = time.sleep,
 ) -> WatchEnded:
-    """Fill `history` with a sample each `interval` seconds, for `seconds` or None: until the end.
+    """Add a sample to `history` each `interval` seconds, for `seconds` or, if None, until the end.
 
-    `each` gets every sample. `now` and `wait` are seams. Ctrl-C ends it at once.
+    `each` gets every sample. `now` and `wait` are seams. Ctrl-C ends watching at once.
     """
     began, number = now(), 0
-    suspected = False  # that the run crashed: between making its folder and its lock it looks so
+    suspected = False  # crashed; a run looks so before it has its lock, so two samples decide
     try:
         while seconds is None or (number + 1) * interval <= seconds + 1e-9:
             number += 1
@@ -54,7 +54,7 @@ def watch(
             sample = sampler.take()
             history.add(sample)
             each(sample)
-            if (why := _over(sampler, sample)) is not None:
+            if (why := _why_over(sampler, sample)) is not None:
                 if suspected or not _crashed(sample):
                     return WatchEnded(why=why)
                 suspected = True
@@ -68,16 +68,16 @@ def watch(
         return WatchEnded(why="Ctrl-C", code=INTERRUPTED)
 
 
-def _crashed(sample: Sample) -> bool:
+def _crashed(sample: MachineSample) -> bool:
     return sample.run is not None and sample.run.state == "crashed"
 
 
-def _over(sampler: ReadingSampler, sample: Sample) -> str | None:
-    """Return why there is nothing left to watch; None: go on."""
+def _why_over(sampler: ReadingSampler, sample: MachineSample) -> str | None:
+    """Return why there is nothing left to watch, or None."""
     if sample.run is not None:
         run = sample.run
-        said = f"the run is {run.state}" if run.state != "crashed" else "the run crashed"
-        return None if run.running else said + (f": {run.why}" if run.why else "")
+        sentence = f"the run is {run.state}" if run.state != "crashed" else "the run crashed"
+        return None if run.running else sentence + (f": {run.why}" if run.why else "")
     if sampler.tree is not None and not sampler.tree.alive():
         return f"process {sampler.tree.pid} has ended"
     return None

@@ -1,135 +1,59 @@
-"""The recipes by name. Needs no torch: a misspelt key is answered before anything heavy loads."""
+"""The recipes by name; an entry is imported when it is asked for. Needs no torch."""
 
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Final
 
-from hotloop.config.derive_plan import auto_layer
 from hotloop.core.errors import UsageError, did_you_mean
-from hotloop.recipes import char_lm, pair_classifier, sft, task_router
-from hotloop.recipes.char_lm.config import idle_char_lm, one_set, resolve_char_lm, set_labels
-from hotloop.recipes.pair_classifier.config import (
-    fold_names,
-    idle_pair_classifier,
-    one_fold,
-    resolve_pair_classifier,
-)
-from hotloop.recipes.pair_classifier.presets import auto_pair_classifier
-from hotloop.recipes.sft.chat_config import resolve_chat_sft
-from hotloop.recipes.sft.config import asked_of, idle_sft
-from hotloop.recipes.sft.experts_config import resolve_expert_sft
-from hotloop.recipes.sft.presets import auto_sft
-from hotloop.recipes.task_router.config import (
-    after_phases,
-    idle_task_router,
-    one_phase,
-    phases,
-    resolve_task_router,
-)
-from hotloop.recipes.task_router.presets import auto_task_router
+from hotloop.recipes.building.entry import Recipe
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
+__all__ = ["RECIPES", "find", "summaries"]
 
-    from hotloop.config.derive_plan import RequestedTechnique
-    from hotloop.config.layers import SettingsLayer
-    from hotloop.config.resolve import Resolver
-    from hotloop.core.hardware import Hardware
-
-__all__ = ["RECIPES", "Recipe", "find"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe:
-    """A recipe's configuration side; `module` is its torch side."""
-
-    name: str
-    summary: str
-    resolve: Resolver
-    idle: Callable[..., dict[str, str]]  # why a setting that was given has no effect
-    auto: Callable[[Hardware], SettingsLayer]  # what preset=auto sets
-    # The attention asked for, and over how many tokens; None: the model has its own.
-    attends: Callable[[Any], tuple[str, int] | None] = lambda config: None
-    # Runs it asks for: name -> in words; none: one run.
-    series: Callable[[Any], Mapping[str, str]] = lambda config: {}
-    member: Callable[[Any, str], Any] = lambda config, name: config  # of one run of a series
-    # The same, of a run that goes on from others in the series' folder.
-    after: Callable[[Any, Path], Any] = lambda config, out: config
-    one: str = ""  # the setting that names one, as typed
-    is_chain: bool = False  # each run of the series goes on from those before it
-    # Techniques that settings ask for, by id.
-    asked: Callable[[Any], Mapping[str, RequestedTechnique]] = lambda config: {}
-    takes_manifests: bool = False
-    module: str  # has prepare_data, build, rebuilt, and sample or predict
-
-    def load(self) -> Any:
-        """Import and return the torch side."""
-        return importlib.import_module(self.module)
-
-
-RECIPES = {
-    "char-lm": Recipe(
-        name="char-lm",
-        summary="character-level language model on text files",
-        resolve=resolve_char_lm,
-        idle=idle_char_lm,
-        attends=lambda config: (config.model.attention, config.model.context),
-        auto=auto_layer,
-        series=set_labels,
-        member=one_set,
-        module=f"{char_lm.__name__}.recipe",
+_ENTRIES: Final = {  # name -> module of its entry, from this package, and its line in the help
+    "char-lm": (".char_lm.entry", "character-level language model on text files"),
+    "pair-classifier": (
+        ".pair_classifier.entry",
+        "labels of texts or pairs of texts, by a pretrained model",
     ),
-    "pair-classifier": Recipe(
-        name="pair-classifier",
-        summary="labels of texts or pairs of texts, by a pretrained model",
-        resolve=resolve_pair_classifier,
-        idle=idle_pair_classifier,
-        auto=auto_pair_classifier,
-        series=fold_names,
-        member=one_fold,
-        module=f"{pair_classifier.__name__}.recipe",
+    "chat-sft": (
+        ".sft.chat_entry",
+        "answers of chats and instructions, by a pretrained language model",
     ),
-    "chat-sft": Recipe(
-        name="chat-sft",
-        summary="answers of chats and instructions, by a pretrained language model",
-        resolve=resolve_chat_sft,
-        idle=idle_sft,
-        auto=auto_sft,
-        asked=asked_of,
-        module=f"{sft.__name__}.chat",
-    ),
-    "expert-sft": Recipe(
-        name="expert-sft",
-        summary="an adapter for each of some manifests, on packed rows",
-        resolve=resolve_expert_sft,
-        idle=idle_sft,
-        auto=auto_sft,
-        asked=asked_of,
-        takes_manifests=True,
-        module=f"{sft.__name__}.experts",
-    ),
-    "task-router": Recipe(
-        name="task-router",
-        summary="an adapter for each task on one frozen model, and a router that picks one",
-        resolve=resolve_task_router,
-        idle=idle_task_router,
-        auto=auto_task_router,
-        series=phases,
-        member=one_phase,
-        after=after_phases,
-        one="phase=1",
-        is_chain=True,
-        module=f"{task_router.__name__}.recipe",
+    "expert-sft": (".sft.experts_entry", "an adapter for each of some manifests, on packed rows"),
+    "task-router": (
+        ".task_router.entry",
+        "an adapter for each task on one frozen model, and a router that picks one",
     ),
 }
 
 
+class _Recipes(Mapping[str, Recipe]):
+    """Imports an entry at its first use: a run needs one recipe, not all of them."""
+
+    def __getitem__(self, name: str) -> Recipe:
+        recipe: Recipe = importlib.import_module(_ENTRIES[name][0], __package__).RECIPE
+        return recipe
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_ENTRIES)
+
+    def __len__(self) -> int:
+        return len(_ENTRIES)
+
+
+RECIPES: Final[Mapping[str, Recipe]] = _Recipes()
+
+
 def find(name: str) -> Recipe:
     """Return the recipe called `name`; UsageError lists the ones there are."""
-    if name not in RECIPES:
-        near = did_you_mean(name, RECIPES)
-        raise UsageError(f"no recipe is called {name!r}{near} (there are: {', '.join(RECIPES)})")
+    if name not in _ENTRIES:
+        near = did_you_mean(name, _ENTRIES)
+        raise UsageError(f"no recipe is called {name!r}{near} (there are: {', '.join(_ENTRIES)})")
     return RECIPES[name]
+
+
+def summaries() -> str:
+    """Return a line of help for each recipe; no entry is imported."""
+    return "\n".join(f"  {name}: {summary}" for name, (_, summary) in _ENTRIES.items())

@@ -1,4 +1,4 @@
-"""Axes of a chart: where a value stands between two ends, and ticks at 1, 2 and 5."""
+"""Axes of a chart: the position of a value between two ends, and ticks at 1, 2 and 5."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Axis", "linear", "said", "spanning"]
+__all__ = ["Axis", "linear", "short_number", "spanning"]
 
 WIDE = 20.0  # largest over smallest value from which a linear axis would hide the small ones
 WIDEST = 1e12  # beyond, the smallest value counts as 0
@@ -26,22 +26,22 @@ class Axis:
     logarithmic: bool = False
 
     def at(self, value: float) -> float:
-        """Return where a value stands: 0 at the low end, 1 at the high end."""
+        """Return the position of a value: 0 at the low end, 1 at the high end."""
         if self.logarithmic:
             return math.log(value / self.low) / math.log(self.high / self.low)
         return (value - self.low) / (self.high - self.low)
 
     @property
     def labels(self) -> list[str]:
-        """The ticks in words, with as many decimals as tell them apart."""
+        """The labels of the ticks, with enough decimals to tell them apart."""
         if self.logarithmic or len(self.ticks) < 2:
-            return [said(tick) for tick in self.ticks]
+            return [short_number(tick) for tick in self.ticks]
         size, unit = _unit(max(map(abs, self.ticks)))
         decimals = -math.floor(math.log10((self.ticks[1] - self.ticks[0]) / size) + 1e-9)
         if decimals > 4:
-            return [said(tick) for tick in self.ticks]
-        shown = (f"{tick / size:,.{max(0, decimals)}f}" for tick in self.ticks)
-        return [f"{text}{unit}" if float(text.replace(",", "")) else "0" for text in shown]
+            return [short_number(tick) for tick in self.ticks]
+        labels = (f"{tick / size:,.{max(0, decimals)}f}" for tick in self.ticks)
+        return [f"{text}{unit}" if float(text.replace(",", "")) else "0" for text in labels]
 
 
 def linear(
@@ -52,14 +52,17 @@ def linear(
     tight: bool = False,
     least: float = 0.0,
 ) -> Axis:
-    """Return an axis for finite values; with `zero` from 0 on, with `tight` without margins.
+    """Return a linear axis for finite values.
 
-    `least` is the smallest distance of two ticks: 1 for what is counted.
+    `zero` includes 0; `tight` leaves out the margins. `least` is the smallest distance between
+    two ticks: 1 for counts.
     """
     low, high = _ends(values)
     if zero:
         low, high = min(0.0, low), max(0.0, high)
-    if high - low <= 1e-12 * max(abs(low), abs(high), 1e-280):  # nothing a float could divide
+    if high - low <= 1e-12 * max(
+        abs(low), abs(high), 1e-280
+    ):  # a range too small for a float to divide
         half = abs(low) / 2 if abs(low) > 1e-200 else 0.5
         low, high = low - half, high + half
     margin = 0.0 if tight else (high - low) * MARGIN
@@ -71,7 +74,7 @@ def linear(
 
 
 def spanning(values: Iterable[float], *, ticks: int) -> Axis:
-    """Return a linear axis, or a logarithmic one for positive values that differ very much."""
+    """Return a linear axis, or a logarithmic one for positive values of a wide range."""
     known = list(values)
     low, high = _ends(known)
     if low <= 0 or not WIDE <= high / low <= WIDEST:
@@ -85,8 +88,8 @@ def spanning(values: Iterable[float], *, ticks: int) -> Axis:
     return Axis(low=low, high=high, ticks=tuple(inside[::every]), logarithmic=True)
 
 
-def said(value: float) -> str:
-    """Return a tick or a value as 0.0001, 2.5, 1,500, 20k or 3e-7."""
+def short_number(value: float) -> str:
+    """Return a number as 0.0001, 2.5, 1,500, 20k or 3e-7."""
     size = abs(value)
     if size and (size < 1e-4 or size >= 1e15):
         return f"{value:.3g}".replace("e-0", "e-").replace("e+", "e")
@@ -95,7 +98,7 @@ def said(value: float) -> str:
 
 
 def _unit(size: float) -> tuple[float, str]:
-    """Return the power of 1000 in which a number is read easily, and its letter."""
+    """Return the power of 1000 to divide a number by, and its letter."""
     if size < 1e4:
         return 1.0, ""
     return next((s, u) for s, u in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")) if size >= s)
@@ -107,6 +110,6 @@ def _ends(values: Iterable[float]) -> tuple[float, float]:
 
 
 def _nice(step: float) -> float:
-    """Return 1, 2 or 5 times a power of ten, the next one not below `step`."""
+    """Return the smallest 1, 2 or 5 times a power of ten that is not below `step`."""
     power = 10.0 ** math.floor(math.log10(step))
     return next(f * power for f in (1, 2, 5, 10) if f * power >= step * (1 - 1e-9))

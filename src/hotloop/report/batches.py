@@ -1,4 +1,4 @@
-"""What the model was given: padding, lengths, labels and one sample, from sampled batches."""
+"""The section on sampled batches: padding, lengths, labels and one sample."""
 
 from __future__ import annotations
 
@@ -23,52 +23,52 @@ MOST_LABELS = 12
 
 
 def batches(case: Case) -> Html:
-    """Return what was seen of every kind of batch."""
+    """Return a panel for each kind of batch."""
     if not case.batches:
         return missing("No batch was looked at.")
     here = folder_of(case)
-    return tag("div", *(_one(n, each, here) for n, each in enumerate(case.batches, 1)))
+    return tag("div", *(_batch(n, batch, here) for n, batch in enumerate(case.batches, 1)))
 
 
-def _one(n: int, seen: BatchFacts, here: str) -> Html:
-    whose = "Training" if seen.role == "train" else "Evaluation"
-    loader = "" if seen.loader is None else f", loader {seen.loader}"
+def _batch(n: int, batch: BatchFacts, here: str) -> Html:
+    whose = "Training" if batch.role == "train" else "Evaluation"
+    loader = "" if batch.loader is None else f", loader {batch.loader}"
     head = tag("h3", f"{whose} batches{loader}", class_="lead")
-    parts = [tag("div", head, facts(_facts(seen, here)), class_="panel")]
-    if seen.lengths:
-        parts.append(_lengths(n, seen))
+    panels = [tag("div", head, facts(_facts(batch, here)), class_="panel")]
+    if batch.lengths:
+        panels.append(_lengths(n, batch))
     sample: object = ""
-    if seen.decoded is not None:
+    if batch.decoded is not None:
         title = tag("h3", "One sample, as the model is given it", class_="lead")
-        text = "\n".join(map(visible, seen.decoded.splitlines()))
+        text = "\n".join(map(visible, batch.decoded.splitlines()))
         sample = tag("div", title, tag("pre", text), class_="panel below")
-    return tag("div", tag("div", *parts, class_="two"), sample, class_="below")
+    return tag("div", tag("div", *panels, class_="two"), sample, class_="below")
 
 
-def _facts(seen: BatchFacts, here: str) -> dict[str, object]:
-    """Return what is known of them; what was not looked at is left out."""
+def _facts(batch: BatchFacts, here: str) -> dict[str, object]:
+    """Return the known facts of the batches, without the ones that were not measured."""
     shares = {
-        "padding": (seen.padding, "of the positions"),
-        "truncated": (seen.truncated, "of the rows fill the whole width"),
-        "without a loss": (seen.ignored, "of the label positions"),
-        "duplicated": (seen.duplicated, "of the rows equal an earlier one of the epoch"),
-        "in training too": (seen.in_evaluation, "of the rows"),
+        "padding": (batch.padding, "of the positions"),
+        "truncated": (batch.truncated, "of the rows fill the whole width"),
+        "without a loss": (batch.ignored, "of the label positions"),
+        "duplicated": (batch.duplicated, "of the rows equal an earlier one of the epoch"),
+        "in training too": (batch.in_evaluation, "of the rows"),
     }
     rows: dict[str, object] = {
-        "looked at": f"{seen.sampled:,} batch{'es' * (seen.sampled != 1)}",
-        **{name: code(_shape(shape)) for name, shape in seen.shapes.items()},
+        "looked at": f"{batch.sampled:,} batch{'es' * (batch.sampled != 1)}",
+        **{name: code(_shape(shape)) for name, shape in batch.shapes.items()},
         **{name: f"{share:.1%} {of}" for name, (share, of) in shares.items() if share is not None},
     }
-    if seen.pad_id is not None:
-        rows["padding id"] = seen.pad_id
-    if seen.shifted is not None:
-        rows["windows"] = f"{seen.shifted:,} positions apart"
-    if seen.overlap is not None:
-        rows["read per epoch"] = f"each position {seen.overlap:.3g} times"
-    if seen.labels:
-        rows[f"label ({seen.label})" if seen.label else "label"] = _labels(seen)
-    if seen.place is not None:
-        rows["place"] = code(where(seen.place, here))
+    if batch.pad_id is not None:
+        rows["padding id"] = batch.pad_id
+    if batch.shifted is not None:
+        rows["windows"] = f"{batch.shifted:,} positions apart"
+    if batch.overlap is not None:
+        rows["read per epoch"] = f"each position {batch.overlap:.3g} times"
+    if batch.labels:
+        rows[f"label ({batch.label})" if batch.label else "label"] = _labels(batch)
+    if batch.place is not None:
+        rows["place"] = code(where(batch.place, here))
     return rows
 
 
@@ -76,26 +76,28 @@ def _shape(shape: Sequence[int]) -> str:
     return " x ".join(f"{size:,}" for size in shape) or "one number"
 
 
-def _labels(seen: BatchFacts) -> str:
-    often = sorted(seen.labels.items(), key=lambda pair: -pair[1])
-    whole = sum(seen.labels.values())
-    shown = ", ".join(f"{value} {many / whole:.0%}" for value, many in often[:MOST_LABELS])
-    more = len(often) - MOST_LABELS
-    return f"{len(often):,} value{'s' * (len(often) != 1)}: {shown}" + (
+def _labels(batch: BatchFacts) -> str:
+    counts = sorted(batch.labels.items(), key=lambda pair: -pair[1])
+    total = sum(batch.labels.values())
+    shown = ", ".join(f"{value} {count / total:.0%}" for value, count in counts[:MOST_LABELS])
+    more = len(counts) - MOST_LABELS
+    return f"{len(counts):,} value{'s' * (len(counts) != 1)}: {shown}" + (
         f" and {more:,} more" if more > 0 else ""
     )
 
 
-def _lengths(n: int, seen: BatchFacts) -> Html:
-    """Return the histogram of real lengths beside the width they are padded to."""
-    middle = statistics.median(seen.lengths)
-    width = statistics.median(seen.widths) if seen.widths else None
+def _lengths(n: int, batch: BatchFacts) -> Html:
+    """Return a histogram of row lengths without padding, and mark the padded width."""
+    middle = statistics.median(batch.lengths)
+    width = statistics.median(batch.widths) if batch.widths else None
     title = f"Real tokens of a row: median {middle:,.0f}"
     if width is not None:
-        title += f" in batches {width:,.0f} wide" + " (median)" * (len({*seen.widths}) > 1)
-    summary = f"{len(seen.lengths):,} rows, {min(seen.lengths):,} to {max(seen.lengths):,} tokens."
-    if seen.padding is not None:
-        summary += f" {seen.padding:.0%} of all positions are padding."
+        title += f" in batches {width:,.0f} wide" + " (median)" * (len({*batch.widths}) > 1)
+    summary = (
+        f"{len(batch.lengths):,} rows, {min(batch.lengths):,} to {max(batch.lengths):,} tokens."
+    )
+    if batch.padding is not None:
+        summary += f" {batch.padding:.0%} of all positions are padding."
     return draw(
         Histogram(
             id=f"lengths-{n}",
@@ -103,7 +105,7 @@ def _lengths(n: int, seen: BatchFacts) -> Html:
             summary=f"{title}. {summary}",
             across="tokens, padding left out",
             up="rows",
-            values=seen.lengths,
+            values=batch.lengths,
             mark=None if width is None else (width, f"width {width:,.0f}"),
         )
     )

@@ -1,4 +1,4 @@
-"""What a script built and how it was used, as tables: loaders, models, optimizers, techniques."""
+"""Tables of what a script built: loaders, models, optimizers, schedulers; and its settings."""
 
 from __future__ import annotations
 
@@ -32,15 +32,19 @@ def built(case: Case) -> Html:
 
 
 def settings(case: Case) -> Html:
-    """Return what the code and its configuration ask for, and the techniques in effect."""
-    asked = [(code(name), code(value)) for name, value in case.requested.items()]
+    """Return the settings that the code and its configuration request, and the techniques."""
+    requested = [(code(name), code(value)) for name, value in case.requested.items()]
     caption = "What the code and its configuration ask for."
-    drawn = [table(("setting", "asked for"), asked, caption=caption, kind="list")] if asked else []
+    tables = (
+        [table(("setting", "asked for"), requested, caption=caption, kind="list")]
+        if requested
+        else []
+    )
     effects = [(code(id), how) for id, how in case.techniques.items()]
     if effects:
         titles = ("technique", "in effect, as it was read back")
-        drawn.append(table(titles, effects, caption="Put in from outside.", kind="list apart"))
-    return join(drawn) or missing("Nothing was asked for by name, no technique was put in.")
+        tables.append(table(titles, effects, caption="Put in from outside.", kind="list apart"))
+    return join(tables) or missing("Nothing was asked for by name, no technique was put in.")
 
 
 def _loaders(case: Case, here: str) -> Html:
@@ -49,32 +53,32 @@ def _loaders(case: Case, here: str) -> Html:
     titles = ("loader", "data set", "settings", "median wait", "place")
     rows = [
         (
-            f"{each.key}: {each.role}",
-            join([code(each.dataset or "unknown"), ", ", _size(each)]),
-            _loader_settings(each),
-            moment(statistics.median(each.waits)) if each.waits else "unknown",
-            _place(each.place, here),
+            f"{loader.key}: {loader.role}",
+            join([code(loader.dataset or "unknown"), ", ", _size(loader)]),
+            _loader_settings(loader),
+            moment(statistics.median(loader.waits)) if loader.waits else "unknown",
+            _place(loader.place, here),
         )
-        for each in case.loaders
+        for loader in case.loaders
     ]
     return table(titles, rows, caption="What makes batches.", kind="list places")
 
 
 def _size(loader: Loader) -> str:
-    known = ((loader.length, "samples"), (loader.batches, "batches"))
-    said = [f"{number:,} {unit}" for number, unit in known if number is not None]
-    return ", ".join(said) or "unknown"
+    counts = ((loader.length, "samples"), (loader.batches, "batches"))
+    lengths = [f"{number:,} {unit}" for number, unit in counts if number is not None]
+    return ", ".join(lengths) or "unknown"
 
 
 def _loader_settings(loader: Loader) -> str:
     size = "unknown" if loader.batch_size is None else f"{loader.batch_size:,}"
-    said = [f"batch size {size}", f"{loader.workers} worker{'s' * (loader.workers != 1)}"]
-    said += [f"collate {loader.collate}"]
-    said += [loader.sampler] if loader.sampler else []
-    said += [word for word, there in (("pinned", loader.pin_memory),
+    settings = [f"batch size {size}", f"{loader.workers} worker{'s' * (loader.workers != 1)}"]
+    settings += [f"collate {loader.collate}"]
+    settings += [loader.sampler] if loader.sampler else []
+    settings += [word for word, is_on in (("pinned", loader.pin_memory),
                                       ("persistent", loader.persistent),
-                                      ("drop_last", loader.drop_last)) if there]  # fmt: skip
-    return ", ".join(said)
+                                      ("drop_last", loader.drop_last)) if is_on]  # fmt: skip
+    return ", ".join(settings)
 
 
 def _models(case: Case, here: str) -> Html:
@@ -83,25 +87,28 @@ def _models(case: Case, here: str) -> Html:
     titles = ("model", "parameters", "types", "attention", "place")
     rows = [
         (
-            join([code(each.name), f", {each.role}"]),
-            _parameters(each),
-            f"{_types(each)}; on {each.device}",
-            ", ".join(" ".join(filter(None, (a.kind, a.kernel))) for a in each.attention) or "none",
-            _place(each.place, here),
+            join([code(model.name), f", {model.role}"]),
+            _parameters(model),
+            f"{_types(model)}; on {model.device}",
+            ", ".join(" ".join(filter(None, (a.kind, a.kernel))) for a in model.attention)
+            or "none",
+            _place(model.place, here),
         )
-        for each in case.models
+        for model in case.models
     ]
     return table(titles, rows, caption="Models that were called.", kind="list apart places")
 
 
 def _parameters(model: Model) -> str:
-    said = f"{count(model.parameters)}, {count(model.trainable)} trainable, {bytes_(model.bytes)}"
-    for number, what in (
+    sentence = (
+        f"{count(model.parameters)}, {count(model.trainable)} trainable, {bytes_(model.bytes)}"
+    )
+    for number, meaning in (
         (model.dead_parameters, "never got a gradient"),
         (model.unused_parameters, "never called"),
     ):
-        said += f"; {count(number)} {what}" if number else ""
-    return said
+        sentence += f"; {count(number)} {meaning}" if number else ""
+    return sentence
 
 
 def _types(model: Model) -> str:
@@ -115,24 +122,24 @@ def _optimizers(case: Case, here: str) -> Html:
     titles = ("optimizer", "parameters", "groups", "learning rate", "place")
     rows = [
         (
-            join([code(each.name), f", {each.steps:,} steps"]),
-            count(sum(group.parameters for group in each.groups)),
-            _groups(each),
-            _rates(each),
-            _place(each.place, here),
+            join([code(optimizer.name), f", {optimizer.steps:,} steps"]),
+            count(sum(group.parameters for group in optimizer.groups)),
+            _groups(optimizer),
+            _rates(optimizer),
+            _place(optimizer.place, here),
         )
-        for each in case.optimizers
+        for optimizer in case.optimizers
     ]
     return table(titles, rows, caption="Optimizers.", kind="list apart places")
 
 
 def _groups(optimizer: Optimizer) -> str:
     groups, tensors = len(optimizer.groups), sum(g.tensors for g in optimizer.groups)
-    said = [f"{groups:,} group{'s' * (groups != 1)}", f"{tensors:,} tensors"]
+    words = [f"{groups:,} group{'s' * (groups != 1)}", f"{tensors:,} tensors"]
     for name in ("fused", "foreach"):
         values = {getattr(group, name) for group in optimizer.groups} - {None}
-        said += [f"{name} {', '.join(sorted(map(str, values)))}"] if values else []
-    return ", ".join(said)
+        words += [f"{name} {', '.join(sorted(map(str, values)))}"] if values else []
+    return ", ".join(words)
 
 
 def _rates(optimizer: Optimizer) -> str:
@@ -150,13 +157,13 @@ def _schedulers(case: Case, here: str) -> Html:
     titles = ("scheduler", "calls", "built for", "updates meanwhile", "place")
     rows = [
         (
-            code(each.name),
-            f"{each.steps:,}",
-            "unknown" if each.total is None else f"{each.total:,} calls",
-            f"{each.optimizer_steps:,}",
-            _place(each.place, here),
+            code(scheduler.name),
+            f"{scheduler.steps:,}",
+            "unknown" if scheduler.total is None else f"{scheduler.total:,} calls",
+            f"{scheduler.optimizer_steps:,}",
+            _place(scheduler.place, here),
         )
-        for each in case.schedulers
+        for scheduler in case.schedulers
     ]
     return table(titles, rows, caption="Learning-rate schedulers.", kind="list apart places")
 

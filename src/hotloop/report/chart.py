@@ -1,7 +1,7 @@
 """Line charts and stacked bars as inline SVG that keeps its text size at every width.
 
-Curves stand in an inner SVG of 1000 x 1000 units that is stretched; text and points stand outside
-of it, placed in per cent. So a chart needs no script and no redrawing to fit a page.
+Curves are drawn in an inner SVG of 1000 x 1000 units that is stretched; text and points lie outside
+of it, placed in per cent. A chart therefore fits any page without a script.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 __all__ = ["Chart", "Curve", "Event", "bar", "draw", "grid", "legend"]
 
 SIZE = 1000  # units of the inner SVG, each way
-NARROWEST = 0.004  # share of a bar below which a segment could not be seen
+NARROWEST = 0.004  # share of a bar below which a segment would be invisible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """One curve. `look` is its classes in page.css: a colour (a, b) and a style (train, valid)."""
+    """One curve. `look`: its classes in page.css, a colour (a, b) and a style (train, valid)."""
 
     label: str
     look: str
@@ -35,7 +35,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """What happened at some places of the horizontal axis; `look` is a class of page.css."""
+    """Events at positions on the horizontal axis; `look` is a class of page.css."""
 
     label: str
     look: str
@@ -44,7 +44,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """One chart; `title` says what is seen, `summary` the same at more length."""
+    """One chart; `title` states the result, `summary` describes it at more length."""
 
     id: str
     title: str
@@ -55,16 +55,16 @@ class Chart:
     y: Axis
     lines: Sequence[Curve]
     events: Sequence[Event] = ()
-    note: str | None = None  # how to read it, where that is not plain
+    note: str | None = None  # how to read the chart, where that is not obvious
     look: str = ""  # tall, or nothing
 
 
 def draw(chart: Chart) -> Html:
     """Return the chart as a figure."""
-    parts = [join(_line(chart, line) for line in chart.lines)]
+    curves = [join(_line(chart, line) for line in chart.lines)]
     inner = tag(
         "svg",
-        *parts,
+        *curves,
         class_="curves",
         viewBox=f"0 0 {SIZE} {SIZE}",
         preserveAspectRatio="none",
@@ -82,7 +82,7 @@ def draw(chart: Chart) -> Html:
         inner,
         points,
         tag("line", class_="cursor", y1="0", y2="100%"),
-        # An empty title of its own, or the browser's tooltip would cover what is pointed at.
+        # Without an empty title of its own, the browser's tooltip would cover the pointed-at value.
         tag("rect", tag("title"), class_="over", width="100%", height="100%"),
         class_="plot",
         role="img",
@@ -91,9 +91,9 @@ def draw(chart: Chart) -> Html:
         data_y=f"{chart.y.low!r} {chart.y.high!r} {scale}",
         data_across=chart.across,
     )
-    named = [(line.label, line.look) for line in chart.lines if line.label]
-    named += [(event.label, f"event {event.look}") for event in chart.events]
-    caption = tag("figcaption", tag("h3", chart.title), legend(named) if named else "")
+    keys = [(line.label, line.look) for line in chart.lines if line.label]
+    keys += [(event.label, f"event {event.look}") for event in chart.events]
+    caption = tag("figcaption", tag("h3", chart.title), legend(keys) if keys else "")
     read_out = tag("p", class_="read-out", aria_hidden="true")
     note = tag("p", chart.note, class_="note") if chart.note else ""
     return tag("figure", caption, svg, read_out, note, class_=f"chart {chart.look}".strip())
@@ -101,42 +101,42 @@ def draw(chart: Chart) -> Html:
 
 def grid(x: Axis, y: Axis, *, across: str, up: str) -> Html:
     """Return the lines, ticks and titles of two axes."""
-    drawn: list[Html] = []
+    elements: list[Html] = []
     for value, label in zip(y.ticks, y.labels, strict=True):
         place = f"{1 - y.at(value):.2%}"
-        drawn.append(tag("line", class_="grid", x2="100%", y1=place, y2=place))
-        drawn.append(tag("text", label, class_="tick y", y=place, dx="-8", dy="4"))
+        elements.append(tag("line", class_="grid", x2="100%", y1=place, y2=place))
+        elements.append(tag("text", label, class_="tick y", y=place, dx="-8", dy="4"))
     for value, label in zip(x.ticks, x.labels, strict=True):
         place = f"{x.at(value):.2%}"
-        drawn.append(tag("text", label, class_="tick x", x=place, y="100%", dy="18"))
+        elements.append(tag("text", label, class_="tick x", x=place, y="100%", dy="18"))
     scale = ", log scale" * y.logarithmic
-    drawn.append(tag("line", class_="floor", x2="100%", y1="100%", y2="100%"))
-    drawn.append(tag("text", f"{up}{scale}", class_="axis", y="0", dx="-46", dy="-12"))
-    drawn.append(tag("text", across, class_="axis end", x="100%", y="100%", dy="36"))
-    return join(drawn)
+    elements.append(tag("line", class_="floor", x2="100%", y1="100%", y2="100%"))
+    elements.append(tag("text", f"{up}{scale}", class_="axis", y="0", dx="-46", dy="-12"))
+    elements.append(tag("text", across, class_="axis end", x="100%", y="100%", dy="36"))
+    return join(elements)
 
 
 def legend(keys: Iterable[tuple[str, str]]) -> Html:
     """Return (label, look) pairs as a legend."""
-    drawn = (tag("li", _swatch(look), label) for label, look in keys)
-    return tag("ul", *drawn, class_="legend")
+    items = (tag("li", _swatch(look), label) for label, look in keys)
+    return tag("ul", *items, class_="legend")
 
 
 def bar(shares: Mapping[str, float], looks: Mapping[str, str], *, id: str, title: str) -> Html:
-    """Return shares that sum up to 1 as one stacked bar; `looks` gives the class of each."""
-    at, drawn = 0.0, []
+    """Return shares that sum to 1 as one stacked bar; `looks` gives the class of each share."""
+    left, segments = 0.0, []
     for name, share in shares.items():
         if share >= NARROWEST:
-            place = {"x": f"{at:.3%}", "width": f"{share:.3%}", "height": "100%"}
-            said = tag("title", f"{name}: {share:.1%}")
-            drawn.append(tag("rect", said, class_=f"row {looks.get(name, 'rest')}", **place))
-        at += share
+            place = {"x": f"{left:.3%}", "width": f"{share:.3%}", "height": "100%"}
+            label = tag("title", f"{name}: {share:.1%}")
+            segments.append(tag("rect", label, class_=f"row {looks.get(name, 'rest')}", **place))
+        left += share
     words = ", ".join(f"{name} {share:.1%}" for name, share in shares.items())
     return tag(
         "svg",
         tag("title", title, id=f"{id}-title"),
         tag("desc", words, id=f"{id}-desc"),
-        *drawn,
+        *segments,
         class_="bar",
         role="img",
         aria_labelledby=f"{id}-title {id}-desc",
@@ -151,25 +151,25 @@ def _swatch(look: str) -> Html:
 
 
 def _events(chart: Chart) -> Iterable[Html]:
-    """Draw each kind at a height of its own: several often fall on one place."""
+    """Draw each kind at its own height, because several kinds often share a position."""
     kinds = len(chart.events)
     for n, event in enumerate(chart.events):
         height = {"y1": f"{n / kinds:.1%}", "y2": f"{(n + 1) / kinds:.1%}"}
-        for at in event.at:
-            x = f"{chart.x.at(at):.2%}"
+        for position in event.at:
+            x = f"{chart.x.at(position):.2%}"
             yield tag("line", class_=f"event {event.look}", x1=x, x2=x, **height)
 
 
 def _line(chart: Chart, line: Curve) -> Html:
-    there = [(_x(chart, b), b) for b in line.buckets]
-    if not there:
+    points = [(_x(chart, b), b) for b in line.buckets]
+    if not points:
         return Html()
     band: object = ""
     if any(b.low < b.high for b in line.buckets):
-        edge = [f"{x} {_y(chart, b.high)}" for x, b in there]
-        edge += [f"{x} {_y(chart, b.low)}" for x, b in reversed(there)]
+        edge = [f"{x} {_y(chart, b.high)}" for x, b in points]
+        edge += [f"{x} {_y(chart, b.low)}" for x, b in reversed(points)]
         band = tag("path", class_=f"band {line.look}", d=Html(f"M{' '.join(edge)}Z"))
-    middle = " ".join(f"{x} {_y(chart, b.middle)}" for x, b in there)
+    middle = " ".join(f"{x} {_y(chart, b.middle)}" for x, b in points)
     path = tag("path", class_=f"line {line.look}", data_label=line.label, d=Html(f"M{middle}"))
     return tag("g", band, path)
 
@@ -198,7 +198,7 @@ def _y(chart: Chart, value: float) -> str:
 
 
 def _short(number: float) -> str:
-    """Return two decimals, 1/100,000 of an axis, without what says nothing."""
+    """Return a number with two decimals (1/100,000 of an axis), without trailing zeros."""
     return f"{number:.2f}".rstrip("0").rstrip(".")
 
 

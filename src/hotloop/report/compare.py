@@ -1,4 +1,4 @@
-"""Two runs side by side: what differs, and whether one is faster or whether that cannot be told."""
+"""Compare two runs: their differences, and which one is faster, if that can be told."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ __all__ = [
     "why_unlike",
 ]
 
-# Settings that change how the same work is done; any other one of the model changes the work.
+# Model settings that change how the same work is done; all other ones change the work itself.
 HOW = ("model.attention",)
-# Settings that decide on which characters a validation loss is taken.
+# Settings that decide which characters a validation loss covers.
 VALIDATED = ("objective", "model.context", "training.eval_batches", "data.validation_share")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One line in which two runs differ."""
+    """One difference between two runs."""
 
     kind: str  # setting, plan, in effect, data, hardware, version
     key: str
@@ -40,7 +40,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonVerdict:
-    """Which run is faster. `faster` is None when that cannot be told; `why` says why, always."""
+    """Which run is faster, or None if that cannot be told; `why` always gives the reason."""
 
     faster: str | None  # "A" or "B"
     why: str
@@ -52,7 +52,7 @@ class ComparisonVerdict:
 
 
 def differences(a: Facts, b: Facts) -> list[Difference]:
-    """Return what differs between two runs, by kind."""
+    """Return the differences between two runs, by kind."""
     kinds = {
         "setting": (a.settings, b.settings, UNKNOWN),
         "plan": (_plan(a), _plan(b), "off"),
@@ -85,19 +85,19 @@ def why_unlike(a: Facts, b: Facts) -> str | None:
 def speed(a: Facts, b: Facts) -> ComparisonVerdict:
     """Say which of two runs is faster by tokens per second, or why that cannot be told.
 
-    Unlike hardware, versions or work, unsteady readings and quartiles that overlap all mean that
-    it cannot.
+    It cannot be told if hardware, versions or work differ, if readings are unsteady, or if the
+    quartiles overlap.
     """
     if why := why_unlike(a, b):
         return ComparisonVerdict(faster=None, why=why)
-    measured = []
+    readings = []
     for name, run in (("A", a), ("B", b)):
         if run.throughput is None:
             return ComparisonVerdict(faster=None, why=f"{name} has no step after its warm-up")
         if why := run.throughput.why_unstable():
             return ComparisonVerdict(faster=None, why=f"{name} is unsteady: {why}")
-        measured.append((name, run.throughput))
-    (_, slow), (name, fast) = sorted(measured, key=lambda each: each[1].median)
+        readings.append((name, run.throughput))
+    (_, slow), (name, fast) = sorted(readings, key=lambda reading: reading[1].median)
     ratio = fast.median / slow.median
     assert slow.quartiles is not None  # steady readings have them
     assert fast.quartiles is not None
@@ -115,7 +115,7 @@ def speed(a: Facts, b: Facts) -> ComparisonVerdict:
 
 
 def why_losses_unlike(a: Facts, b: Facts) -> str | None:
-    """Return why two validation losses do not measure the same, or None if they do."""
+    """Return why two validation losses are not comparable, or None if they are."""
     unlike = [d for d in differences(a, b) if d.kind == "setting" and d.key in VALIDATED]
     unlike += [d for d in differences(a, b) if d.kind == "data" and d.key == "fingerprint"]
     return "the validation losses do not measure the same: " + _listed(unlike) if unlike else None
@@ -141,8 +141,8 @@ def _changes_work(key: str) -> bool:
 
 
 def _listed(unlike: list[Difference], most: int = 4) -> str:
-    said = [f"{d.key} ({d.a} and {d.b})" for d in unlike[:most]]
-    return ", ".join(said) + (f" and {len(unlike) - most} more" if len(unlike) > most else "")
+    items = [f"{d.key} ({d.a} and {d.b})" for d in unlike[:most]]
+    return ", ".join(items) + (f" and {len(unlike) - most} more" if len(unlike) > most else "")
 
 
 def _plan(run: Facts) -> dict[str, str]:
@@ -157,13 +157,17 @@ def _plan(run: Facts) -> dict[str, str]:
 
 
 def _words(run: Facts, other: Facts) -> dict[str, str]:
-    """Return what came of each technique that both runs asked for."""
-    shared = {each.id for each in other.techniques}
-    return {each.id: each.word or UNKNOWN for each in run.techniques if each.id in shared}
+    """Return the outcome of each technique that both runs requested."""
+    shared = {technique.id for technique in other.techniques}
+    return {
+        technique.id: technique.word or UNKNOWN
+        for technique in run.techniques
+        if technique.id in shared
+    }
 
 
 def _hardware(run: Facts) -> dict[str, str]:
-    """Return what decides a speed, in words."""
+    """Return the hardware facts that determine the speed, as text."""
     if run.hardware is None:
         return {}
     names = ("device", "name", "count", "memory_bytes", "cores", "capability")

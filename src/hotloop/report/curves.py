@@ -1,4 +1,4 @@
-"""The charts of one run, or of two runs laid over each other."""
+"""The charts of one run, or of two runs overlaid."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ __all__ = [
     "utilisation",
 ]
 
-WIDE, SMALL = 500, 300  # places across a wide and a small chart
-MOST_MARKS = 100  # validations that still get a point each
+WIDE, SMALL = 500, 300  # buckets of a wide and of a small chart
+MOST_MARKS = 100  # most validations that are drawn with a point each
 SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 TIMES = ((2 * 3600.0, 3600.0, "hours"), (180.0, 60.0, "minutes"), (0.0, 1.0, "seconds"))
 BAND = "Several steps share a place: the line is their median, the band their lowest and highest."
@@ -38,15 +38,15 @@ BAND = "Several steps share a place: the line is their median, the band their lo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """A run and how it is drawn."""
+    """A run, with the colours and the label to draw it with."""
 
     run: Facts
     look: str  # a or b, the colours of page.css
-    label: str = ""  # A or B; nothing where there is one run only
+    label: str = ""  # A or B; empty if only one run is shown
 
-    def named(self, what: str) -> str:
-        """Return `what` with the run's label before it."""
-        return f"{self.label} {what}".strip()
+    def named(self, text: str) -> str:
+        """Return `text` with the run's label before it."""
+        return f"{self.label} {text}".strip()
 
 
 def losses(runs: Sequence[Shown]) -> Chart:
@@ -57,7 +57,7 @@ def losses(runs: Sequence[Shown]) -> Chart:
         train, valid = points.training(shown.run), points.validation(shown.run)
         lines.append(_line(shown.named("training"), f"{shown.look} train", train, WIDE))
         lines.append(_marked(shown.named("validation"), f"{other} valid", valid))
-    title = _each("Lowest validation loss", runs, titles.lowest)
+    title = _joined("Lowest validation loss", runs, titles.lowest)
     chart = _by_step(
         "losses", title, runs, lines, up=_loss(runs), y=spanning(_values(lines), ticks=6)
     )
@@ -66,10 +66,10 @@ def losses(runs: Sequence[Shown]) -> Chart:
 
 
 def scores(shown: Shown) -> Chart:
-    """Return what the best model is judged by, and accuracy beside it, by step."""
+    """Return the score that selects the best model, and the accuracy, by step."""
     run = shown.run
     names = dict.fromkeys(name for name in (run.judged_by, "accuracy") if name is not None)
-    looks = ("b valid", f"{shown.look} valid")  # that of the validation loss, and the other
+    looks = ("b valid", f"{shown.look} valid")  # colours of the validation and the training loss
     lines = [
         _marked(name, look, points.figure(run, name))
         for name, look in zip(names, looks, strict=False)
@@ -80,24 +80,24 @@ def scores(shown: Shown) -> Chart:
 
 
 def figure(shown: Shown, name: str, title: str, *, up: str) -> Chart:
-    """Return a figure of the validations by step, with its last value in the title."""
-    found = points.figure(shown.run, name)
-    line, last = _marked("", f"{shown.look} only", found), found[-1][1]
+    """Return a validation figure by step, with its last value in the title."""
+    values = points.figure(shown.run, name)
+    line, last = _marked("", f"{shown.look} only", values), values[-1][1]
     y = spanning(_values([line]), ticks=5)
     return _by_step(_id(name), f"{title}: {last:.4f}", [shown], [line], up=up, y=y)
 
 
 def _id(name: str) -> str:
-    return "".join(each if each.isalnum() else "-" for each in name)
+    return "".join(character if character.isalnum() else "-" for character in name)
 
 
 def losses_by_time(runs: Sequence[Shown]) -> Chart:
-    """Return validation losses by wall time: which run gets where first."""
+    """Return validation losses by wall time."""
     lines = [
         _marked(s.named("validation"), f"{s.look} valid", points.validation_by_time(s.run))
         for s in runs
     ]
-    title = _each("Wall time to the lowest validation loss", runs, titles.time_of_lowest)
+    title = _joined("Wall time to the lowest validation loss", runs, titles.time_of_lowest)
     y = spanning(_values(lines), ticks=6)
     return replace(_by_time("time", title, lines, up=_loss(runs), y=y), look="wide")
 
@@ -105,21 +105,21 @@ def losses_by_time(runs: Sequence[Shown]) -> Chart:
 def throughput(runs: Sequence[Shown]) -> Chart:
     """Return tokens per second by step."""
     lines = _lines(runs, points.speeds, WIDE)
-    title, y = _each("Throughput", runs, titles.speed), linear(_values(lines), ticks=5, zero=True)
+    title, y = _joined("Throughput", runs, titles.speed), linear(_values(lines), ticks=5, zero=True)
     return replace(_by_step("throughput", title, runs, lines, up="tokens/s", y=y), look="wide")
 
 
 def gradient_norm(runs: Sequence[Shown]) -> Chart:
     """Return the gradient norm before clipping by step."""
     lines = _lines(runs, points.norms, SMALL)
-    title, y = _each("Gradient norm", runs, titles.norm), spanning(_values(lines), ticks=5)
+    title, y = _joined("Gradient norm", runs, titles.norm), spanning(_values(lines), ticks=5)
     return _by_step("norm", title, runs, lines, up="norm before clipping", y=y)
 
 
 def learning_rate(runs: Sequence[Shown]) -> Chart:
     """Return the learning rate by step."""
     lines = _lines(runs, points.learning_rates, SMALL)
-    title = _each("Learning rate", runs, titles.learning_rate)
+    title = _joined("Learning rate", runs, titles.learning_rate)
     y = linear(_values(lines), ticks=5, zero=True)
     return replace(_by_step("rate", title, runs, lines, up="learning rate", y=y), note=None)
 
@@ -127,17 +127,17 @@ def learning_rate(runs: Sequence[Shown]) -> Chart:
 def memory(runs: Sequence[Shown]) -> Chart:
     """Return memory by wall time."""
     top = max((s.run.peak_memory or 0.0 for s in runs), default=0.0)
-    size, unit = next((each for each in SIZES if top >= 2 * each[0]), SIZES[-1])
+    size, unit = next((scale for scale in SIZES if top >= 2 * scale[0]), SIZES[-1])
     lines = _lines(runs, lambda run: [(x, y / size) for x, y in points.memory(run)], SMALL)
-    title, y = _each("Memory", runs, titles.memory), linear(_values(lines), ticks=5, zero=True)
+    title, y = _joined("Memory", runs, titles.memory), linear(_values(lines), ticks=5, zero=True)
     return _by_time("memory", title, lines, up=unit, y=y)
 
 
 def utilisation(runs: Sequence[Shown]) -> Chart:
-    """Return how busy the device, or the process's cores, were by wall time."""
+    """Return the utilisation of the device, or of the process's cores, by wall time."""
     lines = _lines(runs, lambda run: [(x, 100 * y) for x, y in points.busy(run)], SMALL)
     cores = all(s.run.hardware is not None and s.run.hardware.device == "cpu" for s in runs)
-    title = _each("Cores in use" if cores else "Device in use", runs, titles.busy)
+    title = _joined("Cores in use" if cores else "Device in use", runs, titles.busy)
     y = linear([0.0, 100.0, *_values(lines)], ticks=5, tight=True)
     return _by_time("busy", title, lines, up="per cent", y=y)
 
@@ -195,7 +195,7 @@ def _values(lines: Sequence[Curve]) -> list[float]:
     return [value for line in lines for b in line.buckets for value in (b.low, b.high)]
 
 
-def _each(name: str, runs: Sequence[Shown], words: Callable[[Facts], str]) -> str:
+def _joined(name: str, runs: Sequence[Shown], words: Callable[[Facts], str]) -> str:
     return f"{name}: " + "; ".join(shown.named(words(shown.run)) for shown in runs)
 
 

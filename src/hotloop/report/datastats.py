@@ -20,30 +20,30 @@ if TYPE_CHECKING:
 
 __all__ = ["page", "percent"]
 
-LABELS = 50  # that are shown; the others are counted
+LABELS = 50  # most labels shown; the others are counted
 _GAP = 0.08  # of a column, left free beside it
 
 
-def page(found: TokenStatistics) -> str:
+def page(statistics: TokenStatistics) -> str:
     """Return the statistics as HTML."""
-    name = PurePath(found.name).name or found.name
+    name = PurePath(statistics.name).name or statistics.name
     header = tag(
         "header",
         tag("div", tag("h1", name, " ", tag("small", "data")), class_="top"),
-        tag("div", *map(_advice, found.splits), class_="callout verdict complete"),
-        tag("div", facts(_about(found)), class_="about"),
+        tag("div", *map(_advice, statistics.splits), class_="callout verdict complete"),
+        tag("div", facts(_about(statistics)), class_="about"),
     )
     main = tag(
         "main",
-        *(_split(split, number, found) for number, split in enumerate(found.splits)),
-        section("Exact copies", _copies(found.copies)),
-        section("Notes", _notes(found.notes)),
+        *(_split(split, number, statistics) for number, split in enumerate(statistics.splits)),
+        section("Exact copies", _copies(statistics.copies)),
+        section("Notes", _notes(statistics.notes)),
     )
     return document(f"{name}: statistics of tokens", header, main)
 
 
 def percent(share: float) -> str:
-    """Return a share as 12.3%; what is there at all is never 0.0%."""
+    """Return a share as 12.3%; a share above 0 is never shown as 0.0%."""
     return f"{share:.1%}" if share >= 0.0005 or not share else "<0.1%"
 
 
@@ -51,32 +51,32 @@ def _advice(split: Split) -> Html:
     return tag("p", tag("strong", f"{split.name}: {split.recommended}"), f": {split.why}")
 
 
-def _about(found: TokenStatistics) -> dict[str, object]:
+def _about(statistics: TokenStatistics) -> dict[str, object]:
     return {
-        "data": code(found.name),
-        "rows": found.shape,
-        "tokenizer": code(found.tokenizer),
-        "batches": f"{found.batch} rows of at most {found.length:,} tokens",
+        "data": code(statistics.name),
+        "rows": statistics.shape,
+        "tokenizer": code(statistics.tokenizer),
+        "batches": f"{statistics.batch} rows of at most {statistics.length:,} tokens",
     }
 
 
-def _split(split: Split, number: int, found: TokenStatistics) -> Html:
-    parts: list[object] = [
+def _split(split: Split, number: int, statistics: TokenStatistics) -> Html:
+    panels: list[object] = [
         tag("div", facts(_sizes(split)), class_="panel"),
         tag("div", _histogram(split, number), class_="charts below"),
-        tag("div", _ways(split, found), class_="panel below"),
+        tag("div", _ways(split, statistics), class_="panel below"),
         tag("div", _cuts(split), class_="panel below"),
     ]
     if split.labels:
-        parts.append(tag("div", _labels(split), class_="panel below"))
-    for at, sample in enumerate(split.samples, 1):
-        title = tag("h3", f"Document {at}")
-        parts.append(tag("div", title, _text(sample), class_="panel below"))
-    return section(split.name, *parts)
+        panels.append(tag("div", _labels(split), class_="panel below"))
+    for position, sample in enumerate(split.samples, 1):
+        title = tag("h3", f"Document {position}")
+        panels.append(tag("div", title, _text(sample), class_="panel below"))
+    return section(split.name, *panels)
 
 
 def _sizes(split: Split) -> dict[str, object]:
-    at = split.lengths
+    lengths = split.lengths
     return {
         "documents": f"{split.documents:,}",
         "tokens": f"{split.tokens:,}",
@@ -84,8 +84,8 @@ def _sizes(split: Split) -> dict[str, object]:
         "without any loss": f"{split.unlearned:,} documents",
         "bad rows left out": f"{split.bad:,}",
         "tokens of a document": (
-            f"{at.min:,} to {at.max:,}; median {at.median:,}, mean {at.mean:,.1f}, 95% up to "
-            f"{at.p95:,}, 99% up to {at.p99:,}"
+            f"{lengths.min:,} to {lengths.max:,}; median {lengths.median:,}, "
+            f"mean {lengths.mean:,.1f}, 95% up to {lengths.p95:,}, 99% up to {lengths.p99:,}"
         ),
     }
 
@@ -95,13 +95,13 @@ def _histogram(split: Split, number: int) -> Html:
     x = _across(bins[0].low, bins[-1].high + 1)
     y = linear([0.0, float(max(b.documents for b in bins))], ticks=5, zero=True, least=1.0)
     columns = []
-    for each in bins:
-        left, right, high = x.at(each.low), x.at(each.high + 1), y.at(each.documents)
-        span = f"{each.low:,}" if each.low == each.high else f"{each.low:,} to {each.high:,}"
+    for bin_ in bins:
+        left, right, high = x.at(bin_.low), x.at(bin_.high + 1), y.at(bin_.documents)
+        span = f"{bin_.low:,}" if bin_.low == bin_.high else f"{bin_.low:,} to {bin_.high:,}"
         columns.append(
             tag(
                 "rect",
-                tag("title", f"{span} tokens: {each.documents:,} documents"),
+                tag("title", f"{span} tokens: {bin_.documents:,} documents"),
                 class_="column",
                 x=f"{left:.3%}",
                 width=f"{(right - left) * (1 - _GAP):.3%}",
@@ -109,8 +109,11 @@ def _histogram(split: Split, number: int) -> Html:
                 height=f"{high:.3%}",
             )
         )
-    at = split.lengths
-    said = f"{split.documents:,} documents of {at.min:,} to {at.max:,} tokens, median {at.median:,}"
+    lengths = split.lengths
+    description = (
+        f"{split.documents:,} documents of {lengths.min:,} to {lengths.max:,} tokens, "
+        f"median {lengths.median:,}"
+    )
     scale = "logarithmic: each column is as many times as wide" if x.logarithmic else "linear"
     return tag(
         "figure",
@@ -118,7 +121,7 @@ def _histogram(split: Split, number: int) -> Html:
         tag(
             "svg",
             tag("title", "How long documents are", id=f"{id_}-title"),
-            tag("desc", f"{said}. Across: tokens, {scale}.", id=f"{id_}-desc"),
+            tag("desc", f"{description}. Across: tokens, {scale}.", id=f"{id_}-desc"),
             grid(x, y, across="tokens of a document", up="documents"),
             *columns,
             class_="columns",
@@ -130,7 +133,7 @@ def _histogram(split: Split, number: int) -> Html:
 
 
 def _across(low: int, high: int) -> Axis:
-    """Return an axis on which all columns are about as wide: their ends grow by a factor."""
+    """Return an axis on which all columns are about equally wide, as bins grow by a factor."""
     if high - low < 8:
         return linear([float(low), float(high)], ticks=4, tight=True, least=1.0)
     fine = (1, 1.5, 2, 3, 4, 5, 6, 8) if high / low < 20 else (1, 2, 5)
@@ -139,7 +142,7 @@ def _across(low: int, high: int) -> Axis:
     return Axis(low=low, high=high, ticks=inside, logarithmic=True)
 
 
-def _ways(split: Split, found: TokenStatistics) -> Html:
+def _ways(split: Split, statistics: TokenStatistics) -> Html:
     lines = [
         (
             tag("strong", f"{way.name} (recommended)")
@@ -154,9 +157,9 @@ def _ways(split: Split, found: TokenStatistics) -> Html:
     ]
     titles = ("batches", "padding", "steps per epoch", "slots for a token", "tokens cut off")
     caption = (
-        f"Batches of {found.batch} rows of at most {found.length:,} tokens, padded to a multiple "
-        f"of {found.multiple}; the budget is as many slots. Slots for a token: those of dynamic "
-        "are 1."
+        f"Batches of {statistics.batch} rows of at most {statistics.length:,} tokens, padded to a "
+        f"multiple of {statistics.multiple}; the budget is as many slots. Slots for a token: those "
+        "of dynamic are 1."
     )
     return table(titles, lines, caption=caption, kind="numbers")
 
@@ -182,18 +185,23 @@ def _labels(split: Split) -> Html:
     return table(("label", "documents", "share"), lines, caption=caption, kind="numbers")
 
 
-def _copies(found: Sequence[CopiedDocuments]) -> Html:
+def _copies(copies: Sequence[CopiedDocuments]) -> Html:
     lines = []
-    for each in found:
-        one = each.copies
-        where = "an earlier one of it" if one.split == one.of else f"one of {one.of}"
+    for copied in copies:
+        share = copied.copies
+        where = "an earlier one of it" if share.split == share.of else f"one of {share.of}"
         example = (
-            join([tag("p", f"there {one.times:,} times:", class_="soft"), _text(each.text)])
-            if each.text
+            join([tag("p", f"there {share.times:,} times:", class_="soft"), _text(copied.text)])
+            if copied.text
             else ""
         )
         lines.append(
-            (f"{one.split}: a copy of {where}", f"{one.documents:,}", percent(one.share), example)
+            (
+                f"{share.split}: a copy of {where}",
+                f"{share.documents:,}",
+                percent(share.share),
+                example,
+            )
         )
     caption = "Documents whose tokens are all the same."
     titles = ("what", "documents", "share", "for example")
@@ -207,13 +215,13 @@ def _notes(notes: Sequence[str]) -> Html:
 
 
 def _text(spans: Sequence[Span]) -> Html:
-    """Return a document; what carries loss is marked where something does not."""
+    """Return a document; mark the spans that carry loss if there are others."""
     is_marked = not all(span.is_learned for span in spans)
-    parts = []
+    pieces = []
     for span in spans:
         inside: list[object] = [span.text]
         if span.left_out:
             left = f" [… {count(span.left_out)} tokens …] "
             inside += [tag("span", left, class_="soft"), span.end]
-        parts.append(tag("mark", *inside) if is_marked and span.is_learned else join(inside))
-    return tag("pre", *parts)
+        pieces.append(tag("mark", *inside) if is_marked and span.is_learned else join(inside))
+    return tag("pre", *pieces)

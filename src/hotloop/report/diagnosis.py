@@ -1,4 +1,4 @@
-"""The page of what the doctor found about a script: one file that loads nothing."""
+"""The page of the doctor's diagnosis of a script: one file that loads no other."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["page"]
 
 
 def page(case: Case, diagnosis: Diagnosis) -> str:
-    """Return the result on a script as HTML."""
+    """Return the diagnosis of a script as HTML."""
     loaders = [loader for loader in case.training_loaders if loader.waits]
     main = tag(
         "main",
@@ -56,16 +56,16 @@ def page(case: Case, diagnosis: Diagnosis) -> str:
 
 
 def _header(case: Case, diagnosis: Diagnosis) -> Html:
-    found = sentences.verdict(case, diagnosis)
-    look = f"callout verdict {LOOKS[found.severity]}"
+    verdict = sentences.verdict(case, diagnosis)
+    look = f"callout verdict {LOOKS[verdict.severity]}"
     return tag(
         "header",
         tag("div", tag("h1", sentences.name(case), " ", tag("small", "doctor")), class_="top"),
         tag(
             "div",
             tag("p", diagnosis.unstable) if diagnosis.unstable else "",
-            tag("p", tag("strong", found.said)),
-            tag("p", found.also) if found.also else "",
+            tag("p", tag("strong", verdict.said)),
+            tag("p", verdict.also) if verdict.also else "",
             tag("p", sentences.counted(diagnosis.findings), class_="soft"),
             class_=look,
         ),
@@ -90,8 +90,8 @@ def _figures(case: Case) -> Iterator[Figure]:
         if case.planned_steps is None or case.stopped is None
         else f"of {case.planned_steps:,} planned; "
     )
-    each = f"{planned}{case.epochs:,} epoch{'s' * (case.epochs != 1)} begun"
-    yield Figure(name="observed", number=steps, unit="", shown=f"{steps:,} steps", rests_on=each)
+    basis = f"{planned}{case.epochs:,} epoch{'s' * (case.epochs != 1)} begun"
+    yield Figure(name="observed", number=steps, unit="", shown=f"{steps:,} steps", rests_on=basis)
     seconds, own = case.seconds, duration(case.own_time)
     yield Figure(
         name="wall time", number=seconds, unit="s", shown=duration(seconds),
@@ -113,7 +113,7 @@ def _about(case: Case) -> dict[str, object]:
 
 
 def _wall(case: Case) -> Html:
-    """Return the bar of what shares refer to, and every row of the wall time."""
+    """Return a bar of the wall time that shares refer to, and a table of all its rows."""
     rows, once = sentences.rows(case), sentences.once(case)
     if not rows:
         return missing("Nothing was observed.")
@@ -122,7 +122,7 @@ def _wall(case: Case) -> Html:
             join([key(row), row]),
             f"{seconds:,.2f}",
             "once" if row in once else f"{case.part(seconds):.1%}",
-            _each(case, row, seconds),
+            _row_in_words(case, row, seconds),
         )
         for row, seconds in rows.items()
     ]
@@ -134,17 +134,17 @@ def _wall(case: Case) -> Html:
             " The run was stopped early: bar and shares leave out what it does only once, which "
             "would look larger than it is."
         )
-    shown = {row: seconds for row, seconds in rows.items() if row not in once}
+    in_bar = {row: seconds for row, seconds in rows.items() if row not in once}
     return _panel(
-        wall_bar(shown, whole=case.judged, id="wall", title="Wall time by row"),
+        wall_bar(in_bar, whole=case.judged, id="wall", title="Wall time by row"),
         table(titles, lines, caption=caption, kind="wall"),
     )
 
 
-def _each(case: Case, row: str, seconds: float) -> str:
-    each = case.per_step(seconds) if row in IN_STEP else None
+def _row_in_words(case: Case, row: str, seconds: float) -> str:
+    mean = case.per_step(seconds) if row in IN_STEP else None
     means = sentences.MEANS.get(row, "")
-    return means if each is None else f"{moment(each)} a step: {means}"
+    return means if mean is None else f"{moment(mean)} a step: {means}"
 
 
 def _unchecked(lines: Sequence[str]) -> Html:
@@ -153,5 +153,5 @@ def _unchecked(lines: Sequence[str]) -> Html:
     return tag("ul", *(tag("li", line) for line in lines), class_="notes panel")
 
 
-def _panel(*parts: object) -> Html:
-    return tag("div", *parts, class_="panel")
+def _panel(*children: object) -> Html:
+    return tag("div", *children, class_="panel")

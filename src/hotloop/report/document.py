@@ -1,4 +1,4 @@
-"""The frame of a page: one file that loads nothing, with its style and its script inside."""
+"""The frame of a page: one file that includes its style and script and loads no other."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ __all__ = ["document"]
 def document(title: str, *body: Html) -> str:
     """Return a whole HTML page.
 
-    Its policy allows nothing but the two blocks it brings along, by their hash: no request leaves
-    the browser, and text from a run could not run even if it got past the escaping.
+    Its content security policy allows only its own style and script, by their hashes: the browser
+    sends no request, and text from a run could not be executed even if the escaping failed.
     """
     style, script = _own("page.css"), _own("page.js")
     policy = f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}"

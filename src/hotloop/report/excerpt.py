@@ -1,4 +1,4 @@
-"""The lines of the script's own code around a place, made safe to look at."""
+"""Lines of the script's code around a source location, made safe to print."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 __all__ = ["excerpt", "quoted", "visible", "where"]
 
-LONGEST = 240  # characters of a line of code: more is data, not code
+LONGEST = 240  # characters of a line of code; a longer line is data
 
 
 def where(place: SourceLocation, here: str) -> str:
-    """Return "data.py:41": seen from the folder `here`, where that is shorter."""
+    """Return "data.py:41", relative to the folder `here` if that is shorter."""
     file = visible(place.file)
     if os.path.isabs(place.file):
         file = min(os.path.relpath(file, here), file, key=len)
@@ -23,7 +23,7 @@ def where(place: SourceLocation, here: str) -> str:
 
 
 def excerpt(case: Case, place: SourceLocation, *, around: int) -> list[tuple[int, str]]:
-    """Return (number, text) of the lines up to `around` lines away; empty without the source."""
+    """Return (number, text) of the lines within `around` lines of a place; [] without source."""
     if place.line is None or place.file not in case.sources:
         return []
     lines = case.sources[place.file].splitlines()
@@ -35,13 +35,13 @@ def excerpt(case: Case, place: SourceLocation, *, around: int) -> list[tuple[int
 
 
 def quoted(case: Case, place: SourceLocation) -> str | None:
-    """Return the line of code a place names, without its indent; None without the source."""
+    """Return the line of code at a place, without its indent; None without source."""
     line = excerpt(case, place, around=0)
     return line[0][1].strip() if line else None
 
 
 def visible(text: str) -> str:
-    """Return text that no control or direction character can make look like something else."""
+    """Return text with its control and direction characters replaced by "?"."""
     plain = text.expandtabs(4)
     if plain.isprintable():
         return plain

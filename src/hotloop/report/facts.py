@@ -1,4 +1,4 @@
-"""What a report knows of a run: read once from its folder, as frozen values. Unknown is None."""
+"""The facts of a run, read once from its folder as frozen values; None is unknown."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
 
 __all__ = ["Facts", "TechniqueRow", "read_facts"]
 
-LAGGED = "lagged-loss-read"  # where it is in effect, only whole log intervals can be timed
-MOST_SOURCES = 20  # files that are listed by name
-MOST_STEPS = 40_000  # events of steps that are kept of a log
+LAGGED = "lagged-loss-read"  # if it is in effect, only whole log intervals can be timed
+MOST_SOURCES = 20  # most files listed by name
+MOST_STEPS = 40_000  # most step events kept of a log
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TechniqueRow:
-    """A technique of the plan and what came of it. Unknown is None."""
+    """A technique of the plan and its outcome. None is unknown."""
 
-    name: str  # with its choices
-    origin: str | None  # who asked
+    name: str  # with its options
+    origin: str | None  # who requested it
     reason: str | None
     word: str | None  # in effect, not needed here, refused
     how: str | None  # how it was read back, or why not
 
     @property
     def id(self) -> str:
-        """The name without the choices."""
+        """The name without the options."""
         return self.name.partition("(")[0]
 
 
@@ -59,7 +59,7 @@ class Facts:
     created: str | None  # UTC, ISO 8601
     planned_steps: int | None
     loss_unit: str | None
-    score: str | None  # the figure that the best model has most of; None: nothing says so
+    score: str | None  # the figure that selects the best model (highest wins), or None
     precision: str | None  # dtype of the matrix products
     flops_per_token: float | None  # of the model, forward and backward
     settings: Mapping[str, str]  # values as JSON
@@ -69,10 +69,10 @@ class Facts:
     hardware: Hardware | None
     plan: Plan | None
     techniques: tuple[TechniqueRow, ...]
-    history: RunHistory  # of several ranks what the first of them wrote
-    ranks: RankBalance | None  # None: one process made it
-    stride: int  # steps between two moments at which the device is known to be done
-    rates: Sequence[Rate]  # throughput of all ranks, a reading for each `stride` steps
+    history: RunHistory  # of rank 0, if there are several ranks
+    ranks: RankBalance | None  # None: the run had one process
+    stride: int  # steps between two moments at which host and device are synchronised
+    rates: Sequence[Rate]  # throughput of all ranks, one reading per `stride` steps
     gaps: tuple[str, ...]  # what could not be read
 
     @property
@@ -82,13 +82,13 @@ class Facts:
 
     @property
     def throughput(self) -> Measurement | None:
-        """Tokens per second after the warm-up, a reading for each of `rates`."""
+        """Tokens per second after the warm-up, one reading per entry of `rates`."""
         readings = tuple(rate.tokens_per_s for rate in self.rates if rate.steady)
         return Measurement(unit="tokens/s", readings=readings) if readings else None
 
     @property
     def wall(self) -> dict[str, float]:
-        """Wall time by row over all processes, seconds."""
+        """Wall time by row, summed over all processes, in seconds."""
         rows: dict[str, float] = {}
         for process in self.history.processes:
             for name, seconds in process.rows.items():
@@ -97,20 +97,20 @@ class Facts:
 
     @property
     def peak_memory(self) -> float | None:
-        """The highest reading, bytes."""
+        """The highest memory reading, in bytes."""
         known = (reading.memory_bytes for reading in self.history.readings)
         return max((memory for memory in known if memory is not None), default=None)
 
     @property
     def peak_flops(self) -> Measurement | None:
-        """FLOP/s of the device in the precision of this run."""
+        """Peak FLOP/s of the device in the precision of this run; None if unknown."""
         if self.hardware is None or self.precision not in DTYPES:
             return None
         return self.hardware.peak_flops(self.precision)
 
     @property
     def mfu(self) -> float | None:
-        """Model FLOP/s over the peak of all ranks' devices, 0..1, at the median throughput."""
+        """Model FLOP/s at the median throughput over the peak of all devices, 0..1."""
         speed, peak = self.throughput, self.peak_flops
         if speed is None or peak is None or self.flops_per_token is None or self.shares_device:
             return None
@@ -119,37 +119,42 @@ class Facts:
 
     @property
     def shares_device(self) -> bool:
-        """Whether ranks share one device, so that nobody knows what the peak of all of them is."""
+        """Whether several ranks may share one device, so that their joint peak is unknown."""
         return self.ranks is not None and (self.hardware is None or self.hardware.device != "cuda")
 
     @property
     def best(self) -> tuple[float, int] | None:
         """The lowest validation loss and its step."""
-        return min(((each.loss, each.step) for each in self.history.validations), default=None)
+        return min(
+            ((validation.loss, validation.step) for validation in self.history.validations),
+            default=None,
+        )
 
     @property
     def judged_by(self) -> str | None:
-        """The figure of the validations that the best model has most of; None: it is the loss."""
+        """The validation figure that selects the best model (highest wins); None: the loss."""
         metric = self.score or self.settings.get("metric", "")
-        is_there = any(metric in each.figures for each in self.history.validations)
+        is_there = any(metric in validation.figures for validation in self.history.validations)
         return metric if is_there else None
 
     @property
     def best_score(self) -> tuple[float, int] | None:
-        """The highest value of `judged_by`, and its first step."""
+        """The highest value of `judged_by` and the first step that reached it."""
         name = self.judged_by
         if name is None:
             return None
-        scored = [each for each in self.history.validations if name in each.figures]
-        best = max(scored, key=lambda each: each.figures[name])
+        scored = [
+            validation for validation in self.history.validations if name in validation.figures
+        ]
+        best = max(scored, key=lambda validation: validation.figures[name])
         return best.figures[name], best.step
 
 
 def read_facts(path: Path) -> Facts:
     """Read a run folder.
 
-    Raises UsageError when it is none, DataError when its record or its events are damaged. A plan
-    or a description of the hardware that cannot be read is a gap.
+    Raises UsageError if the folder is not a run folder, and DataError if its record or its events
+    are damaged. An unreadable plan or hardware description is listed in `gaps`.
     """
     run = RunDir.open(path)
     record, gaps = run.read(), []
@@ -172,7 +177,7 @@ def read_facts(path: Path) -> Facts:
         status=_text(record.get("status")),
         reason=_text(record.get("reason")),
         created=_text(record.get("created")),
-        planned_steps=_whole(record.get("steps")),
+        planned_steps=_integer(record.get("steps")),
         loss_unit=_text(record.get("loss_unit")),
         score=_text(record.get("judged_by")),
         precision=_text(record.get("precision")),
@@ -187,38 +192,40 @@ def read_facts(path: Path) -> Facts:
         history=past,
         ranks=ranks,
         stride=stride,
-        rates=rates(_of_all(past.steps, ranks), stride=stride),
+        rates=rates(_with_all_tokens(past.steps, ranks), stride=stride),
         gaps=tuple(gaps),
     )
 
 
-def _of_all(made: Sequence[Step], ranks: RankBalance | None) -> Sequence[Step]:
-    """Return steps with the tokens of all ranks; of several ranks those that all of them wrote."""
+def _with_all_tokens(steps: Sequence[Step], ranks: RankBalance | None) -> Sequence[Step]:
+    """Return the steps that all ranks logged, with the tokens of all ranks."""
     if ranks is None:
-        return made
+        return steps
     return [
         replace(step, trace=replace(step.trace, tokens=ranks.tokens[step.trace.step]))
-        for step in made
+        for step in steps
         if step.trace.step in ranks.tokens
     ]
 
 
 def _stride(techniques: Sequence[TechniqueRow], settings: Mapping[str, str]) -> int:
-    lagged = any(each.id == LAGGED and each.word == "in effect" for each in techniques)
+    lagged = any(
+        technique.id == LAGGED and technique.word == "in effect" for technique in techniques
+    )
     every = settings.get("training.log_every", "")
     return max(1, int(every)) if lagged and re.fullmatch(r"[0-9]{1,9}", every) else 1
 
 
 def _techniques(plan: Plan | None, record: Mapping[str, object]) -> tuple[TechniqueRow, ...]:
-    """Return a row for each technique that was planned, asked for or put in effect."""
+    """Return a row for each technique that was planned, requested or in effect."""
     effects = {_id(row.get("technique")): row for row in _rows(record.get("effects"))}
     choices = {_id(row.get("what")): row for row in _rows(record.get("choices"))}
     planned = {use.id: str(use) for use in plan.techniques} if plan else {}
-    found = []
+    rows = []
     for id in {**planned, **choices, **effects}:
         effect, choice = effects.get(id, {}), choices.get(id, {})
         name = _text(effect.get("technique")) or planned.get(id) or _text(choice.get("what")) or id
-        found.append(
+        rows.append(
             TechniqueRow(
                 name=name,
                 origin=_text(choice.get("origin")) or _text(effect.get("origin")),
@@ -227,7 +234,7 @@ def _techniques(plan: Plan | None, record: Mapping[str, object]) -> tuple[Techni
                 how=_text(effect.get("how")),
             )
         )
-    return tuple(sorted(found, key=attrgetter("name")))
+    return tuple(sorted(rows, key=attrgetter("name")))
 
 
 def _id(name: object) -> str:
@@ -235,15 +242,15 @@ def _id(name: object) -> str:
 
 
 def _data(about: object) -> dict[str, str]:
-    """Return the data's facts, the sources a line each."""
+    """Return the facts of the data, with one line per source."""
     if not isinstance(about, Mapping):
         return {}
     rows = _rows(about.get("sources"))
-    shown = {f"source {row.get('name')}": _source(row) for row in rows[:MOST_SOURCES]}
+    sources = {f"source {row.get('name')}": _source(row) for row in rows[:MOST_SOURCES]}
     if len(rows) > MOST_SOURCES:
-        shown["more sources"] = f"{len(rows) - MOST_SOURCES:,}"
-    rest = {key: value for key, value in about.items() if key not in ("sources", "schema")}
-    return {**shown, **{str(key).replace("_", " "): _counted(rest[key]) for key in rest}}
+        sources["more sources"] = f"{len(rows) - MOST_SOURCES:,}"
+    fields = {key: value for key, value in about.items() if key not in ("sources", "schema")}
+    return {**sources, **{str(key).replace("_", " "): _counted(fields[key]) for key in fields}}
 
 
 def _source(row: Mapping[str, object]) -> str:
@@ -253,7 +260,7 @@ def _source(row: Mapping[str, object]) -> str:
 def _counted(value: object) -> str:
     if value == []:
         return "none"
-    return f"{value:,}" if type(value) is int else _said(value)
+    return f"{value:,}" if type(value) is int else _as_text(value)
 
 
 def _rows(value: object) -> list[Mapping[str, object]]:
@@ -263,10 +270,10 @@ def _rows(value: object) -> list[Mapping[str, object]]:
 def _flat(value: object) -> dict[str, str]:
     if not isinstance(value, Mapping):
         return {}
-    return {str(key): _said(item) for key, item in value.items()}
+    return {str(key): _as_text(item) for key, item in value.items()}
 
 
-def _said(value: object) -> str:
+def _as_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
@@ -274,7 +281,7 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _whole(value: object) -> int | None:
+def _integer(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 

@@ -1,4 +1,4 @@
-"""The key figures of a run: a few numbers with their units, each with what it rests on."""
+"""The key figures of a run: a few numbers, each with its unit and its basis."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Basis = Literal["run", "validation", "machine", "speed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One number as a reader sees it."""
+    """One number as it is shown to a reader."""
 
     name: str
     number: float | None  # in `unit`; None is unknown
     unit: str
     shown: str
-    rests_on: str  # what it rests on, or why it is unknown
-    basis: Basis = "run"  # what two runs must share before the numbers can be compared
+    rests_on: str  # the basis of the number in words, or why it is unknown
+    basis: Basis = "run"  # what two runs must have in common for a comparison
 
 
 def figures(run: Facts) -> list[Figure]:
@@ -35,12 +35,12 @@ def figures(run: Facts) -> list[Figure]:
 
 
 def loss_in_words(run: Facts, loss: float) -> str:
-    """Return a loss with its unit where that is known."""
+    """Return a loss, with its unit if it is known."""
     return f"{loss:.4f} {run.loss_unit or ''}".rstrip()
 
 
 def open_processes(run: Facts) -> int:
-    """Return how many processes did not say how they ended."""
+    """Return how many processes did not record how they ended."""
     return sum(process.reason is None for process in run.history.processes)
 
 
@@ -85,8 +85,8 @@ def _score(run: Facts) -> Figure:
 
 
 def _steps(run: Facts) -> Figure:
-    made = run.history.steps
-    last, tokens = made[-1].trace.step if made else 0, sum(step.trace.tokens for step in made)
+    steps = run.history.steps
+    last, tokens = steps[-1].trace.step if steps else 0, sum(step.trace.tokens for step in steps)
     return Figure(
         name="steps",
         number=last,

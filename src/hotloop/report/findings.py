@@ -1,4 +1,4 @@
-"""The doctor's findings as markup: claim, cost, the lines of code, evidence, what to do."""
+"""The doctor's findings as markup: claim, cost, lines of code, evidence, remedies."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["LOOKS", "findings", "not_worth_it"]
 
-AROUND = 3  # lines before and after the one that is meant
-MOST_PLACES = 4  # shown as code; the rest is listed
+AROUND = 3  # lines shown before and after the line of the finding
+MOST_PLACES = 4  # most places shown as code; the others are listed
 LOOKS: dict[Severity | None, str] = {
     "critical": "failed",
     "warn": "stopped",
@@ -27,51 +27,51 @@ LOOKS: dict[Severity | None, str] = {
 }
 
 
-def findings(case: Case, found: Sequence[Finding]) -> Html:
-    """Return every finding, in the order of the report."""
-    if not found:
+def findings(case: Case, all_findings: Sequence[Finding]) -> Html:
+    """Return all findings, in the order of the report."""
+    if not all_findings:
         return missing("There is none.")
-    return tag("ol", *(_finding(case, each) for each in found), class_="findings")
+    return tag("ol", *(_finding(case, each) for each in all_findings), class_="findings")
 
 
-def not_worth_it(found: Sequence[Finding]) -> Html:
-    """Return what was judged and found not worth a change, with its share."""
-    if not found:
+def not_worth_it(judgements: Sequence[Finding]) -> Html:
+    """Return the findings that are not worth a change, each with its share."""
+    if not judgements:
         return missing("Nothing was set aside.")
     lines = (
-        tag("li", tag("strong", each.rule), ": ", each.claim.rstrip(". "), _share(each))
-        for each in found
+        tag("li", tag("strong", finding.rule), ": ", finding.claim.rstrip(". "), _share(finding))
+        for finding in judgements
     )
     return tag("ul", *lines, class_="notes panel")
 
 
-def _share(found: Finding) -> str:
-    return "." if found.share is None else f" ({found.share:.1%} of the wall time)."
+def _share(finding: Finding) -> str:
+    return "." if finding.share is None else f" ({finding.share:.1%} of the wall time)."
 
 
-def _finding(case: Case, found: Finding) -> Html:
-    word = tag("span", WORDS[found.severity], class_=f"pill {LOOKS[found.severity]}")
+def _finding(case: Case, finding: Finding) -> Html:
+    word = tag("span", WORDS[finding.severity], class_=f"pill {LOOKS[finding.severity]}")
     here = folder_of(case)
     return tag(
         "li",
-        tag("p", word, " ", tag("code", found.rule), class_="top"),
-        tag("h3", found.claim),
-        tag("p", "; ".join(cost(found)), class_="cost") if cost(found) else "",
-        *(_place(case, place, here) for place in found.places[:MOST_PLACES]),
-        _more([where(place, here) for place in found.places[MOST_PLACES:]]),
-        _evidence(found),
-        _remedies(case, found),
+        tag("p", word, " ", tag("code", finding.rule), class_="top"),
+        tag("h3", finding.claim),
+        tag("p", "; ".join(cost(finding)), class_="cost") if cost(finding) else "",
+        *(_place(case, place, here) for place in finding.places[:MOST_PLACES]),
+        _more([where(place, here) for place in finding.places[MOST_PLACES:]]),
+        _evidence(finding),
+        _remedies(case, finding),
         class_="panel",
     )
 
 
 def _place(case: Case, place: SourceLocation, here: str) -> Html:
-    """Return the lines around a place; the one that is meant has a mark, not only a colour."""
+    """Return the lines around a place; its own line has a mark as well as a colour."""
     lines = excerpt(case, place, around=AROUND)
     head = tag("p", code(where(place, here)), class_="place")
     if not lines:
         return head
-    drawn = (
+    spans = (
         tag(
             "span",
             f"{'>' if number == place.line else ' '}{number:>5}  {text}",
@@ -79,8 +79,8 @@ def _place(case: Case, place: SourceLocation, here: str) -> Html:
         )
         for number, text in lines
     )
-    said = f"{where(place, here)}, line {place.line} is meant"
-    return join([head, tag("pre", *drawn, class_="excerpt", role="group", aria_label=said)])
+    label = f"{where(place, here)}, line {place.line} is meant"
+    return join([head, tag("pre", *spans, class_="excerpt", role="group", aria_label=label)])
 
 
 def _more(places: Sequence[str]) -> Html:
@@ -89,22 +89,22 @@ def _more(places: Sequence[str]) -> Html:
     return tag("p", "and ", join(_listed([code(place) for place in places])), class_="place")
 
 
-def _listed(parts: Sequence[object]) -> list[object]:
-    return [piece for part in parts for piece in (", ", part)][1:]
+def _listed(items: Sequence[object]) -> list[object]:
+    return [piece for part in items for piece in (", ", part)][1:]
 
 
-def _evidence(found: Finding) -> Html:
-    rows: dict[str, object] = {key: reading(seen) for key, seen in found.evidence.items()}
-    if found.because:
-        rows["because of"] = tag("ul", *(tag("li", visible(c)) for c in found.because))
+def _evidence(finding: Finding) -> Html:
+    rows: dict[str, object] = {key: reading(value) for key, value in finding.evidence.items()}
+    if finding.because:
+        rows["because of"] = tag("ul", *(tag("li", visible(c)) for c in finding.because))
     return tag("div", facts(rows), class_="below") if rows else Html()
 
 
-def _remedies(case: Case, found: Finding) -> Html:
-    if not found.remedies:
+def _remedies(case: Case, finding: Finding) -> Html:
+    if not finding.remedies:
         return Html()
     lines = (
         tag("li", text, tag("pre", typed, class_="excerpt") if typed else "")
-        for text, typed in remedies(case, found, name(case))
+        for text, typed in remedies(case, finding, name(case))
     )
     return tag("ul", *lines, class_="remedies")

@@ -1,4 +1,4 @@
-"""Histograms of whole numbers as inline SVG: real lengths of rows beside their padded width."""
+"""Histograms of integers as inline SVG."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GAP = 0.12  # of a column, left free beside it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Histogram:
-    """How often each value occurs. `mark` is a value to compare with, and what it is."""
+    """The values to count. `mark` is a value to compare them with, and its label."""
 
     id: str
     title: str
@@ -31,27 +31,27 @@ class Histogram:
     mark: tuple[float, str] | None = None
 
 
-def draw(shown: Histogram) -> Html:
+def draw(histogram: Histogram) -> Html:
     """Return the histogram as a figure."""
-    top = max(*shown.values, shown.mark[0] if shown.mark else 0, 1)
+    top = max(*histogram.values, histogram.mark[0] if histogram.mark else 0, 1)
     wide = -(-(top + 1) // COLUMNS)  # values in one column, rounded up
-    counts = _counts(shown.values, int(wide), int(top // wide) + 1)
+    counts = _counts(histogram.values, int(wide), int(top // wide) + 1)
     x = linear([0.0, float(wide * len(counts))], ticks=6, tight=True, least=1.0)
     y = linear([0.0, float(max(counts))], ticks=5, zero=True, least=1.0)
     columns = join(_column(n, count, wide, x, y) for n, count in enumerate(counts) if count)
     return tag(
         "figure",
-        tag("figcaption", tag("h3", shown.title)),
+        tag("figcaption", tag("h3", histogram.title)),
         tag(
             "svg",
-            tag("title", shown.title, id=f"{shown.id}-title"),
-            tag("desc", shown.summary, id=f"{shown.id}-desc"),
-            grid(x, y, across=shown.across, up=shown.up),
+            tag("title", histogram.title, id=f"{histogram.id}-title"),
+            tag("desc", histogram.summary, id=f"{histogram.id}-desc"),
+            grid(x, y, across=histogram.across, up=histogram.up),
             columns,
-            _mark(shown, x) if shown.mark else "",
+            _mark(histogram, x) if histogram.mark else "",
             class_="columns",
             role="img",
-            aria_labelledby=f"{shown.id}-title {shown.id}-desc",
+            aria_labelledby=f"{histogram.id}-title {histogram.id}-desc",
         ),
         class_="chart",
     )
@@ -79,10 +79,10 @@ def _column(n: int, count: int, wide: float, x: Axis, y: Axis) -> Html:
     )
 
 
-def _mark(shown: Histogram, x: Axis) -> Html:
-    assert shown.mark is not None
-    at, label = x.at(shown.mark[0]), shown.mark[1]
-    place = f"{at:.2%}"
-    side = {"class_": "axis end", "dx": "-6"} if at > 0.5 else {"class_": "axis", "dx": "6"}
+def _mark(histogram: Histogram, x: Axis) -> Html:
+    assert histogram.mark is not None
+    position, label = x.at(histogram.mark[0]), histogram.mark[1]
+    place = f"{position:.2%}"
+    side = {"class_": "axis end", "dx": "-6"} if position > 0.5 else {"class_": "axis", "dx": "6"}
     line = tag("line", class_="event b", x1=place, x2=place, y1="0", y2="100%")
     return join([line, tag("text", label, x=place, y="0", dy="12", **side)])

@@ -1,4 +1,4 @@
-"""HTML and SVG from values: whatever is not markup already is escaped, so nothing is forgotten."""
+"""Build HTML and SVG from values: every value that is not markup already is escaped."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ if TYPE_CHECKING:
 __all__ = ["UNKNOWN", "Html", "code", "join", "missing", "table", "tag", "text"]
 
 UNKNOWN = "unknown"
-LONGEST = 2000  # characters of one text from a run: a page stays kilobytes
+LONGEST = 2000  # most characters of one text from a run, so that a page stays small
 _VOID = frozenset({"meta", "br", "link"})
-# Control characters have no place in HTML; a lone surrogate could not be written as UTF-8.
+# Control characters are not allowed in HTML; a lone surrogate cannot be encoded as UTF-8.
 _ODD = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class Html(str):
-    """Text that is markup already."""
+    """Text that is already markup."""
 
     __slots__ = ()
 
 
 def text(value: object) -> Html:
-    """Return a value as text: escaped, None as "unknown", cut off where it is very long."""
+    """Return a value as escaped text: None as "unknown", cut off after `LONGEST` characters."""
     if isinstance(value, Html):
         return value
-    said = UNKNOWN if value is None else str(value)
-    if len(said) > LONGEST:
-        said = f"{said[:LONGEST]} … ({len(said):,} characters in all)"
-    return Html(html.escape(_ODD.sub("\N{REPLACEMENT CHARACTER}", said)))
+    shown = UNKNOWN if value is None else str(value)
+    if len(shown) > LONGEST:
+        shown = f"{shown[:LONGEST]} … ({len(shown):,} characters in all)"
+    return Html(html.escape(_ODD.sub("\N{REPLACEMENT CHARACTER}", shown)))
 
 
 def tag(name: str, /, *children: object, **attributes: object) -> Html:
-    """Return an element. `class_` is class and `data_label` data-label; None leaves one out."""
+    """Return an element. `class_` becomes class, `data_label` data-label; None is left out."""
     inside = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{text(value)}"'
         for key, value in attributes.items()
@@ -47,18 +47,18 @@ def tag(name: str, /, *children: object, **attributes: object) -> Html:
 
 
 def join(children: Iterable[object]) -> Html:
-    """Return values one after the other."""
+    """Concatenate values as markup."""
     return Html("".join(map(text, children)))
 
 
 def code(value: object) -> Html:
-    """Return a value in the font of code; unknown stays a word."""
+    """Return a value in a code element; None becomes plain "unknown"."""
     return text(value) if value is None else tag("code", value)
 
 
-def missing(said: str) -> Html:
-    """Return the sentence that stands where there is nothing to show."""
-    return tag("p", said, class_="missing")
+def missing(sentence: str) -> Html:
+    """Return the sentence that is shown in place of missing content."""
+    return tag("p", sentence, class_="missing")
 
 
 def table(
@@ -66,8 +66,8 @@ def table(
 ) -> Html:
     """Return a table whose first column names the rows. `kind` is a class of page.css.
 
-    Each cell knows its title, so that a narrow page can show a row as a list. Display rules take
-    a table's meaning from it; the roles give it back.
+    Each cell carries its title, so that a narrow page can show a row as a list. The CSS display
+    rules remove the table semantics; the ARIA roles restore them.
     """
     head = tag("tr", *(tag("th", t, scope="col", role="columnheader") for t in titles), role="row")
     body = (

@@ -9,7 +9,6 @@ from hotloop.report.document import document
 from hotloop.report.figures import figures
 from hotloop.report.markup import UNKNOWN, Html, join, missing, tag
 from hotloop.report.ranks import ranks
-from hotloop.report.routing import routing
 from hotloop.report.wall import wall
 
 if TYPE_CHECKING:
@@ -18,19 +17,30 @@ if TYPE_CHECKING:
 
 __all__ = ["page"]
 
+_NOTHING = Html("")
 
-def page(run: Facts, *, sample: str | None = None, why_no_sample: str | None = None) -> str:
-    """Return the report of a run as HTML; `sample` is text the trained model wrote."""
-    shown = [curves.Shown(run=run, look="a")]
+
+def page(
+    run: Facts,
+    *,
+    own: Html = _NOTHING,
+    sample: str | None = None,
+    why_no_sample: str | None = None,
+) -> str:
+    """Return the report of a run as HTML.
+
+    `own` is the recipe's own section; `sample` is text that the trained model generated.
+    """
+    runs = [curves.Shown(run=run, look="a")]
     main = tag(
         "main",
-        sections.section("Losses", sections.charts(*_course(shown[0]))),
-        routing(run),
-        sections.speed_and_memory(shown),
+        sections.section("Losses", sections.charts(*_course(runs[0]))),
+        own,
+        sections.speed_and_memory(runs),
         sections.section("Where the wall time went", wall(run)),
         ranks(run),
         sections.section("Techniques", tag("div", _plan(run), class_="panel")),
-        sections.descent(shown),
+        sections.descent(runs),
         sections.section("Notes", sections.notes(run)),
         sections.section("Sample", _sample(sample, why_no_sample)),
         sections.section("Model and data", _work(run)),
@@ -53,14 +63,14 @@ def _header(run: Facts) -> Html:
 
 
 def _plan(run: Facts) -> Html:
-    said = "The plan is unknown."
+    sentence = "The plan is unknown."
     if run.plan is not None:
-        said = (
+        sentence = (
             f"Plan {run.plan.fingerprint}: {run.plan.micro_batch} samples in a micro batch, "
             f"{run.plan.accumulation} of them in an optimizer step"
             f"{'' if run.plan.ranks == 1 else f' of each of {run.plan.ranks} ranks'}."
         )
-    return join([tag("p", said, class_="soft lead"), sections.techniques(run.techniques)])
+    return join([tag("p", sentence, class_="soft lead"), sections.techniques(run.techniques)])
 
 
 def _sample(sample: str | None, why: str | None) -> Html:
@@ -71,8 +81,8 @@ def _sample(sample: str | None, why: str | None) -> Html:
 
 
 def _work(run: Facts) -> Html:
-    about = {name: said for name, said in run.about.items() if name != "device"}
-    parts = [tag("div", sections.facts(r), class_="panel") for r in (about, run.data) if r]
-    if not parts:
+    about = {name: value for name, value in run.about.items() if name != "device"}
+    panels = [tag("div", sections.facts(r), class_="panel") for r in (about, run.data) if r]
+    if not panels:
         return missing("The run folder says nothing about them.")
-    return tag("div", *parts, class_="two")
+    return tag("div", *panels, class_="two")

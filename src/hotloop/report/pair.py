@@ -1,4 +1,4 @@
-"""The page of two runs side by side: what differs, the same charts laid over each other."""
+"""The page of two runs side by side: their differences, and their charts overlaid."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["pair"]
 
 def pair(a: Facts, b: Facts) -> str:
     """Return the report of two runs as HTML."""
-    shown = [
+    runs = [
         curves.Shown(run=a, look="a", label="A"),
         curves.Shown(run=b, look="b second", label="B"),
     ]
@@ -38,22 +38,22 @@ def pair(a: Facts, b: Facts) -> str:
         sections.section("What differs", tag("div", _differences(a, b), class_="panel")),
         sections.section("Figures", tag("div", _figures(a, b), class_="panel")),
         sections.section(
-            "Losses", sections.charts(curves.losses(shown), curves.losses_by_time(shown))
+            "Losses", sections.charts(curves.losses(runs), curves.losses_by_time(runs))
         ),
-        sections.speed_and_memory(shown),
+        sections.speed_and_memory(runs),
         sections.section("Where the wall time went", _wall(a, b)),
-        sections.descent(shown),
-        sections.section("Notes", *_each(a, b, sections.notes)),
+        sections.descent(runs),
+        sections.section("Notes", *_labelled(a, b, sections.notes)),
         sections.section("Settings", tag("div", _settings(a, b), class_="panel")),
     )
     return document(f"{a.name} and {b.name}", _header(a, b), main)
 
 
 def _header(a: Facts, b: Facts) -> Html:
-    """Say which runs these are, which is faster, and which learned more."""
+    """Return which runs these are, which one is faster, and which loss is lower."""
     verdict = speed(a, b)
     look = "complete" if verdict.faster else "plain"
-    said = tag("strong", f"Speed: {verdict.shown}. ")
+    answer = tag("strong", f"Speed: {verdict.shown}. ")
     losses = join([tag("strong", "Loss: "), losses_in_words(a, b)])
     who = (
         tag(
@@ -68,7 +68,7 @@ def _header(a: Facts, b: Facts) -> Html:
     return tag(
         "header",
         tag("h1", a.name, tag("small", " and "), b.name),
-        tag("p", said, verdict.why, ".", class_=f"callout {look}"),
+        tag("p", answer, verdict.why, ".", class_=f"callout {look}"),
         tag("p", losses, class_="callout plain"),
         tag("div", *who, class_="two who"),
     )
@@ -79,10 +79,10 @@ def _name(label: str, look: str, run: Facts) -> Html:
 
 
 def _differences(a: Facts, b: Facts) -> Html:
-    found = differences(a, b)
-    if not found:
+    differing = differences(a, b)
+    if not differing:
         return missing("Nothing: settings, plan, data, hardware and versions agree.")
-    lines = ((code(d.key), d.kind, d.a, d.b) for d in found)
+    lines = ((code(d.key), d.kind, d.a, d.b) for d in differing)
     caption = "Everything else agrees: settings, plan, data, hardware and versions."
     return table(("what", "kind", "A", "B"), lines, caption=caption, kind="list")
 
@@ -99,7 +99,7 @@ def _figures(a: Facts, b: Facts) -> Html:
     for name in dict.fromkeys([*mine, *others]):
         x, y = mine.get(name), others.get(name)
         cells = (_cell(figure) for figure in (x, y))
-        if x is None or y is None:  # a score that the other run is not judged by
+        if x is None or y is None:  # the other run does not have this score
             ratio = "not compared"
         else:
             ratio = "not compared" if barred.get(x.basis) else _ratio(x.number, y.number)
@@ -130,13 +130,13 @@ def _wall(a: Facts, b: Facts) -> Html:
     lines.append((tag("strong", "all"), *(f"{total:,.2f} s" for total in totals)))
     caption = "Both bars have one scale of seconds."
     rows = table(("row", "A", "B"), lines, caption=caption, kind="numbers")
-    return tag("div", *bars, rows, *_each(a, b, processes), class_="panel")
+    return tag("div", *bars, rows, *_labelled(a, b, processes), class_="panel")
 
 
-def _bar(label: str, rows: Mapping[str, float], whole: float) -> Html:
+def _bar(label: str, rows: Mapping[str, float], longest: float) -> Html:
     title = f"Wall time of {label} by row"
-    drawn = wall_bar(rows, whole=whole, id=f"wall-{label}", title=title)
-    return tag("div", tag("p", label, class_="soft"), drawn)
+    bar = wall_bar(rows, whole=longest, id=f"wall-{label}", title=title)
+    return tag("div", tag("p", label, class_="soft"), bar)
 
 
 def _seconds(wall: dict[str, float], total: float, name: str) -> str:
@@ -156,8 +156,8 @@ def _settings(a: Facts, b: Facts) -> Html:
     return tag("details", tag("summary", f"all {len(lines)} settings"), rows)
 
 
-def _each(a: Facts, b: Facts, part: Callable[[Facts], Html]) -> Iterator[Html]:
-    """Return a part of both, each under its letter; nothing where it is empty."""
+def _labelled(a: Facts, b: Facts, section: Callable[[Facts], Html]) -> Iterator[Html]:
+    """Yield a section of each run under its letter; skip an empty section."""
     for label, run in (("A", a), ("B", b)):
-        if said := part(run):
-            yield tag("div", tag("p", label, class_="soft"), said, class_="apart")
+        if content := section(run):
+            yield tag("div", tag("p", label, class_="soft"), content, class_="apart")

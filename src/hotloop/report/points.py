@@ -1,4 +1,4 @@
-"""What a chart draws of a run, as (x, y) points: by optimizer step, or by seconds of wall time."""
+"""The (x, y) points of a run's charts, by optimizer step or by seconds of wall time."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def validation_by_time(run: Facts) -> list[Point]:
 
 
 def figure(run: Facts, name: str) -> list[Point]:
-    """Return a figure of the validations by step."""
-    found = run.history.validations
-    return [(float(v.step), v.figures[name]) for v in found if name in v.figures]
+    """Return a validation figure by step."""
+    validations = run.history.validations
+    return [(float(v.step), v.figures[name]) for v in validations if name in v.figures]
 
 
 def norms(run: Facts) -> list[Point]:
-    """Return the gradient norm by step; a step whose gradients overflowed has none."""
+    """Return the gradient norm by step, without steps whose gradients overflowed."""
     traces = (step.trace for step in run.history.steps)
     return [(float(t.step), t.norm) for t in traces if t.norm is not None]
 

@@ -1,4 +1,4 @@
-"""What --profile and --ceilings measured: the hottest operators, and runs without one cost."""
+"""Results of --profile and --ceilings: the hottest operators, and runs without one cost."""
 
 from __future__ import annotations
 
@@ -29,48 +29,48 @@ TAKEN_AWAY = {  # by the name of the child run
 
 
 def operators_by_time(case: Case) -> list[Operator]:
-    """Return the ten operators that take most of a step, the hottest first."""
-    return sorted(case.operators, key=lambda each: -each.seconds)[:MOST]
+    """Return the ten operators with the most time in a step, the hottest first."""
+    return sorted(case.operators, key=lambda operator: -operator.seconds)[:MOST]
 
 
-def ceiling_in_words(each: Ceiling) -> str:
-    """Return what a run without one cost reached, or why it was not made."""
-    time = reading(Measurement(unit="s", readings=each.step_time)) if each.step_time else None
-    if each.factor is None and time is None:
-        return f"not measured: {each.why_not or 'no reason was given'}"
-    known = each.factor is not None and each.name != "baseline"
-    factor = f"at most {each.factor:.2f}x" if known else None
-    return "; ".join(filter(None, (factor, time, each.why_not)))
+def ceiling_in_words(ceiling: Ceiling) -> str:
+    """Return the result of a run without one cost, or why it was not made."""
+    time = reading(Measurement(unit="s", readings=ceiling.step_time)) if ceiling.step_time else None
+    if ceiling.factor is None and time is None:
+        return f"not measured: {ceiling.why_not or 'no reason was given'}"
+    known = ceiling.factor is not None and ceiling.name != "baseline"
+    factor = f"at most {ceiling.factor:.2f}x" if known else None
+    return "; ".join(filter(None, (factor, time, ceiling.why_not)))
 
 
 def operators(case: Case) -> Html:
     """Return the hottest operators as a table."""
-    shown = operators_by_time(case)
-    if not shown:
+    hottest = operators_by_time(case)
+    if not hottest:
         return missing("Not measured: hotloop doctor --profile does it, in a short run of its own.")
     titles = ("operator", "cost", "calls", "shapes", "place")
     return table(
-        titles, map(tuple, _operator_rows(case, shown)), kind="list places",
+        titles, map(tuple, _operator_rows(case, hottest)), kind="list places",
         caption="Self time and calls in a profiled step, of which it is the share.",
     )  # fmt: skip
 
 
-def _operator_rows(case: Case, shown: list[Operator]) -> Iterator[list[object]]:
-    for each in shown:
+def _operator_rows(case: Case, hottest: list[Operator]) -> Iterator[list[object]]:
+    for operator in hottest:
         yield [
-            code(each.name),
-            f"{moment(each.seconds)}, {each.share:.1%}",
-            f"{each.calls:.4g}",
-            " ".join(filter(None, (each.device, each.dtype, each.shapes))),
-            code(where(each.place, folder_of(case))) if each.place else "unknown",
+            code(operator.name),
+            f"{moment(operator.seconds)}, {operator.share:.1%}",
+            f"{operator.calls:.4g}",
+            " ".join(filter(None, (operator.device, operator.dtype, operator.shapes))),
+            code(where(operator.place, folder_of(case))) if operator.place else "unknown",
         ]
 
 
 def ceilings(case: Case) -> Html:
-    """Return what short runs with one cost taken away reached, as a table."""
+    """Return a table with the results of short runs that each leave out one cost."""
     if not case.ceilings:
         return missing("Not measured: hotloop doctor --ceilings does it, in short runs of its own.")
-    rows = [(TAKEN_AWAY[each.name], ceiling_in_words(each)) for each in case.ceilings]
+    rows = [(TAKEN_AWAY[ceiling.name], ceiling_in_words(ceiling)) for ceiling in case.ceilings]
     return table(
         ("run", "what was reached"), rows, kind="list",
         caption="Short runs of their own; factors against the baseline.",

@@ -1,4 +1,4 @@
-"""The ranks of a run side by side: what each took for its own part of a step, and what it needs."""
+"""The ranks of a run side by side: the time of each in a step, and its memory."""
 
 from __future__ import annotations
 
@@ -22,38 +22,38 @@ _PHASES: Final = {
     "backward": "backward",
     "update": "update",
 }
-_MOST: Final = 256  # ranks that are shown: a page stays kilobytes
+_MOST: Final = 256  # most ranks shown, so that a page stays small
 
 
 def ranks(run: Facts) -> Html:
-    """Return the section of a run of several ranks; nothing where one process made it."""
+    """Return the section on the ranks of a run; empty for a run of one process."""
     if run.ranks is None:
         return Html()
     gaps = tag("ul", *(tag("li", gap) for gap in run.ranks.gaps), class_="notes panel")
-    parts = [_table(run.ranks), gaps if run.ranks.gaps else ""]
-    return section("RankBalance", *parts)
+    children = [_table(run.ranks), gaps if run.ranks.gaps else ""]
+    return section("Ranks", *children)
 
 
-def _table(of: RankBalance) -> Html:
-    if not of.each:
+def _table(balance: RankBalance) -> Html:
+    if not balance.each:
         return missing("The ranks cannot be compared.")
     titles = ("rank", "host", "step", *_PHASES.values(), "exchange", "tokens/s", "memory")
-    lines = [_line(rank) for rank in of.each[:_MOST]]
-    rates = [_rate(rank) for rank in of.each]
-    if of.whole and all(rates):
-        whole = count(sum(rate for rate in rates if rate is not None))
+    lines = [_line(rank) for rank in balance.each[:_MOST]]
+    rates = [_rate(rank) for rank in balance.each]
+    if balance.whole and all(rates):
+        total = count(sum(rate for rate in rates if rate is not None))
         blank = [""] * (len(titles) - 4)
-        lines.append((tag("strong", "all"), "", *blank, tag("strong", whole), ""))
-    by = f" by {of.backend}" if of.backend else ""
+        lines.append((tag("strong", "all"), "", *blank, tag("strong", total), ""))
+    by = f" by {balance.backend}" if balance.backend else ""
     caption = (
-        f"What each rank took for its own part of a step: the mean of {of.steps:,} steps of the "
-        "newest session without the longest twentieth. Exchange: it waited for the other ranks, "
-        f"and for what travels between them{by}. Memory is the highest reading."
+        f"What each rank took for its own part of a step: the mean of {balance.steps:,} steps of "
+        "the newest session without the longest twentieth. Exchange: it waited for the other "
+        f"ranks, and for what travels between them{by}. Memory is the highest reading."
     )
-    more = len(of.each) - _MOST
-    said = missing(f"and {more:,} more ranks") if more > 0 else ""
+    more = len(balance.each) - _MOST
+    remainder = missing(f"and {more:,} more ranks") if more > 0 else ""
     return tag(
-        "div", join([table(titles, lines, caption=caption, kind="list"), said]), class_="panel"
+        "div", join([table(titles, lines, caption=caption, kind="list"), remainder]), class_="panel"
     )
 
 
@@ -75,5 +75,5 @@ def _time(seconds: float | None) -> str | None:
 
 
 def _rate(rank: Rank) -> float | None:
-    """Return its own tokens per second; None where its steps were not timed, or took no time."""
+    """Return the rank's own tokens per second; None if its step time is unknown or 0."""
     return rank.tokens / rank.step if rank.step else None

@@ -1,4 +1,4 @@
-"""The parts a page is put together from. What is unknown says so, and why."""
+"""The sections that pages are built from; an unknown value is shown with the reason."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ MOST_NOTES = 100
 _STATUS = {"complete", "stopped", "running", "failed", "diverged"}
 
 
-def section(title: str, *parts: object) -> Html:
-    """Return parts under a heading."""
-    return tag("section", tag("h2", title), *parts)
+def section(title: str, *children: object) -> Html:
+    """Return elements under a heading."""
+    return tag("section", tag("h2", title), *children)
 
 
 def status(run: Facts) -> Html:
@@ -51,22 +51,22 @@ def status(run: Facts) -> Html:
 
 
 def reason(run: Facts) -> Html:
-    """Return why the run ended, where its status does not say it already."""
-    said, resume = run.reason, ""
+    """Return why the run ended, unless its status already says so."""
+    sentence, resume = run.reason, ""
     if run.status == "running":
-        said = "No process has ended this run: it is running, or was killed"
-    elif said is None or said == run.status:
+        sentence = "No process has ended this run: it is running, or was killed"
+    elif sentence is None or sentence == run.status:
         return Html()
     else:
-        said = f"{run.status}: {said}"
+        sentence = f"{run.status}: {sentence}"
     if run.status in ("running", "stopped"):
         resume = join([" Go on with: ", tag("code", run.resume_command)])
     known = run.status if run.status in _STATUS else "plain"
-    return tag("p", said, ".", resume, class_=f"callout {known}")
+    return tag("p", sentence, ".", resume, class_=f"callout {known}")
 
 
 def when(stamp: str | None) -> str:
-    """Return a moment as 2026-11-21 13:41:35 UTC; what is no moment stays what it is."""
+    """Return an ISO 8601 time as 2026-11-21 13:41:35 UTC, and any other text unchanged."""
     try:
         moment = datetime.fromisoformat(stamp or "").astimezone(UTC)
     except (ValueError, OverflowError):
@@ -75,7 +75,7 @@ def when(stamp: str | None) -> str:
 
 
 def identity(run: Facts) -> dict[str, object]:
-    """Return where and with what a run was made."""
+    """Return the folder, the start, the hardware and the versions of a run."""
     machine = run.hardware
     device = versions = UNKNOWN
     if machine is not None:
@@ -114,7 +114,7 @@ def _card(figure: Figure) -> Html:
 
 
 def charts(*drawn: Chart) -> Html:
-    """Return charts side by side; one without a curve says that it has none."""
+    """Return charts side by side; a chart without curves is replaced by a note."""
     figures = (draw(chart) if chart.lines else _empty(chart) for chart in drawn)
     return tag("div", *figures, class_="charts")
 
@@ -125,20 +125,20 @@ def _empty(chart: Chart) -> Html:
     return tag("figure", tag("figcaption", tag("h3", chart.title)), why, class_=look)
 
 
-def speed_and_memory(shown: Sequence[Shown]) -> Html:
-    """Return the charts of what the machine did."""
-    drawn = (curves.throughput(shown), curves.memory(shown), curves.utilisation(shown))
-    return section("Speed and memory", charts(*drawn))
+def speed_and_memory(runs: Sequence[Shown]) -> Html:
+    """Return the charts of throughput, memory and utilisation."""
+    curve_charts = (curves.throughput(runs), curves.memory(runs), curves.utilisation(runs))
+    return section("Speed and memory", charts(*curve_charts))
 
 
-def descent(shown: Sequence[Shown]) -> Html:
-    """Return the charts of how it was trained."""
-    drawn = (curves.gradient_norm(shown), curves.learning_rate(shown))
-    return section("Gradient and learning rate", charts(*drawn))
+def descent(runs: Sequence[Shown]) -> Html:
+    """Return the charts of the gradient norm and the learning rate."""
+    curve_charts = (curves.gradient_norm(runs), curves.learning_rate(runs))
+    return section("Gradient and learning rate", charts(*curve_charts))
 
 
 def techniques(rows: Sequence[TechniqueRow]) -> Html:
-    """Return what was asked for, what is in effect, and how that was read back."""
+    """Return the requested techniques, which are in effect, and how that was read back."""
     if not rows:
         return missing("The run folder names no technique.")
     lines = ((code(r.name), r.origin, r.reason, _word(r), r.how) for r in rows)
@@ -147,12 +147,12 @@ def techniques(rows: Sequence[TechniqueRow]) -> Html:
     return table(titles, lines, caption=caption, kind="list")
 
 
-def _word(each: TechniqueRow) -> Html:
-    return tag("span", each.word, class_=_WORDS.get(each.word or ""))
+def _word(technique: TechniqueRow) -> Html:
+    return tag("span", technique.word, class_=_WORDS.get(technique.word or ""))
 
 
 def settings(run: Facts) -> Html:
-    """Return every setting with its origin, folded away."""
+    """Return all settings with their origins, in a collapsed element."""
     if not run.settings:
         return missing("The run folder holds no settings.")
     lines = [(code(k), code(v), run.origins.get(k)) for k, v in run.settings.items()]
@@ -164,12 +164,12 @@ def settings(run: Facts) -> Html:
 
 
 def notes(run: Facts) -> Html:
-    """Return what the run wrote for a reader, and what of its folder could not be read."""
-    found = [tag("li", gap) for gap in run.gaps]
+    """Return the gaps of the run folder and the notes of the run."""
+    items = [tag("li", gap) for gap in run.gaps]
     written = run.history.notes
-    found += [tag("li", tag("strong", f"step {n:,}: "), said) for n, said in written[:MOST_NOTES]]
+    items += [tag("li", tag("strong", f"step {n:,}: "), note) for n, note in written[:MOST_NOTES]]
     if len(written) > MOST_NOTES:
-        found.append(tag("li", f"and {len(written) - MOST_NOTES:,} more in the run's events"))
-    if not found:
+        items.append(tag("li", f"and {len(written) - MOST_NOTES:,} more in the run's events"))
+    if not items:
         return missing("The run wrote no note.")
-    return tag("ul", *found, class_="notes panel")
+    return tag("ul", *items, class_="notes panel")

@@ -1,4 +1,4 @@
-"""The doctor's result on a script in sentences: the terminal and the page say the same."""
+"""The sentences of a diagnosis that the terminal and the page share."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ MEANS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultSentence:
-    """The result in one line."""
+    """The verdict of a diagnosis in one line."""
 
     said: str
-    severity: Severity | None  # of the finding it names; None: nothing is worth changing
-    also: str | None = None  # what stands behind it: the speed of a run that is wrong
+    severity: Severity | None  # of the finding that it states; None: nothing is worth changing
+    also: str | None = None  # a second sentence, such as the speed of an incorrect run
 
 
 def name(case: Case) -> str:
@@ -86,7 +86,7 @@ def folder_of(case: Case) -> str:
 
 
 def verdict(case: Case, diagnosis: Diagnosis) -> ResultSentence:
-    """Return the result in one line: correctness first, then what costs most."""
+    """Return the verdict in one line: correctness first, then the largest cost."""
     worth = [finding for finding in diagnosis.findings if finding.severity != "note"]
     wrong = next((finding for finding in worth if finding.is_correctness), None)
     slow = next((finding for finding in worth if not finding.is_correctness), None)
@@ -95,21 +95,21 @@ def verdict(case: Case, diagnosis: Diagnosis) -> ResultSentence:
         also = _claim(worth[0]) if worth else None
         return ResultSentence(said=f"{script} {ended(case.raised)}", severity="critical", also=also)
     if wrong is not None:
-        said = f"{script} does something else than it says: {_claim(wrong)}"
+        sentence = f"{script} does something else than it says: {_claim(wrong)}"
         also = f"its speed: {_promise(slow)}" if slow else None
-        return ResultSentence(said=said, severity=wrong.severity, also=also)
+        return ResultSentence(said=sentence, severity=wrong.severity, also=also)
     if slow is not None:
         return ResultSentence(said=f"{script}: {_promise(slow)}", severity=slow.severity)
     return ResultSentence(said=f"{script}: {_fine(case)}", severity=None)
 
 
 def ended(raised: Raised) -> str:
-    """Return what ended a script, with file and line."""
+    """Return the exception that ended a script, with file and line."""
     place = raised.place
     where = "" if place is None else f" ({os.path.basename(place.file)}:{place.line})"
     word = "ended with" if raised.kind == "SystemExit" else "raised"
-    said = raised.text if raised.kind == "SystemExit" else raised.said
-    return visible(f"{word} {said}{where}")
+    message = raised.text if raised.kind == "SystemExit" else raised.said
+    return visible(f"{word} {message}{where}")
 
 
 def _claim(finding: Finding) -> str:
@@ -118,14 +118,14 @@ def _claim(finding: Finding) -> str:
 
 def _promise(finding: Finding) -> str:
     """Return "93% of the wall time is waiting for data: fixing it can give at most 3.1x"."""
-    said, share = _claim(finding), _share(finding)
-    if share is not None and share not in said:
-        said += f" ({share})"
-    return said if finding.ceiling is None else f"{said}: fixing it can give {_most(finding)}"
+    claim, share = _claim(finding), _share(finding)
+    if share is not None and share not in claim:
+        claim += f" ({share})"
+    return claim if finding.ceiling is None else f"{claim}: fixing it can give {_most(finding)}"
 
 
 def _share(finding: Finding) -> str | None:
-    """Return "53% of the wall time", and where its cause costs more that too."""
+    """Return "53% of the wall time", with the share of the whole cause if it is larger."""
     if finding.share is None:
         return None
     own = finding.share if finding.part is None else finding.part
@@ -143,39 +143,41 @@ def _fine(case: Case) -> str:
         where = " in the main thread" if case.steps.how == "another thread" else ""
         return f"no optimizer step was seen{where}, so its speed could not be judged"
     compute = case.share(*COMPUTE)
-    said = f"nothing worth changing: compute takes {compute:.0%}"
-    rest = max(case.wall.keys() - {*COMPUTE}, key=case.row, default="")
-    return said + (f", {rest} {case.share(rest):.0%}" if case.share(rest) > compute else "")
+    sentence = f"nothing worth changing: compute takes {compute:.0%}"
+    largest = max(case.wall.keys() - {*COMPUTE}, key=case.row, default="")
+    return sentence + (
+        f", {largest} {case.share(largest):.0%}" if case.share(largest) > compute else ""
+    )
 
 
 def counted(findings: Iterable[Finding]) -> str:
     """Return how many findings there are of each severity."""
     counts = Counter(WORDS[finding.severity] for finding in findings)
-    said = [
+    phrases = [
         f"{counts[word]} {word}{'s' * (counts[word] > 1 and word != 'critical')}"
         for word in WORDS.values()
         if counts[word]
     ]
-    return ", ".join(said) or "no findings"
+    return ", ".join(phrases) or "no findings"
 
 
 def rows(case: Case) -> dict[str, float]:
-    """Return the seconds of every row that has any, in the order of a step."""
+    """Return the seconds of each nonzero row, in the order of a step."""
     order = {row: place for place, row in enumerate(ROWS)}
-    found = sorted(case.wall, key=lambda row: order.get(row, len(order)))
-    return {row: case.wall[row] for row in found if case.wall[row] > 0}
+    ordered = sorted(case.wall, key=lambda row: order.get(row, len(order)))
+    return {row: case.wall[row] for row in ordered if case.wall[row] > 0}
 
 
 def once(case: Case) -> dict[str, float]:
-    """Return the rows that shares leave out: of a run stopped early, what it does only once."""
+    """Return the rows that shares leave out: the one-time rows of a run stopped early."""
     if case.judged == case.seconds:
         return {}
     return {row: seconds for row, seconds in rows(case).items() if row in ONCE}
 
 
 def observed(case: Case) -> str:
-    """Return what was watched: how many steps, why no more, and how long."""
-    # Of a run that came to its end its steps are known, whatever was read off its loops.
+    """Return how many steps were observed, why the run stopped, and for how long it ran."""
+    # A run that reached its end has a known step count, whatever its loops planned.
     steps, planned = case.steps.count, case.planned_steps if case.stopped else None
     many = f"{steps:,}" if planned is None else f"{steps:,} of {planned:,}"
     unit = "step" if steps == 1 and planned is None else "steps"
@@ -183,15 +185,15 @@ def observed(case: Case) -> str:
     ending = f"{word} after {many} {unit}: {case.stopped}"
     if case.stopped is None:
         ending = f"ran to its end: {many} {unit}"
-    whole, own = case.seconds, case.own_time
+    seconds, own = case.seconds, case.own_time
     return (
-        f"{visible(ending)}; observed {duration(whole)} of {duration(whole + own)}, "
+        f"{visible(ending)}; observed {duration(seconds)} of {duration(seconds + own)}, "
         f"hotloop's own {duration(own)} in no row"
     )
 
 
 def pace(case: Case) -> str:
-    """Return steps per second with n and spread."""
+    """Return steps per second, with the number of readings and their spread."""
     time = case.step_time
     if time is None or not time.median > 0 or not math.isfinite(time.median):
         return "steps/s unknown: no step was timed"
@@ -199,53 +201,53 @@ def pace(case: Case) -> str:
 
 
 def speed(step_time: Measurement) -> str:
-    """Return steps per second in three digits, where a step takes a known time above 0."""
+    """Return steps per second in three digits; the median step time must be above 0."""
     rate = float(f"{1 / step_time.median:.3g}")
     return f"{rate:,.0f} steps/s" if rate >= 1000 else f"{rate:.3g} steps/s"
 
 
-def reading(seen: Measurement | str) -> str:
-    """Return a piece of evidence in a line: of a measurement median, unit, n, spread, source."""
-    if isinstance(seen, str):
-        return visible(seen)
-    middle = f"{seen.median:.4g} {visible(seen.unit)}".rstrip()
-    if seen.unit == "s" and seen.median > 0 and math.isfinite(seen.median):
-        middle = moment(seen.median)
-    spread = "" if seen.spread is None else f", spread {seen.spread:.0%}"
-    source = "" if seen.source == "measured" else f", {seen.source}"
-    return f"{middle}, n={seen.n:,}{spread}{source}"
+def reading(evidence: Measurement | str) -> str:
+    """Return evidence in one line; a measurement as median, unit, n, spread and source."""
+    if isinstance(evidence, str):
+        return visible(evidence)
+    middle = f"{evidence.median:.4g} {visible(evidence.unit)}".rstrip()
+    if evidence.unit == "s" and evidence.median > 0 and math.isfinite(evidence.median):
+        middle = moment(evidence.median)
+    spread = "" if evidence.spread is None else f", spread {evidence.spread:.0%}"
+    source = "" if evidence.source == "measured" else f", {evidence.source}"
+    return f"{middle}, n={evidence.n:,}{spread}{source}"
 
 
 def cost(finding: Finding) -> list[str]:
-    """Return what a finding costs, what it can give and what it takes, as far as known."""
-    said = []
+    """Return the known cost, gain and effort of a finding, one phrase each."""
+    phrases = []
     if finding.is_correctness:
-        said.append("the run is not what it says")
+        phrases.append("the run is not what it says")
     if (share := _share(finding)) is not None:
-        said.append(share)
+        phrases.append(share)
     if finding.ceiling is not None:
-        said.append(_most(finding))
+        phrases.append(_most(finding))
     if finding.saves is not None and finding.saves > 0:
-        said.append(f"saves at most {moment(finding.saves)} a step")
+        phrases.append(f"saves at most {moment(finding.saves)} a step")
     if finding.effort is not None:
-        said.append(f"effort: {finding.effort}")
-    return said
+        phrases.append(f"effort: {finding.effort}")
+    return phrases
 
 
 def remedies(case: Case, finding: Finding, script: str) -> Iterator[tuple[str, str | None]]:
-    """Return what to do, and what to type for it where a technique does it: once for each."""
-    told: set[str] = set()
+    """Yield each remedy and, once per technique, the command that tries it (else None)."""
+    techniques: set[str] = set()
     for remedy in finding.remedies:
         id = remedy.technique
-        use = None if id in told else remedy.use
+        use = None if id in techniques else remedy.use
         typed = None if use is None else command(case, use, script)
-        told |= {id} if id is not None else set()
+        techniques |= {id} if id is not None else set()
         yield f"{remedy.text} ({remedy.effort})", typed
 
 
 def command(case: Case, use: str, script: str) -> str:
-    """Return what to type to try a technique, with its choices."""
-    if case.by_hotloop:  # it takes techniques itself
+    """Return the command line that tries a technique, with its options."""
+    if case.by_hotloop:  # hotloop's own command takes --with directly
         return visible(f"{case.script} {shlex.join(case.arguments)} --with {use}")
     is_file = case.script.endswith(".py") or os.path.sep in case.script
     words = [script, *case.arguments] if is_file else ["-m", script, *case.arguments]

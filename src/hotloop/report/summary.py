@@ -16,7 +16,7 @@ SCHEMA = 1  # history: 1 (2026-11) first
 
 
 def summary(*runs: Facts) -> dict[str, object]:
-    """Return the figures and the wall time by row; of two runs what differs and which is faster."""
+    """Return figures and wall time by row; for two runs also differences and the faster one."""
     value: dict[str, object] = {"schema": SCHEMA, "runs": [_run(run) for run in runs]}
     if len(runs) != 2:
         return value
@@ -30,8 +30,8 @@ def _run(run: Facts) -> dict[str, object]:
         "path": str(run.path),
         "status": run.status,
         "figures": {
-            each.name: {"number": each.number, "unit": each.unit, "rests_on": each.rests_on}
-            for each in figures(run)
+            figure.name: {"number": figure.number, "unit": figure.unit, "rests_on": figure.rests_on}
+            for figure in figures(run)
         },
         "wall": run.wall,
     }

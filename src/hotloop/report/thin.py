@@ -1,4 +1,4 @@
-"""Makes a long curve short without hiding a spike: each bucket keeps its lowest and highest."""
+"""Shorten a long curve without hiding spikes: each bucket keeps its lowest and highest value."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ BEYOND = 1e300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bucket:
-    """The values that share a place on the horizontal axis."""
+    """The values that share one position on the horizontal axis."""
 
-    x: float  # of the middle one
+    x: float  # of the middle point
     low: float
     middle: float  # the median
     high: float
@@ -27,8 +27,8 @@ class Bucket:
 def thin(points: Iterable[tuple[float, float]], *, buckets: int) -> list[Bucket]:
     """Return `buckets` buckets of equal width for (x, y) points.
 
-    Up to twice as many points stay what they are: a band would take as much room. What is not
-    finite, or beyond what a chart can scale, is left out.
+    Up to twice as many points are returned unchanged, because buckets would take as much room.
+    Values that are not finite, or too large for a chart to scale, are left out.
     """
     known = sorted((x, y) for x, y in points if abs(x) < BEYOND and abs(y) < BEYOND)  # not NaN
     if len(known) <= 2 * buckets:

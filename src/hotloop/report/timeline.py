@@ -1,4 +1,4 @@
-"""How an observed run went: when it evaluated and saved, its step times, its loss, its waits."""
+"""The course of an observed run: evaluations, saves, step times, losses and waits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import statistics
 from typing import TYPE_CHECKING
 
 from hotloop.core.units import duration, moment
-from hotloop.report.axis import linear, said, spanning
+from hotloop.report.axis import linear, short_number, spanning
 from hotloop.report.chart import Chart, Curve, Event, draw
 from hotloop.report.markup import Html, join, missing, tag
 from hotloop.report.thin import thin
@@ -20,64 +20,64 @@ if TYPE_CHECKING:
 
 __all__ = ["epochs", "losses", "step_times", "strip", "waits"]
 
-WIDE = 500  # places across a chart
-MOST_EVENTS = 60  # lines across a chart: more would hide the curve
-MOST_SPANS = 400  # parts of a lane
-NARROWEST = 0.003  # share of a lane below which a part could not be seen
+WIDE = 500  # buckets across a chart
+MOST_EVENTS = 60  # most event lines in a chart; more would hide the curve
+MOST_SPANS = 400  # most spans of a lane
+NARROWEST = 0.003  # share of a lane below which a span would be invisible
 LANE = 30  # pixels from one lane to the next
 
 
 def strip(case: Case) -> Html:
-    """Return the run in seconds: what came before and after training, evaluations, saves."""
-    whole = case.seconds
-    if not whole:
+    """Return lanes in seconds: the phases of the run, its evaluations and its saves."""
+    total = case.seconds
+    if not total:
         return missing("Nothing was observed.")
     first = sum(map(case.row, ("start", "import", "data load")))
-    last = max(first, whole - case.row("after training"))
+    last = max(first, total - case.row("after training"))
     lanes = {
         "run": [(0.0, first, "start", "before the first step"),
                 (first, last - first, "step", "training"),
-                (last, whole - last, "rest", "after training")],
+                (last, total - last, "rest", "after training")],
         "evaluate": [_span(e, "evaluate") for e in _longest(case.evaluations)],
         "save": [_span(s, "save") for s in _longest(case.saves)],
     }  # fmt: skip
-    shown = {name: spans for name, spans in lanes.items() if spans}
-    axis = linear([0.0, whole], ticks=6, tight=True)
-    drawn = [_lane(n, name, spans, whole) for n, (name, spans) in enumerate(shown.items())]
+    nonempty = {name: spans for name, spans in lanes.items() if spans}
+    axis = linear([0.0, total], ticks=6, tight=True)
+    lane_marks = [_lane(n, name, spans, total) for n, (name, spans) in enumerate(nonempty.items())]
     ticks = (
-        tag("text", label, class_="tick x", x=f"{axis.at(tick):.2%}", y=LANE * len(shown) + 14)
+        tag("text", label, class_="tick x", x=f"{axis.at(tick):.2%}", y=LANE * len(nonempty) + 14)
         for tick, label in zip(axis.ticks, axis.labels, strict=True)
     )
-    words = _in_words(case, first, whole - last)
+    words = _in_words(case, first, total - last)
     svg = tag(
         "svg",
         tag("title", "The run in seconds", id="strip-title"),
         tag("desc", words, id="strip-desc"),
-        *drawn,
+        *lane_marks,
         *ticks,
         class_="strip",
         role="img",
-        height=LANE * len(shown) + 20,
+        height=LANE * len(nonempty) + 20,
         aria_labelledby="strip-title strip-desc",
     )
     caption = tag("figcaption", tag("h3", "The run, in seconds since its start"))
     return tag("figure", caption, svg, tag("p", words, class_="note"), class_="chart")
 
 
-def _lane(n: int, name: str, spans: Sequence[tuple[float, float, str, str]], whole: float) -> Html:
-    drawn = []
-    for at, seconds, look, words in spans:
+def _lane(n: int, name: str, spans: Sequence[tuple[float, float, str, str]], total: float) -> Html:
+    bars = []
+    for begin, seconds, look, words in spans:
         if seconds <= 0 and look != "save":
             continue
-        width = min(1.0, max(seconds / whole, NARROWEST))
-        left = min(max(0.0, at / whole), 1.0 - width)
-        title = tag("title", f"{words}: {duration(seconds)} at {duration(at)}")
-        drawn.append(
+        width = min(1.0, max(seconds / total, NARROWEST))
+        left = min(max(0.0, begin / total), 1.0 - width)
+        title = tag("title", f"{words}: {duration(seconds)} at {duration(begin)}")
+        bars.append(
             tag("rect", title, class_=f"span {look}", x=f"{left:.3%}", width=f"{width:.3%}",
                 y=LANE * n + 4, height=LANE - 10)
         )  # fmt: skip
     label = tag("text", name, class_="y", x="0", dx="-8", y=LANE * n + 18)
-    return join([label, *drawn])
+    return join([label, *bars])
 
 
 def _longest(spans: Sequence[EvaluationSpan | Save]) -> Sequence[EvaluationSpan | Save]:
@@ -89,32 +89,32 @@ def _span(span: EvaluationSpan | Save, look: str) -> tuple[float, float, str, st
 
 
 def _in_words(case: Case, before: float, after: float) -> str:
-    said = [f"The run: {duration(before)} before the first step, then training"]
-    said[0] += f", {duration(after)} after the last step" if after >= 0.005 else ""
-    for what, spans in (("evaluation", case.evaluations), ("save", case.saves)):
+    phrases = [f"The run: {duration(before)} before the first step, then training"]
+    phrases[0] += f", {duration(after)} after the last step" if after >= 0.005 else ""
+    for name, spans in (("evaluation", case.evaluations), ("save", case.saves)):
         seconds = [span.seconds for span in spans]
         if not seconds:
-            said.append(f"no {what}")
+            phrases.append(f"no {name}")
             continue
-        each = f", each {moment(statistics.median(seconds))} (median)" if len(seconds) > 1 else ""
+        middle = f", each {moment(statistics.median(seconds))} (median)" if len(seconds) > 1 else ""
         plural = "s" * (len(seconds) > 1)
-        said.append(f"{len(seconds):,} {what}{plural}, {moment(sum(seconds))} in all{each}")
+        phrases.append(f"{len(seconds):,} {name}{plural}, {moment(sum(seconds))} in all{middle}")
     if case.epochs:
-        said.append(f"{case.epochs:,} epoch{'s' * (case.epochs > 1)} begun")
-    return "; ".join(said) + "."
+        phrases.append(f"{case.epochs:,} epoch{'s' * (case.epochs > 1)} begun")
+    return "; ".join(phrases) + "."
 
 
 def epochs(case: Case) -> list[float]:
-    """Return the steps at which an epoch ended, from the length of the one training loader."""
-    loaders, each = case.training_loaders, case.steps.backwards
-    if len(loaders) != 1 or not loaders[0].batches or not each:
+    """Return the steps at which an epoch ended; [] unless there is one loader of known length."""
+    loaders, micro_batches = case.training_loaders, case.steps.backwards
+    if len(loaders) != 1 or not loaders[0].batches or not micro_batches:
         return []
-    steps = -(-loaders[0].batches // max(1, round(each)))
+    steps = -(-loaders[0].batches // max(1, round(micro_batches)))
     return [float(step) for step in range(steps, case.steps.count, steps)][: case.epochs]
 
 
 def step_times(case: Case) -> Html:
-    """Return the time of each step, with what its largest row took and what stood between."""
+    """Return a chart of step times and of their largest row, with the events in between."""
     steps = case.steps
     if not steps.wall:
         return missing("No step was timed.")
@@ -139,14 +139,14 @@ def step_times(case: Case) -> Html:
 
 
 def _events(case: Case) -> Iterator[Event]:
-    """Return where evaluations, saves and ends of epochs stand between the steps."""
-    found = {
+    """Yield the steps of evaluations, saves and ends of epochs."""
+    kinds = {
         "evaluate": ("evaluation", sorted({float(e.step) for e in case.evaluations})),
         "save": ("save", sorted({float(save.step) for save in case.saves})),
         "epoch": ("end of an epoch", epochs(case)),
     }
-    for look, (label, at) in found.items():
-        inside = [step for step in at if 0 <= step <= case.steps.count]
+    for look, (label, steps) in kinds.items():
+        inside = [step for step in steps if 0 <= step <= case.steps.count]
         every = -(-len(inside) // MOST_EVENTS) or 1
         if inside:
             label += f" (1 of {every} shown)" if every > 1 else ""
@@ -154,7 +154,7 @@ def _events(case: Case) -> Iterator[Event]:
 
 
 def losses(case: Case) -> Html:
-    """Return the loss by step, as it was caught at the backward pass."""
+    """Return a chart of the loss by step, as read at the backward pass."""
     known = case.steps.losses
     if not known:
         return missing("No loss was seen.")
@@ -169,11 +169,11 @@ def losses(case: Case) -> Html:
 
 
 def _loss(value: float) -> str:
-    return said(value) if math.isfinite(value) else str(value)
+    return short_number(value) if math.isfinite(value) else str(value)
 
 
 def waits(loader: Loader) -> Html:
-    """Return how long the loop waited for each batch of a loader."""
+    """Return a chart of the loop's wait for each batch of a loader."""
     times = [seconds * 1e3 for seconds in loader.waits]
     line = _line("", "a only", range(1, len(times) + 1), times)
     middle, longest = statistics.median(loader.waits), max(loader.waits)

@@ -1,4 +1,4 @@
-"""What is seen in a chart of a run, in words; "unknown" where there is nothing to tell."""
+"""The titles of a run's charts: the result in words, or "unknown"."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hotloop.core.units import bytes_, count, duration
 from hotloop.report import points
-from hotloop.report.axis import said
+from hotloop.report.axis import short_number
 from hotloop.report.figures import loss_in_words
 from hotloop.report.markup import UNKNOWN
 
@@ -28,27 +28,27 @@ __all__ = [
 
 
 def lowest(run: Facts) -> str:
-    """Return the lowest validation loss and where it was."""
+    """Return the lowest validation loss and its step."""
     if run.best is None:
         return f"{UNKNOWN}, no validation was made"
     return f"{loss_in_words(run, run.best[0])} at step {run.best[1]:,}"
 
 
 def highest(run: Facts) -> str:
-    """Return the best score and where it was."""
+    """Return the best score and its step."""
     if run.best_score is None:
         return UNKNOWN
     return f"{run.best_score[0]:.4f} at step {run.best_score[1]:,}"
 
 
 def time_of_lowest(run: Facts) -> str:
-    """Return when the lowest validation loss was reached."""
+    """Return the wall time at which the lowest validation loss was reached."""
     best = min(run.history.validations, key=lambda v: v.loss, default=None)
     return UNKNOWN if best is None else f"{duration(best.at)} for {best.loss:.4f}"
 
 
 def course(run: Facts) -> str:
-    """Return where the training loss began and where it ended, as a sentence."""
+    """Return the first and the last training loss and the lowest validation loss."""
     if not run.history.steps:
         return "no step was made."
     first, last = run.history.steps[0].trace, run.history.steps[-1].trace
@@ -93,4 +93,4 @@ def busy(run: Facts) -> str:
 
 
 def _short(number: float) -> str:
-    return said(float(f"{number:.3g}"))
+    return short_number(float(f"{number:.3g}"))

@@ -1,4 +1,4 @@
-"""The page of a search: every trial with its ratio, the proof, and what only an edit can mend."""
+"""The page of a search: all trials with their ratios, the proof, and edits to make by hand."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ if TYPE_CHECKING:
 __all__ = ["page"]
 
 
-def page(found: Tuned) -> str:
+def page(result: Tuned) -> str:
     """Return the result of a search as HTML."""
-    rows = [*found.rows, *([found.proof] if found.proof else [])]
-    name = _name(found.target)
+    rows = [*result.rows, *([result.proof] if result.proof else [])]
+    name = _name(result.target)
     header = tag(
         "header",
         tag("div", tag("h1", name, " ", tag("small", "tune")), class_="top"),
         tag(
             "div",
-            tag("p", tag("strong", found.said)),
-            tag("p", found.stopped) if found.stopped else "",
-            *(tag("p", note, class_="soft") for note in found.notes),
-            class_=f"callout verdict {'complete' if found.is_proved else 'plain'}",
+            tag("p", tag("strong", result.said)),
+            tag("p", result.stopped) if result.stopped else "",
+            *(tag("p", note, class_="soft") for note in result.notes),
+            class_=f"callout verdict {'complete' if result.is_proved else 'plain'}",
         ),
-        tag("div", facts(_about(found)), class_="about"),
+        tag("div", facts(_about(result)), class_="about"),
     )
     main = tag(
         "main",
         section("What was tried", _trials([row for row in rows if row.plan is not None])),
         section("What was not", _untried(rows)),
-        section("What is paid besides the steps", _costs(found.costs)),
-        section("What only an edit can mend", _edits(found.edits)),
+        section("What is paid besides the steps", _costs(result.costs)),
+        section("What only an edit can mend", _edits(result.edits)),
     )
     return document(f"{name}: what hotloop tune found", header, main)
 
@@ -53,14 +53,14 @@ def _name(target: Sequence[str]) -> str:
     return Path(words[0]).name if words else "nothing"
 
 
-def _about(found: Tuned) -> dict[str, object]:
-    lines = found.plan.differences(found.baseline)
-    plan = join([tag("div", code(str(use))) for use in found.plan.techniques])
+def _about(result: Tuned) -> dict[str, object]:
+    lines = result.plan.differences(result.baseline)
+    plan = join([tag("div", code(str(use))) for use in result.plan.techniques])
     return {
-        "target": code(shlex.join(found.target)),
-        "plan": plan if found.plan.techniques else "as it was" if not lines else "; ".join(lines),
-        "time": duration(found.seconds),
-        **found.where,
+        "target": code(shlex.join(result.target)),
+        "plan": plan if result.plan.techniques else "as it was" if not lines else "; ".join(lines),
+        "time": duration(result.seconds),
+        **result.where,
     }
 
 
@@ -87,7 +87,7 @@ def _trials(rows: Sequence[TuneRow]) -> Html:
 
 
 def _untried(rows: Sequence[TuneRow]) -> Html:
-    """Return what no process of its own was started for, by reason."""
+    """Return the moves that no trial was started for, by reason."""
     groups = untried(rows)
     if not groups:
         return missing("Everything was.")
@@ -99,33 +99,33 @@ def _untried(rows: Sequence[TuneRow]) -> Html:
 
 
 def _low(row: TuneRow) -> float | None:
-    found = row.comparison
-    return None if found is None or found.interval is None else found.interval[0]
+    comparison = row.comparison
+    return None if comparison is None or comparison.interval is None else comparison.interval[0]
 
 
 def _interval(row: TuneRow, widest: float) -> object:
-    """Return the ratio in figures and, where it has an interval, as a bar on a common axis."""
-    found = row.comparison
-    if found is None or found.ratio is None:
+    """Return the ratio as text and, if it has an interval, as a bar on a common axis."""
+    comparison = row.comparison
+    if comparison is None or comparison.ratio is None:
         return ""
-    if found.interval is None:
-        return found.factor
-    low, high = 1 / found.interval[1], 1 / found.interval[0]
+    if comparison.interval is None:
+        return comparison.factor
+    low, high = 1 / comparison.interval[1], 1 / comparison.interval[0]
     axis = linear((0.0, max(widest, 1.2)), ticks=2, tight=True)
-    at = {"x1": f"{axis.at(low):.2%}", "x2": f"{axis.at(high):.2%}"}
-    one = f"{axis.at(1.0):.2%}"
-    drawn = tag(
+    line_ends = {"x1": f"{axis.at(low):.2%}", "x2": f"{axis.at(high):.2%}"}
+    parity = f"{axis.at(1.0):.2%}"
+    bar = tag(
         "svg",
-        tag("title", found.factor),
-        tag("line", class_="grid", x1=one, x2=one, y1="0", y2="100%"),
-        tag("line", class_="line a", y1="50%", y2="50%", **at),
-        tag("circle", class_="point a", cx=f"{axis.at(1 / found.ratio):.2%}", cy="50%", r="4"),
+        tag("title", comparison.factor),
+        tag("line", class_="grid", x1=parity, x2=parity, y1="0", y2="100%"),
+        tag("line", class_="line a", y1="50%", y2="50%", **line_ends),
+        tag("circle", class_="point a", cx=f"{axis.at(1 / comparison.ratio):.2%}", cy="50%", r="4"),
         class_="interval",
         width="100%",
         height="16",
         role="img",
     )
-    return join([found.factor, drawn])
+    return join([comparison.factor, bar])
 
 
 def _costs(costs: Sequence[FixedCost]) -> Html:

@@ -1,4 +1,4 @@
-"""Where the wall time of a run went: every second in a row, and every process of it."""
+"""The wall time of a run: the seconds of each row, and its processes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOOKS = {  # of the wall time's rows, as classes of page.css
     "step": "step",
     "evaluate": "evaluate",
     "save": "save",
-    # of a script, whose steps are seen in parts
+    # rows of an observed script, whose steps are split up
     "import": "import",
     "data load": "load",
     "prepare": "prepare",
@@ -53,14 +53,14 @@ _MEANS = {
 
 
 def key(name: str) -> Html:
-    """Return the colour of a row of the wall time."""
+    """Return a square in the colour of a row of the wall time."""
     look = LOOKS.get(name, "rest")
     square = tag("rect", class_=f"row {look}", width=12, height=12)
     return tag("svg", square, class_="key", aria_hidden="true")
 
 
 def wall(run: Facts) -> Html:
-    """Return where the wall time of all processes went: a bar and every row."""
+    """Return the wall time of all processes as a bar and a table of rows."""
     rows = run.wall
     total = sum(rows.values())
     if not total:
@@ -89,15 +89,15 @@ def wall(run: Facts) -> Html:
 
 
 def wall_bar(rows: Mapping[str, float], *, whole: float, id: str, title: str) -> Html:
-    """Return rows of seconds as one stacked bar, as wide as the page when they make `whole`."""
+    """Return rows of seconds as one stacked bar, as wide as the page if they sum to `whole`."""
     shares = {name: seconds / (whole or 1.0) for name, seconds in rows.items()}
     return bar(shares, LOOKS, id=id, title=title)
 
 
 def processes(run: Facts) -> Html:
-    """Return a row for each process, where there is more than one or one did not say its end."""
-    made = run.history.processes
-    if len(made) == 1 and made[0].reason is not None:
+    """Return a table of processes; empty if there is only one and it recorded its end."""
+    all_processes = run.history.processes
+    if len(all_processes) == 1 and all_processes[0].reason is not None:
         return Html()
     lines = [
         (
@@ -105,9 +105,9 @@ def processes(run: Facts) -> Html:
             when(process.began),
             f"{process.after:,} to {process.last:,}",
             f"{'' if process.reason else 'at least '}{duration(process.seconds)}",
-            _ending(process, newest=n == len(made)),
+            _ending(process, newest=n == len(all_processes)),
         )
-        for n, process in enumerate(made, 1)
+        for n, process in enumerate(all_processes, 1)
     ]
     titles = ("process", "began", "steps", "wall time", "how it ended")
     caption = "The processes of this run; the time between them is not counted."
@@ -115,11 +115,11 @@ def processes(run: Facts) -> Html:
 
 
 def _ending(process: RunProcess, *, newest: bool) -> str:
-    said = process.reason
-    if said is None:
+    sentence = process.reason
+    if sentence is None:
         how = "is running, or was killed" if newest else "was killed"
-        said = f"it {how}: no end was written, and its time after its last event is unknown"
+        sentence = f"it {how}: no end was written, and its time after its last event is unknown"
     if process.void_steps:
         lost = f"{process.void_steps:,} steps, {duration(process.void)}"
-        said += f"; what it made after its last checkpoint was lost ({lost})"
-    return said
+        sentence += f"; what it made after its last checkpoint was lost ({lost})"
+    return sentence

@@ -1,4 +1,4 @@
-"""All rules, in the order of their ids. To add one: write its file and its golden cases."""
+"""All rules, in the order of their ids. To add a rule, write its file and its golden cases."""
 
 import importlib
 import pkgutil
@@ -15,9 +15,9 @@ _IS_RULE = re.compile(r"\.[a-z]\d+_\w+$")  # rules/host/h1_launch_bound.py
 ALL: tuple[Rule, ...] = tuple(
     sorted(
         (
-            importlib.import_module(found.name).RULE
-            for found in pkgutil.walk_packages(__path__, f"{__name__}.")
-            if _IS_RULE.search(found.name)
+            importlib.import_module(module.name).RULE
+            for module in pkgutil.walk_packages(__path__, f"{__name__}.")
+            if _IS_RULE.search(module.name)
         ),
         key=lambda rule: (rule.id[0], int(rule.id[1:])),
     )
@@ -26,5 +26,5 @@ _KINDS = {rule.label: rule.kind for rule in ALL}
 
 
 def judged(finding: Finding) -> Finding:
-    """Return a finding with the kind of its rule; KeyError where no rule has its label."""
+    """Return a finding with the kind of its rule; raise KeyError if no rule has its label."""
     return replace(finding, kind=_KINDS[finding.rule])

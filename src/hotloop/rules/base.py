@@ -1,16 +1,18 @@
-"""The shape of a rule of the doctor. A rule is a value; there is nothing to subclass."""
+"""The type of the doctor's rules: a rule is a value, and there is nothing to subclass."""
 
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from hotloop.core.finding import Finding
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding, Kind
+    from hotloop.core.finding import Kind
 
 __all__ = ["HEADINGS", "UNSEEN", "Needs", "Rule", "unmet"]
 
@@ -19,15 +21,15 @@ HEADINGS = (
     "Says so when:",
     "Stays silent when:",
     "Remedy:",
-    "Numbers:",  # what the remedy does to them: bitwise, rounding, training, or nothing
+    "Numbers:",  # how the remedy changes the results: bitwise, rounding, training, or not at all
     "Seen:",
     "Source:",
 )
-UNSEEN = "not yet seen on a card"  # stands on the page of a rule that only a card can fire
+UNSEEN = "not yet seen on a card"  # on the page of a rule that fires only on a GPU
 
 
 class Needs(enum.Enum):
-    """What must have been looked at before a rule can judge. The value says how it is got."""
+    """A fact that a rule needs before it can judge; its value is the sentence for a missing one."""
 
     STEPS = "no optimizer step was seen"
     STACKS = "no call stacks were sampled"
@@ -44,40 +46,53 @@ class Needs(enum.Enum):
     PROFILE = "needs --profile"
     CEILINGS = "needs --ceilings"
     RANKS = "needs more than one process"
+    PLANNED_RUN = "no run is planned"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One thing the doctor knows. Its file's docstring is its page in the docs."""
+    """One rule of the doctor; the docstring of its file is its page in the docs."""
 
     id: str  # "D13"
     name: str  # "tokenize_hot"
     title: str
     page: str
-    # Trusts that `needs` are met. None: a check of hotloop.diagnosis.checks judges a planned run.
-    judge: Callable[[Case], Finding | None] | None = None
+    # Called only if `needs` are met. Several findings of one rule have separate causes.
+    judge: Callable[[Case], Finding | Iterable[Finding] | None]
+    # Of an observed run; PLANNED_RUN: the rule judges planned runs only.
     needs: tuple[Needs, ...] = ()
-    # The umbrella whose cause this rule names: where both fire they are one finding, led by the
-    # rule with the higher `weight`. "D1" for what makes the loop wait for data.
+    before_run: bool = False  # whether it also judges planned runs, without `needs`
+    # The umbrella rule whose cause this rule names: if both fire, they are merged into one finding,
+    # led by the rule with the higher `weight`. Example: "D1" for causes of the wait for data.
     under: str | None = None
-    # Rules that name a cause of this one's, each its own: it becomes evidence of the largest.
+    # Rules that each name a cause of this finding: it becomes evidence of the largest of theirs.
     yields_to: tuple[str, ...] = ()
-    weight: int = (
-        1  # -1 sums up, 0 umbrella, 1 names a setting, 2 names the cause, 3 names the very line
-    )
+    # -1 summary, 0 umbrella, 1 names a setting, 2 names the cause, 3 names the line.
+    weight: int = 1
     numerics: Literal["bitwise", "rounding", "training"] | None = None  # of its remedy
-    # "not worth it" says what would not pay; such findings stand apart and are never merged.
+    # "not worth it": the change would not pay; such findings are listed apart and never merged.
     kind: Kind = "speed"
 
     @property
     def label(self) -> str:
-        """Return id and name as findings carry them."""
+        """The id and the name, as in `Finding.rule`."""
         return f"{self.id} {self.name}"
+
+    def findings(self, case: Case) -> list[Finding]:
+        """Judge a case that meets the needs; the rule's kind is the default of its findings."""
+        result = self.judge(case) or ()
+        findings = [result] if isinstance(result, Finding) else result
+        return [replace(finding, kind=finding.kind or self.kind) for finding in findings]
 
 
 def unmet(case: Case, needs: tuple[Needs, ...]) -> str | None:
-    """Return why a rule with these needs cannot judge the case, or None."""
-    there = {
+    """Return why a rule with these needs cannot judge the case, or None.
+
+    Needs concern observed runs only: a planned run has no unmet needs.
+    """
+    if case.planned is not None:
+        return None
+    met = {
         Needs.STEPS: case.steps.count > 0,
         Needs.STACKS: bool(case.stacks),
         Needs.LOADER: bool(case.loaders),
@@ -93,5 +108,6 @@ def unmet(case: Case, needs: tuple[Needs, ...]) -> str | None:
         Needs.PROFILE: case.profiled,
         Needs.CEILINGS: bool(case.ceilings),
         Needs.RANKS: case.process.world > 1,
+        Needs.PLANNED_RUN: False,
     }
-    return next((need.value for need in needs if not there[need]), None)
+    return next((need.value for need in needs if not met[need]), None)

@@ -1,8 +1,8 @@
-"""Runs every rule over a case and merges what they say into one diagnosis."""
+"""Run all rules over a case and merge their findings into one diagnosis."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
@@ -20,36 +20,36 @@ if TYPE_CHECKING:
 __all__ = ["diagnose"]
 
 Judged = tuple[Rule, Finding]
+Cause = tuple[str, bool, int]  # umbrella, whether it concerns correctness, number within the rule
 
-# A script that has none of these has nothing there to check: not worth a sentence.
-_ABSENT = {Needs.LOADER, Needs.CONFIG, Needs.RANKS, Needs.OPTIMIZER}
-# These may come later in the script: worth a sentence when it was stopped before.
+# Needs that are not reported as unmet: such a script has nothing there to check.
+_ABSENT = {Needs.LOADER, Needs.CONFIG, Needs.RANKS, Needs.OPTIMIZER, Needs.PLANNED_RUN}
+# Needs that are reported only if the script was stopped early, as they may be met later.
 _LATER = {Needs.SAVES, Needs.EVALUATIONS}
 
 
 def diagnose(case: Case, *, rules: Sequence[Rule] = ALL, strict: bool = False) -> Diagnosis:
-    """Return what `rules` find in a case: one finding a cause, correctness first, then by seconds.
+    """Return the diagnosis of a case: one finding per cause, correctness first, then by seconds.
 
-    A rule that raises does not lose the report: it is named among what was not checked. `strict`
-    lets its exception through.
+    A planned run is judged by the rules with `before_run`. A rule that raises is listed in
+    `not_checked`; with `strict`, its exception propagates.
     """
+    if case.planned is not None:
+        rules = [rule for rule in rules if rule.before_run]
     judged: list[Judged] = []
     broken: list[str] = []
     for rule in rules:
-        if rule.judge is None or unmet(case, rule.needs) or _is_beside_the_point(case, rule):
+        if unmet(case, rule.needs) or _is_beside_the_point(case, rule):
             continue
         try:
-            finding = rule.judge(case)
-        except Exception as error:  # said in the report; a wrong rule must not cost all others
+            judged += [(rule, finding) for finding in rule.findings(case)]
+        except Exception as error:  # listed in the report; one faulty rule must not lose the others
             if strict:
                 raise
             broken.append(f"{rule.label} failed with {type(error).__name__}: please report it")
-            continue
-        if finding is not None:
-            judged.append((rule, replace(finding, kind=rule.kind)))
-    aside = [finding for rule, finding in judged if rule.kind == "not worth it"]
+    aside = [finding for _, finding in judged if finding.kind == "not worth it"]
     return Diagnosis(
-        findings=ranked(_merged(rules, [(r, f) for r, f in judged if r.kind != "not worth it"])),
+        findings=ranked(_merged(rules, [(r, f) for r, f in judged if f.kind != "not worth it"])),
         wall=case.wall,
         steps=case.steps.count,
         step_time=case.step_time,
@@ -71,7 +71,7 @@ def _unstable(case: Case) -> str | None:
 
 
 def _unchecked(case: Case, rules: Iterable[Rule]) -> list[str]:
-    """Return a sentence for each reason, with the rules that could not judge because of it."""
+    """Return one sentence per unmet need, with the ids of the rules that have it."""
     unable: dict[str, list[str]] = defaultdict(list)
     for rule in rules:
         reason = unmet(case, rule.needs)
@@ -85,65 +85,70 @@ def _is_worth_saying(need: Needs, case: Case) -> bool:
 
 
 def _merged(rules: Iterable[Rule], judged: Iterable[Judged]) -> list[Finding]:
-    """Return one finding for each cause: rules of one umbrella, speed and correctness apart."""
+    """Return one finding per cause: merge rules of one umbrella, speed and correctness apart.
+
+    Several findings of one rule have separate causes.
+    """
     under = {rule.id: rule.under for rule in rules}
-    causes: dict[tuple[str, bool], list[Judged]] = defaultdict(list)
+    causes: dict[Cause, list[Judged]] = defaultdict(list)
+    counts = Counter[str]()
     for rule, finding in judged:
         root = rule.id
-        while above := under.get(root):  # an umbrella may stand under another
-            root = above
-        causes[root, finding.is_correctness].append((rule, finding))
+        while parent := under.get(root):  # an umbrella may itself have an umbrella
+            root = parent
+        causes[root, finding.is_correctness, counts[rule.id]].append((rule, finding))
+        counts[rule.id] += 1
     _yield(causes)
-    return [_one(members) for members in causes.values()]
+    return [_merge_cause(members) for members in causes.values()]
 
 
-def _yield(causes: dict[tuple[str, bool], list[Judged]]) -> None:
+def _yield(causes: dict[Cause, list[Judged]]) -> None:
     """Move a finding to the cause that explains at least half of its seconds, if one does."""
     for key in [key for key, members in causes.items() if members[0][0].yields_to]:
         (rule, finding), *_ = causes[key]
-        named = [
-            (other, max(found.share or 0.0 for _, found in causes[other]))
+        candidates = [
+            (other, max(member.share or 0.0 for _, member in causes[other]))
             for other in causes
             if other[0] in rule.yields_to
         ]
-        other, share = max(named, key=lambda pair: pair[1], default=(key, 0.0))
+        other, share = max(candidates, key=lambda pair: pair[1], default=(key, 0.0))
         if other != key and share >= (finding.share or 0.0) / 2:
             causes[other] += causes.pop(key)
 
 
-def _one(members: Sequence[Judged]) -> Finding:
-    """Return the findings of one cause as one.
+def _merge_cause(members: Sequence[Judged]) -> Finding:
+    """Merge the findings of one cause into one.
 
-    The rule that comes nearest to the cause leads, if it explains at least half of the seconds of
-    the largest; what it swallows stays as its evidence, lends its places and remedies, and keeps
-    its severity. As the remedies are those of all, so is what they can save: "at most" is the most
-    that one of them explains, the umbrella aside.
+    The rule nearest to the cause leads, if it explains at least half of the largest share. The
+    others become its evidence and contribute their places and remedies; the highest severity wins.
+    As the remedies are those of all findings, the possible saving is the largest share that any of
+    them explains, except the umbrella.
     """
     most = max(finding.share or 0.0 for _, finding in members)
-    able = [member for member in members if (member[1].share or 0.0) >= most / 2]
-    leader = max(able, key=lambda member: (member[0].weight, member[1].share or 0.0))
-    rest = sorted(
+    candidates = [member for member in members if (member[1].share or 0.0) >= most / 2]
+    leader = max(candidates, key=lambda member: (member[0].weight, member[1].share or 0.0))
+    others = sorted(
         (member for member in members if member is not leader), key=lambda m: -m[0].weight
     )
-    if not rest:
+    if not others:
         return leader[1]
-    ordered = [leader[1], *(finding for _, finding in rest)]
-    said: dict[str, Measurement | str] = {}
+    ordered = [leader[1], *(finding for _, finding in others)]
+    evidence: dict[str, Measurement | str] = {}
     for finding in reversed(ordered):
-        said |= finding.evidence
-    remedies: dict[str, Remedy] = {}  # of those that name one technique the leader's
+        evidence |= finding.evidence
+    remedies: dict[str, Remedy] = {}  # if several name one technique, the leader's
     for remedy in (remedy for finding in ordered for remedy in finding.remedies):
         remedies.setdefault(remedy.technique or remedy.text, remedy)
     return replace(
         _as_large_as(leader[1], [finding for rule, finding in members if rule.under]),
         severity=max((finding.severity for finding in ordered), key=get_args(Severity).index),
         places=list(dict.fromkeys(place for finding in ordered for place in finding.places)),
-        evidence=said,
+        evidence=evidence,
         because=[
             *leader[1].because,
             *(
                 line
-                for _, finding in rest
+                for _, finding in others
                 for line in (f"{finding.rule}: {finding.claim}", *finding.because)
             ),
         ],
@@ -152,7 +157,7 @@ def _one(members: Sequence[Judged]) -> Finding:
 
 
 def _as_large_as(leading: Finding, others: Iterable[Finding]) -> Finding:
-    """Return the leading finding with the seconds of the largest of its cause."""
+    """Return the leading finding with the share of the largest finding of its cause."""
     largest = max(others, key=lambda finding: finding.share or 0.0, default=leading)
     if leading.share is None or (largest.share or 0.0) <= leading.share:
         return leading

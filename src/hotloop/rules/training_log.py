@@ -1,8 +1,8 @@
-"""Finds hidden wall time in a training's own log: what passed between records that none claims.
+"""Find hidden wall time in a training log: the time between records that no record accounts for.
 
-A record that says when it was written and how long its epoch took hides whatever else happened
-since the record before: saving, evaluating, sampling, reading data. In one of the five projects
-that was 76 % of the wall time.
+A record that gives its time and the duration of its epoch hides whatever else happened since the
+previous record: saving, evaluating, sampling, reading data. In one of the five projects that was
+76 % of the wall time.
 """
 
 from __future__ import annotations
@@ -30,9 +30,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Interval", "Logged", "judge_log"]
 
-# Names as loggers write them, lower case, without what stands before the last "/" or ".".
+# Names as loggers write them, in lower case, without a prefix that ends in "/" or ".".
 MOMENTS = ("timestamp", "time", "datetime", "date", "wall_time", "wall", "ts", "asctime", "created")
-_PASSED = ("elapsed", "elapsed_time", "runtime", "wall_time", "wall", "time")  # which, values tell
+_PASSED = (
+    "elapsed",
+    "elapsed_time",
+    "runtime",
+    "wall_time",
+    "wall",
+    "time",
+)  # the values tell which meaning applies
 SINCE_START = (*_PASSED, "elapsed_s", "total_time", "relative_time")
 _EPOCH = ("epoch_time", "epoch_seconds", "epoch_duration", "time_per_epoch")
 WHOLE = (*_EPOCH, "duration", "took", "seconds", "secs", *_PASSED)
@@ -41,8 +48,8 @@ _PART = re.compile(r"(train|val|valid|validation|eval|test|save|data|load)\w*_(t
 _UNITS = {"_ms": 1e-3, "_s": 1.0, "_sec": 1.0, "_secs": 1.0, "_seconds": 1.0, "_min": 60.0}
 EPOCH_SECONDS, EPOCH_MS = 1e8, 1e11  # 1973 as seconds since 1970, and as milliseconds
 MOST_BYTES = 256 << 20
-SHOWN = 3  # records that are named
-HIDDEN = 0.20  # share from which it is a warning, as rule S3
+SHOWN = 3  # most records named in a finding
+HIDDEN = 0.20  # share from which it is a warning, as in rule S3
 NEEDED = (
     'each record needs when it was written ("timestamp": time.time() or ISO 8601) and what it '
     'claims to have taken ("epoch_time": seconds)'
@@ -53,7 +60,7 @@ Record = tuple[int, "Mapping[str, object]"]  # line, values by lower-case name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """From one record to the next."""
+    """The interval from one record to the next."""
 
     line: int  # of the later record, from 1
     name: str  # "epoch 3"
@@ -62,34 +69,34 @@ class Interval:
 
     @property
     def hidden(self) -> float:
-        """Return the seconds that nothing claims."""
+        """The seconds that no record accounts for."""
         return max(0.0, self.wall - self.claimed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Logged:
-    """What a log says."""
+    """The intervals and the diagnosis of a log."""
 
     path: Path
-    moment: str  # the key that says when
-    claim: str  # the keys that say how long
+    moment: str  # the key of the time of a record
+    claim: str  # the keys of the duration of a record
     intervals: Sequence[Interval]
-    breaks: int  # where a later run begins; what lies between is left out
+    breaks: int  # number of run starts after the first; those intervals are left out
     diagnosis: Diagnosis
 
     @property
     def wall(self) -> float:
-        """Return the seconds between the records."""
-        return sum(each.wall for each in self.intervals)
+        """The seconds between the records."""
+        return sum(interval.wall for interval in self.intervals)
 
     @property
     def hidden(self) -> float:
-        """Return the seconds of these that no record claims."""
-        return sum(each.hidden for each in self.intervals)
+        """The seconds of `wall` that no record accounts for."""
+        return sum(interval.hidden for interval in self.intervals)
 
 
 def judge_log(path: Path) -> Logged:
-    """Judge a log of JSON lines, or CSV with a header. Raises DataError with what is missing."""
+    """Judge a log of JSON lines, or CSV with a header; raise DataError on missing fields."""
     records = _records(path)
     when, moments = _moments(path, records)
     how_long, claims = _claims(path, records, when)
@@ -129,10 +136,10 @@ def _records(path: Path) -> list[Record]:
         raise DataError(
             f"cannot read {path}: {error}; a log of JSON lines or CSV is expected"
         ) from error
-    found = list(_json_lines(path, text) if text.lstrip()[:1] == "{" else _rows(text))
-    if not found:
+    records = list(_json_lines(path, text) if text.lstrip()[:1] == "{" else _rows(text))
+    if not records:
         raise DataError(f"{path} holds no records: JSON lines, or CSV with a header, are expected")
-    return found
+    return records
 
 
 def _json_lines(path: Path, text: str) -> Iterator[Record]:
@@ -144,7 +151,7 @@ def _json_lines(path: Path, text: str) -> Iterator[Record]:
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
             if number == len(lines) and not text.endswith("\n"):
-                return  # torn: it was being written
+                return  # the last line is incomplete: the log is still being written
             raise DataError(f"{path}:{number}: expected a JSON object a line: {error}") from error
         if isinstance(record, dict):
             yield number, {_short(str(key)): value for key, value in record.items()}
@@ -186,51 +193,51 @@ def _instant(value: object) -> float | None:
         return None
 
 
-# Which keys say what.
+# Which key has which meaning.
 
 
 def _moments(path: Path, records: Sequence[Record]) -> tuple[str, list[float | None]]:
-    """Return the key that says when a record was written, and the moments, seconds."""
+    """Return the key of the time at which a record was written, and these times in seconds."""
     for key in MOMENTS:
-        found = [_instant(values.get(key)) for _, values in records]
-        known = [moment for moment in found if moment is not None]
-        if len(known) >= 2 and max(known) > min(known):  # a date alone does not move
-            return key, found
+        moments = [_instant(values.get(key)) for _, values in records]
+        known = [moment for moment in moments if moment is not None]
+        if len(known) >= 2 and max(known) > min(known):  # a date alone does not change
+            return key, moments
     for key in SINCE_START:
-        found = [_number(values.get(key)) for _, values in records]
-        if _runs_on([moment for moment in found if moment is not None]):
-            return key, found
-    seen = ", ".join(list(dict.fromkeys(key for _, values in records for key in values))[:12])
-    raise DataError(f"{path}: no timestamps in {len(records)} records ({seen}): {NEEDED}")
+        moments = [_number(values.get(key)) for _, values in records]
+        if _is_elapsed([moment for moment in moments if moment is not None]):
+            return key, moments
+    keys = ", ".join(list(dict.fromkeys(key for _, values in records for key in values))[:12])
+    raise DataError(f"{path}: no timestamps in {len(records)} records ({keys}): {NEEDED}")
 
 
-def _runs_on(values: Sequence[float]) -> bool:
-    """Whether values are seconds since a start, and no durations that happen to rise."""
+def _is_elapsed(values: Sequence[float]) -> bool:
+    """Whether values are seconds since a start, not durations that happen to rise."""
     rises = all(a < b for a, b in itertools.pairwise(values))
     return len(values) >= 3 and rises and values[-1] - values[0] > 0.5 * values[0]
 
 
 def _claims(path: Path, records: Sequence[Record], when: str) -> tuple[str, list[float | None]]:
-    """Return the key that says how long a record's part took, and the seconds."""
+    """Return the key of the duration that a record claims, and the durations in seconds."""
     names = Counter(key for _, values in records for key in values)
     for key, scale in _spelled(WHOLE, names):
-        found = [_seconds(values.get(key), scale) for _, values in records]
-        if key != when and sum(seconds is not None for seconds in found) >= 2:
-            return key, found
-    parts = [key for key in names if key != when and _PART.fullmatch(key)]
-    if parts:
-        return " + ".join(parts), [_sum(values, parts) for _, values in records]
+        claims = [_seconds(values.get(key), scale) for _, values in records]
+        if key != when and sum(seconds is not None for seconds in claims) >= 2:
+            return key, claims
+    part_keys = [key for key in names if key != when and _PART.fullmatch(key)]
+    if part_keys:
+        return " + ".join(part_keys), [_sum(values, part_keys) for _, values in records]
     for key, scale in _spelled(EACH_STEP, names):
-        found = _of_steps(records, key, scale)
-        if sum(seconds is not None for seconds in found) >= 2:
-            return key, found
+        claims = _claims_by_step(records, key, scale)
+        if sum(seconds is not None for seconds in claims) >= 2:
+            return key, claims
     raise DataError(
         f"{path}: {when!r} says when, but no record says how long its part took: {NEEDED}"
     )
 
 
 def _spelled(keys: Sequence[str], names: Counter[str]) -> Iterator[tuple[str, float]]:
-    """Yield those of `keys` that are there, as they are or with a unit behind, and their unit."""
+    """Yield the `keys` that exist, with or without a unit suffix, and the unit in seconds."""
     for key in keys:
         for ending, scale in {"": 1.0, **_UNITS}.items():
             if key + ending in names:
@@ -242,28 +249,28 @@ def _seconds(value: object, scale: float) -> float | None:
     return None if number is None or number < 0 or number >= EPOCH_SECONDS else number * scale
 
 
-def _sum(values: Mapping[str, object], parts: Sequence[str]) -> float | None:
-    found = [seconds for key in parts if (seconds := _seconds(values.get(key), 1.0)) is not None]
-    return sum(found) if found else None
+def _sum(values: Mapping[str, object], keys: Sequence[str]) -> float | None:
+    durations = [seconds for key in keys if (seconds := _seconds(values.get(key), 1.0)) is not None]
+    return sum(durations) if durations else None
 
 
-def _of_steps(records: Sequence[Record], key: str, scale: float) -> list[float | None]:
-    """Return the seconds of a step times the steps since the record before."""
-    found: list[float | None] = []
+def _claims_by_step(records: Sequence[Record], key: str, scale: float) -> list[float | None]:
+    """Return the seconds per step times the steps since the previous record."""
+    claims: list[float | None] = []
     before: float | None = None
     for _, values in records:
         seconds, step = _seconds(values.get(key), scale), _position(values)
-        made = step - before if step is not None and before is not None and step > before else 1
-        found.append(None if seconds is None else seconds * made)
+        steps = step - before if step is not None and before is not None and step > before else 1
+        claims.append(None if seconds is None else seconds * steps)
         before = step if seconds is not None else before
-    return found
+    return claims
 
 
 def _position(values: Mapping[str, object]) -> float | None:
-    named = (
+    numbers = (
         _number(values.get(key)) for key in ("step", "global_step", "iter", "iteration", "epoch")
     )
-    return next((number for number in named if number is not None), None)
+    return next((number for number in numbers if number is not None), None)
 
 
 # Judging.
@@ -275,26 +282,26 @@ def _intervals(
     claims: Sequence[float | None],
     usable: Sequence[int],
 ) -> tuple[list[Interval], int]:
-    """Return the intervals of each run in the file; a later run begins where the count falls."""
-    found, breaks = [], 0
-    for before, at in itertools.pairwise(usable):
-        began, ended, claimed = moments[before], moments[at], claims[at]
+    """Return the intervals within runs, and the number of breaks: places where the count falls."""
+    intervals, breaks = [], 0
+    for before, index in itertools.pairwise(usable):
+        began, ended, claimed = moments[before], moments[index], claims[index]
         assert began is not None
         assert ended is not None
         assert claimed is not None
-        line, values = records[at]
+        line, values = records[index]
         earlier, now = _position(records[before][1]), _position(values)
-        again = earlier is not None and now is not None and now < earlier
-        if again or ended < began:
+        restarted = earlier is not None and now is not None and now < earlier
+        if restarted or ended < began:
             breaks += 1
             continue
         name = next((f"{key} {values[key]}" for key in ("epoch", "step") if key in values), "")
-        found.append(
+        intervals.append(
             Interval(
-                line=line, name=name or f"record {at + 1}", wall=ended - began, claimed=claimed
+                line=line, name=name or f"record {index + 1}", wall=ended - began, claimed=claimed
             )
         )
-    return found, breaks
+    return intervals, breaks
 
 
 def _diagnosis(path: Path, when: str, how_long: str, intervals: Sequence[Interval]) -> Diagnosis:
@@ -343,7 +350,7 @@ def _finding(path: Path, how_long: str, intervals: Sequence[Interval], share: fl
 
 
 def _spread(intervals: Sequence[Interval]) -> str:
-    """Say in how many records the hidden time lies."""
+    """Return a sentence on how many records hold 80 % of the hidden time."""
     hidden = sorted((interval.hidden for interval in intervals), reverse=True)
     reached = itertools.accumulate(hidden)
     enough = next((n for n, s in enumerate(reached, 1) if s >= 0.8 * sum(hidden)), len(hidden))

@@ -20,7 +20,16 @@ if TYPE_CHECKING:
     from hotloop.session.job import Job
     from hotloop.session.ranks import GradientSync, ProcessGroup, ShardedOptimizer
 
-__all__ = ["LoaderChange", "MicroStep", "ScriptSession", "Session", "TechniqueTarget"]
+__all__ = [
+    "LoaderChange",
+    "Loading",
+    "MicroStep",
+    "Parallel",
+    "ScriptSession",
+    "Session",
+    "Stepping",
+    "TechniqueTarget",
+]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -57,6 +66,36 @@ class MicroStep(Protocol):
 
 
 @dataclass(slots=True, kw_only=True)
+class Loading:
+    """How the windows of a session come to its device."""
+
+    workers: int = 0  # processes that make batches; 0: the loop's own
+    windows_ahead: int = 2  # that each worker keeps ready
+    pins: bool = True  # put the workers' batches into pinned memory, where there is a GPU
+    prefetch: bool = False  # copy the next window to the GPU while this one is computed
+
+
+@dataclass(slots=True, kw_only=True)
+class Stepping:
+    """How a session makes its steps and saves."""
+
+    lag_reads: bool = False  # read losses at the log interval instead of at every step
+    background_saves: bool = False  # write checkpoints from a copy, in a thread
+    graphs: bool = False  # record forward and backward at the first call
+    replay: MicroStep | None = None  # the recording
+    steady: Callable[[], AbstractContextManager[None]] = nullcontext  # as the job's, of the model
+
+
+@dataclass(slots=True, kw_only=True)
+class Parallel:
+    """The processes that make a session's steps together."""
+
+    group: ProcessGroup = SINGLE_PROCESS
+    sync: GradientSync | None = None  # how they share a step; None: this process is alone
+    sharded_optimizer: ShardedOptimizer | None = None  # where no process has the whole optimizer
+
+
+@dataclass(slots=True, kw_only=True)
 class Session(TechniqueTarget):
     """A job on a device, in the engine. The optimizer is built after the MODEL stage."""
 
@@ -64,20 +103,9 @@ class Session(TechniqueTarget):
     micro_batch: int
     accumulation: int
     forward: Callable[[Mapping[str, Tensor]], Tensor]  # device tensors -> mean loss; may be wrapped
-    lag_reads: bool = False  # read losses at the log interval instead of at every step
-    background_saves: bool = False  # write checkpoints from a copy, in a thread
-    workers: int = 0  # processes that make batches; 0: the loop's own
-    workers_ahead: int = 2  # windows that each of them keeps ready
-    workers_pin: bool = True  # put their batches into pinned memory, where there is a card
-    prefetch: bool = False  # copy the next window to the card while this one is computed
-    graphs: bool = False  # record forward and backward at the first call
-    replay: MicroStep | None = None  # the recording
-    ranks: ProcessGroup = SINGLE_PROCESS  # the processes that make a step together
-    shares: GradientSync | None = None  # how they share it; None: this process is alone
-    custody: ShardedOptimizer | None = (
-        None  # who has the optimizer in pieces, where it is not whole
-    )
-    steady: Callable[[], AbstractContextManager[None]] = nullcontext  # as the job's, of the model
+    loading: Loading = field(default_factory=Loading)
+    stepping: Stepping = field(default_factory=Stepping)
+    parallel: Parallel = field(default_factory=Parallel)
     choices: Callable[[], MutableMapping[str, str]] = dict  # as the job's, of the model
 
 

@@ -160,7 +160,9 @@ def _is_written(kept: Any) -> bool:
     """Whether one of the tensors of a kept result has changed since."""
     from torch.utils._pytree import tree_leaves
 
-    versions = [(each.val, each.version) for each in tree_leaves(kept) if hasattr(each, "version")]
+    versions = [
+        (saved.val, saved.version) for saved in tree_leaves(kept) if hasattr(saved, "version")
+    ]
     return any(version is not None and val._version != version for val, version in versions)
 
 

@@ -29,15 +29,15 @@ __all__ = ["TECHNIQUE"]
 
 def apply(session: Session) -> int:
     """Tell the keeper to write in the background."""
-    if session.background_saves:
+    if session.stepping.background_saves:
         return 0
-    session.background_saves = True
+    session.stepping.background_saves = True
     return 1
 
 
 def read_back(session: Session) -> str | None:
     """Read the slot."""
-    return "a thread writes copies, one in flight" if session.background_saves else None
+    return "a thread writes copies, one in flight" if session.stepping.background_saves else None
 
 
 TECHNIQUE = Technique(

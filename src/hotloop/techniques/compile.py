@@ -53,8 +53,8 @@ _FAILS = (
 
 def blocked(hardware: Hardware, plan: Plan) -> str | None:
     """CUDA graphs need CUDA; inductor needs capability 7.0 (Triton's own limit)."""
-    asked = plan.choice("compile") or {}
-    mode, backend = asked.get("mode", "default"), asked.get("backend", "inductor")
+    choice = plan.choice("compile") or {}
+    mode, backend = choice.get("mode", "default"), choice.get("backend", "inductor")
     if backend != "inductor" and mode != "default":
         return f"{mode} is a mode of the inductor back end, and {backend} was asked for"
     if mode == "reduce-overhead" and hardware.device != "cuda":

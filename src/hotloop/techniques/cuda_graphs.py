@@ -41,20 +41,20 @@ def blocked(hardware: Hardware, plan: Plan) -> str | None:
 
 def apply(session: Session) -> int:
     """Ask for the recording, which the first call makes."""
-    if session.graphs:
+    if session.stepping.graphs:
         return 0
 
     def back_out() -> None:
-        session.graphs, session.replay = False, None
+        session.stepping.graphs, session.stepping.replay = False, None
 
-    session.graphs = True
+    session.stepping.graphs = True
     session.undo["cuda-graphs"] = back_out
     return 1
 
 
 def read_back(session: Session) -> str | None:
     """Look for the recorded step."""
-    return "forward and backward are replayed" if session.replay is not None else None
+    return "forward and backward are replayed" if session.stepping.replay is not None else None
 
 
 TECHNIQUE = Technique(

@@ -44,7 +44,7 @@ def apply(session: TechniqueTarget) -> int:
     """Set the switch of this process; return how many convolutions it concerns."""
     from torch.backends import cudnn
 
-    if cudnn.benchmark or not (found := _convolutions(session)):
+    if cudnn.benchmark or not (convolutions := _convolutions(session)):
         return 0
 
     def back_out() -> None:
@@ -52,7 +52,7 @@ def apply(session: TechniqueTarget) -> int:
 
     cudnn.benchmark = True
     session.undo[ID] = back_out
-    return found
+    return convolutions
 
 
 def read_back(session: TechniqueTarget) -> str | None:
@@ -61,8 +61,14 @@ def read_back(session: TechniqueTarget) -> str | None:
 
     if not cudnn.benchmark or ID not in session.undo:
         return None
-    found = _convolutions(session)  # of a script's model none is left when the script is over
-    return f"cudnn.benchmark is on for {found} convolutions" if found else "cudnn.benchmark is on"
+    convolutions = _convolutions(
+        session
+    )  # of a script's model none is left when the script is over
+    return (
+        f"cudnn.benchmark is on for {convolutions} convolutions"
+        if convolutions
+        else "cudnn.benchmark is on"
+    )
 
 
 TECHNIQUE = Technique(

@@ -35,16 +35,16 @@ def apply(session: Session, *, bucket_mib: int = BUCKET_MIB, unused: str = "none
     """Wrap model and loss; return the number of ranks that exchange."""
     from hotloop.distributed.ddp import Replicas
 
-    session.shares = Replicas(session, bucket_mib=bucket_mib, unused=unused == "find")
+    session.parallel.sync = Replicas(session, bucket_mib=bucket_mib, unused=unused == "find")
     session.wrapped.append("DistributedDataParallel")
-    return session.ranks.world
+    return session.parallel.group.world
 
 
 def read_back(session: Session) -> str | None:
     """Ask torch's wrapper."""
     from hotloop.distributed.ddp import Replicas
 
-    shares = session.shares
+    shares = session.parallel.sync
     if not isinstance(shares, Replicas) or session.forward is not shares.module:
         return None
     module = shares.module

@@ -80,7 +80,7 @@ def apply(session: Session, *, stage: int = 1) -> int:
     if stage == WEIGHTS and not all(p.is_floating_point() for p in session.model.parameters()):
         raise PlanError("deepspeed(stage=3) cuts no quantised weights: take stage=1 or stage=2")
     zero = Zero(session, stage=stage)
-    session.shares = session.custody = zero
+    session.parallel.sync = session.parallel.sharded_optimizer = zero
     session.undo["deepspeed"] = zero.close
     session.wrapped.append(f"ZeRO-{stage}")
     return len(zero.flats())
@@ -90,13 +90,14 @@ def read_back(session: Session) -> str | None:
     """Count what this rank's optimizer holds."""
     from hotloop.distributed.zero import Zero
 
-    zero = session.shares
+    zero = session.parallel.sync
     if not isinstance(zero, Zero) or session.forward is not zero.module:
         return None
     mine = sum(flat.numel() for flat in zero.flats())
     whole = sum(zero.shape(parameter).numel() for parameter in zero.trained())
+    group = session.parallel.group
     return (
-        f"{session.ranks.world} ranks, ZeRO-{zero.stage}: rank {session.ranks.rank} updates "
+        f"{group.world} ranks, ZeRO-{zero.stage}: rank {group.rank} updates "
         f"{mine / whole:.0%} of what is trained"
     )
 

@@ -46,19 +46,19 @@ def blocked(hardware: Hardware, plan: Plan) -> str | None:
 def apply(session: Session | ScriptSession) -> int:
     """Tell the loop's source to send windows ahead."""
     if isinstance(session, ScriptSession):
-        from hotloop.techniques.on_scripts.device_prefetch import CudaCopyStream
+        from hotloop.machine.copy_stream import CudaCopyStream
 
         return send_ahead(session, CudaCopyStream, "cuda")
-    if session.prefetch:
+    if session.loading.prefetch:
         return 0
-    session.prefetch = True
+    session.loading.prefetch = True
     return 1
 
 
-def send_ahead(session: ScriptSession, lane: Callable[[Any], Any], kind: str) -> int:
-    """Send a script's batches to devices of a kind through `lane(device)`; return 1 if it may be.
+def send_ahead(session: ScriptSession, stream: Callable[[Any], Any], kind: str) -> int:
+    """Prefetch a script's batches to devices of a kind through `stream(device)`; return 1, or 0.
 
-    `lane` and `kind` are seams.
+    `stream` and `kind` are seams.
     """
     from hotloop.observe.probes.dataset_trial import try_reading
     from hotloop.techniques.on_scripts.device_prefetch import Sending
@@ -69,7 +69,7 @@ def send_ahead(session: ScriptSession, lane: Callable[[Any], Any], kind: str) ->
         session.refused = tried if isinstance(tried, str) else _why_not(tried, session.loader)
     if session.refused is not None:
         return 0
-    session.loader_changes[ID] = session.facts[ID] = Sending(lane, kind, session.troubles[ID])
+    session.loader_changes[ID] = session.facts[ID] = Sending(stream, kind, session.troubles[ID])
     return 1
 
 
@@ -108,7 +108,7 @@ def read_back(session: Session | ScriptSession) -> str | None:
             session.refused = "the loop moves no tensor of its batches to the card by .to or .cuda"
             return None
         return f"the next batch is copied to {sending.device} on a side stream"
-    return "the next window is copied on a side stream" if session.prefetch else None
+    return "the next window is copied on a side stream" if session.loading.prefetch else None
 
 
 TECHNIQUE = Technique(

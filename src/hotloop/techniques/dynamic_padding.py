@@ -64,11 +64,11 @@ def apply(session: ScriptSession) -> int:
     if not can_fork():
         session.refused = "without fork it cannot be tried out beforehand"
         return 0
-    found = in_child(lambda: _first(loader))
-    session.refused = found if isinstance(found, str) else found["why"]
-    if session.refused is not None or isinstance(found, str):
+    looked = in_child(lambda: _first(loader))
+    session.refused = looked if isinstance(looked, str) else looked["why"]
+    if session.refused is not None or isinstance(looked, str):
         return 0
-    session.facts[ID] = narrow(session, ID, free=found["free"])
+    session.facts[ID] = narrow(session, ID, free=looked["free"])
     return 1
 
 

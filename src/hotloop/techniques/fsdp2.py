@@ -46,7 +46,7 @@ def apply(session: Session, *, reshard: str = "on", keep: str = "on") -> int:
     from hotloop.distributed.fsdp import Sharded
     from hotloop.models.row_sharded import is_sharded
 
-    session.shares = Sharded(session, reshard=reshard == "on", keep=keep == "on")
+    session.parallel.sync = Sharded(session, reshard=reshard == "on", keep=keep == "on")
     session.wrapped.append("fully_shard")
     return sum(map(is_sharded, session.model.parameters()))
 
@@ -60,9 +60,10 @@ def read_back(session: Session) -> str | None:
     if not rows:
         return None
     mine = sum(local(p).numel() for p in parameters)
+    group = session.parallel.group
     return (
-        f"{session.ranks.world} ranks, {len(rows)} of {len(parameters)} tensors in rows: rank "
-        f"{session.ranks.rank} holds {mine / sum(p.numel() for p in parameters):.0%} of the model"
+        f"{group.world} ranks, {len(rows)} of {len(parameters)} tensors in rows: rank "
+        f"{group.rank} holds {mine / sum(p.numel() for p in parameters):.0%} of the model"
     )
 
 

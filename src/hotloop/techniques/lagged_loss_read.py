@@ -31,15 +31,15 @@ def blocked(hardware: Hardware, plan: Plan) -> str | None:
 
 def apply(session: Session) -> int:
     """Tell the loop's recorder to wait only at the log interval."""
-    if session.lag_reads:
+    if session.stepping.lag_reads:
         return 0
-    session.lag_reads = True
+    session.stepping.lag_reads = True
     return 1
 
 
 def read_back(session: Session) -> str | None:
     """Read the slot."""
-    return "losses are read at the log interval" if session.lag_reads else None
+    return "losses are read at the log interval" if session.stepping.lag_reads else None
 
 
 TECHNIQUE = Technique(

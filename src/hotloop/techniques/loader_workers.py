@@ -29,6 +29,7 @@ Source: https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loadin
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.units import many
@@ -51,13 +52,13 @@ ID = "loader-workers"
 
 def blocked(hardware: Hardware, plan: Plan) -> str | None:
     """More processes than cores fight for them; pinned memory is for a card."""
-    asked = plan.choice(ID) or {}
-    count = asked.get("count", 2)
-    if count and asked.get("ahead", 2) == 0:
+    choice = plan.choice(ID) or {}
+    count = choice.get("count", 2)
+    if count and choice.get("ahead", 2) == 0:
         return "processes with no batch that is ahead are slower than the loop itself"
     if hardware.cores is not None and isinstance(count, int) and count > max(1, hardware.cores):
         return f"{count} loader processes on {many(hardware.cores, 'core')} would fight for them"
-    if asked.get("pin") == "on" and hardware.device != "cuda":
+    if choice.get("pin") == "on" and hardware.device != "cuda":
         return f"pinned memory speeds up copies to a CUDA card, and this is {hardware.device}"
     return None
 
@@ -68,9 +69,11 @@ def apply(
     """Ask for the processes, or for none; return 1 where that changes something."""
     if isinstance(session, ScriptSession):
         return _put_into(session, count, ahead, pin)
-    if not count or session.job.train.in_memory or session.workers:
+    if not count or session.job.train.in_memory or session.loading.workers:
         return 0
-    session.workers, session.workers_ahead, session.workers_pin = count, ahead, pin != "off"
+    session.loading = replace(
+        session.loading, workers=count, windows_ahead=ahead, pins=pin != "off"
+    )
     return 1
 
 
@@ -231,9 +234,10 @@ def read_back(session: Session | ScriptSession) -> str | None:
             return None
         had = "" if habit.workers == session.loader.num_workers else f" (it had {habit.workers})"
         return _words(session.loader) + had
-    if not session.workers:
+    if not session.loading.workers:
         return None
-    return f"{session.workers} loader processes, {session.workers_ahead} windows ahead each"
+    ahead = session.loading.windows_ahead
+    return f"{session.loading.workers} loader processes, {ahead} windows ahead each"
 
 
 TECHNIQUE = Technique(

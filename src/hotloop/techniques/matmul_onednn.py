@@ -70,10 +70,10 @@ def settle(paired: Paired, *, rate: str = "measured") -> Mapping[str, Value]:
         return lambda: torch.set_float32_matmul_precision(precision)
 
     try:
-        found = paired(at("medium"), at("highest"))
+        ratio = paired(at("medium"), at("highest"))
     finally:
         torch.set_float32_matmul_precision(before)
-    return {"rate": "higher" if found is not None and found >= LEAST_RATE else "lower"}
+    return {"rate": "higher" if ratio is not None and ratio >= LEAST_RATE else "lower"}
 
 
 def apply(session: TechniqueTarget, *, rate: str = "measured") -> int:
@@ -104,9 +104,10 @@ def read_back(session: TechniqueTarget) -> str | None:
 
     if not in_effect(session, ID, _TO):
         return None
-    found = compare_products()
+    products = compare_products()
     return (
-        f"oneDNN, relative error {found.relative_error:.0e}, {found.rate:.1f}x the rate of before"
+        f"oneDNN, relative error {products.relative_error:.0e}, "
+        f"{products.rate:.1f}x the rate of before"
     )
 
 

@@ -50,13 +50,13 @@ def blocked(hardware: Hardware, plan: Plan) -> str | None:
 
 
 def _why_not(hardware: Hardware, plan: Plan) -> str | None:
-    asked = (plan.choice("sdpa") or {}).get("backend", "auto")
-    if asked in ("cudnn", "efficient") and hardware.device != "cuda":
-        return f"the {asked} kernel is for CUDA, and this is a {hardware.device} device"
+    backend = (plan.choice("sdpa") or {}).get("backend", "auto")
+    if backend in ("cudnn", "efficient") and hardware.device != "cuda":
+        return f"the {backend} kernel is for CUDA, and this is a {hardware.device} device"
     known = hardware.capability
-    if asked == "cudnn" and known is not None and known < _CUDNN_FROM:
+    if backend == "cudnn" and known is not None and known < _CUDNN_FROM:
         return f"the cudnn kernel needs compute capability 8.0, {hardware.name} is below it"
-    return hardware.why_no_flash() if asked == "flash" else None
+    return hardware.why_no_flash() if backend == "flash" else None
 
 
 def on_model(model: nn.Module, *, backend: str = "auto") -> None:
@@ -123,7 +123,10 @@ def _switch(session: ScriptSession, to: str) -> bool:
 
 
 def _pinned(inner: Any, backend: str, *args: Any, **kwargs: Any) -> Any:
-    """Call with one kernel preferred; the others follow, so that nothing fails for want of it."""
+    """Call with one kernel preferred; others follow, so that nothing fails for want of it.
+
+    The math kernel takes everything, and on a CPU torch heeds no order: it stands alone.
+    """
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     kernels = {
@@ -132,7 +135,8 @@ def _pinned(inner: Any, backend: str, *args: Any, **kwargs: Any) -> Any:
         "cudnn": SDPBackend.CUDNN_ATTENTION,
         "math": SDPBackend.MATH,
     }
-    order = [kernels[backend], *(kernels[name] for name in _FALLS_TO if name != backend)]
+    others = () if backend == "math" else (name for name in _FALLS_TO if name != backend)
+    order = [kernels[backend], *(kernels[name] for name in others)]
     with sdpa_kernel(order, set_priority=True):
         return inner(*args, **kwargs)
 

@@ -31,11 +31,11 @@ ID = "threads"
 
 def blocked(hardware: Hardware, plan: Plan) -> str | None:
     """A count above the cores is refused; with unknown cores a count must be named."""
-    asked = (plan.choice(ID) or {}).get("count", 0)
+    count = (plan.choice(ID) or {}).get("count", 0)
     if hardware.cores is None:
-        return None if asked else "the cores of this machine are unknown: name a count"
-    if isinstance(asked, int) and asked > max(1, int(hardware.cores)):
-        return f"{asked} threads on {many(hardware.cores, 'core')} would fight for them"
+        return None if count else "the cores of this machine are unknown: name a count"
+    if isinstance(count, int) and count > max(1, int(hardware.cores)):
+        return f"{count} threads on {many(hardware.cores, 'core')} would fight for them"
     return None
 
 

@@ -67,7 +67,8 @@ def _said(looked: Looked, rows: int, tokens: int) -> tuple[str | None, str]:
     lengths, multiple = shuffled(looked.lengths), multiple_of(looked)
     sizes, now = widths(lengths, multiple), -(-len(lengths) // rows)
     least = max(
-        len(each) * int(sizes[each].max()) for each in by_tokens(lengths, rows, multiple=multiple)
+        len(batch) * int(sizes[batch].max())
+        for batch in by_tokens(lengths, rows, multiple=multiple)
     )
     if 0 < tokens < least:
         why = f"{tokens:,} tokens would make more batches than the {now} the loop counts on; "

@@ -53,10 +53,10 @@ def apply(session: ScriptSession) -> int:
 
     session.refused = _unfit(session.loader)
     if session.refused is None:
-        found = in_child(lambda: {"same": _is_same(session.loader)})
-        if isinstance(found, str):
-            session.refused = f"it cannot be indexed by a tensor ({found})"
-        elif not found["same"]:
+        looked = in_child(lambda: {"same": _is_same(session.loader)})
+        if isinstance(looked, str):
+            session.refused = f"it cannot be indexed by a tensor ({looked})"
+        elif not looked["same"]:
             session.refused = "a batch read at once is not the batch that was read sample by sample"
     if session.refused is not None:
         return 0

@@ -1,4 +1,4 @@
-"""Keeps what the first steps of a trial compute: losses, gradient norms, samples of gradients."""
+"""Records the first steps of a trial: losses, gradient norms, samples of gradients."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ if TYPE_CHECKING:
 
 __all__ = ["STEPS", "Witness"]
 
-STEPS: Final = 8  # whose losses and norms are kept: more and rounding has grown by itself
+STEPS: Final = 8  # steps recorded; in later steps, rounding differences have grown too large
 _ELEMENTS: Final = 256  # of each tensor's gradient, at places drawn once
 _ALL: Final = 200_000  # elements of all tensors together
 _LATE: Final = 20_000  # losses kept of a block after those
 
 
 class Witness:
-    """Is told of losses and of gradients that are about to be used; on a card it waits for none."""
+    """Receives losses, and gradients before they are used; does not synchronise with the GPU."""
 
     def __init__(self) -> None:
-        self.steps = 0  # whose gradients were seen
+        self.steps = 0  # steps whose gradients were recorded
         self.draws = False  # whether a step drew random numbers
         self._losses: list[Any] = []
         self._late: list[Any] = []
@@ -29,38 +29,38 @@ class Witness:
         self._tensors: dict[str, Tensor] = {}
         self._samples: dict[str, Tensor] = {}
         self._seen: set[int] = set()  # optimizers
-        self._said = False
+        self._reported = False
 
     @property
     def is_done(self) -> bool:
-        """Whether all first steps were seen."""
+        """Whether all first steps were recorded."""
         return self.steps >= STEPS
 
     def loss(self, value: Any) -> None:
-        """Keep the loss of a backward pass: a tensor of one element; others are passed over."""
+        """Record the loss of a backward pass, a tensor of one element; ignore other values."""
         import torch
 
         first = value[0] if isinstance(value, list | tuple) and value else value
         if not isinstance(first, torch.Tensor) or first.numel() != 1:
             return
-        seen = first.detach()
-        kept = self._late if self.is_done else self._losses
-        if len(kept) < _LATE:
-            kept.append(float(seen) if seen.device.type == "cpu" else seen.clone())
+        detached = first.detach()
+        losses = self._late if self.is_done else self._losses
+        if len(losses) < _LATE:
+            losses.append(float(detached) if detached.device.type == "cpu" else detached.clone())
 
     def gradients(
         self, groups: Iterable[Iterable[Tensor]], *, scale: Any = None, key: int = 0
     ) -> None:
-        """Keep the norm of all gradients; at an optimizer's first step also samples of each.
+        """Record the norm of all gradients; at an optimizer's first step also samples of each.
 
-        `groups` are the parameters by group, `scale` what the gradients were multiplied with,
-        `key` the number of the optimizer. Where ranks hold rows, each of them calls this: one
-        gradient at a time is gathered.
+        `groups` are the parameters by group, `scale` is the loss scale of the gradients, `key` the
+        number of the optimizer. With row-sharded parameters all ranks must call this, as gradients
+        are gathered one at a time.
         """
         if self.is_done:
             return
-        found = list(_with_gradients(groups))
-        if not found:
+        named_gradients = list(_with_gradients(groups))
+        if not named_gradients:
             return
         import torch
 
@@ -69,49 +69,49 @@ class Witness:
         factor = 1.0 if scale is None else 1.0 / float(scale)
         is_first, norms = key not in self._seen, list[Any]()
         self._seen.add(key)
-        most = max(1, min(_ELEMENTS, _ALL // len(found)))
-        for name, part in found:
-            grad = whole(part)
+        most = max(1, min(_ELEMENTS, _ALL // len(named_gradients)))
+        for name, gradient in named_gradients:
+            grad = whole(gradient)
             norms.append(grad.float().norm())
             if is_first:
                 named = name if key == 0 else f"{name} of optimizer {key}"
                 self._tensors[named] = norms[-1] * factor
-                self._samples[named] = _drawn(grad, most).float().cpu()
+                self._samples[named] = _sampled(grad, most).float().cpu()
         first = norms[0].device  # a table of embeddings may lie elsewhere
         self._norms.append(torch.stack([norm.to(first) for norm in norms]).norm() * factor)
 
     def stepped(self) -> None:
-        """Note that an optimizer step is over."""
+        """Count a finished optimizer step."""
         self.steps += 1
 
     def news(self) -> Mapping[str, Any]:
-        """Return what is known and was not yet said, for `core.parity.Evidence`."""
-        told: dict[str, Any] = {"late": _numbers(self._late)}
+        """Return the evidence since the last call, as fields of `core.agreement.Evidence`."""
+        evidence: dict[str, Any] = {"late": _numbers(self._late)}
         self._late.clear()
-        if self.is_done and not self._said:
-            self._said = True
-            told |= {
+        if self.is_done and not self._reported:
+            self._reported = True
+            evidence |= {
                 "draws": self.draws,
                 "losses": _numbers(self._losses),
                 "norms": _numbers(self._norms),
                 "tensors": {name: float(norm) for name, norm in self._tensors.items()},
                 "samples": {name: part.tolist() for name, part in self._samples.items()},
             }
-        return told
+        return evidence
 
 
 def _with_gradients(groups: Iterable[Iterable[Tensor]]) -> Iterator[tuple[str, Tensor]]:
     for group, parameters in enumerate(groups):
-        for at, parameter in enumerate(parameters):
+        for index, parameter in enumerate(parameters):
             grad = parameter.grad
             if grad is not None and grad.numel():
                 if grad.is_sparse:
                     grad = grad.coalesce().values()
-                yield f"{group}.{at}", grad.detach()
+                yield f"{group}.{index}", grad.detach()
 
 
-def _drawn(grad: Tensor, most: int) -> Tensor:
-    """Return elements at places drawn once: a regular pattern would leave out whole columns."""
+def _sampled(grad: Tensor, most: int) -> Tensor:
+    """Return elements at random fixed places; a regular pattern would leave out whole columns."""
     import torch
 
     flat = grad.reshape(-1)

@@ -1,4 +1,4 @@
-"""Runs trials against each other: a block of the same steps each, by turns, all others asleep."""
+"""Races trials: they make blocks of the same steps by turns, while all others sleep."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 __all__ = ["LATE", "Entry", "RaceLength", "begin", "race", "race_apart"]
 
 WARM: Final = 10  # steps that are not timed: first allocations, compilation, workers that start
-_AGAIN: Final = 3  # times that trials are started whose script is over too soon
+_AGAIN: Final = 3  # starts of trials whose script ends too soon
 _SMALLEST: Final = 2  # steps of a block: 20 in ten rounds
 _LARGEST: Final = 2_000
-_SLOW: Final = 20.0  # times as long as before: a block that takes longer hangs
+_SLOW: Final = 20.0  # times the expected duration after which a block is taken to hang
 OVER: Final = "over"  # the script came to its end
 LATE: Final = "too late"  # its second epoch
 
@@ -36,27 +36,27 @@ class RaceLength:
     """How long a race takes."""
 
     rounds: int = 10  # of each pair of processes
-    pairs: int = PAIRS  # of processes, at most: as many as it takes until it can be told
-    gain: float = math.inf  # more pairs only where the ratio is below: 0.97 in a search
+    pairs: int = PAIRS  # of processes, at most; no more are started after a decision
+    gain: float = math.inf  # more pairs only if the ratio is below; 0.97 in a search
     scatter: Scatter = field(default_factory=Scatter)  # of such pairs
     block: float = 0.25  # seconds, at least
     start: float = 180.0  # seconds until the first step is over, at most
     step: float = 60.0  # seconds of one step, at most
     epoch: float = 30.0  # seconds of waiting for the next epoch, at most
-    total: int | None = None  # steps that the script makes in all, where that is known
-    deadline: float = math.inf  # on the clock: then what there is counts
-    hopeless: float = 1.5  # times as long in each of the first rounds: no more are made
-    look: int = 3  # that many
+    total: int | None = None  # steps that the script makes in all, if known
+    deadline: float = math.inf  # time of the clock after which no round starts
+    hopeless: float = 1.5  # a trial this many times as long in each of the first rounds is given up
+    look: int = 3  # number of these first rounds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A plan and how a process of it is started."""
+    """A plan and how to start a process with it."""
 
     plan: Plan
     start: Callable[[], TrialProcess]
-    epochs: int = 0  # that must have begun before steps are timed: 2 where the first one costs more
-    needs: tuple[str, ...] = ()  # techniques without whose effect there is nothing to time
+    epochs: int = 0  # epochs that must have begun before timing; 2 if the first one costs more
+    needs: tuple[str, ...] = ()  # techniques that must be in effect
 
 
 @dataclass(slots=True)
@@ -64,11 +64,11 @@ class _Lane:
     """One process in the race."""
 
     entry: Entry
-    live: TrialProcess
+    process: TrialProcess
     trial: Trial
     step: float = 0.0  # seconds of a warm step
     epochs: int = 0
-    ended: int = 0  # steps after which its script was over
+    ended: int = 0  # steps after which its script ended
     late: list[float] = field(default_factory=list)
 
     @property
@@ -83,36 +83,40 @@ def race(
     clock: Callable[[], float] = time.perf_counter,
     tell: Callable[[str], None] = lambda _: None,
 ) -> list[Trial]:
-    """Return a trial of each entry. The first is what the others are compared with.
+    """Return a trial of each entry; the others are compared with the first.
 
-    When the first fails there is nothing to compare with, and all end. Processes whose script is
-    over before there are enough rounds are started again. Nothing is left running.
+    All trials end if the first one fails. Processes whose script ends before there are enough
+    rounds are started again. No process is left running.
     """
     trials: list[Trial] = []
     block: int | None = None
     short = 0  # times that a script was over too soon
     for pair in itertools.count(1):
-        made, over = _once(entries, pace, block, clock, tell, turned=pair % 2 == 0)
-        trials = _joined(trials, made) if trials else made
+        pair_trials, steps_at_end = _race_once(
+            entries, pace, block, clock, tell, reverse=pair % 2 == 0
+        )
+        trials = _join_rounds(trials, pair_trials) if trials else pair_trials
         shared = set.intersection(*(set(trial.rounds) for trial in trials))
         if clock() > pace.deadline:
             break
-        if over is not None and len(shared) < FEWEST:
+        if steps_at_end is not None and len(shared) < FEWEST:
             short += 1
-            block = over // (FEWEST + 1)  # one more than needed: the last block may be cut
+            block = steps_at_end // (FEWEST + 1)  # one more than needed: the last block may be cut
             failed = any(not (t.is_ok or t.outcome == OVER) for t in trials)
             if block < _SMALLEST or failed or short == _AGAIN:
                 break
         elif pair - short >= pace.pairs or not _is_open(trials, pace):
             break
-    return [_judged(trial) for trial in trials]
+    return [_resolve_end(trial) for trial in trials]
 
 
 def _is_open(trials: Sequence[Trial], pace: RaceLength) -> bool:
-    """Whether another pair of processes may tell more, and somebody wants to know it."""
-    first, *others = map(_judged, trials)
-    found = [compare(other, first, scatter=pace.scatter) for other in others]
-    return any(each.is_open and (each.ratio or 0.0) <= pace.gain for each in found)
+    """Whether another pair of processes may decide a comparison that promises enough gain."""
+    first, *others = map(_resolve_end, trials)
+    comparisons = [compare(trial, first, scatter=pace.scatter) for trial in others]
+    return any(
+        comparison.is_open and (comparison.ratio or 0.0) <= pace.gain for comparison in comparisons
+    )
 
 
 def race_apart(
@@ -122,43 +126,47 @@ def race_apart(
     clock: Callable[[], float] = time.perf_counter,
     tell: Callable[[str], None] = lambda _: None,
 ) -> list[Trial]:
-    """Race where memory holds one process only: each alone, in the order A B, then B A.
+    """Race processes of which memory holds only one: each alone, in the order A B, then B A.
 
-    Rounds of one number are minutes apart, so such a race can tell less.
+    Rounds of one number are minutes apart, so that such a race is less precise.
     """
     half = replace(pace, rounds=max(FEWEST // 2, math.ceil(pace.rounds / 2)))
     trials: dict[int, Trial] = {}
     order = list(range(len(entries)))
-    block: int | None = None  # the first one's, for all: the same steps
-    for at in (*order, *order[::-1]):
-        (made,), _ = _once([entries[at]], half, block, clock, tell)
-        if made.rounds:
-            block = block or made.steps // len(made.rounds)
-        trials[at] = trials[at].joined(made, half.rounds) if at in trials else made
-        if not trials[at].is_ok:
+    block: int | None = None  # steps of the first trial's blocks, the same for all
+    for index in (*order, *order[::-1]):
+        (trial,), _ = _race_once([entries[index]], half, block, clock, tell)
+        if trial.rounds:
+            block = block or trial.steps // len(trial.rounds)
+        trials[index] = trials[index].joined(trial, half.rounds) if index in trials else trial
+        if not trials[index].is_ok:
             break
-    found = [trials.get(at, Trial(plan=entries[at].plan, outcome="not run")) for at in order]
-    return [_judged(trial) for trial in found]
+    results = [
+        trials.get(index, Trial(plan=entries[index].plan, outcome="not run")) for index in order
+    ]
+    return [_resolve_end(trial) for trial in results]
 
 
 def begin(entry: Entry, pace: RaceLength) -> Trial:
-    """Return the trial of a process that makes its first step and no more: what has an effect."""
-    with entry.start() as live:
-        lane = _Lane(entry, live, Trial(plan=entry.plan))
-        _guarded(lane, _begin, pace)
+    """Return the trial of a process that makes only its first step, with the effects read back."""
+    with entry.start() as process:
+        lane = _Lane(entry, process, Trial(plan=entry.plan))
+        _call_guarded(lane, _begin, pace)
         return lane.trial
 
 
-def _joined(trials: Sequence[Trial], made: Sequence[Trial]) -> list[Trial]:
-    """Add the rounds that all made: rounds of one number were made together."""
+def _join_rounds(trials: Sequence[Trial], new_trials: Sequence[Trial]) -> list[Trial]:
+    """Append the new rounds to the rounds that all trials share, which were made together."""
     shared = set.intersection(*(set(trial.rounds) for trial in trials))
-    kept = [replace(t, rounds={n: t.rounds[n] for n in sorted(shared)}) for t in trials]
+    shared_trials = [replace(t, rounds={n: t.rounds[n] for n in sorted(shared)}) for t in trials]
     after = max(shared, default=-1) + 1
-    return [trial.joined(more, after) for trial, more in zip(kept, made, strict=True)]
+    return [
+        trial.joined(more, after) for trial, more in zip(shared_trials, new_trials, strict=True)
+    ]
 
 
-def _judged(trial: Trial) -> Trial:
-    """A script that came to its end is no failure, if there are enough rounds."""
+def _resolve_end(trial: Trial) -> Trial:
+    """Return a trial whose script ended as successful if there are enough rounds."""
     if trial.outcome != OVER:
         return trial
     if len(trial.rounds) >= FEWEST:
@@ -166,67 +174,67 @@ def _judged(trial: Trial) -> Trial:
     return replace(trial, reason=f"{trial.reason}: too few to compare")
 
 
-def _once(
+def _race_once(
     entries: Sequence[Entry],
     pace: RaceLength,
     block: int | None,
     clock: Callable[[], float],
     tell: Callable[[str], None],
     *,
-    turned: bool = False,
+    reverse: bool = False,
 ) -> tuple[list[Trial], int | None]:
-    """Run one process of each entry; return their trials and, where one was over, its steps.
+    """Run one process of each entry; return their trials and, if a script ended, its timed steps.
 
-    `turned`: the last one begins, then and in each round. The later one is faster, by 1 %.
+    With `reverse`, the last entry starts first, and begins each round. The later one is 1 % faster.
     """
     with ExitStack() as stack:
         lanes: list[_Lane] = []
-        for entry in reversed(entries) if turned else entries:
+        for entry in reversed(entries) if reverse else entries:
             lane = _Lane(entry, stack.enter_context(entry.start()), Trial(plan=entry.plan))
             lanes.append(lane)
-            _guarded(lane, _begin, pace)
+            _call_guarded(lane, _begin, pace)
             tell("started")
             if not lane.is_running and entry is entries[0]:
                 break
-        lanes = lanes[::-1] if turned else lanes
+        lanes = lanes[::-1] if reverse else lanes
         running = [lane for lane in lanes if lane.is_running]
         for lane in running if len(running) > 1 or len(entries) == 1 else []:
-            _guarded(lane, _warm, pace, clock)
+            _call_guarded(lane, _warm, pace, clock)
         steps = block or _steps(lanes, pace)
         for round in range(pace.rounds):
             running = [lane for lane in lanes if lane.is_running]
             if lanes[0] not in running or clock() > pace.deadline or _is_decided(lanes, pace):
                 break
             # Strictly by turns: a block right after one's own is faster.
-            for lane in reversed(running) if turned else running:
-                _guarded(lane, _block, steps, round, pace)
+            for lane in reversed(running) if reverse else running:
+                _call_guarded(lane, _block, steps, round, pace)
             tell(f"round {round + 1}")
         timed = [lane.ended - lane.trial.warm_steps for lane in lanes if lane.ended]
-        trials = [_finished(lane) for lane in lanes]
+        trials = [_final_trial(lane) for lane in lanes]
         trials += [Trial(plan=e.plan, outcome="not run", reason="the one before it failed")
                    for e in entries[len(lanes):]]  # fmt: skip
         return trials, min(timed, default=None)
 
 
-def _guarded(lane: _Lane, act: Callable[..., None], *how: object) -> None:
-    """Do something with a lane; note how its process ended, if it did."""
+def _call_guarded(lane: _Lane, act: Callable[..., None], *how: object) -> None:
+    """Call `act` on a lane; record how its process ended, if it did."""
     try:
         act(lane, *how)
     except TrialEnded as ended:
         lane.trial = replace(lane.trial, outcome=ended.outcome, reason=ended.reason)
         lane.ended = ended.at
-        lane.live.close()  # its memory is the others' now
+        lane.process.close()  # frees its memory for the others
 
 
 def _begin(lane: _Lane, pace: RaceLength) -> None:
-    report = lane.live.first(seconds=pace.start)
+    report = lane.process.first(seconds=pace.start)
     lane.trial = replace(lane.trial, started=report.seconds)
-    _note(lane, report)
-    _check(lane)
+    _record_report(lane, report)
+    _check_effects(lane)
 
 
-def _check(lane: _Lane) -> None:
-    """Raise Ended where a technique that the trial is about has no effect."""
+def _check_effects(lane: _Lane) -> None:
+    """Raise TrialEnded if a technique that the trial needs has no effect."""
     for id in lane.entry.needs:
         word, how = lane.trial.effects.get(id, ("in effect", ""))
         if word != "in effect":
@@ -234,80 +242,80 @@ def _check(lane: _Lane) -> None:
 
 
 def _warm(lane: _Lane, pace: RaceLength, clock: Callable[[], float]) -> None:
-    """Make the steps that are not timed, in two parts: the later one tells how long a step takes.
+    """Make the warm-up steps in two blocks; the later one gives the duration of a step.
 
-    Where the first epoch costs more, they last until the next one has begun.
+    If the first epoch costs more, warm-up lasts until the next epoch has begun.
     """
     warmed, made = 0.0, 0
     latest = min(pace.deadline, clock() + pace.epoch)
     while made < WARM or lane.epochs < lane.entry.epochs:
         steps = WARM // 2 if made < WARM else max(WARM // 2, made // 4)
-        report = lane.live.block(steps, seconds=pace.start + steps * pace.step)
+        report = lane.process.block(steps, seconds=pace.start + steps * pace.step)
         warmed, made = warmed + report.seconds, made + report.made
         lane.step = report.seconds / report.made
         lane.trial = replace(lane.trial, warmed=warmed, warm_steps=made)
-        _note(lane, report)
-        _check(lane)
+        _record_report(lane, report)
+        _check_effects(lane)
         if lane.epochs < lane.entry.epochs and clock() > latest:
             why = f"epoch {lane.entry.epochs} had not begun after {warmed:.0f} s ({made} steps)"
             raise TrialEnded(LATE, why)
 
 
 def _steps(lanes: Sequence[_Lane], pace: RaceLength) -> int:
-    """Return the steps of a block: it takes the fastest lane `pace.block`, if there are so many."""
+    """Return the steps of a block, which shall take the fastest lane `pace.block` seconds."""
     fastest = min((lane.step for lane in lanes if lane.step > 0), default=1.0)
     most = _LARGEST
-    if pace.total is not None:  # the script must not be over before the rounds are
+    if pace.total is not None:  # the script must not end before the rounds do
         warm = max(lane.trial.warm_steps for lane in lanes)
         most = min(most, (pace.total - warm) // (max(pace.rounds, FEWEST) + 1))
     return max(_SMALLEST, min(most, math.ceil(pace.block / fastest)))
 
 
 def _block(lane: _Lane, steps: int, round: int, pace: RaceLength) -> None:
-    report = lane.live.block(steps, seconds=pace.step + _SLOW * steps * lane.step)
+    report = lane.process.block(steps, seconds=pace.step + _SLOW * steps * lane.step)
     rounds = {**lane.trial.rounds, round: report.seconds / report.made}
     lane.trial = replace(lane.trial, rounds=rounds, steps=lane.trial.steps + report.made)
-    _note(lane, report)
+    _record_report(lane, report)
 
 
 def _is_decided(lanes: Sequence[_Lane], pace: RaceLength) -> bool:
-    """Whether every other lane is out of the question."""
+    """Whether every other lane has failed or is hopelessly slow."""
     first, *others = lanes
     if not others or any(lane.is_running and len(lane.trial.rounds) < pace.look for lane in others):
         return False
     return all(
         not lane.is_running
         or all(
-            lane.trial.rounds[at] > pace.hopeless * first.trial.rounds[at]
-            for at in lane.trial.rounds.keys() & first.trial.rounds.keys()
+            lane.trial.rounds[round] > pace.hopeless * first.trial.rounds[round]
+            for round in lane.trial.rounds.keys() & first.trial.rounds.keys()
         )
         for lane in others
     )
 
 
-def _note(lane: _Lane, report: TrialReport) -> None:
-    """Keep what a trial says besides its seconds."""
-    said: Any = report.more
-    lane.epochs = int(said.get("epochs", lane.epochs))
-    news = dict(said.get("evidence") or {})
+def _record_report(lane: _Lane, report: TrialReport) -> None:
+    """Record the contents of a report besides its seconds."""
+    message: Any = report.more
+    lane.epochs = int(message.get("epochs", lane.epochs))
+    news = dict(message.get("evidence") or {})
     lane.late += news.pop("late", [])
     if news:
         lane.trial = replace(lane.trial, evidence=Evidence(**news))
-    effects = {id: (word, how) for id, (word, how) in (said.get("effects") or {}).items()}
+    effects = {id: (word, how) for id, (word, how) in (message.get("effects") or {}).items()}
     lane.trial = replace(lane.trial, effects=effects)
-    if "compile" in said:
-        lane.trial = replace(lane.trial, compiled=float(said["compile"]))
-    if (aside := said.get("aside")) is not None:
+    if "compile" in message:
+        lane.trial = replace(lane.trial, compiled=float(message["compile"]))
+    if (aside := message.get("aside")) is not None:
         validation = statistics.median(aside["validation"])
         times = {"validation": validation, "save": aside["save"]}
         known = {what: seconds for what, seconds in times.items() if seconds is not None}
         lane.trial = replace(lane.trial, aside=known)
-    if (peak := said.get("peak")) is not None:
+    if (peak := message.get("peak")) is not None:
         lane.trial = replace(lane.trial, peak_bytes=int(peak), peak_of="card")
 
 
-def _finished(lane: _Lane) -> Trial:
+def _final_trial(lane: _Lane) -> Trial:
     trial = replace(lane.trial, evidence=replace(lane.trial.evidence, late=tuple(lane.late)))
-    if trial.peak_bytes is None and lane.live.peak_bytes:
-        trial = replace(trial, peak_bytes=lane.live.peak_bytes)
+    if trial.peak_bytes is None and lane.process.peak_bytes:
+        trial = replace(trial, peak_bytes=lane.process.peak_bytes)
     return trial

@@ -1,4 +1,4 @@
-"""How much memory a trial may take, and whether two of them fit beside each other."""
+"""Limits the memory of a trial and tells whether two trials fit beside each other."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 __all__ = ["most_bytes", "why_apart"]
 
 _FULL: Final = 0.8  # of the memory that is free
-_CONTEXT: Final = 512 * 1024**2  # bytes of a card that each process takes besides: a rule of thumb
+_CONTEXT: Final = 512 * 1024**2  # GPU bytes of a process's context: a rule of thumb
 
 
 def most_bytes(hardware: Hardware, *, available: int | None = None) -> int:
-    """Return the bytes of the host that a trial may take. `available` is a seam."""
+    """Return the host memory in bytes that a trial may take. `available` is a seam."""
     free = psutil.virtual_memory().available if available is None else available
-    if hardware.host_memory_bytes is not None:  # a cgroup may allow less than there is
+    if hardware.host_memory_bytes is not None:  # a cgroup may allow less than is free
         free = min(free, hardware.host_memory_bytes)
     return int(_FULL * free)
 

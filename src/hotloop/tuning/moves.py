@@ -1,4 +1,4 @@
-"""What `tune` may change: each move makes one plan of another."""
+"""Defines the moves of `tune`, each of which turns one plan into another."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
     "varied",
 ]
 
-# Data first, then what fills the card, kernels, the host's overhead, low precision (TECHNIQUES.md).
+# Data first, then GPU memory, kernels, host overhead, low precision (TECHNIQUES.md).
 ORDER: Final = (
     "sample-cache",
     "vectorised-reads",
@@ -59,7 +59,7 @@ ORDER: Final = (
     "fp8",
     "int8-mixed-precision",
 )
-# Together they can pay where neither does alone.
+# Pairs that can pay together even if neither technique does alone.
 PAIRS: Final = (
     ("autocast-bf16", "sdpa"),
     ("loader-workers", "threads"),
@@ -68,7 +68,7 @@ PAIRS: Final = (
 )
 
 
-# Further choices of what was kept, one after the other.
+# Further choices of a kept technique, tried one after the other.
 _FURTHER: Final[Mapping[str, Sequence[Mapping[str, Value]]]] = {
     "loader-workers": ({"ahead": 4}, {"pin": "off"}),
 }
@@ -76,20 +76,20 @@ _FURTHER: Final[Mapping[str, Sequence[Mapping[str, Value]]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """A change of a plan. `change` returns None where the plan is so already."""
+    """A change of a plan. `change` returns None if it would not change the plan."""
 
     name: str
     change: Callable[[Plan], Plan | None]
     ids: tuple[str, ...] = ()  # techniques that must be in effect for it to count
-    why_not: str | None = None  # it is not tried
-    # Why it is not tried on the plan that is the best by then, where that decides.
+    why_not: str | None = None  # why it is never tried
+    # Returns why it is not tried on the best plan so far, or None.
     barred: Callable[[Plan], str | None] = lambda plan: None
 
 
 def added(
     use: Use, *, why_not: str | None = None, known: Sequence[Technique] = techniques.ALL
 ) -> Move:
-    """Return the move that adds a technique, in the place of those that it excludes."""
+    """Return the move that adds a technique and removes those that it excludes."""
     technique = find(use.id, known)
 
     def change(plan: Plan) -> Plan | None:
@@ -107,7 +107,7 @@ def added(
 
 
 def shared(id: str, ranks: int, batch_size: int, *, why_not: str | None = None) -> Move:
-    """Return the move to so many ranks on cards of this machine, which share by a technique."""
+    """Return the move to `ranks` ranks on GPUs of this machine that share by technique `id`."""
 
     def change(plan: Plan) -> Plan | None:
         if plan.ranks == ranks and plan.choice(id) is not None:
@@ -120,20 +120,20 @@ def shared(id: str, ranks: int, batch_size: int, *, why_not: str | None = None) 
 
 
 def varied(id: str, **choice: Value) -> Move:
-    """Return the move to another choice of a technique, where the plan has it by then."""
+    """Return the move to another choice of a technique, for plans that have the technique."""
     words = ", ".join(f"{name}={value}" for name, value in choice.items())
 
     def change(plan: Plan) -> Plan | None:
-        asked = plan.choice(id)
-        if asked is None or asked.get("count") == 0 or {**asked, **choice} == dict(asked):
+        current = plan.choice(id)
+        if current is None or current.get("count") == 0 or {**current, **choice} == dict(current):
             return None
-        return plan.plus(id, **{**asked, **choice})
+        return plan.plus(id, **{**current, **choice})
 
     return Move(name=f"{id} with {words}", change=change, ids=(id,))
 
 
 def removed(id: str) -> Move:
-    """Return the move that leaves a technique out."""
+    """Return the move that removes a technique."""
     return Move(
         name=f"without {id}",
         change=lambda plan: None if plan.choice(id) is None else plan.minus(id),
@@ -141,7 +141,7 @@ def removed(id: str) -> Move:
 
 
 def resized(factor: float) -> Move:
-    """Return the move to another micro batch at the same samples of an optimizer step."""
+    """Return the move to another micro batch with the same samples in an optimizer step."""
 
     def change(plan: Plan) -> Plan | None:
         whole = plan.micro_batch * plan.accumulation
@@ -182,7 +182,7 @@ def ordered(
 
     `first` are ids in the order in which the doctor names them. `choices` replaces the choices of
     a technique; one without an entry is tried with its default. A technique that cannot work here
-    is a move with its reason. Those that ranks share by change the plan's shape too: see `shared`.
+    becomes a move with the reason. Sharing techniques are left out; see `shared`.
     """
     from hotloop.core.plan import Plan, Use
 
@@ -208,14 +208,14 @@ def _fits(choice: Mapping[str, Value], hardware: Hardware) -> bool:
 
 
 def too_short(step: float, steps: int) -> str | None:
-    """Return why a run of `steps` steps of `step` seconds cannot earn a compilation back."""
+    """Return why `steps` steps of `step` seconds cannot pay back a compilation, or None."""
     if step * steps >= _EARNED:
         return None
     return f"all {steps:,} steps take {step * steps:.0f} s: compiling cannot be earned back"
 
 
 def pairs(moves: Sequence[Move], hopeless: Iterable[str]) -> list[Move]:
-    """Return the known pairs of these moves; `hopeless` are ids that do nothing here."""
+    """Return the known pairs of these moves; `hopeless` are ids without effect here."""
     out = set(hopeless)
     single = {move.ids[0]: move for move in reversed(moves) if len(move.ids) == 1}
     return [
@@ -228,26 +228,26 @@ def pairs(moves: Sequence[Move], hopeless: Iterable[str]) -> list[Move]:
 
 
 def promise(plan: Plan, baseline: Plan, *, known: Sequence[Technique] = techniques.ALL) -> Promise:
-    """Return how far a plan may be from the baseline: what its differing techniques promise."""
+    """Return how far a plan may differ from the baseline, as its differing techniques promise."""
     changed = {
         id
         for id in {use.id for use in (*plan.techniques, *baseline.techniques)}
         if plan.choice(id) != baseline.choice(id)
     }
-    found = [find(id, known) for id in changed]
-    tolerance = sum(technique.tolerance for technique in found)
-    below = sum(1 - technique.cosine for technique in found)
-    if plan.micro_batch != baseline.micro_batch:  # sums are made in another order
+    differing = [find(id, known) for id in changed]
+    tolerance = sum(technique.tolerance for technique in differing)
+    below = sum(1 - technique.cosine for technique in differing)
+    if plan.micro_batch != baseline.micro_batch:  # another order of summation
         tolerance, below = tolerance + _ORDER, below + _ORDER**2
     return Promise(
         tolerance=tolerance,
         cosine=1 - below,
-        is_training=any(technique.numerics is Numerics.TRAINING for technique in found),
+        is_training=any(technique.numerics is Numerics.TRAINING for technique in differing),
         redraws=(plan.micro_batch, plan.ranks) != (baseline.micro_batch, baseline.ranks),
     )
 
 
 # Cold compile takes 11 s at least (PEERS.md, C1) and makes a step 1.45 times as fast at most
-# (TECHNIQUES.md): the seconds of a run that is no shorter by it.
+# (TECHNIQUES.md): the seconds of a run that compiling does not make shorter.
 _EARNED: Final = 11 / (1 - 1 / 1.45)
-_ORDER: Final = 3e-6  # what fused kernels and other orders of sums were measured to do at most
+_ORDER: Final = 3e-6  # highest measured effect of fused kernels and other orders of summation

@@ -1,4 +1,4 @@
-"""A recipe as something to tune: how a trial starts, and what is worth trying."""
+"""Makes a recipe a tuning target: starts its trials and proposes moves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hotloop import techniques
 from hotloop.core.errors import HotloopError
 from hotloop.core.sharding_ids import SHARING
 from hotloop.core.units import many
-from hotloop.jobs.forecast.memory_fit import fitted, shapes
+from hotloop.jobs.forecast.memory_fit import Forecasts, fit_memory, shapes
 from hotloop.techniques.base import HostKind
 from hotloop.tuning.interleaved_timing import Entry
 from hotloop.tuning.memory_room import most_bytes, why_apart
@@ -30,31 +30,31 @@ if TYPE_CHECKING:
 __all__ = ["RecipeTarget", "moves"]
 
 _SIZES: Final = (2.0, 0.5, 4.0, 0.25)
-_ROWS: Final = "fsdp2"  # of which no card holds all
-# Ways to share whose first gradients nobody can lay beside those of one card.
+_ROWS: Final = "fsdp2"  # no GPU holds all parameters
+# Sharing techniques whose first gradients cannot be compared with those of one GPU.
 _UNSEEN: Final = {"deepspeed": "its gradients are in pieces: time a run of it, --with deepspeed"}
-# Further choices of how ranks share, where the plan has it by then.
+# Further choices of the sharing technique that the plan has.
 _FURTHER: Final = (varied("ddp", bucket_mib=100), varied("fsdp2", reshard="off"))
-# What a trial does not do: it saves nothing.
+# Techniques without effect in a trial, and why.
 _NOT_IN_A_TRIAL: Final = {"async-checkpoint": "it saves in the background: a trial saves nothing"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecipeTarget:
-    """A recipe with its settings. The baseline is what `hotloop train` would do with them."""
+    """A recipe with its settings. The baseline is the plan of `hotloop train` for them."""
 
-    request: Mapping[str, Any]  # recipetrial.record_of
-    parts: PreparedRun
+    request: Mapping[str, Any]  # recipe_trial.record_of
+    prepared: PreparedRun
     aside: Path | None = None  # a folder in which a save is timed, once
 
     @property
     def baseline(self) -> Plan:
-        """The plan that hotloop derives, or that was given.
+        """The plan that hotloop derives, or the given one.
 
-        Where it is forecast not to fit one card and several are here, it is in rows over them.
+        If the forecast does not fit one GPU and there are several, FSDP over all of them is added.
         """
-        plan = self.parts.plan
-        if self.parts.too_much is None or self.cards == 1:
+        plan = self.prepared.plan
+        if self.prepared.decision.too_much is None or self.cards == 1:
             return plan
         rows = shared(_ROWS, self.cards, self.batch_size).change(plan)
         if rows is None or techniques.get(_ROWS).blocked(self.hardware, rows) is not None:
@@ -63,16 +63,16 @@ class RecipeTarget:
 
     @property
     def note(self) -> str | None:
-        """What is to be said of the baseline; None where it is what `hotloop train` does."""
-        if self.baseline == self.parts.plan:
+        """A note on the baseline, or None if it is the plan of `hotloop train`."""
+        if self.baseline == self.prepared.plan:
             return None
-        why = f"one card: {self.parts.memory}"
+        why = f"one card: {self.prepared.decision.memory}"
         return f"{why}. So the baseline is {_ROWS} on {many(self.cards, 'card')}"
 
     @property
     def batch_size(self) -> int:
-        """Samples of an optimizer step, whatever makes it."""
-        size: int = self.parts.request.config.training.batch_size
+        """Samples of an optimizer step over all ranks."""
+        size: int = self.prepared.request.config.training.batch_size
         return size
 
     @property
@@ -83,12 +83,12 @@ class RecipeTarget:
     @property
     def hardware(self) -> Hardware:
         """The machine."""
-        return self.parts.hardware
+        return self.prepared.hardware
 
     @property
     def total(self) -> int | None:
         """Optimizer steps of a whole run."""
-        return self.parts.steps
+        return self.prepared.steps
 
     def entry(self, plan: Plan, *, epochs: int, needs: Sequence[str]) -> Entry:
         """Return how to start a trial of a plan."""
@@ -96,7 +96,7 @@ class RecipeTarget:
         return Entry(plan=plan, start=lambda: self._start(plan), epochs=epochs, needs=tuple(needs))
 
     def alone(self) -> Entry:
-        """Return how to start the baseline's first trial, in which a validation and a save are."""
+        """Return how to start the first trial, which also times a validation and a save."""
         plan = self.baseline
         return Entry(plan=plan, start=lambda: self._start(plan, self.aside))
 
@@ -113,43 +113,44 @@ class RecipeTarget:
 
     @property
     def reordered(self) -> Plan | None:
-        """The baseline in other micro batches, if such can be: as unlike the moves as they go."""
+        """The baseline with another micro batch, if possible one that no move has; else None."""
         plan = self.baseline
         size = plan.micro_batch
-        parts = next((n for n in (*range(3, size + 1), 2) if size % n == 0), None)
-        return resized(2 if size == 1 or parts is None else 1 / parts).change(plan)
+        divisor = next((n for n in (*range(3, size + 1), 2) if size % n == 0), None)
+        return resized(2 if size == 1 or divisor is None else 1 / divisor).change(plan)
 
     def too_much(self, plan: Plan) -> str | None:
-        """Return why a plan is not tried: its memory forecast, or that it cannot be built."""
+        """Return why a plan is not tried, or None: a memory forecast or a build error."""
         if plan.ranks > 1:
             return self._too_much_each(plan)
         try:
-            parts = assembled({"request": self.request, "plan": plan.to_json()})
+            prepared = assembled({"request": self.request, "plan": plan.to_json()})
         except HotloopError as error:
             return str(error)
-        return None if parts.too_much is None else f"forecast: {parts.memory}"
+        return (
+            None if prepared.decision.too_much is None else f"forecast: {prepared.decision.memory}"
+        )
 
     def _too_much_each(self, plan: Plan) -> str | None:
-        """Return why what each rank needs of a plan does not fit its card."""
-        config, job = self.parts.request.config, self.parts.job
-        _, _, said, too_much = fitted(
-            job, plan, self.hardware, shapes(config, job), lambda _: None, fit=False
-        )
-        return None if too_much is None else f"forecast: {said}"
+        """Return why a rank's share of a plan does not fit its GPU, or None."""
+        config, job = self.prepared.request.config, self.prepared.job
+        forecasts = Forecasts(job, self.hardware, shapes(config, job))
+        fit = fit_memory(forecasts, plan, lambda _: None, may_halve=False)
+        return None if fit.too_much is None else f"forecast: {fit.text}"
 
 
 def moves(
     recipe: RecipeTarget, *, allow_training: bool = False, seconds_per_step: float | None = None
 ) -> list[Move]:
-    """Return what to try on a recipe: cards first, shapes, techniques in, others, and out."""
+    """Return the moves of a recipe: to all GPUs, micro batches, techniques added, then removed."""
     plan, hardware = recipe.baseline, recipe.hardware
 
     def why_not(technique: Any) -> str | None:
         if technique.id == "compile" and seconds_per_step is not None:
-            return too_short(seconds_per_step, recipe.parts.steps)
+            return too_short(seconds_per_step, recipe.prepared.steps)
         return _NOT_IN_A_TRIAL.get(technique.id)
 
-    found = ordered(
+    candidates = ordered(
         hardware,
         HostKind.ENGINE,
         choices=_choices(hardware, plan),
@@ -157,13 +158,15 @@ def moves(
         why_not=why_not,
     )
     has = {use.id for use in plan.techniques}
-    found = [move for move in found if move.change(plan) is not None or not has & {*move.ids}]
+    candidates = [
+        move for move in candidates if move.change(plan) is not None or not has & {*move.ids}
+    ]
     out = (removed(use.id) for use in plan.techniques if use.id not in SHARING)
-    return [*_cards(recipe), *_sizes(recipe), *found, *out]
+    return [*_cards(recipe), *_sizes(recipe), *candidates, *out]
 
 
 def _cards(recipe: RecipeTarget) -> Iterator[Move]:
-    """Yield the moves to all cards of this machine, by each way that ranks can share."""
+    """Yield the moves to all GPUs of this machine, one for each sharing technique."""
     hardware, plan, batch = recipe.hardware, recipe.baseline, recipe.batch_size
     if recipe.cards == 1:
         here = "one card is here" if hardware.device == "cuda" else "no card is here"
@@ -180,9 +183,10 @@ def _cards(recipe: RecipeTarget) -> Iterator[Move]:
 
 
 def _sizes(recipe: RecipeTarget) -> Iterator[Move]:
-    """Yield other micro batches at the same optimizer step; larger ones also recomputing.
+    """Yield other micro batches at the same optimizer step.
 
-    Of several cards each may hold what one does not: there the plan that is the best by then says.
+    A larger one that does not fit is also tried with activation checkpointing. With several GPUs,
+    whether it fits is judged on the best plan so far, as a rank may need less than a single GPU.
     """
 
     def judged(move: Move, why: str | None) -> Move:

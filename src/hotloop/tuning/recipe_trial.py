@@ -1,8 +1,8 @@
-"""A recipe under a plan, a block of steps at a time: what runs in the process of a trial.
+"""Runs a recipe under a plan in the process of a trial, a block of steps at a time.
 
-The steps are those that `hotloop train` would begin with, bit for bit. No run folder is made; as
-after a rehearsal, all that stays is the cache of tokens and forecasts. Where the data end, the next
-epoch begins: a trial is over when the parent has seen enough.
+The steps are bit for bit those that `hotloop train` would begin with. No run folder is created; as
+after a rehearsal, only the cache of tokens and forecasts stays. After the last batch of an epoch
+the next epoch begins; a trial runs until the parent ends it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hotloop.core.errors import DeviceError, HotloopError, PlanError
 from hotloop.core.plan import Plan
 from hotloop.jobs.request import saved_request
 from hotloop.machine.clock import clock, process_began
-from hotloop.observe.hooks.garbage_collector import collector_off
+from hotloop.machine.gc_pause import collector_off
 from hotloop.process import run_script
 from hotloop.session.ranks import SINGLE_PROCESS
 from hotloop.tuning.first_step_record import Witness
@@ -45,11 +45,11 @@ if TYPE_CHECKING:
 
 __all__ = ["RecipeTrial", "assembled", "command", "main", "record_of", "serve"]
 
-_SETTLED: Final = 10  # steps before a validation and a save are timed, which need what steps load
+_SETTLED: Final = 10  # steps before a validation and a save are timed, as first steps load code
 
 
 def record_of(request: RunRequest) -> dict[str, object]:
-    """Return a request as JSON values, the way run.json keeps it; its plan is not among them."""
+    """Return a request without its plan as JSON values, in the form of run.json."""
     return {
         "recipe": request.recipe.name,
         "config": flatten(request.config),
@@ -66,29 +66,29 @@ def command(
     module: str = __name__,
     loop: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """Return the command that starts the trial of a `record_of`.
+    """Return the command that starts a trial; `request` is a `record_of`.
 
-    With `aside`, a folder, a validation and a save in it are timed once, between two blocks;
-    nothing of the save stays. `module` has the `main` of another loop over the same session, and
-    `loop` is what it is to do.
+    With the folder `aside`, a validation and a save into it are timed once, between two blocks; the
+    save is removed. `module` has the `main` of another loop over the same session, and `loop` its
+    options.
     """
-    asked = {
+    requested = {
         "channel": channel,
         "plan": plan.to_json(),
         "request": dict(request),
         "aside": None if aside is None else str(aside),
         "loop": loop,
     }
-    return [sys.executable, "-c", run_script.starter(module), json.dumps(asked)]
+    return [sys.executable, "-c", run_script.starter(module), json.dumps(requested)]
 
 
 def main(argv: list[str]) -> None:
-    """Make steps until the parent has seen enough; does not return."""
+    """Make steps until the parent ends this process; does not return."""
     serve(RecipeTrial, argv)
 
 
 def serve(kind: type[RecipeTrial], argv: list[str]) -> None:
-    """Run a trial in this process; what hotloop refuses is the last line on stderr."""
+    """Run a trial in this process; a HotloopError becomes the last line on stderr."""
     try:
         kind(json.loads(argv[0])).run()
     except HotloopError as error:
@@ -96,24 +96,24 @@ def serve(kind: type[RecipeTrial], argv: list[str]) -> None:
 
 
 class RecipeTrial:
-    """Makes steps, keeps evidence. Of several ranks each has one, and the first one rests."""
+    """Makes steps and records evidence. Each rank has one; the gate is that of rank 0."""
 
     # All of these are set before the first step.
-    parts: PreparedRun
+    prepared: PreparedRun
     session: Session
-    ledger: WallTime
-    _tried: FirstSteps
+    wall_time: WallTime
+    _first_steps: FirstSteps
     _generators: Mapping[str, Tensor]  # as they were
 
-    def __init__(self, asked: Mapping[str, Any]) -> None:
-        self.asked = asked
+    def __init__(self, requested: Mapping[str, Any]) -> None:
+        self.requested = requested
         self._witness = Witness()
         self._effects: list[Effect] = []
         self._aside: dict[str, Any] | None = None
-        self._world = Plan.from_json(asked["plan"]).ranks
+        self._world = Plan.from_json(requested["plan"]).ranks
         self._gate: Gate | Ungated = Ungated()
         if self._world == 1 or ENV.rank == 0:
-            line = socket.socket(fileno=asked["channel"])
+            line = socket.socket(fileno=requested["channel"])
             self._gate = Gate(line, wait=wait, more=self._more)
 
     def run(self) -> None:
@@ -122,7 +122,7 @@ class RecipeTrial:
             self._run(ranks)
 
     def _run(self, ranks: ProcessGroup) -> None:
-        self.parts = parts = assembled(self.asked, ranks)
+        self.prepared = prepared = assembled(self.requested, ranks)
         from hotloop.engine.checkpoint.state import rng_state
         from hotloop.engine.signals import Signals
         from hotloop.engine.wall_time import WallTime
@@ -130,16 +130,20 @@ class RecipeTrial:
         from hotloop.jobs.run import set_up
         from hotloop.jobs.start_point import start_weights
 
-        self.ledger, signals = WallTime(clock, began=process_began()), Signals()
-        self.session, self._effects, at = set_up(
-            parts, lambda s: start_weights(parts, s, _unheard), self.ledger, signals, _unheard
+        self.wall_time, signals = WallTime(clock, began=process_began()), Signals()
+        self.session, self._effects, position = set_up(
+            prepared,
+            lambda s: start_weights(prepared, s, _unheard),
+            self.wall_time,
+            signals,
+            _unheard,
         )
-        self.ledger.mark("start")
-        self._tried = FirstSteps(
-            parts,
+        self.wall_time.mark("start")
+        self._first_steps = FirstSteps(
+            prepared,
             self.session,
-            at,
-            ledger=self.ledger,
+            position,
+            wall_time=self.wall_time,
             signals=signals,
             tell=_unheard,
             before_update=self.before_update,
@@ -149,26 +153,26 @@ class RecipeTrial:
         self.train()
 
     def train(self) -> None:
-        """Make the engine's steps without an end."""
-        # The loop reads losses that late where the session says so, and reading one waits.
-        lags, training = self.session.lag_reads, self.parts.request.config.training
+        """Make the engine's steps until this process is ended."""
+        # Reading a loss synchronises; the engine's loop reads late if the session lags reads.
+        lags, training = self.session.stepping.lag_reads, self.prepared.request.config.training
         every = training.log_every if lags else 1
         while True:
-            loss = self._tried.step()
-            if self._tried.made % every == 0:
+            loss = self._first_steps.step()
+            if self._first_steps.made % every == 0:
                 loss.item()
-            if self._tried.halved:
-                size = self.parts.plan.micro_batch
+            if self._first_steps.halved:
+                size = self.prepared.plan.micro_batch
                 raise DeviceError(f"out of memory with a micro batch of {size}")
             self.stepped()
 
     @property
     def epochs(self) -> int:
-        """Epochs begun."""
-        return self._tried.epochs
+        """Number of epochs begun."""
+        return self._first_steps.epochs
 
     def before_update(self, loss: Tensor) -> None:
-        """Keep the loss of a step, a scalar, and its gradients, which are whole."""
+        """Record the loss of a step, a scalar, and its complete gradients."""
         self._witness.loss(loss)
         if self._witness.is_done:
             return
@@ -184,15 +188,18 @@ class RecipeTrial:
         self._witness.gradients(groups, scale=scaler.get_scale() if scaler else None)
 
     def stepped(self) -> None:
-        """Note the end of a step; rest when it is the last of its block."""
+        """Count a finished step; rest if it is the last of its block."""
         self._witness.stepped()
         self._gate.ended()
-        self.ledger.mark("other")  # the rest, in which others have the machine, is no wait for data
+        self.wall_time.mark("other")  # the rest, while other trials run, is not data wait
 
     def _more(self) -> Mapping[str, Any]:
-        """Return what the parent wants to know besides the seconds of a block."""
-        effects = {e.technique.partition("(")[0]: (e.word, e.how) for e in self._effects}
-        rows = self.ledger.rows()
+        """Return the contents of a report besides the seconds of a block."""
+        effects = {
+            effect.technique.partition("(")[0]: (effect.word, effect.how)
+            for effect in self._effects
+        }
+        rows = self.wall_time.rows()
         return {
             "effects": effects,
             "peak": device_peak(),
@@ -202,31 +209,31 @@ class RecipeTrial:
             "compile": rows["compile"],
             "data_wait": rows["data wait"] / self._gate.steps,
             "aside": self._timed_aside(),
-            "cpu": time.process_time(),  # last: what is timed aside is no part of the next block
+            "cpu": time.process_time(),  # last, so that the next block excludes what is timed aside
         }
 
     def _timed_aside(self) -> dict[str, Any] | None:
-        """Return the seconds of a validation's micro batches and of a save, where asked for.
+        """Return the seconds of a validation's micro batches and of a save, or None.
 
-        Of several ranks none are: all of them would have to rest.
+        They are timed if requested, in a single process only, as all ranks would have to take part.
         """
-        folder = self.asked.get("aside") if self._world == 1 else None
+        folder = self.requested.get("aside") if self._world == 1 else None
         if folder is not None and self._aside is None and self._gate.steps >= _SETTLED:
-            validation, save = self._tried.validations(), self._tried.save(Path(folder))
+            validation, save = self._first_steps.validations(), self._first_steps.save(Path(folder))
             self._aside = {"validation": validation, "save": save}
         return self._aside
 
 
-def assembled(asked: Mapping[str, Any], ranks: ProcessGroup = SINGLE_PROCESS) -> PreparedRun:
-    """Return what the argument of a trial asks for, with torch loaded as `hotloop train` does.
+def assembled(requested: Mapping[str, Any], ranks: ProcessGroup = SINGLE_PROCESS) -> PreparedRun:
+    """Assemble the run that a trial's argument requests; load torch as `hotloop train` does.
 
-    Raises PlanError where a step of the plan is of another size than the request's, and what
-    `assemble` raises.
+    Raises PlanError if the samples of the plan's step differ from the request's batch size, and the
+    errors of `assemble`.
     """
     _load()
     from hotloop.jobs.job import assemble
 
-    request, plan = saved_request(asked["request"]), Plan.from_json(asked["plan"])
+    request, plan = saved_request(requested["request"]), Plan.from_json(requested["plan"])
     batch = request.config.training.batch_size
     if not plan.makes(batch):
         whole = plan.micro_batch * plan.accumulation * plan.ranks
@@ -236,9 +243,9 @@ def assembled(asked: Mapping[str, Any], ranks: ProcessGroup = SINGLE_PROCESS) ->
 
 @functools.cache
 def _load() -> None:
-    """Import torch and the engine, once; the collector begins after them, and never looks at them.
+    """Import torch and the engine once, and freeze their objects in the garbage collector.
 
-    A second time it would be kept from what was assembled before, which then stays for ever.
+    A second call would also freeze the objects of an earlier run, which would never be freed.
     """
     with collector_off():
         import hotloop.jobs.job  # noqa: F401

@@ -1,4 +1,4 @@
-"""An unmodified script as something to tune: how a trial starts, and what is worth trying."""
+"""Makes an unmodified script a tuning target: starts its trials and proposes moves."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 
 __all__ = ["DoctorFacts", "Script", "costs", "edits", "environment", "last_words", "moves"]
 
-_IDLE: Final = 0.05  # share of the wall time: less waiting for data is no reason to touch a loader
-_COPIED: Final = 0.01  # and of copying to the card, to send batches ahead
-# A loader's techniques that mend no waiting.
+_IDLE: Final = 0.05  # share of the wall time; with less data wait, a loader is left alone
+_COPIED: Final = 0.01  # share of the wall time; with less copying, prefetch to the GPU cannot pay
+# Loader techniques that do not reduce data wait.
 _PADDING: Final = ("dynamic-padding", "length-bucketing", "token-budget")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """A script and its arguments, as after `python`."""
+    """A script and its arguments, as they follow `python`."""
 
     command: tuple[str, ...]
     cwd: Path
@@ -57,7 +57,7 @@ class Script:
 
     @property
     def total(self) -> int | None:
-        """Not known before the doctor has looked."""
+        """None: unknown before the doctor has run."""
         return None
 
     def entry(self, plan: Plan, *, epochs: int, needs: Sequence[str]) -> Entry:
@@ -83,32 +83,32 @@ class Script:
 
     @property
     def reordered(self) -> Plan | None:
-        """None: nobody knows where a script's sums are made."""
+        """None: the order of summation in a script cannot be changed."""
         return None
 
     def look(self, folder: Path, *, seconds: float) -> DoctorFacts | str:
-        """Have the doctor look at the script; return what it saw, or why it saw nothing."""
+        """Run the doctor on the script for `seconds`; return its facts, or why there are none."""
         words = ("--time", f"{seconds:g}", "--out", str(folder), *self.command)
-        ended = child.run(
+        outcome = child.run(
             (sys.executable, "-m", "hotloop", "doctor", *words),
             limits=child.ProcessLimits(seconds=2 * seconds + 60),
             cwd=self.cwd,
             environment=environment(),
         )
-        if ended.status == "interrupted":
+        if outcome.status == "interrupted":
             raise KeyboardInterrupt
         if not RunDir(folder).case.exists():
-            return f"the doctor saw nothing: {ended.reason or ended.stderr[-300:]}"
+            return f"the doctor saw nothing: {outcome.reason or outcome.stderr[-300:]}"
         try:
             case, diagnosis = judge_again(folder)
         except HotloopError as error:
             return f"what the doctor saw cannot be read: {error}"
-        failed = None if ended.status == "ok" else last_words(ended)
+        failed = None if outcome.status == "ok" else last_words(outcome)
         if not case.steps.count:
             return f"the doctor saw no step: {failed or 'the script ended before one'}"
         if failed is None:
             return DoctorFacts(case=case, diagnosis=diagnosis)
-        # It says nothing of the steps that the whole run makes.
+        # The facts do not include the steps of the whole run.
         case = replace(case, stopped=f"the script failed: {failed}", planned_steps=None)
         why = f"the script failed under the doctor after {many(case.steps.count, 'step')}: {failed}"
         return DoctorFacts(
@@ -116,16 +116,16 @@ class Script:
         )
 
 
-def last_words(ended: child.Outcome) -> str:
-    """Return why a process failed: how it ended, and what its last traceback says, if any."""
-    _, raised, after = ended.stderr.rpartition("Traceback (most recent call last):\n")
-    said = (line for line in after.splitlines() if line.strip() and not line.startswith(" "))
-    words = next(said, "")[:300] if raised else ""
-    return f"exit code {ended.code}: {words}" if words else ended.reason or ended.status
+def last_words(outcome: child.Outcome) -> str:
+    """Return why a process failed: its exit code and the error of its last traceback, if any."""
+    _, raised, after = outcome.stderr.rpartition("Traceback (most recent call last):\n")
+    lines = (line for line in after.splitlines() if line.strip() and not line.startswith(" "))
+    words = next(lines, "")[:300] if raised else ""
+    return f"exit code {outcome.code}: {words}" if words else outcome.reason or outcome.status
 
 
 def environment() -> dict[str, str]:
-    """Return what is set for a trial: the same hashes each time, and W&B is sent none of them."""
+    """Return the environment variables of a trial, which fix hashes and take W&B offline."""
     mode = inherited().get("WANDB_MODE", "online")
     quiet = "disabled" if mode in ("disabled", "dryrun") else "offline"
     return {"HOTLOOP_CHILD": "1", "WANDB_MODE": quiet, "PYTHONHASHSEED": "0"}
@@ -133,20 +133,20 @@ def environment() -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorFacts:
-    """What the doctor saw of a script."""
+    """The facts of a script that the doctor measured."""
 
     case: Case
     diagnosis: Diagnosis
-    failed: str | None = None  # what ended the script early, where that was no end of a run
+    failed: str | None = None  # error that ended the script early
 
 
 def moves(
-    hardware: Hardware, seen: DoctorFacts | None, *, allow_training: bool = False
+    hardware: Hardware, facts: DoctorFacts | None, *, allow_training: bool = False
 ) -> list[Move]:
-    """Return what to try on a script, the doctor's remedies first."""
+    """Return the moves of a script, the doctor's remedies first."""
     named = [
         remedy.technique
-        for finding in (seen.diagnosis.findings if seen else ())
+        for finding in (facts.diagnosis.findings if facts else ())
         for remedy in finding.remedies
         if remedy.technique is not None
     ]
@@ -154,31 +154,31 @@ def moves(
         hardware,
         HostKind.SCRIPT,
         first=named,
-        choices=_choices(hardware, seen),
+        choices=_choices(hardware, facts),
         allow_training=allow_training,
-        why_not=lambda technique: None if seen is None else _why_not(technique, seen.case),
+        why_not=lambda technique: None if facts is None else _why_not(technique, facts.case),
     )
 
 
 def _choices(
-    hardware: Hardware, seen: DoctorFacts | None
+    hardware: Hardware, facts: DoctorFacts | None
 ) -> Mapping[str, Sequence[Mapping[str, Value]]]:
     cores = max(1, int(hardware.cores or 1))
     counts = sorted({1, cores, max(1, cores // 2)})
     workers = sorted({1, 2, max(1, cores // 2), cores} & set(range(1, cores + 1)))
-    has = seen is not None and any(loader.workers for loader in seen.case.training_loaders)
+    has = facts is not None and any(loader.workers for loader in facts.case.training_loaders)
     return {
         "threads": [{"count": count} for count in counts],
         "loader-workers": [{"count": count} for count in ([0] * has + workers)],
         "activation-checkpointing": [{"mode": "off"}],
-        # Lengths that the first epoch learns change nothing in the steps of a trial.
+        # A trial ends before lengths that are learned in the first epoch have an effect.
         "length-bucketing": [{"lengths": "read"}],
         "token-budget": [{"lengths": "read"}],
     }
 
 
 def _why_not(technique: Technique, case: Case) -> str | None:
-    """Return why a technique has nothing to do on this script, where that was seen."""
+    """Return why a technique cannot pay on this script, or None."""
     if technique.id == "device-prefetch":
         copies = case.share("host to device")
         if case.on_card and copies < _COPIED:
@@ -201,34 +201,34 @@ def _why_not(technique: Technique, case: Case) -> str | None:
 
 
 def _reading(case: Case) -> float:
-    """Return the share of the wall time in which samples are read; 1 where it is not known."""
+    """Return the share of the wall time in which samples are read; 1 if unknown."""
     loader = feeding(case)
     seconds = None if loader is None else reading_seconds(case, loader)
     return 1.0 if seconds is None else case.part(seconds)
 
 
-def costs(seen: DoctorFacts) -> list[FixedCost]:
-    """Return what the doctor saw the script pay for saving and evaluating."""
-    case, found = seen.case, list[FixedCost]()
+def costs(facts: DoctorFacts) -> list[FixedCost]:
+    """Return the cost of saves and evaluations that the doctor measured."""
+    case, fixed_costs = facts.case, list[FixedCost]()
     for what, events in (("a save", case.saves), ("an evaluation", case.evaluations)):
         if events:
             seconds = sum(event.seconds for event in events)
             share = f"{case.part(seconds):.1%} of the time"
             note = f"{len(events)} in {case.steps.count} steps, {share}"
-            found.append(FixedCost(what=what, before=seconds / len(events), note=note))
-    return found
+            fixed_costs.append(FixedCost(what=what, before=seconds / len(events), note=note))
+    return fixed_costs
 
 
-def edits(seen: DoctorFacts, plan: Plan) -> list[Edit]:
-    """Return what the doctor found that no technique of the plan mends."""
-    found = []
-    for finding in seen.diagnosis.findings:
+def edits(facts: DoctorFacts, plan: Plan) -> list[Edit]:
+    """Return the findings that no technique of the plan addresses, as edits."""
+    suggestions = []
+    for finding in facts.diagnosis.findings:
         ids = {remedy.technique for remedy in finding.remedies if remedy.technique}
         if any(plan.choice(id) is not None for id in ids):
             continue
         by_hand = [remedy for remedy in finding.remedies if remedy.technique is None]
         if by_hand and finding.places and finding.severity != "note":
-            found.append(
+            suggestions.append(
                 Edit(
                     rule=finding.rule,
                     claim=finding.claim,
@@ -237,4 +237,4 @@ def edits(seen: DoctorFacts, plan: Plan) -> list[Edit]:
                     remedy=by_hand[0].text,
                 )
             )
-    return found
+    return suggestions

@@ -1,8 +1,8 @@
-"""The trial's end of the line: counts steps, and rests after each block until it is told to go on.
+"""Counts the steps of a trial and rests after each block until the parent requests the next.
 
-Lines of JSON go over a socket that the process inherits. The parent says how many steps to make;
-the trial answers when they are over, with their seconds, and does nothing until the next line:
-meanwhile another trial has the machine, and the parent has put this one's processes to sleep.
+JSON lines go over a socket that the process inherits. The parent sends the number of steps; the
+trial answers with their seconds after the last one, and rests until the next line. Meanwhile
+another trial runs, and the parent has put the processes of this one to sleep.
 """
 
 from __future__ import annotations
@@ -22,21 +22,22 @@ __all__ = ["Gate", "Ungated"]
 
 
 class Ungated:
-    """Counts the steps of a rank that is not the first: it rests as that one has it sleep."""
+    """Counts the steps of a rank above 0, which rests while rank 0 does."""
 
     def __init__(self) -> None:
         self.steps = 0  # made
 
     def ended(self) -> None:
-        """Note the end of a step."""
+        """Count a finished step."""
         self.steps += 1
 
 
 class Gate:
-    """Counts the steps of this process. `wait` waits for the device, `more` is told at each rest.
+    """Counts the steps of this process.
 
-    The first block is one step, begun when this is made. What the process has started (workers of
-    a loader) sleeps from the end of a block to the beginning of the next: it would work ahead.
+    `wait` waits for the device; the report at each rest includes the values of `more`. The first
+    block is one step, timed from the construction of this object. Child processes, such as loader
+    workers, sleep between blocks, as they would work ahead.
     """
 
     def __init__(
@@ -54,13 +55,13 @@ class Gate:
         self._wanted, self._began, self._first = 1, clock(), 0
 
     def ended(self) -> None:
-        """Note the end of a step; rest when it is the last of its block."""
+        """Count a finished step; rest if it is the last of its block."""
         self.steps += 1
         if self.steps == self._first + self._wanted and os.getpid() == self._process:
             self._rest()
 
     def over(self, why: str, *, outcome: str = "over") -> None:
-        """Say that there will be no more steps, and what that is; does not return."""
+        """Report that there will be no more steps, and why; does not return."""
         if os.getpid() == self._process:
             self._say({"over": why, "outcome": outcome, "made": self.steps - self._first})
         os._exit(0)
@@ -70,10 +71,10 @@ class Gate:
         seconds = self._clock() - self._began
         asleep = children_asleep()
         self._say({"seconds": seconds, "made": self.steps - self._first})
-        told = self._lines.readline()
-        if not told:  # the parent is gone
+        line = self._lines.readline()
+        if not line:  # the parent is gone
             os._exit(0)
-        self._wanted, self._first = int(json.loads(told)["steps"]), self.steps
+        self._wanted, self._first = int(json.loads(line)["steps"]), self.steps
         wake(asleep)
         self._began = self._clock()
 

@@ -1,4 +1,4 @@
-"""Puts processes to sleep and wakes them, but those that tidy up after the others."""
+"""Puts processes to sleep and wakes them, except those that clean up after others."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _GONE: Final = (psutil.NoSuchProcess, psutil.AccessDenied)
 
 
 def children_asleep() -> list[psutil.Process]:
-    """Put all that this process has started to sleep; return them, for `wake`."""
+    """Put all descendants of this process to sleep; return those that ran, for `wake`."""
     return put_to_sleep(psutil.Process().children(recursive=True))
 
 
 def put_to_sleep(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
-    """Stop processes; return those that ran until now.
+    """Stop processes; return those that were running.
 
-    What removes shared memory when its owners die is left awake: it would be killed asleep, and
-    the memory would stay.
+    Processes that remove shared memory after its owners die stay awake: if they were killed
+    asleep, the memory would remain.
     """
     stopped = []
     for process in processes:
@@ -38,7 +38,7 @@ def put_to_sleep(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
 
 
 def wake(processes: Sequence[psutil.Process]) -> None:
-    """Let processes go on, the last first."""
+    """Resume processes, the last one first."""
     for process in reversed(processes):
         with contextlib.suppress(*_GONE):
             process.resume()

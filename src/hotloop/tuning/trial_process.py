@@ -1,4 +1,4 @@
-"""A trial in a process of its own that makes a block of steps when it is told to, else sleeps."""
+"""Controls a trial in its own process, which makes a block of steps on request and else sleeps."""
 
 from __future__ import annotations
 
@@ -23,33 +23,32 @@ if TYPE_CHECKING:
 
 __all__ = ["TrialEnded", "TrialProcess", "TrialReport"]
 
-_LOOK: Final = 0.1  # seconds between two looks whether it still lives
-_LONGEST: Final = 24 * 3600.0  # seconds of a whole trial; each block has a limit of its own
+_LOOK: Final = 0.1  # seconds between two checks that the process is alive
+_LONGEST: Final = 24 * 3600.0  # seconds of a whole trial; each block has its own limit
 _LINE: Final = 64 * 1024**2  # bytes: a longer answer is garbage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialReport:
-    """What a trial says after a block."""
+    """The report of a trial after a block."""
 
     seconds: float  # of the block
     made: int  # steps of the block
     at: int  # steps since the start
-    more: Mapping[str, Any]  # what else it says
+    more: Mapping[str, Any]  # the whole report, without the fields above
 
 
 class TrialEnded(Exception):  # noqa: N818 - an outcome, not an error
-    """A trial makes no more steps. `outcome`: how it ended, in process/child.py's words, or
-    "over"."""
+    """A trial makes no more steps. `outcome` is a word of process/child.py or "over"."""
 
     def __init__(self, outcome: str, reason: str, *, at: int = 0) -> None:
         super().__init__(f"{outcome}: {reason}")
         self.outcome, self.reason = outcome, reason
-        self.at = at  # steps it made in all, where it said so
+        self.at = at  # steps made in all; 0 if not reported
 
 
 class TrialProcess:
-    """One trial. It begins at once; `first` waits for its first step. To be used in a `with`."""
+    """One trial, for use in a `with`. It starts at once; `first` waits for its first step."""
 
     def __init__(
         self,
@@ -61,7 +60,7 @@ class TrialProcess:
         environment: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """Start `command(descriptor of its channel)`; `memory` and `output` are limits, bytes."""
+        """Start `command(channel descriptor)`; `memory` and `output` are limits in bytes."""
         ours, theirs = socket.socketpair()
         self._socket, self._clock, self._began = ours, clock, clock()
         limits = child.ProcessLimits(seconds=_LONGEST, memory=memory, output=output)
@@ -75,7 +74,6 @@ class TrialProcess:
             )
         self._text = b""
         self._outcome: child.Outcome | None = None
-        self._told: str | None = None  # why we ended it ourselves
         self._pid: int | None = None
         self._asleep: list[psutil.Process] = []
         self.peak_bytes = 0
@@ -89,13 +87,13 @@ class TrialProcess:
         self.close()
 
     def first(self, *, seconds: float) -> TrialReport:
-        """Wait for the end of its first step; raise Ended."""
+        """Wait for the end of the first step; raise TrialEnded if the trial ends."""
         report = self._answer(seconds, "it had not made its first step")
         self._sleep()
         return report
 
     def block(self, steps: int, *, seconds: float) -> TrialReport:
-        """Have it make `steps` steps; raise Ended when it does not within `seconds`."""
+        """Have the trial make `steps` steps; raise TrialEnded if it does not within `seconds`."""
         self._wake()
         try:
             self._socket.sendall(json.dumps({"steps": steps}).encode() + b"\n")
@@ -106,7 +104,7 @@ class TrialProcess:
         return report
 
     def close(self) -> None:
-        """End it, and all its processes; this takes until they are gone."""
+        """End the trial with all its processes, and wait until they are gone."""
         self._running.stop()
         self._waiting.join()
         self._socket.close()
@@ -126,26 +124,29 @@ class TrialProcess:
                 self.close()
                 raise TrialEnded("timeout", f"{what} within {seconds:.0f} s")
         try:
-            said = json.loads(line)
+            answer = json.loads(line)
             report = TrialReport(
-                seconds=float(said.pop("seconds", 0.0)),
-                made=int(said.pop("made")),
-                at=int(said.pop("at")),
-                more=said,
+                seconds=float(answer.pop("seconds", 0.0)),
+                made=int(answer.pop("made")),
+                at=int(answer.pop("at")),
+                more=answer,
             )
-            self._pid = int(said["pid"])
-            if "over" not in said and report.made < 1:
+            self._pid = int(answer["pid"])
+            if "over" not in answer and report.made < 1:
                 raise ValueError("no step was made")
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             self.close()
             raise TrialEnded("failed", f"it answered garbage ({error}): {line[:80]!r}") from None
-        if "over" in said:
-            outcome, why = said.get("outcome", "over"), f"{said['over']} after {report.at} steps"
+        if "over" in answer:
+            outcome, why = (
+                answer.get("outcome", "over"),
+                f"{answer['over']} after {report.at} steps",
+            )
             raise TrialEnded(outcome, why, at=report.at)
         return report
 
     def _line(self) -> bytes | None:
-        """Return the next whole line, or None when there is none yet."""
+        """Return the next whole line, or None if there is none yet."""
         if self._readable(_LOOK):
             with contextlib.suppress(ConnectionResetError):
                 self._text += self._socket.recv(1 << 16)
@@ -158,14 +159,14 @@ class TrialProcess:
         return line
 
     def _readable(self, seconds: float) -> bool:
-        if not wait([self._socket], seconds):  # of however many open files
+        if not wait([self._socket], seconds):  # works with any number of open files
             return False
         try:
             if self._socket.recv(1, socket.MSG_PEEK):
                 return True
         except OSError:
             pass
-        time.sleep(min(seconds, _LOOK))  # its end is closed: `wait` waits no more
+        time.sleep(min(seconds, _LOOK))  # the other end is closed, so `wait` returns at once
         return False
 
     def _ended(self) -> TrialEnded:
@@ -174,16 +175,20 @@ class TrialProcess:
         assert outcome is not None
         if outcome.status == "ok":
             return TrialEnded("failed", "it ended before it had made its steps")
-        said = outcome.stderr.strip().rpartition("\n")[2]
+        last_line = outcome.stderr.strip().rpartition("\n")[2]
         reason = outcome.reason or "unknown"
-        return TrialEnded(outcome.status, reason if said in reason else f"{reason}: {said:.200}")
+        return TrialEnded(
+            outcome.status, reason if last_line in reason else f"{reason}: {last_line:.200}"
+        )
 
     def _sleep(self) -> None:
-        """Put all its processes to sleep: workers would work ahead for the next turn."""
+        """Put all processes of the trial to sleep, as loader workers would work ahead."""
         assert self._pid is not None
         with contextlib.suppress(psutil.NoSuchProcess):
             top = psutil.Process(self._pid)
-            if os.getpid() in (above.pid for above in top.parents()):  # it said so itself
+            if os.getpid() in (
+                above.pid for above in top.parents()
+            ):  # the trial reported the pid; trust only a descendant
                 tree = [top, *top.children(recursive=True)]
                 self._asleep = put_to_sleep(tree)
                 self.peak_bytes = max(self.peak_bytes, sum(map(_resident, tree)))

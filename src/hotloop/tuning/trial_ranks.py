@@ -1,7 +1,7 @@
-"""The ranks of a trial: its own process is the first, and starts the others.
+"""Starts the ranks of a trial, whose own process is rank 0.
 
-torchrun would not pass on the trial's line to its parent. The others make the same steps without a
-gate, and wait in the exchange of a step while the first one rests.
+torchrun would not pass on the socket to the parent. The other ranks make the same steps without a
+gate, and wait in the gradient exchange while rank 0 rests.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["environment", "ranks_of"]
 
 
 def environment(world: int) -> dict[str, str]:
-    """Return the variables of the first of so many ranks, as torchrun would set them."""
+    """Return the environment variables of rank 0 of `world` ranks, as torchrun would set them."""
     if world == 1:
         return {}
     threads = {} if named(["OMP_NUM_THREADS"]) else {"OMP_NUM_THREADS": "1"}  # as torchrun does
@@ -36,10 +36,10 @@ def environment(world: int) -> dict[str, str]:
 
 @contextmanager
 def ranks_of(world: int) -> Iterator[ProcessGroup]:
-    """Start the other ranks of this trial, or join the first one where this is another.
+    """Join the process group of this trial; rank 0 first starts the other ranks.
 
-    An error of several ranks ends this process at once, with what is to be said of it as the last
-    line on stderr: tidying up would wait for the others.
+    With several ranks an error ends this process at once, with its message as the last line on
+    stderr, as cleaning up would wait for the other ranks.
     """
     if world == 1:
         yield SINGLE_PROCESS
@@ -60,12 +60,12 @@ def ranks_of(world: int) -> Iterator[ProcessGroup]:
     with joined(ENV, on_cards=torch.cuda.is_available(), store=store) as ranks:
         try:
             yield ranks
-        except BaseException as error:  # noqa: BLE001 - it is told, and this process ends
-            print(_said(error, ranks, siblings), file=sys.stderr, flush=True)
+        except BaseException as error:  # noqa: BLE001 - it is printed, and this process ends
+            print(_last_line(error, ranks, siblings), file=sys.stderr, flush=True)
             os._exit(1)
 
 
-def _said(error: BaseException, ranks: ProcessGroup, siblings: Siblings | None) -> str:
+def _last_line(error: BaseException, ranks: ProcessGroup, siblings: Siblings | None) -> str:
     if siblings is not None and ranks.is_gone(error) and (how := siblings.how_ended()) is not None:
         return how
     if isinstance(error, HotloopError):

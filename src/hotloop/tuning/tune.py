@@ -1,4 +1,4 @@
-"""hotloop tune, whole: baseline, the doctor's order, the search, the proof, and what is kept."""
+"""Runs hotloop tune: the baseline, the doctor, the search, the proof, and saving the result."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 __all__ = ["TuneRequest", "tune"]
 
 _LOOK: Final = 0.15  # share of the budget that the doctor may take
-_BUSY: Final = 0.3  # cores of other programs: a note of it
-_LOOKS: Final = (10.0, 60.0)  # seconds, at least and at most
+_BUSY: Final = 0.3  # cores used by other programs from which a note warns
+_LOOKS: Final = (10.0, 60.0)  # seconds of the doctor, at least and at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuneRequest:
-    """How a search is to be made."""
+    """The options of a search."""
 
     seconds: float = 600.0  # of the search; the last proof may take longer
     allow_training: bool = False
@@ -47,7 +47,7 @@ class TuneRequest:
 def tune(
     target: TuningTarget,
     folder: Path,
-    wanted: TuneRequest,
+    request: TuneRequest,
     *,
     name: Sequence[str],
     propose: Callable[[Trial], Sequence[Move]] | None = None,
@@ -56,32 +56,31 @@ def tune(
     row: Callable[[TuneRow], None] = lambda _: None,
     look: Callable[[], Load] = lambda: load(children=True),
 ) -> Tuned:
-    """Search a faster plan for a target and write what came of it into `folder`.
+    """Search for a faster plan of a target and write the result into `folder`.
 
-    `propose` returns what to try on a target that is no script, from the trial of its baseline.
-    `notes` are what is known of it beforehand.
-    `tell` is called with what is being done, `row` with each row as it is made. At Ctrl-C what is
-    known is kept. A plan that was not proved is saved without the machine that it holds for.
-    `look` is a seam. Raises UsageError when the folder is used, DataError when the target cannot
-    run as it is.
+    `propose` returns the moves of a target that is not a script, from the trial of its baseline.
+    `notes` are added to those of the result. `tell` gets a description of each action, `row` each
+    new row. Ctrl-C keeps the rows so far. A plan that was not proved is saved without the identity
+    of this machine. `look` is a seam. Raises UsageError if the folder is used, DataError if the
+    target cannot run as it is.
     """
     began, before = time.perf_counter(), look()
     home, where = RunDir(folder), identity()
     record = {"kind": "tune", "status": "running", "target": list(name), "hotloop": __version__}
     with home.tuning(record) as journal:
 
-        def keep(each: TuneRow) -> None:
-            journal.append([json.dumps(codec.to_json(each))])
-            row(each)
+        def keep(new_row: TuneRow) -> None:
+            journal.append([json.dumps(codec.to_json(new_row))])
+            row(new_row)
 
-        search = Search(target, seconds=wanted.seconds, tell=tell, keep=keep, pace=wanted.pace)
-        work = _Work(target, home, wanted, search, tell)
+        search = Search(target, seconds=request.seconds, tell=tell, keep=keep, pace=request.pace)
+        work = _Work(target, home, request, search, tell)
         stopped = None
         try:
             work.do(propose)
         except KeyboardInterrupt:
             stopped = f"stopped after {duration(time.perf_counter() - began)}"
-        found = Tuned(
+        result = Tuned(
             target=tuple(name),
             where=where,
             baseline=target.baseline,
@@ -91,66 +90,66 @@ def tune(
             edits=() if work.seen is None else tuple(edits(work.seen, search.plan)),
             costs=tuple(_costs(search, work.seen)),
             seconds=time.perf_counter() - began,
-            stopped=stopped or _unfinished(search.rows),
-            notes=tuple(note for note in (*notes, work.unseen, _busy(before, look())) if note),
+            stopped=stopped or _budget_note(search.rows),
+            notes=tuple(note for note in (*notes, work.unseen, _busy_note(before, look())) if note),
         )
-        measured = where if found.is_proved else None
+        measured = where if result.is_proved else None
         status = "complete" if stopped is None else "stopped"
-        home.save_tuned(found.to_json(), found.plan, measured, status=status)
-    return found
+        home.save_tuned(result.to_json(), result.plan, measured, status=status)
+    return result
 
 
 class _Work:
-    """The order of a search; keeps what the doctor saw for the result."""
+    """Runs the phases of a search; keeps the facts of the doctor for the result."""
 
     def __init__(
         self,
         target: TuningTarget,
         home: RunDir,
-        wanted: TuneRequest,
+        request: TuneRequest,
         search: Search,
         tell: Callable[[str], None],
     ) -> None:
-        self._target, self._home, self._wanted = target, home, wanted
+        self._target, self._home, self._request = target, home, request
         self._search, self._tell = search, tell
         self.seen: DoctorFacts | None = None
         self.unseen: str | None = None  # why the doctor saw nothing, or not all
 
     def do(self, propose: Callable[[Trial], Sequence[Move]] | None) -> None:
-        """Measure, look, search, prove."""
+        """Measure the baseline, run the doctor, search, prove the result."""
         self._tell("as it is")
         self._search.measure_baseline()
-        proposed = self._proposed(propose)
+        proposed = self._moves(propose)
         total = self._target.total if self.seen is None else self.seen.case.total_steps
         self._search.try_all(proposed, total=total)
         self._tell("the proof: the result against what it was")
         self._search.prove()
 
-    def _proposed(self, propose: Callable[[Trial], Sequence[Move]] | None) -> Sequence[Move]:
+    def _moves(self, propose: Callable[[Trial], Sequence[Move]] | None) -> Sequence[Move]:
         target = self._target
         if propose is not None:
             return propose(self._search.base)
         assert isinstance(target, Script)
         self._tell("the doctor looks at it")
         least, most = _LOOKS
-        look = min(most, max(least, _LOOK * self._wanted.seconds))
-        found = target.look(self._home.looked, seconds=look)
-        if isinstance(found, str):
-            self.unseen = found
+        look = min(most, max(least, _LOOK * self._request.seconds))
+        facts = target.look(self._home.looked, seconds=look)
+        if isinstance(facts, str):
+            self.unseen = facts
         else:
-            self.seen, self.unseen = found, found.failed
-        allow = self._wanted.allow_training
+            self.seen, self.unseen = facts, facts.failed
+        allow = self._request.allow_training
         return moves(target.hardware, self.seen, allow_training=allow)
 
 
 def _costs(search: Search, seen: DoctorFacts | None) -> list[FixedCost]:
-    """Return what is paid besides the steps, as it was and under the plan that was proved."""
+    """Return the fixed costs of the baseline and of the proved plan."""
     if not search.rows:
         return []
     before, after = search.rows[0], search.proof
     if after is not None and after.decision != "proved":
         after = None
-    found = [
+    fixed_costs = [
         FixedCost(what=what, before=seconds, after=getattr(after, name, None), note=note)
         for what, name, note in (
             ("start", "started", "until the first step is over: imports, model, compiling"),
@@ -160,15 +159,15 @@ def _costs(search: Search, seen: DoctorFacts | None) -> list[FixedCost]:
         if (seconds := getattr(before, name)) is not None
     ]
     notes = {"validation": "one micro batch", "save": "until the loop goes on"}
-    found += [
+    fixed_costs += [
         FixedCost(what=what, before=seconds, note=notes[what])
         for what, seconds in search.aside.items()
     ]
-    return [*found, *(costs(seen) if seen is not None else ())]
+    return [*fixed_costs, *(costs(seen) if seen is not None else ())]
 
 
-def _busy(before: Load, after: Load) -> str | None:
-    """Return a warning where other programs computed during the search."""
+def _busy_note(before: Load, after: Load) -> str | None:
+    """Return a warning if other programs computed during the search, or None."""
     cores = others(before, after)
     if cores < _BUSY:
         return None
@@ -178,6 +177,6 @@ def _busy(before: Load, after: Load) -> str | None:
     )
 
 
-def _unfinished(rows: Sequence[TuneRow]) -> str | None:
-    left = [each.name for each in rows if each.decision == "not tried"]
+def _budget_note(rows: Sequence[TuneRow]) -> str | None:
+    left = [row.name for row in rows if row.decision == "not tried"]
     return f"the budget was used up before {', '.join(left)}" if left else None

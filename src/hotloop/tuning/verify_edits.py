@@ -1,4 +1,4 @@
-"""Runs the edits that `suggest` makes, some steps each, and reads their effect back."""
+"""Runs a script with the edits of `suggest` for some steps and reads their effect back."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hotloop.core.case.case import Case
     from hotloop.core.plan import Plan, Use
 
-__all__ = ["proved"]
+__all__ = ["verify_edits"]
 
 _STEPS: Final = 8  # enough for an effect, not for a time
 _SECONDS: Final = 30.0  # of training, at most
@@ -54,7 +54,7 @@ def _switch(name: str, value: str) -> Callable[[Case, _Choice], bool]:
     return lambda case, choice: case.process.switches.get(name) == value
 
 
-# What of a run shows that an edit is in effect; of the others no more is known than that they run.
+# How a case shows that an edit is in effect; for other edits it only shows that the script runs.
 _READ: Final[Mapping[str, Callable[[Case, _Choice], bool]]] = {
     "autocast-bf16": _computes,
     "compile": _is_compiled,
@@ -69,38 +69,38 @@ _READ: Final[Mapping[str, Callable[[Case, _Choice], bool]]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Script:
-    """A script as it is started."""
+    """A script and its arguments."""
 
     path: Path
     args: Sequence[str]
 
 
-def proved(path: Path, args: Sequence[str], plan: Plan) -> Suggested:
-    """Return the edits of a plan that were run and are in effect; what is not is said in words.
+def verify_edits(path: Path, args: Sequence[str], plan: Plan) -> Suggested:
+    """Return the edits of a plan that are in effect in a run; notes name the others.
 
-    All are run together; where that fails, each by itself. The script is started in the present
-    folder from a copy beside links to its neighbours, and trains some steps, as under the doctor.
-    Raises UsageError where it cannot be read.
+    All edits are run together and, if that fails, each by itself. A copy of the script, beside
+    links to the files of its folder, is started in the current folder and trains for some steps
+    under the doctor. Raises UsageError if the script cannot be read.
     """
     script = _Script(path, args)
-    here = [use for use in plan.techniques if suggest(path, _only(plan, [use])).diff]
-    why = _faults(script, plan, here)
-    if why and len(here) > 1:
-        why = {use: fault for use in here for fault in _faults(script, plan, [use]).values()}
-        rest = [use for use in here if use not in why]
+    placed = [use for use in plan.techniques if suggest(path, _only(plan, [use])).diff]
+    why = _faults(script, plan, placed)
+    if why and len(placed) > 1:
+        why = {use: fault for use in placed for fault in _faults(script, plan, [use]).values()}
+        rest = [use for use in placed if use not in why]
         why |= (
             _faults(script, plan, rest)
             if why
-            else dict.fromkeys(here, "it fails beside the others")
+            else dict.fromkeys(placed, "it fails beside the others")
         )
-    made = suggest(path, _only(plan, [use for use in plan.techniques if use not in why]))
+    suggested = suggest(path, _only(plan, [use for use in plan.techniques if use not in why]))
     left_out = [f"{use.id}: left out, for {fault}" for use, fault in why.items()]
     unseen = [
         f"{use.id}: the script runs with it; no figure shows its effect"
-        for use in here
+        for use in placed
         if use not in why and use.id not in _READ
     ]
-    return replace(made, said=(*made.said, *left_out, *unseen))
+    return replace(suggested, notes=(*suggested.notes, *left_out, *unseen))
 
 
 def _only(plan: Plan, uses: Sequence[Use]) -> Plan:
@@ -108,7 +108,7 @@ def _only(plan: Plan, uses: Sequence[Use]) -> Plan:
 
 
 def _faults(script: _Script, plan: Plan, uses: Sequence[Use]) -> dict[Use, str]:
-    """Run the script with the edits of some techniques; return those without effect, and why."""
+    """Run the script with the edits of `uses`; return the uses without effect, and why."""
     if not uses:
         return {}
     case = _run(script, suggest(script.path, _only(plan, uses)).source)
@@ -122,7 +122,7 @@ def _faults(script: _Script, plan: Plan, uses: Sequence[Use]) -> dict[Use, str]:
 
 
 def _run(script: _Script, source: bytes) -> Case | str:
-    """Return what the doctor sees of an edited script, or why it fails."""
+    """Return the doctor's case of an edited script, or why it fails."""
     with tempfile.TemporaryDirectory(prefix="hotloop-suggest-") as name:
         beside, out = Path(name, "script"), Path(name, "run")
         make_folder(beside)
@@ -132,15 +132,15 @@ def _run(script: _Script, source: bytes) -> Case | str:
         edited = beside / script.path.name
         write_file(edited, source)
         words = ("--steps", str(_STEPS), "--time", f"{_SECONDS:g}", "--out", str(out))
-        ended = child.run(
+        outcome = child.run(
             (sys.executable, "-m", "hotloop", "doctor", *words, str(edited), *script.args),
             limits=child.ProcessLimits(seconds=2 * _SECONDS + 120),
             environment=environment(),
         )
-        if ended.status == "interrupted":
+        if outcome.status == "interrupted":
             raise KeyboardInterrupt
         if not RunDir(out).case.exists():
-            return f"the script could not be run: {ended.reason or last_words(ended)}"
+            return f"the script could not be run: {outcome.reason or last_words(outcome)}"
         try:
             case, _ = judge_again(out)
         except HotloopError as error:

@@ -5,7 +5,6 @@ import pytest
 from rich.console import Console
 
 from hotloop.bench.compare import Ratio
-from hotloop.bench.ladder import Claim
 from hotloop.bench.result import Epoch, Result, RungResult
 from hotloop.bench.targets import judge, parse
 from hotloop.cli.terminal.bench_table import show, show_ratios, show_verdicts
@@ -13,6 +12,7 @@ from hotloop.core.agreement import Parity
 from hotloop.core.hardware import Hardware
 from hotloop.core.measurement import Measurement
 from hotloop.core.trial import Comparison
+from hotloop.recipes.building.ladder import Claim
 
 FIGURES = {
     "it_per_s": 40.0,

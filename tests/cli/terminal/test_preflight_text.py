@@ -64,10 +64,11 @@ def test_a_finding_shows_what_it_costs_rests_on_and_needs():
         remedies=[Remedy(text="save less")],
     )
     diagnosis = Diagnosis(findings=[finding], wall={}, steps=0, step_time=None, own_time=0.0)
-    text = shown(lambda r: r._findings(diagnosis), 80)
-    assert "critical  H8 checkpoint (50% of the time, at most 2 ms a step)" in text
+    text = shown(lambda r: r._begin("a run", diagnosis), 80)
+    assert "1. critical  H8 checkpoint" in text
+    assert "50% of the wall time; saves at most 2 ms a step; effort: configuration line" in text
     assert "checkpoints take [half] of it" in text
-    assert "save: 2 s, n=3, spread 50% (measured)" in text
+    assert "save: 2.00 s, n=3, spread 50%" in text
     assert "disk: slow" in text
     assert "because of S4 saves_too_many: each step" in text
     assert "-> save less" in text

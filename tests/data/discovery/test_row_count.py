@@ -14,6 +14,7 @@ from pyarrow import ipc, parquet
 from hotloop.data.discovery import row_count
 from hotloop.data.discovery.results import DataFile
 from hotloop.data.discovery.row_count import LARGEST, ReadBudget, count_rows
+from hotloop.data.readers import counting
 
 TABLE = pyarrow.table({"text": [str(n) for n in range(1000)]})
 
@@ -84,7 +85,7 @@ def test_csv_is_counted_as_it_was_written(tmp_path_factory, table):
 @given(st.lists(st.sampled_from([b"{}", b" ", b"", b"a b"]), max_size=9), st.integers(1, 7))
 def test_where_chunks_end_does_not_matter(tmp_path_factory, lines, chunk):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(row_count, "_CHUNK", chunk)
+        patch.setattr(counting, "_CHUNK", chunk)
         path = tmp_path_factory.mktemp("c") / "t.jsonl"
         path.write_bytes(data := b"\r\n".join(lines))
         file = DataFile(path=path, split="train", format="jsonl", bytes=len(data), used=0.0)
@@ -138,8 +139,8 @@ def test_a_small_file_that_becomes_a_large_one_is_given_up(rows, monkeypatch):
 
 
 def test_a_line_without_end_is_given_up(rows, monkeypatch):
-    monkeypatch.setattr(row_count, "_LONGEST", 10)
-    monkeypatch.setattr(row_count, "_CHUNK", 4)
+    monkeypatch.setattr(counting, "_LONGEST", 10)
+    monkeypatch.setattr(counting, "_CHUNK", 4)
     assert rows(b"x" * 100, "jsonl") is None
 
 

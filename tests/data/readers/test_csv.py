@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from hotloop.core.errors import DataError
 from hotloop.data.readers.bad_rows import NOT_UTF8, Faults, RowLocation
-from hotloop.data.readers.csv import portions, record_ends, rows
+from hotloop.data.readers.csv import record_ends
+from hotloop.data.readers.formats import FORMATS
 from hotloop.data.readers.portions import RecordFile
 from hotloop.data.readers.text_lines import TOO_LONG
 
@@ -30,9 +31,9 @@ def source(folder, data, format="csv"):
 def read(folder, data, policy="skip", format="csv", **options):
     faults = Faults(policy)
     found = []
-    for portion in portions(source(folder, data, format), **options):
+    for portion in FORMATS[format].portions(source(folder, data, format), **options):
         if portion.fault is None:
-            found += rows(portion, faults)
+            found += FORMATS[format].rows(portion, faults)
         else:
             kind, why, byte = portion.fault
             faults.add(RowLocation(portion.name, portion.line, byte), kind, why)

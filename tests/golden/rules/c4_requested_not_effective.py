@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.golden.cases import healthy
+from tests.golden.cases import healthy, of_rows, planned
 from tests.golden.configs import loaded
 
 from hotloop.core.case.objects import AttentionFacts, ParameterGroup
@@ -29,4 +29,17 @@ NEGATIVE = [
     healthy(requested={"attn_implementation": "eager"}, models=(EAGER,)),
     healthy(requested={"attn_implementation": "flash_attention_2"}),  # no attention was seen
     loaded(YAML, "", requested={"batch_size": "many"}),  # nobody reads it: C1's
+]
+
+# Before a run.
+LARGE = planned(settings={"batch_size": 16_001}).planned.settings
+POSITIVE += [
+    planned(settings={"batch_size": 16_001}),
+    replace(of_rows("labels"), planned=replace(of_rows("labels").planned, settings=LARGE)),
+    planned(settings={"patience": 10}),
+    planned(settings={"refused": {"compile": "no compiler"}}),
+]
+NEGATIVE += [
+    planned(settings={"batch_size": 16_000, "patience": 9}),
+    planned(settings={"patience": 10}, time=None),
 ]

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.golden.cases import healthy, wall
+from tests.golden.cases import PLANNED, healthy, planned, wall
 
 from hotloop.core.case.environment import Ceiling
 
@@ -22,3 +22,14 @@ POSITIVE = [
     healthy(wall=wall(data_wait=5.0), loaders=(replace(LOADER, iterable=True),)),
 ]
 NEGATIVE = [healthy(wall=wall(data_wait=0.4))]
+
+# Before a run.
+SHARES = PLANNED.time.rows
+POSITIVE += [
+    planned(time={"rows": {**SHARES, "data wait": 8.0}}),
+    planned(time={"rows": {**SHARES, "data wait": 30.0}}, data={"in_memory": False}),
+]
+NEGATIVE += [
+    planned(time={"rows": {**SHARES, "data wait": 4.0}}),
+    planned(time=None),
+]

@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from tests.golden.cases import healthy, wall
+from tests.golden.cases import healthy, of_rows, wall
 
+from hotloop.core.case.planned_run import PaddedRows
 from hotloop.core.case.steps_and_loaders import BatchFacts
 
 POSITIVE = [
@@ -47,4 +48,15 @@ NAMED = [
     (_case(TOKENS, techniques=["token-budget"]), []),
     (_case(TOKENS, techniques=["vectorised-reads"]), []),
     (_case(replace(TOKENS, loader=None)), []),  # made by hand
+]
+
+# Before a run.
+PADDED = PaddedRows(share=0.05, median=20, longest=90, packed=False)
+POSITIVE += [
+    of_rows("answers", padding=PADDED),
+    of_rows("tasks", padding=PADDED),
+]
+NEGATIVE += [
+    of_rows("answers", padding=replace(PADDED, share=0.04)),
+    of_rows("labels"),
 ]

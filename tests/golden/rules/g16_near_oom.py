@@ -1,6 +1,6 @@
 """Golden cases of G16 near_oom."""
 
-from tests.golden.cases import on_card
+from tests.golden.cases import on_card, planned
 
 from hotloop.core.case.environment import ProcessFacts
 
@@ -10,3 +10,13 @@ POSITIVE = [
     on_card(process=ProcessFacts(allocator={"peak": 23.8 * GIB})),
 ]
 NEGATIVE = [on_card(process=ProcessFacts(allocator={"peak": 20 * GIB}))]
+
+# Before a run.
+POSITIVE += [
+    planned(on_card(), memory={"advice": "expect an out of memory"}),
+    planned(on_card(), memory={"peak_bytes": 25 << 30, "advice": "expect an out of memory"}),
+    planned(memory={"halved": "out of memory with a micro batch of 6"}),
+]
+NEGATIVE += [
+    planned(on_card()),
+]

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.golden.cases import CARD, on_card
+from tests.golden.cases import CARD, machine, on_card
 
 GIB = float(1 << 30)
 WSL = replace(CARD, versions={"platform": "Linux-5.15.153.1-microsoft-standard-WSL2-x86_64"})
@@ -20,4 +20,13 @@ NEGATIVE = [
     on_card(readings=full),  # Linux does not spill
     on_card(hardware=WSL, readings={**full, "gpu_utilisation": (0.95,)}),
     on_card(hardware=WSL, readings={**full, "gpu_memory_bytes": (12 * GIB,)}),
+]
+
+# Before a run.
+POSITIVE += [
+    machine(replace(CARD, versions={"platform": "Windows-11-10.0"})),
+    machine(replace(CARD, versions={"platform": "Linux-5.15.90.1-microsoft-standard-WSL2"})),
+]
+NEGATIVE += [
+    machine(replace(CARD, versions={"platform": "Linux-6.8-x86_64"})),
 ]

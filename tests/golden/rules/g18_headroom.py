@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.golden.cases import healthy, on_card
+from tests.golden.cases import healthy, on_card, planned
 
 from hotloop.core.case.environment import ProcessFacts
 
@@ -18,4 +18,14 @@ NEGATIVE = [
     on_card(process=ProcessFacts(allocator={"peak": 16 * GIB}), steps=many),
     on_card(process=ProcessFacts(allocator={"peak": 13 * GIB}), steps=many),  # twice does not fit
     on_card(steps=many),
+]
+
+# Before a run.
+POSITIVE += [
+    planned(on_card(), memory={"peak_bytes": 1 << 30}, settings={"accumulation": 4}),
+]
+NEGATIVE += [
+    planned(on_card(), memory={"peak_bytes": 1 << 30}),
+    planned(on_card(), settings={"accumulation": 4}),
+    planned(memory={"peak_bytes": 1}, settings={"accumulation": 4}),
 ]

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.golden.cases import healthy, on_card
+from tests.golden.cases import healthy, machine, on_card
 
 from hotloop.core.case.environment import ProcessFacts
 
@@ -19,4 +19,12 @@ NAMED = [
     (healthy(process=replace(STARVED, threads=1)), []),
     (healthy(process=replace(STARVED, threads=2)), []),
     (healthy(process=THREADS), ["threads"]),
+]
+
+# Before a run.
+POSITIVE += [
+    machine(other_cores=1.5),
+]
+NEGATIVE += [
+    machine(other_cores=0.4),
 ]

@@ -1,6 +1,6 @@
 """Golden cases of H8 checkpoint."""
 
-from tests.golden.cases import SCRIPT, healthy, wall
+from tests.golden.cases import PLANNED, SCRIPT, healthy, planned, wall
 
 from hotloop.core.case.steps_and_loaders import Save
 from hotloop.core.finding import SourceLocation
@@ -28,4 +28,15 @@ POSITIVE = [
 NEGATIVE = [
     healthy(saves=saves(1, 2.0, last=True), wall=wall(save=2.0)),  # the one at the end
     healthy(saves=saves(5, 0.02), wall=wall(save=0.1)),
+]
+
+# Before a run.
+SHARES = PLANNED.time.rows
+POSITIVE += [
+    planned(time={"rows": {**SHARES, "save": 10.0}}),
+]
+NEGATIVE += [
+    planned(time={"rows": {**SHARES, "save": 4.0}}),
+    planned(time={"rows": {"save": 30.0, "step": 29.0}}),
+    planned(time=None),
 ]

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.golden.cases import SCRIPT, healthy, wall
+from tests.golden.cases import PLANNED, SCRIPT, healthy, planned, wall
 
 from hotloop.core.case.steps_and_loaders import EvaluationSpan
 from hotloop.core.finding import SourceLocation
@@ -41,4 +41,18 @@ NEGATIVE = [
         **STOPPED,
     ),
     healthy(evaluations=evaluations(10, 0.1), wall=wall(evaluate=1.0)),
+]
+
+# Before a run.
+LONG = {"rows": {**PLANNED.time.rows, "evaluate": 90.0}}
+POSITIVE += [
+    planned(time=LONG),
+    planned(
+        time={**LONG, "validation_batches": 1.0},
+        settings={"steps": 1000, "steps_per_epoch": 1, "eval_each_epoch": True},
+    ),
+]
+NEGATIVE += [
+    planned(time={"rows": {**PLANNED.time.rows, "evaluate": 20.0}}),
+    planned(time=None),
 ]

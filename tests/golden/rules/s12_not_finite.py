@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 
-from tests.golden.cases import healthy
+from tests.golden.cases import healthy, planned
 
 
 def losing(*values: float, nonfinite: int | None = None):
@@ -19,3 +19,11 @@ POSITIVE = [
     losing(nonfinite=1),
 ]
 NEGATIVE = [losing(2.0, 1.9), losing(1e30, 0.0)]
+
+# Before a run.
+POSITIVE += [
+    planned(settings={"problem": "the loss is nan at optimizer step 1"}),
+]
+NEGATIVE += [
+    planned(),
+]

@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from tests.golden.cases import SCRIPT, healthy
+from tests.golden.cases import PLANNED, SCRIPT, healthy, of_rows, planned
 
+from hotloop.core.case.planned_run import RepeatedLines
 from hotloop.core.case.steps_and_loaders import BatchFacts
 from hotloop.core.finding import SourceLocation
 
@@ -69,4 +70,24 @@ NEGATIVE = [
     # the training data beside others, on purpose
     healthy(batches=(leaking(1.0), replace(leaking(0.0), loader=3))),
     healthy(batches=(replace(leaking(0.95), of_training=True), replace(leaking(0.0), loader=3))),
+]
+
+# Before a run.
+TEXT = PLANNED.data.text
+LINES = RepeatedLines(share=0.39, most="a line", times=2)
+POSITIVE += [
+    planned(settings={"steps": 2001}),
+    planned(settings={"steps": 20_001}),
+    planned(data={"text": replace(TEXT, repeated=LINES)}),
+    planned(data={"text": replace(TEXT, leaked=LINES)}),
+    of_rows("labels", leaked=0.02),
+    of_rows("tasks", leaked=0.05),
+    of_rows("answers", leaked=0.02),
+    of_rows("answers", texts=100, copies=20),
+]
+NEGATIVE += [
+    planned(settings={"steps": 2000}),
+    planned(data={"text": replace(TEXT, repeated=replace(LINES, share=0.09))}),
+    of_rows("labels", leaked=0.009),
+    of_rows("answers", texts=100, copies=9),
 ]

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.golden.cases import SCRIPT, healthy
+from tests.golden.cases import SCRIPT, healthy, of_rows
 
 from hotloop.core.case.steps_and_loaders import BatchFacts
 
@@ -22,4 +22,13 @@ NEGATIVE = [
     healthy(batches=(replace(TOKENS, ignored=0.4),)),
     healthy(batches=(TOKENS,), sources={SCRIPT: "loss = cross_entropy(x, y, ignore_index=0)"}),
     healthy(batches=(replace(TOKENS, shapes={"labels": (8,)}),)),
+]
+
+# Before a run.
+POSITIVE += [
+    of_rows("labels", contradicting=160),
+    of_rows("labels", contradicting=800),
+]
+NEGATIVE += [
+    of_rows("labels", contradicting=159),
 ]

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.golden.cases import healthy
+from tests.golden.cases import healthy, of_rows
 
 from hotloop.core.case.steps_and_loaders import BatchFacts
 
@@ -20,4 +20,13 @@ NEGATIVE = [
         batches=(replace(CUT, widths=(99, 128), truncated=0.0),), requested={"max_length": "256"}
     ),
     healthy(batches=(replace(CUT, role="evaluate"),)),
+]
+
+# Before a run.
+POSITIVE += [
+    of_rows("labels", cut=20_000),
+    of_rows("answers", cut=200_000),
+]
+NEGATIVE += [
+    of_rows("labels", cut=9_000),
 ]

@@ -9,7 +9,7 @@ from hotloop.core.hardware import Hardware
 from hotloop.core.plan import Plan
 from hotloop.data.sampling.context_windows import Windows
 from hotloop.jobs.forecast.limits import HEAD_ROOM
-from hotloop.jobs.forecast.memory_fit import fitted
+from hotloop.jobs.forecast.memory_fit import Forecasts, fit_memory
 from hotloop.jobs.forecast.memory_forecast import Forecast
 from hotloop.models.gpt import Gpt, next_token_loss
 from hotloop.recipes.building.optimizers import AdamWFactory
@@ -37,10 +37,9 @@ def forecast(plan: Plan, memory: int | None = None, of: Job | None = None) -> tu
     """Return the forecast and what to do when it does not fit; `memory` is in bytes."""
     hardware = Hardware(device="cpu", name="a CPU", memory_bytes=memory)
     settings = {"job": "tests/jobs/forecast/test_memory_fit.py", "blocks": of is None}
-    _, told, _, too_much = fitted(
-        of or job(), plan, hardware, settings, lambda message: None, fit=False
-    )
-    return told, too_much or ""
+    forecasts = Forecasts(of or job(), hardware, settings)
+    fit = fit_memory(forecasts, plan, lambda message: None, may_halve=False)
+    return fit.forecast, fit.too_much or ""
 
 
 @pytest.mark.parametrize("mode", ["selective", "full"])

@@ -7,7 +7,8 @@ from hotloop.core.errors import UsageError
 from hotloop.data.tokenising.char_vocabulary import CharVocabulary
 from hotloop.recipes.building.sampling_options import SamplingOptions
 from hotloop.recipes.char_lm.config import CharLmConfig, CharModel, Diffusion
-from hotloop.recipes.char_lm.recipe import build_model, sample
+from hotloop.recipes.char_lm.recipe import build_model
+from hotloop.recipes.char_lm.sampling import sample
 
 VOCABULARY = CharVocabulary(characters=tuple("\n abcdefgh"))
 KEPT = {"vocabulary.json": json.dumps(VOCABULARY.to_json())}

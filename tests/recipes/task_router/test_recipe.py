@@ -22,6 +22,7 @@ from hotloop.jobs.start_point import start_weights
 from hotloop.models.backbone import load_backbone
 from hotloop.models.weights.discovery import find_model
 from hotloop.recipes.task_router import feature_cache
+from hotloop.session.session import Parallel
 
 WORDS = ["quick", "brown", "fox", "jumps", "lazy", "dog", "wizard", "vex"]
 
@@ -154,7 +155,7 @@ def test_phase_3_goes_on_from_the_phases_before(phases):
     first, second = weights(phases / "phase-1"), weights(phases / "phase-2")
     request = saved_request(load_run(phases / "phase-3").record)
     parts = assemble(request, lambda _: None, lambda: None)
-    session = SimpleNamespace(model=parts.job.model(), custody=None)
+    session = SimpleNamespace(model=parts.job.model(), parallel=Parallel())
     told = []
     start_weights(parts, session, told.append)
     begun = session.model.state_dict()

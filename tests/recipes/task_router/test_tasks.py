@@ -220,11 +220,11 @@ def test_a_missing_package_is_named_with_its_remedy(monkeypatch, figures, packag
 
 
 MINE = """
-from hotloop.recipes.task_router.task_base import Task, TaskRow, text_of
+from hotloop.recipes.task_router.task_base import Example, Task, text_of
 from hotloop.recipes.task_router.task_metrics import accuracy
 
 def read(record):
-    yield TaskRow(text=text_of(record, "shout"), answers=(text_of(record, "echo"),))
+    yield Example(text=text_of(record, "shout"), answers=(text_of(record, "echo"),))
 
 TASK = Task(
     name="echo", kind="label", read=read, prompt="{text}\\n", figures=accuracy, score="accuracy"

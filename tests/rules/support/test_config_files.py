@@ -4,7 +4,7 @@ from tests.golden.configs import loaded
 
 from hotloop.core.case.environment import Config
 from hotloop.core.finding import SourceLocation
-from hotloop.rules.support.config_files import ConfigKey, asked, near, settings, unread
+from hotloop.rules.support.config_files import ConfigKey, near, requested, settings, unread
 
 YAML = """\
 lr: 0.001
@@ -122,7 +122,7 @@ def test_a_near_key_is_one_the_code_asks_for_in_vain_and_no_file_has():
 
 
 def test_the_last_of_two_keys_is_asked_for_and_unread_ones_are_not():
-    found = asked(loaded("lr: 1\nlr: 2\nbatch: 3\n", "f(cfg['lr'])"), ["lr", "batch"])
+    found = requested(loaded("lr: 1\nlr: 2\nbatch: 3\n", "f(cfg['lr'])"), ["lr", "batch"])
     assert [setting.value for setting in found] == ["2"]
-    requested = healthy(requested={"model.dtype": "bfloat16"})
-    assert keys(asked(requested, ["dtype"])) == ["model.dtype"]
+    case = healthy(requested={"model.dtype": "bfloat16"})
+    assert keys(requested(case, ["dtype"])) == ["model.dtype"]

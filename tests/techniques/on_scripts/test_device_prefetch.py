@@ -1,4 +1,4 @@
-"""On a CPU, through a lane that copies at once; a card's own is tried where there is a card."""
+"""On a CPU, through a copy stream that copies at once; on a GPU, through CUDA's own."""
 
 import collections
 import copy
@@ -10,7 +10,8 @@ from tests.golden.feeds import epochs, fed, loader
 from torch.utils.data import DataLoader
 from transformers import BatchEncoding
 
-from hotloop.techniques.on_scripts.device_prefetch import CudaCopyStream, Sending
+from hotloop.machine.copy_stream import CudaCopyStream
+from hotloop.techniques.on_scripts.device_prefetch import Sending
 
 HAD = {
     "none": {},
@@ -20,7 +21,7 @@ HAD = {
 Pair = collections.namedtuple("Pair", "x y")
 
 
-class Lane:
+class Stream:
     """Copies at once, and remembers what it did."""
 
     def __init__(self, device):
@@ -30,24 +31,24 @@ class Lane:
         self.log.append(("send", len(tensors)))
         return [tensor.clone().to(self.device) for tensor in tensors], f"event {len(self.log)}"
 
-    def arrive(self, tensor, event, *, wait):
+    def arrive(self, tensors, event, *, wait=False):
         self.log.append((event, wait))
 
 
-class Lanes:
-    """Makes lanes to the CPU."""
+class Streams:
+    """Makes copy streams to the CPU."""
 
     def __init__(self):
         self.made = []
 
     def __call__(self, device):
-        self.made.append(Lane(device))
+        self.made.append(Stream(device))
         return self.made[-1]
 
 
 def sending():
-    lanes = Lanes()
-    return Sending(lanes, "cpu"), lanes
+    streams = Streams()
+    return Sending(streams, "cpu"), streams
 
 
 def rows(count=12):
@@ -56,26 +57,26 @@ def rows(count=12):
 
 def taught(batch):
     """Return a batch whose tensors are on their way, of a loop that moves its x."""
-    into, lanes = sending()
+    into, streams = sending()
     first = into.hand(batch)
     first["x"].to("cpu")
-    return into.hand(batch), into, lanes
+    return into.hand(batch), into, streams
 
 
 # The order of things.
 
 
 def test_what_the_loop_moves_is_sent_a_batch_ahead_and_what_it_does_not_is_not():
-    into, lanes = sending()
+    into, streams = sending()
     seen = []
     with fed(into):
         for batch in DataLoader(rows(), batch_size=2):
             seen.append(batch["x"].to("cpu", non_blocking=True)[:, 0].tolist())
             batch["y"].sum()
     assert seen == [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9], [10, 11]]
-    (lane,) = lanes.made
+    (stream,) = streams.made
     # Batch 1 was read before it was known that its x is moved; of y nothing is sent.
-    assert lane.log == [
+    assert stream.log == [
         ("send", 1), ("send", 1), ("event 1", False), ("send", 1), ("event 2", False),
         ("send", 1), ("event 4", False), ("event 6", False),
     ]  # fmt: skip
@@ -121,7 +122,7 @@ def test_an_error_comes_at_its_batch_and_the_next_is_read():
 
 
 def test_where_sending_fails_batches_are_what_they_were_and_it_is_said():
-    class Full(Lane):
+    class Full(Stream):
         def send(self, tensors):
             raise torch.OutOfMemoryError("the card is full")
 
@@ -153,11 +154,11 @@ def test_batches_of_inference_mode_are_left_alone():
     ],
 )
 def test_a_copy_is_given_once_and_the_host_waits_where_it_would_have(args, options, wait):
-    batch, into, lanes = taught({"x": torch.arange(4.0)})
+    batch, into, streams = taught({"x": torch.arange(4.0)})
     moved = batch["x"].to(*args, **options)
     assert type(moved) is torch.Tensor
     assert moved.tolist() == [0, 1, 2, 3]
-    assert lanes.made[0].log[-1] == ("event 1", wait)
+    assert streams.made[0].log[-1] == ("event 1", wait)
     again = batch["x"].to("cpu", copy=True)
     assert again.data_ptr() != moved.data_ptr()
     batch["x"].to(*args, **options)
@@ -234,7 +235,7 @@ def test_a_batch_of_another_kind_is_left_alone():
 
 
 def test_another_device_is_followed():
-    into, lanes = sending()
+    into, streams = sending()
     into._kind = "meta"
     into.hand([torch.ones(2)])[0].to("meta")
     into._kind = "cpu"
@@ -242,7 +243,7 @@ def test_another_device_is_followed():
         (x,) = into.hand([torch.ones(2)])
         assert x.to("cpu").tolist() == [1, 1]
     assert into.device == torch.device("cpu")
-    assert [lane.device.type for lane in lanes.made] == ["meta", "cpu"]
+    assert [stream.device.type for stream in streams.made] == ["meta", "cpu"]
     assert into.taken == 2
 
 

@@ -1,17 +1,17 @@
-"""What the verbs that tokenise are asked alike, and the line that says how far they are."""
+"""Defines the common options of the verbs that tokenise, and their progress line."""
 
 from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from hotloop.core.env import ENV
 from hotloop.core.errors import UsageError
 from hotloop.core.units import count, duration
-from hotloop.data.readers.portions import Format
+from hotloop.data.readers.formats import FORMATS
 from hotloop.report.excerpt import visible
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ TERMINAL_EVERY, FILE_EVERY, FILE_WIDTH = 0.2, 10.0, 120  # seconds; columns with
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say how rows become tokens, but for the tokenizer."""
+    """Add the options of tokenising, except the tokenizer."""
     add = parser.add_argument
-    add("--format", choices=get_args(Format), help="of all files; else the name of each says it")
+    add("--format", choices=tuple(FORMATS), help="of all files; else the name of each says it")
     add("--shape", metavar="NAME", help="text, prompt, instruction, chat or pair; else found out")
     add("--fields", metavar="PART=KEY,...", help="which key is what, such as prompt=question")
     add("--loss", metavar="WHAT", help="all, completion or assistant: what carries loss")
@@ -58,7 +58,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def settings(options: argparse.Namespace) -> dict[str, Any]:
-    """Return what `Order` takes of these options."""
+    """Return these options as keywords of `TokenizeRequest`."""
     from hotloop.machine.detect import host
 
     return {
@@ -74,7 +74,7 @@ def settings(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def at_least(options: argparse.Namespace, **least: int) -> None:
-    """Raise UsageError for an option that is a number below its least one."""
+    """Raise UsageError for an option that is below its minimum."""
     for name, low in least.items():
         value = getattr(options, name)
         if value is not None and value < low:
@@ -82,20 +82,20 @@ def at_least(options: argparse.Namespace, **least: int) -> None:
 
 
 def _fields(text: str | None) -> dict[str, str]:
-    """Return part -> key of a=b,c=d."""
-    found: dict[str, str] = {}
-    for each in text.split(",") if text else []:
-        part, equals, key = each.partition("=")
+    """Parse "part=key,..."; return the key of each part."""
+    keys: dict[str, str] = {}
+    for pair in text.split(",") if text else []:
+        part, equals, key = pair.partition("=")
         if not equals or not part or not key:
             raise UsageError(f"--fields {text!r}: expected PART=KEY,..., such as text=body")
-        if part in found:
+        if part in keys:
             raise UsageError(f"--fields names {part!r} twice")
-        found[part] = key
-    return found
+        keys[part] = key
+    return keys
 
 
 class ProgressLine:
-    """The progress line: drawn again in a terminal, written now and then into a file."""
+    """The progress line: redrawn in a terminal, written at intervals into a file."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._shows, self._live = not quiet, sys.stderr.isatty() and not quiet
@@ -107,17 +107,17 @@ class ProgressLine:
 
     @property
     def seconds(self) -> float:
-        """Return the seconds since the beginning."""
+        """The seconds since the construction of this object."""
         return time.monotonic() - self._began
 
-    def tell(self, at: TokenizeProgress) -> None:
-        """Show how far it is."""
+    def tell(self, progress: TokenizeProgress) -> None:
+        """Show the progress, at most once in an interval."""
         now = time.monotonic()
         if not self._shows or now < self._next:
             return
-        if at.seconds:  # what is done before anything is counted is said at once
+        if progress.seconds:  # messages before the first count are shown at once
             self._next = now + (TERMINAL_EVERY if self._live else FILE_EVERY)
-        line = visible(_said(at))[: self._console.width - 1]
+        line = visible(_progress_text(progress))[: self._console.width - 1]
         print(
             f"\r\033[K{line}" if self._live else line,
             end="" if self._live else "\n",
@@ -126,16 +126,17 @@ class ProgressLine:
         )
 
     def clear(self) -> None:
-        """Take the line away."""
+        """Clear the line."""
         if self._live:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
-def _said(at: TokenizeProgress) -> str:
-    if not at.seconds:
-        return at.what
-    rate = f"{at.bytes / at.seconds / 1e6:.1f} MB/s, {count(at.tokens / at.seconds)} tokens/s"
-    if not at.share:
-        return f"{rate}  {at.what}"
-    left = at.seconds * (1 - at.share) / at.share
-    return f"{at.share:4.0%}  {rate}, {duration(left)} left  {at.what}"
+def _progress_text(progress: TokenizeProgress) -> str:
+    if not progress.seconds:
+        return progress.what
+    tokens_per_s = count(progress.tokens / progress.seconds)
+    rate = f"{progress.bytes / progress.seconds / 1e6:.1f} MB/s, {tokens_per_s} tokens/s"
+    if not progress.share:
+        return f"{rate}  {progress.what}"
+    left = progress.seconds * (1 - progress.share) / progress.share
+    return f"{progress.share:4.0%}  {rate}, {duration(left)} left  {progress.what}"

@@ -1,4 +1,4 @@
-"""Arguments that several verbs share: a recipe, its settings, its plan; a checkpoint of a run."""
+"""Defines arguments that several verbs share: a recipe, its settings and plan; a checkpoint."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ __all__ = [
     "ORDER",
     "add_options",
     "experts_of",
-    "recipes",
     "request_of",
     "say_checkpoint",
     "split",
@@ -31,11 +30,6 @@ __all__ = [
 CHECKPOINT = "best, last or a step (default: best; last where few held-out samples tell them apart)"
 
 ORDER = "Order of settings: defaults < preset= < experiment= < --config FILE < key=value."
-
-
-def recipes() -> str:
-    """Return a line for each recipe."""
-    return "\n".join(f"  {recipe.name}: {recipe.summary}" for recipe in RECIPES.values())
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -58,20 +52,20 @@ def split(words: Sequence[str]) -> tuple[str | None, list[str]]:
 def request_of(
     options: argparse.Namespace, recipe: str | None, assignments: Sequence[str]
 ) -> RunRequest:
-    """Return what was asked for. Raises UsageError, ConfigError or PlanError."""
+    """Return the request of a run. Raises UsageError, ConfigError or PlanError."""
     if recipe is None:
         raise UsageError(f"which recipe? There are: {', '.join(RECIPES)}")
-    return fresh_request(recipe, assignments, **_asked(options))
+    return fresh_request(recipe, assignments, **_plan_options(options))
 
 
 def experts_of(
     options: argparse.Namespace, recipe: str | None, assignments: Sequence[str]
 ) -> list[tuple[str, RunRequest]]:
-    """Return (expert, request) of each manifest that is named. Raises what `request_of` raises."""
-    return [] if recipe is None else expert_requests(recipe, assignments, **_asked(options))
+    """Return (expert, request) for each named manifest. Raises the errors of `request_of`."""
+    return [] if recipe is None else expert_requests(recipe, assignments, **_plan_options(options))
 
 
-def _asked(options: argparse.Namespace) -> dict[str, Any]:
+def _plan_options(options: argparse.Namespace) -> dict[str, Any]:
     return {
         "config_file": options.config,
         "plan_file": options.plan,
@@ -82,7 +76,7 @@ def _asked(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def say_checkpoint(run: Run, which: str | None) -> None:
-    """Say on stderr which checkpoint of a run is used, and which newer ones are broken."""
+    """Print to stderr which checkpoint of a run is used, and which newer ones are broken."""
     for bad in run.broken():
         text = f"{bad.path.name} is broken ({'; '.join(bad.broken or ())}); an older one is used"
         print(f"hotloop: {text}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""What doctor and run share: a script and its arguments, observed, and what is said of it."""
+"""Defines what doctor, run and tune share: the arguments of a script, limits, the console."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _VALUES = {
 
 
 def is_script(args: Sequence[str]) -> bool:
-    """Whether the first word that is no option is a script, or -m stands there."""
+    """Whether the first word that is not an option is a script, or -m precedes it."""
     words = iter(args)
     for word in words:
         if word == "-m":
@@ -58,14 +58,14 @@ def is_script(args: Sequence[str]) -> bool:
 
 
 def add_script(parser: argparse.ArgumentParser) -> None:
-    """Add the script and its arguments: whatever follows it belongs to it."""
+    """Add the script and its arguments, which include all words that follow it."""
     rest = argparse.REMAINDER
     parser.add_argument("-m", dest="module", nargs=rest, metavar="MODULE", help="as python -m")
     parser.add_argument("command", nargs=rest, metavar="train.py [args]", help="the script")
 
 
 def target_of(options: argparse.Namespace) -> ScriptTarget:
-    """Return the script or module that was named; UsageError when there is none."""
+    """Return the named script or module; raise UsageError if there is none."""
     from hotloop.process.run_script import ScriptTarget
 
     if options.module is not None:
@@ -74,7 +74,7 @@ def target_of(options: argparse.Namespace) -> ScriptTarget:
 
 
 def limits_of(options: argparse.Namespace) -> StopLimits:
-    """Return when to stop; UsageError for what makes no sense."""
+    """Return the limits of observation; raise UsageError for contradictory options."""
     from hotloop.observe.when_to_stop import StopLimits
 
     if options.steps is not None and options.steps < 1:
@@ -83,15 +83,15 @@ def limits_of(options: argparse.Namespace) -> StopLimits:
         raise UsageError(f"--time {options.time:g}: a time above 0 s is needed")
     if options.full and (options.steps or options.time):
         raise UsageError("--full runs the script to its end; leave out --steps and --time")
-    unset = options.steps is not None  # so many steps, however long they take
+    unset = options.steps is not None  # --steps alone sets no time limit
     seconds = options.time if options.time is not None else None if unset else 120.0
     return StopLimits(steps=options.steps, seconds=seconds, full=options.full)
 
 
 def console(*, stdout: bool = False) -> Console:
-    """Return where reports go: to stderr beside a script, whose stdout is its own.
+    """Return the console of reports: stderr, as stdout belongs to the script, or stdout.
 
-    A stderr that takes nothing any more must not change how the script ends.
+    A broken stderr must not change how the script ends.
     """
     stream = sys.stdout if stdout else cast("TextIO", Steady(sys.stderr))
     wide = None if stream.isatty() else _WIDTH
@@ -99,7 +99,7 @@ def console(*, stdout: bool = False) -> Console:
 
 
 class Lines:
-    """One line on stderr that says what runs now; nothing where stderr is no terminal."""
+    """A line on stderr with the current action; nothing if stderr is not a terminal."""
 
     def __init__(self) -> None:
         self._shows = sys.stderr.isatty()
@@ -110,7 +110,7 @@ class Lines:
             print(f"\r\033[K{name}: {duration(beat.seconds)}", end="", file=sys.stderr, flush=True)
 
     def clear(self) -> None:
-        """Take the line away."""
+        """Clear the line."""
         if self._shows:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
@@ -118,7 +118,7 @@ class Lines:
 def keep_copies(
     case: Case, diagnosis: Diagnosis, *, json: Path | None, html: Path | None = None
 ) -> None:
-    """Write the copies that were asked for."""
+    """Write the requested copies of the result."""
     if json is not None:
         write_json(json, diagnosis.to_json())
     if html is not None:

@@ -34,7 +34,7 @@ def add_tuning(parser: argparse.ArgumentParser) -> None:
 
 
 def seconds_of(text: str) -> float:
-    """Return the seconds of 90, 90s, 10m or 1.5h; UsageError for other words."""
+    """Parse a time such as 90, 90s, 10m or 1.5h; return seconds. Raises UsageError."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", text.strip().lower())
     if match is None or match[2] not in _UNITS or float(match[1]) <= 0:
         raise UsageError(f"--budget {text}: expected a time like 90s, 10m or 1h")

@@ -1,4 +1,4 @@
-"""The guides, a Markdown file each in this folder: what to do about a symptom; several cards."""
+"""Reads the guides, Markdown files in this folder on symptoms and on several GPUs."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _SUFFIX = ".md"
 @cache
 def guides() -> Mapping[str, str]:
     """Return the Markdown text of each guide by its name, in the order of the names."""
-    found = (file for file in files(__package__).iterdir() if file.name.endswith(_SUFFIX))
+    guide_files = (file for file in files(__package__).iterdir() if file.name.endswith(_SUFFIX))
     return MappingProxyType(
         {
             file.name.removesuffix(_SUFFIX): file.read_text(encoding="utf-8")
-            for file in sorted(found, key=lambda file: file.name)
+            for file in sorted(guide_files, key=lambda file: file.name)
         }
     )
 
 
 def title(name: str) -> str:
-    """Return the title of a guide, which is its first line; KeyError when there is none."""
+    """Return the title of a guide, its first line; raise KeyError for an unknown guide."""
     return guides()[name].partition("\n")[0].removeprefix("# ")

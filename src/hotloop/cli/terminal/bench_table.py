@@ -1,4 +1,4 @@
-"""What hotloop bench says of a ladder, on a terminal of 80 columns."""
+"""Prints the result of hotloop bench on a terminal of 80 columns."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ONCE = {"start_s": "start", "compile_s": "compile", "epoch_s": "whole epoch"}
 
 
 def show(result: Result, out: Console) -> None:
-    """Print the rungs: what was measured, what was not and why, claims and epochs."""
+    """Print the measured rungs, the reasons for the others, claims and epochs."""
     hardware, rows = result.hardware, [row for row in result.rows if row.is_measured]
     out.print(f"bench {result.ladder} on {escape(hardware.name)} ({hardware.device})")
     if result.busy_cores is not None and result.busy_cores > 0.2:
@@ -57,8 +57,8 @@ def show(result: Result, out: Console) -> None:
             out.print(f"{row.name}: losses: {escape(row.parity.why)}")
     for row in result.rows:
         for claim in row.claims:
-            said = f"claimed {claim.text}; here {row.against(claim)} ({claim.source})"
-            out.print(escape(f"{row.name}: {said}"))
+            sentence = f"claimed {claim.text}; here {row.against(claim)} ({claim.source})"
+            out.print(escape(f"{row.name}: {sentence}"))
     _epochs(result.rows, out)
     for dtype, rate in hardware.measured.items():
         out.print(f"{dtype} products reach {count(rate.median)}FLOP/s here (n={rate.n})")
@@ -67,22 +67,23 @@ def show(result: Result, out: Console) -> None:
 
 
 def _own(result: Result, out: Console) -> None:
-    """Say where a rung is faster than what hotloop chooses by itself."""
+    """Print which rung is faster than hotloop's own choice, if any."""
     better, own = result.better, result.row(OWN)
     if better is None or own is None:
         return
     times = [row.comparison.ratio for row in (own, better) if row.comparison is not None]
-    mine, best = (time or 1.0 for time in times)
+    own_time, best_time = (time or 1.0 for time in times)
     out.print(
-        f"{escape(own.name)} is not the best here: {escape(better.name)} is {mine / best:.2f}x as "
-        f"fast; hotloop tune {escape(result.ladder)} looks for the best plan by measuring"
+        f"{escape(own.name)} is not the best here: {escape(better.name)} is "
+        f"{own_time / best_time:.2f}x as fast; hotloop tune {escape(result.ladder)} looks for the "
+        "best plan by measuring"
     )
 
 
 def _table(
     rows: Sequence[RungResult], columns: Mapping[str, str], out: Console, *, factor: bool = False
 ) -> None:
-    """Print some figures of all rungs; one that no rung has is left out."""
+    """Print some figures of all rungs, without figures that no rung has."""
     known = {name for row in rows for name in row.figures}
     shown = {name: title for name, title in columns.items() if name in known}
     if not shown:
@@ -96,8 +97,8 @@ def _table(
         table.add_column(title, justify="right")
     for row in rows:
         over = "-" if row.over_below is None else f"{row.over_below:.2f}x"
-        made = [row.comparison.factor if row.comparison else "-", over] if factor else []
-        table.add_row(escape(row.name), *made, *(_cell(row, name) for name in shown))
+        factors = [row.comparison.factor if row.comparison else "-", over] if factor else []
+        table.add_row(escape(row.name), *factors, *(_cell(row, name) for name in shown))
     out.print(table)
     out.print()
 
@@ -133,19 +134,19 @@ def show_ratios(ratios: Sequence[Ratio], out: Console) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for title in ("rung", "A tokens/s", "B tokens/s", "B/A", "A", "B", "B/A"):
         table.add_column(title, justify="left" if title == "rung" else "right")
-    for each in ratios:
-        if each.why is not None:
-            table.add_row(escape(each.name), *["-"] * 6)
+    for ratio in ratios:
+        if ratio.why is not None:
+            table.add_row(escape(ratio.name), *["-"] * 6)
             continue
         table.add_row(
-            escape(each.name),
-            *(count(rate) for rate in (each.a, each.b) if rate is not None),
-            *(_times(x) for x in (each.ratio, each.factor_a, each.factor_b, each.of_factors)),
+            escape(ratio.name),
+            *(count(rate) for rate in (ratio.a, ratio.b) if rate is not None),
+            *(_times(x) for x in (ratio.ratio, ratio.factor_a, ratio.factor_b, ratio.of_factors)),
         )
     out.print(table)
-    for each in ratios:
-        if each.why is not None:
-            out.print(f"{each.name}: {each.why}")
+    for ratio in ratios:
+        if ratio.why is not None:
+            out.print(f"{ratio.name}: {ratio.why}")
     out.print("the last three columns are times before, within each result: they hold where the")
     out.print("machine was slower on one day; the two results were not measured by turns")
 

@@ -1,7 +1,8 @@
-"""What hotloop doctor prints about a script: verdict, where the time goes, findings, what is left.
+"""Prints the diagnosis of a script: verdict, wall time, findings, unchecked subjects.
 
-It goes to the console it is given, stderr: stdout belongs to the script. Words come before colour,
-text of the script is never taken for markup, and every line wraps at 40 columns as at 200.
+It prints to the given console, usually stderr, as stdout belongs to the script. A `Sheet` also
+prints the findings of other targets of the doctor. No meaning rests on colour alone, text of the
+script is never parsed as markup, and lines wrap at any width from 40 columns on.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from hotloop.report.excerpt import quoted, visible, where
 from hotloop.report.profile import TAKEN_AWAY, ceiling_in_words, operators_by_time
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from rich.console import Console
 
@@ -28,13 +29,13 @@ if TYPE_CHECKING:
     from hotloop.core.case.case import Case
     from hotloop.core.finding import Diagnosis, Finding
 
-__all__ = ["show"]
+__all__ = ["Sheet", "show"]
 
-ROOMY = 60  # columns from which a row of the legend also tells its time per step
+ROOMY = 60  # columns from which a row of the legend also has its time per step
 SMALL = 0.005  # share below which rows of the wall time share one line of the legend
-INDENT = 3  # columns of what belongs to a finding
+INDENT = 3  # columns before the details of a finding
 LEAST = 10  # columns for a text, however far it is indented
-MOST_PLACES = 4  # of one finding; the rest is counted
+MOST_PLACES = 4  # shown of one finding; the rest is counted
 _COLOUR = {"critical": "bold red", "warn": "bold yellow", "note": "bold", None: "bold green"}
 
 
@@ -47,16 +48,12 @@ def show(
     page: Path | None,
     here: Path | None = None,
 ) -> None:
-    """Print the result. `folder` is the run's, `page` its HTML; places are seen from `here`."""
-    out = _Sheet(case, console, str(here or Path.cwd()))
+    """Print the result. `folder` is the run's, `page` its HTML; paths are relative to `here`."""
+    out = _ScriptSheet(case, console, str(here or Path.cwd()))
     out.verdict(diagnosis)
     out.wall()
-    for number, finding in enumerate(diagnosis.findings, 1):
-        out.finding(number, finding)
-    out.lines(
-        "not worth it",
-        [f"{finding.rule}: {_with_share(finding)}" for finding in diagnosis.not_worth_it],
-    )
+    out.findings(diagnosis)
+    out.not_worth_it(diagnosis)
     out.operators()
     out.ceilings()
     out.lines("techniques in effect", [f"{id}: {how}" for id, how in case.techniques.items()])
@@ -64,134 +61,83 @@ def show(
     out.end(folder, page)
 
 
-def _with_share(finding: Finding) -> str:
-    share = "" if finding.share is None else f" ({finding.share:.1%} of the wall time)"
-    return finding.claim.rstrip(". ") + share
+def _claim_with_share(finding: Finding) -> str:
+    share = "" if finding.share is None else f"{finding.share:.1%}"
+    claim = finding.claim.rstrip(". ")
+    return f"{claim} ({share} of the wall time)" if share not in claim else claim
 
 
-class _Sheet:
-    """Prints the parts of one result to one console."""
+class Sheet:
+    """Prints findings, and lines under titles, to one console."""
 
-    def __init__(self, case: Case, console: Console, here: str) -> None:
-        self._case, self._out, self._here = case, console, here
+    def __init__(self, console: Console) -> None:
+        self._out = console
 
-    def verdict(self, diagnosis: Diagnosis) -> None:
-        """Print the result in one line, and what it rests on."""
-        found = sentences.verdict(self._case, diagnosis)
-        if diagnosis.unstable is not None:
-            self._say(diagnosis.unstable, style="yellow")
-        self._say(found.said, style=_COLOUR[found.severity])
-        if found.also is not None:
-            self._say(found.also)
-        self._say(sentences.counted(diagnosis.findings))
+    def findings(self, diagnosis: Diagnosis) -> None:
+        """Print the findings with their cost, places, evidence and remedies."""
+        for number, finding in enumerate(diagnosis.findings, 1):
+            word = Text(sentences.WORDS[finding.severity], _COLOUR[finding.severity])
+            self.say()
+            self._print_wrapped(
+                Text(f"{number}. "), word.append(f"  {visible(finding.rule)}", "none")
+            )
+            self._finding(finding)
 
-    def wall(self) -> None:
-        """Print the bar with its legend, the speed, and what was observed."""
-        self._title(f"where the time goes: {duration(self._case.judged)}")
-        rows, once = sentences.rows(self._case), sentences.once(self._case)
-        judged = {row: seconds for row, seconds in rows.items() if row not in once}
-        parts = segments(judged, self._out)
-        self._out.print(bar(parts))
-        shown = [p for p in parts if self._case.part(p.seconds) >= SMALL]
-        widest = max((len(part.name) for part in shown), default=0)
-        for part in shown:
-            self._out.print(part.mark.append(f"  {self._figures(part, widest)}", "none"))
-        small = [part for part in parts if part not in shown]
-        if small:
-            names, seconds = ", ".join(p.name for p in small), sum(p.seconds for p in small)
-            share = self._case.part(seconds)
-            self._say(f"and {names}: {seconds:.2f} s, {share:.1%}")
-        if once:
-            said = ", ".join(f"{row} {duration(seconds)}" for row, seconds in once.items())
-            self._say(f"once, in no share: {said}")
-        self._say()
-        self._say(sentences.pace(self._case))
-        self._say(sentences.observed(self._case))
-
-    def finding(self, number: int, found: Finding) -> None:
-        """Print one finding: what, how much, where, on what evidence, and what to do."""
-        word = Text(sentences.WORDS[found.severity], _COLOUR[found.severity])
-        self._say()
-        self._wrapped(Text(f"{number}. "), word.append(f"  {visible(found.rule)}", "none"))
-        self._inset(found.claim)
-        if costs := sentences.cost(found):
-            self._inset("; ".join(costs), style="bold")
-        for place in found.places[:MOST_PLACES]:
+    def _finding(self, finding: Finding) -> None:
+        self._say_indented(finding.claim)
+        if costs := sentences.cost(finding):
+            self._say_indented("; ".join(costs), style="bold")
+        for place in finding.places[:MOST_PLACES]:
             self._place(place)
-        if (more := len(found.places) - MOST_PLACES) > 0:
-            self._inset(f"and {more:,} more place{'s' * (more > 1)}")
-        for name, seen in found.evidence.items():
-            self._hang("-", f"{visible(name)}: {sentences.reading(seen)}")
-        for cause in found.because:
+        if (more := len(finding.places) - MOST_PLACES) > 0:
+            self._say_indented(f"and {more:,} more place{'s' * (more > 1)}")
+        for name, reading in finding.evidence.items():
+            self._hang("-", f"{visible(name)}: {sentences.reading(reading)}")
+        for cause in finding.because:
             self._hang("-", f"because of {cause}")
-        script = where(SourceLocation(file=self._case.script), self._here)
-        for text, typed in sentences.remedies(self._case, found, script):
+        for text, command in self._remedies(finding):
             self._hang("->", text)
-            if typed is not None:
-                self._to_copy("      $ ", typed)
+            if command is not None:
+                self._to_copy("      $ ", command)
 
-    def operators(self) -> None:
-        """Print the hottest operators of the profile."""
-        shown = operators_by_time(self._case)
-        if not shown:
-            return
-        self._title(f"the hottest {len(shown)} operators of a step (--profile)")
-        for each in shown:
-            where_run = " ".join(filter(None, (each.device, each.dtype)))
-            what = f"{each.name}, {each.calls:.4g} x a step on {where_run}"
-            self._hang(f"{each.share:4.0%} {moment(each.seconds):>8} ", what, indent=0)
-            self._inset(each.shapes, indent=6)
-            if each.place is not None:
-                self._inset(where(each.place, self._here), indent=6, style="cyan")
-
-    def ceilings(self) -> None:
-        """Print what short runs with one cost taken away reached."""
-        self.lines(
-            "ceilings, each from a short run (--ceilings)",
-            [f"{TAKEN_AWAY[each.name]}: {ceiling_in_words(each)}" for each in self._case.ceilings],
-        )
+    def not_worth_it(self, diagnosis: Diagnosis) -> None:
+        """Print the findings whose remedy would not pay."""
+        lines = [
+            f"{finding.rule}: {_claim_with_share(finding)}" for finding in diagnosis.not_worth_it
+        ]
+        self.lines("not worth it", lines)
 
     def lines(self, title: str, lines: Sequence[str]) -> None:
-        """Print sentences under a title; nothing where there is none."""
+        """Print sentences under a title; print nothing if there are none."""
         if lines:
-            self._title(title)
+            self.title(title)
         for line in lines:
             self._hang("-", line, indent=0)
 
-    def end(self, folder: Path | None, page: Path | None) -> None:
-        """Print where the run folder and its page are."""
-        there = {"run folder": folder, "page": page}
-        self._say()
-        for name, path in there.items():
-            if path is not None:
-                self._to_copy(f"{name}: ", where(SourceLocation(file=str(path)), self._here))
+    def title(self, text: str) -> None:
+        """Print a title."""
+        self.say(f"\n{text}", style="bold")
 
-    def _figures(self, part: Segment, widest: int) -> str:
-        """Return a line of the legend: the row's name, its seconds, share and part of a step."""
-        said = f"{part.name:<{widest}} {part.seconds:7.2f} s {self._case.part(part.seconds):4.0%}"
-        each = self._case.per_step(part.seconds) if part.name in IN_STEP else None
-        return f"{said}  {moment(each):>8} a step" if each and self._out.width >= ROOMY else said
+    def say(self, text: str = "", *, style: str = "") -> None:
+        """Print text, wrapped."""
+        self._print_wrapped(Text(), Text(visible(text), style=style))
 
     def _place(self, place: SourceLocation) -> None:
-        self._inset(where(place, self._here), style="cyan")
-        if (line := quoted(self._case, place)) is not None:
-            self._hang("|", line, indent=5)
+        self._say_indented(where(place, str(Path.cwd())), style="cyan")
 
-    def _title(self, text: str) -> None:
-        self._say(f"\n{text}", style="bold")
+    def _remedies(self, finding: Finding) -> Iterable[tuple[str, str | None]]:
+        """Return each remedy with the command for it, or None if unknown."""
+        return [(f"{remedy.text} ({remedy.effort})", None) for remedy in finding.remedies]
 
-    def _say(self, text: str = "", *, style: str = "") -> None:
-        self._wrapped(Text(), Text(visible(text), style=style))
-
-    def _inset(self, text: str, *, style: str = "", indent: int = INDENT) -> None:
-        self._wrapped(Text(" " * indent), Text(visible(text), style=style))
+    def _say_indented(self, text: str, *, style: str = "", indent: int = INDENT) -> None:
+        self._print_wrapped(Text(" " * indent), Text(visible(text), style=style))
 
     def _hang(self, mark: str, text: str, *, indent: int = INDENT) -> None:
-        """Print text behind a mark, further lines below the first."""
-        self._wrapped(Text(f"{' ' * indent}{mark} "), Text(visible(text)))
+        """Print text after a mark; further lines are aligned with the first."""
+        self._print_wrapped(Text(f"{' ' * indent}{mark} "), Text(visible(text)))
 
-    def _wrapped(self, start: Text, body: Text) -> None:
-        """Print text behind its start; further lines stand below the first."""
+    def _print_wrapped(self, start: Text, body: Text) -> None:
+        """Print text after its start; further lines are aligned with the first."""
         room = max(LEAST, self._out.width - len(start))
         for n, line in enumerate(body.wrap(self._out, room, overflow="fold")):
             line.rstrip()
@@ -199,5 +145,101 @@ class _Sheet:
             self._out.print(Text().append(before).append(line), soft_wrap=True)
 
     def _to_copy(self, start: str, text: str) -> None:
-        """Print what is copied from the screen: never broken, the terminal wraps it if it must."""
+        """Print a text for copying without line breaks; the terminal wraps it if necessary."""
         self._out.print(Text(start + visible(text)), soft_wrap=True)
+
+
+class _ScriptSheet(Sheet):
+    """Prints the diagnosis of a script, with lines of its source and commands."""
+
+    def __init__(self, case: Case, console: Console, here: str) -> None:
+        super().__init__(console)
+        self._case, self._here = case, here
+
+    def verdict(self, diagnosis: Diagnosis) -> None:
+        """Print the verdict in one line, and its basis."""
+        verdict = sentences.verdict(self._case, diagnosis)
+        if diagnosis.unstable is not None:
+            self.say(diagnosis.unstable, style="yellow")
+        self.say(verdict.said, style=_COLOUR[verdict.severity])
+        if verdict.also is not None:
+            self.say(verdict.also)
+        self.say(sentences.counted(diagnosis.findings))
+
+    def wall(self) -> None:
+        """Print the bar with its legend, the speed, and the extent of the observation."""
+        self.title(f"where the time goes: {duration(self._case.judged)}")
+        rows, once = sentences.rows(self._case), sentences.once(self._case)
+        judged = {row: seconds for row, seconds in rows.items() if row not in once}
+        bar_segments = segments(judged, self._out)
+        self._out.print(bar(bar_segments))
+        shown = [segment for segment in bar_segments if self._case.part(segment.seconds) >= SMALL]
+        widest = max((len(segment.name) for segment in shown), default=0)
+        for segment in shown:
+            self._out.print(segment.mark.append(f"  {self._figures(segment, widest)}", "none"))
+        small = [segment for segment in bar_segments if segment not in shown]
+        if small:
+            names, seconds = (
+                ", ".join(segment.name for segment in small),
+                sum(segment.seconds for segment in small),
+            )
+            share = self._case.part(seconds)
+            self.say(f"and {names}: {seconds:.2f} s, {share:.1%}")
+        if once:
+            times = ", ".join(f"{row} {duration(seconds)}" for row, seconds in once.items())
+            self.say(f"once, in no share: {times}")
+        self.say()
+        self.say(sentences.pace(self._case))
+        self.say(sentences.observed(self._case))
+
+    def operators(self) -> None:
+        """Print the hottest operators of the profile."""
+        shown = operators_by_time(self._case)
+        if not shown:
+            return
+        self.title(f"the hottest {len(shown)} operators of a step (--profile)")
+        for operator in shown:
+            where_run = " ".join(filter(None, (operator.device, operator.dtype)))
+            what = f"{operator.name}, {operator.calls:.4g} x a step on {where_run}"
+            self._hang(f"{operator.share:4.0%} {moment(operator.seconds):>8} ", what, indent=0)
+            self._say_indented(operator.shapes, indent=6)
+            if operator.place is not None:
+                self._say_indented(where(operator.place, self._here), indent=6, style="cyan")
+
+    def ceilings(self) -> None:
+        """Print the ceilings, from short runs with one cost taken away each."""
+        self.lines(
+            "ceilings, each from a short run (--ceilings)",
+            [
+                f"{TAKEN_AWAY[ceiling.name]}: {ceiling_in_words(ceiling)}"
+                for ceiling in self._case.ceilings
+            ],
+        )
+
+    def end(self, folder: Path | None, page: Path | None) -> None:
+        """Print where the run folder and its page are."""
+        paths = {"run folder": folder, "page": page}
+        self.say()
+        for name, path in paths.items():
+            if path is not None:
+                self._to_copy(f"{name}: ", where(SourceLocation(file=str(path)), self._here))
+
+    def _figures(self, segment: Segment, widest: int) -> str:
+        """Return a line of the legend: the name of a row, its seconds, share and time per step."""
+        share = self._case.part(segment.seconds)
+        line = f"{segment.name:<{widest}} {segment.seconds:7.2f} s {share:4.0%}"
+        per_step = self._case.per_step(segment.seconds) if segment.name in IN_STEP else None
+        return (
+            f"{line}  {moment(per_step):>8} a step"
+            if per_step and self._out.width >= ROOMY
+            else line
+        )
+
+    def _place(self, place: SourceLocation) -> None:
+        self._say_indented(where(place, self._here), style="cyan")
+        if (line := quoted(self._case, place)) is not None:
+            self._hang("|", line, indent=5)
+
+    def _remedies(self, finding: Finding) -> Iterable[tuple[str, str | None]]:
+        script = where(SourceLocation(file=self._case.script), self._here)
+        return sentences.remedies(self._case, finding, script)

@@ -1,4 +1,4 @@
-"""The table requested / in effect of a script's run, and what to do next."""
+"""Prints the requested techniques of a script's run with their effects, and the next step."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _COLOUR = {"in effect": "bold green", "not needed here": "", "refused": "bold ye
 
 
 def show_effects(effects: Sequence[Effect], out: Console) -> None:
-    """Print one line for each technique that was requested, and below it how that is known."""
+    """Print one line for each requested technique, and below it how its effect is known."""
     out.print(Text("\nhotloop: what was put in", style="bold"))
     widest = max((len(effect.technique) for effect in effects), default=0)
     for effect in effects:
@@ -37,11 +37,11 @@ def show_effects(effects: Sequence[Effect], out: Console) -> None:
 
 
 def show_next(case: Case, diagnosis: Diagnosis, out: Console, *, folder: Path | None) -> None:
-    """Print the next bottleneck with its ceiling, and where the rest stands."""
-    found = sentences.verdict(case, diagnosis)
-    out.print(Text(f"\nnext: {found.said}"))
-    if found.also is not None:
-        out.print(Text(found.also))
+    """Print the next bottleneck with its ceiling, and the command that shows all findings."""
+    verdict = sentences.verdict(case, diagnosis)
+    out.print(Text(f"\nnext: {verdict.said}"))
+    if verdict.also is not None:
+        out.print(Text(verdict.also))
     if folder is not None:
-        there = where(SourceLocation(file=str(folder)), str(Path.cwd()))
-        out.print(Text(f"all findings: hotloop doctor {there}"), soft_wrap=True)
+        location = where(SourceLocation(file=str(folder)), str(Path.cwd()))
+        out.print(Text(f"all findings: hotloop doctor {location}"), soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Lines of a list: what a command does now, on stderr and gone when it is done; facts, indented."""
+"""Prints a temporary line on stderr with the current action, and indented facts."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ EVERY = 0.1  # seconds between two texts
 def telling(
     *, quiet: bool = False, stream: TextIO | None = None, every: float = EVERY
 ) -> Iterator[Callable[[str], None]]:
-    """Yield what shows a text; nothing is shown where stderr is no terminal.
+    """Yield a function that shows a text; it shows nothing if stderr is not a terminal.
 
-    Whatever ends the block, the line is taken away. `stream` and `every` are seams.
+    The line is cleared at the end of the block, also after an error. `stream` and `every` are
+    seams.
     """
     stream = stream or sys.stderr
     if quiet or not stream.isatty():
@@ -51,7 +52,7 @@ def telling(
 
 
 def facts(out: Console, *texts: str) -> None:
-    """Print each text two columns in, on as many lines as it needs."""
+    """Print each text, wrapped and indented by two columns."""
     indent = "  " if out.width > 2 else ""
     for text in texts:
         for line in Text(text).wrap(out, out.width - len(indent), overflow="fold"):
@@ -59,7 +60,7 @@ def facts(out: Console, *texts: str) -> None:
 
 
 def _cut(text: str, room: int) -> str:
-    """Return a text without its middle where it is too long."""
+    """Return a text, without its middle if it is longer than `room` columns."""
     if len(text) <= room:
         return text
     left = max(0, room - 3)

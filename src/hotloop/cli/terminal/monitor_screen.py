@@ -1,7 +1,7 @@
-"""What hotloop monitor shows: a screen that is drawn again in its place, or plain lines.
+"""Prints the output of hotloop monitor: a screen that is redrawn in place, or plain lines.
 
-A screen is rows of a label and a text that wraps; what does not fit the terminal's height goes by
-rank. Words come before colour, and unknown is a word.
+A screen has rows of a label and a text that wraps; rows that exceed the terminal's height are
+dropped by rank. No meaning rests on colour alone, and "unknown" is written out.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from hotloop.machine.nvml import GpuIdentity
     from hotloop.monitor.assess import Assessment
     from hotloop.monitor.run import RunReading, StepRate
-    from hotloop.monitor.sample import Held, ReadingSampler, Sample
+    from hotloop.monitor.sample import Held, MachineSample, ReadingSampler
     from hotloop.monitor.series import SeriesStats
 
 __all__ = ["line", "screen", "summary"]
 
-LABEL, NARROW = 8, 70  # columns of the labels; below which the summary is no table
+LABEL, NARROW = 8, 70  # columns of the labels; columns below which the summary is a list
 UNKNOWN = "unknown"
 MOST_HOLDERS, MOST_CORES, MOST_NOTES = 3, 64, 3
 SPARK = "▁▂▃▄▅▆▇█"
@@ -37,7 +37,7 @@ SPARK = "▁▂▃▄▅▆▇█"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
-    """One row. The highest rank goes first where the screen is too low."""
+    """One row. Rows with the highest rank are dropped first if the screen is too low."""
 
     label: str
     text: Text
@@ -45,7 +45,12 @@ class _Row:
 
 
 def screen(
-    sample: Sample, sampler: ReadingSampler, assessment: Assessment, console: Console, *, title: str
+    sample: MachineSample,
+    sampler: ReadingSampler,
+    assessment: Assessment,
+    console: Console,
+    *,
+    title: str,
 ) -> Table:
     """Return the screen, no higher than the terminal."""
     rows = [_Row(label="", text=Text(f"hotloop monitor: {title}", "bold"), rank=7)]
@@ -75,7 +80,7 @@ def _height(rows: Sequence[_Row], console: Console) -> int:
     return len(console.render_lines(_grid(rows), pad=False))
 
 
-def _run(sample: Sample, assessment: Assessment) -> Iterator[_Row]:
+def _run(sample: MachineSample, assessment: Assessment) -> Iterator[_Row]:
     run = sample.run
     if run is None:
         yield _Row(label="run", text=Text(f"{UNKNOWN}: {visible(sample.trouble or '')}", "yellow"))
@@ -115,37 +120,37 @@ def _progress(run: RunReading) -> str:
     return f"step {run.step:,}{of}{left}"
 
 
-def _cards(sample: Sample, sampler: ReadingSampler) -> Iterator[_Row]:
+def _cards(sample: MachineSample, sampler: ReadingSampler) -> Iterator[_Row]:
     if not sampler.cards:
         yield _Row(label="card", text=Text(f"{UNKNOWN}: {sampler.no_cards}"), rank=2)
     for card in sampler.cards:
         yield from _card(sample, card)
 
 
-def _card(sample: Sample, card: GpuIdentity) -> Iterator[_Row]:
+def _card(sample: MachineSample, card: GpuIdentity) -> Iterator[_Row]:
     def get(name: str) -> float | None:
         return sample.values.get(f"gpu{card.index}_{name}")
 
-    def said(name: str) -> str:
+    def reading(name: str) -> str:
         value = get(name)
         return UNKNOWN if value is None else shown(name, value)
 
     watts, limit = get("power_w"), get("power_limit_w")
     power = "" if watts is None or not limit else f" ({watts / limit:.0%})"
     text = (
-        f"in use {said('utilisation_percent')}  power {said('power_w')} of "
-        f"{said('power_limit_w')}{power}  {said('temperature_c')}"
+        f"in use {reading('utilisation_percent')}  power {reading('power_w')} of "
+        f"{reading('power_limit_w')}{power}  {reading('temperature_c')}"
     )
     yield _Row(label=f"card {card.index}", text=Text(text))
     reasons = sample.slowed.get(card.index)
     slowed = f"  slowed by {', '.join(reasons)}" if reasons else ""
-    clock = f"clock {said('clock_mhz')} of {said('max_clock_mhz')}"
+    clock = f"clock {reading('clock_mhz')} of {reading('max_clock_mhz')}"
     yield _Row(label="", text=Text(clock + slowed, "yellow" if reasons else ""), rank=2)
     memory = UNKNOWN if card.memory_bytes is None else bytes_(card.memory_bytes)
     whose = _holders(sample.held.get(card.index))
-    yield _Row(label="", text=Text(f"memory {said('memory_bytes')} of {memory}{whose}"), rank=1)
+    yield _Row(label="", text=Text(f"memory {reading('memory_bytes')} of {memory}{whose}"), rank=1)
     bus = f"PCIe {_plain(get('pcie_generation'))} x{_plain(get('pcie_width'))}"
-    sent, got = said("pcie_sent_bytes_per_s"), said("pcie_received_bytes_per_s")
+    sent, got = reading("pcie_sent_bytes_per_s"), reading("pcie_received_bytes_per_s")
     yield _Row(label="", text=Text(f"{bus}  sent {sent}  received {got}"), rank=4)
 
 
@@ -156,38 +161,38 @@ def _plain(value: float | None) -> str:
 def _holders(held: Sequence[Held] | None) -> str:
     if held is None:
         return "; by whom is unknown"
-    said = [
-        f"{visible(one.name or 'process')} {one.pid}{' (watched)' if one.watched else ''} "
-        f"{UNKNOWN if one.memory_bytes is None else bytes_(one.memory_bytes)}"
-        for one in held[:MOST_HOLDERS]
+    texts = [
+        f"{visible(holder.name or 'process')} {holder.pid}{' (watched)' if holder.watched else ''} "
+        f"{UNKNOWN if holder.memory_bytes is None else bytes_(holder.memory_bytes)}"
+        for holder in held[:MOST_HOLDERS]
     ]
     if len(held) > MOST_HOLDERS:
-        said.append(f"{len(held) - MOST_HOLDERS} more")
-    return f": {', '.join(said)}" if said else ", no process computes"
+        texts.append(f"{len(held) - MOST_HOLDERS} more")
+    return f": {', '.join(texts)}" if texts else ", no process computes"
 
 
-def _host(sample: Sample, sampler: ReadingSampler, console: Console) -> Iterator[_Row]:
+def _host(sample: MachineSample, sampler: ReadingSampler, console: Console) -> Iterator[_Row]:
     values, machine = sample.values, sampler.machine
 
-    def said(name: str) -> str:
+    def reading(name: str) -> str:
         return shown(name, values[name]) if name in values else UNKNOWN
 
     cores = [v for name, v in values.items() if name.startswith("cpu_core")]
     usable = UNKNOWN if machine.cores is None else f"{machine.cores:g}"
-    each = f"  {_spark(cores, console)}" if 0 < len(cores) <= MOST_CORES else ""
-    text = f"{said('cpu_percent')} of {len(cores) or UNKNOWN} cores, {usable} usable{each}"
+    spark = f"  {_spark(cores, console)}" if 0 < len(cores) <= MOST_CORES else ""
+    text = f"{reading('cpu_percent')} of {len(cores) or UNKNOWN} cores, {usable} usable{spark}"
     if values.get("cpu_throttled_percent"):
-        text += f"  held back by its quota {said('cpu_throttled_percent')}"
-    yield _Row(label="cpu", text=Text(f"{text}  busiest {said('cpu_busiest_core_percent')}"))
+        text += f"  held back by its quota {reading('cpu_throttled_percent')}"
+    yield _Row(label="cpu", text=Text(f"{text}  busiest {reading('cpu_busiest_core_percent')}"))
     if sampler.tree is not None:
         n = values.get("process_count", 0.0)
         many = f"{n:.0f} process{'es' * (n != 1)}"
-        text = f"{said('process_cpu_cores')}  {said('process_rss_bytes')} in {many}"
+        text = f"{reading('process_cpu_cores')}  {reading('process_rss_bytes')} in {many}"
         yield _Row(label="process", text=Text(f"{text}, id {sampler.tree.pid}"), rank=1)
     memory = machine.host_memory_bytes
     all_ = UNKNOWN if memory is None else bytes_(memory)
-    yield _Row(label="ram", text=Text(f"{said('ram_used_bytes')} of {all_}"), rank=2)
-    read, written = said("disk_read_bytes_per_s"), said("disk_written_bytes_per_s")
+    yield _Row(label="ram", text=Text(f"{reading('ram_used_bytes')} of {all_}"), rank=2)
+    read, written = reading("disk_read_bytes_per_s"), reading("disk_written_bytes_per_s")
     yield _Row(label="disk", text=Text(f"read {read}  written {written}"), rank=5)
 
 
@@ -198,20 +203,20 @@ def _spark(cores: Sequence[float], console: Console) -> str:
     return "".join(SPARK[min(top, int(core / 100 * len(SPARK)))] for core in cores)
 
 
-def line(sample: Sample, sampler: ReadingSampler) -> str:
+def line(sample: MachineSample, sampler: ReadingSampler) -> str:
     """Return a sample as one plain line."""
-    run, parts = sample.run, [duration(sample.at)]
+    run, fields = sample.run, [duration(sample.at)]
     if sampler.run is not None:
-        parts.append(UNKNOWN if run is None else f"{_doing(run)} {_progress(run)}")
+        fields.append(UNKNOWN if run is None else f"{_doing(run)} {_progress(run)}")
         if run is not None and run.idle is not None:
-            parts.append(f"({visible(run.idle)})")
+            fields.append(f"({visible(run.idle)})")
         if run is not None and run.pace is not None:
-            parts.append(_tokens(run, run.pace))
+            fields.append(_tokens(run, run.pace))
     for card in sampler.cards:
         names = ("utilisation_percent", "power_w", "temperature_c", "memory_bytes")
         keys = [f"gpu{card.index}_{name}" for name in names]
-        told = [shown(key, sample.values[key]) for key in keys if key in sample.values]
-        parts.append(f"card {card.index} {' '.join(told) or UNKNOWN}")
+        readings = [shown(key, sample.values[key]) for key in keys if key in sample.values]
+        fields.append(f"card {card.index} {' '.join(readings) or UNKNOWN}")
     for word, key in (
         ("cpu", "cpu_percent"),
         ("process", "process_cpu_cores"),
@@ -219,8 +224,8 @@ def line(sample: Sample, sampler: ReadingSampler) -> str:
         ("ram", "ram_used_bytes"),
     ):
         if key in sample.values:
-            parts.append(f"{word} {shown(key, sample.values[key])}")
-    return "  ".join(parts)
+            fields.append(f"{word} {shown(key, sample.values[key])}")
+    return "  ".join(fields)
 
 
 def summary(

@@ -1,4 +1,4 @@
-"""Numbers as people read them: those of core.units, and the progress line."""
+"""Formats numbers for people: those of core.units, and the progress line."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
 __all__ = ["bytes_", "count", "duration", "progress_line"]
 
 
-def progress_line(at: Progress, width: int) -> str:
-    """Return the progress line; the least needed fields go first where the width is short."""
+def progress_line(progress: Progress, width: int) -> str:
+    """Return the progress line; the least important fields are dropped if it is too wide."""
     unknown = "unknown"
-    memory = unknown if at.memory_bytes is None else bytes_(at.memory_bytes)
-    busy = unknown if at.utilisation is None else f"{at.utilisation:.0%}"
-    left = unknown if at.seconds_left is None else duration(at.seconds_left)
-    if at.steady_from is not None:
-        left = f"compiling: judge speed from step {at.steady_from}"
-    # Beside the losses of parts, rates say least.
-    rates = 8 if at.parts else 0
-    parts = " ".join(f"{name} {loss:.3g}" for name, loss in _short(at.parts).items())
+    memory = unknown if progress.memory_bytes is None else bytes_(progress.memory_bytes)
+    busy = unknown if progress.utilisation is None else f"{progress.utilisation:.0%}"
+    left = unknown if progress.seconds_left is None else duration(progress.seconds_left)
+    if progress.steady_from is not None:
+        left = f"compiling: judge speed from step {progress.steady_from}"
+    # Rates are the least important if there are losses of parts.
+    rates = 8 if progress.parts else 0
+    part_losses = " ".join(f"{name} {loss:.3g}" for name, loss in _short(progress.parts).items())
     fields = [  # (text, rank: the highest goes first)
-        (f"step {at.step}/{at.steps}", 0),
-        (f"loss {at.loss:.4f}", 1),
-        *([(parts, 4)] if parts else []),
-        (f"lr {at.learning_rate:.1e}", 7),
-        (f"{at.steps_per_s:.3g} it/s", 2 + rates),
-        (f"{count(at.samples_per_s)} samples/s", 8 + rates),
-        (f"{count(at.tokens_per_s)} tokens/s", 4 + rates),
+        (f"step {progress.step}/{progress.steps}", 0),
+        (f"loss {progress.loss:.4f}", 1),
+        *([(part_losses, 4)] if part_losses else []),
+        (f"lr {progress.learning_rate:.1e}", 7),
+        (f"{progress.steps_per_s:.3g} it/s", 2 + rates),
+        (f"{count(progress.samples_per_s)} samples/s", 8 + rates),
+        (f"{count(progress.tokens_per_s)} tokens/s", 4 + rates),
         (f"mem {memory}", 5),
         (f"util {busy}", 6),
         (f"left {left}", 3),
@@ -42,9 +42,9 @@ def progress_line(at: Progress, width: int) -> str:
     return line
 
 
-def _short(parts: Mapping[str, float]) -> dict[str, float]:
-    """Return losses by the first letters of their names, as many as tell them apart."""
+def _short(losses: Mapping[str, float]) -> dict[str, float]:
+    """Return losses by the shortest prefixes of their names that are unique, 3 letters or more."""
     letters = 3
-    while len({name[:letters] for name in parts}) < len(parts):
+    while len({name[:letters] for name in losses}) < len(losses):
         letters += 1
-    return {name[:letters]: loss for name, loss in parts.items()}
+    return {name[:letters]: loss for name, loss in losses.items()}

@@ -1,31 +1,30 @@
-"""What hotloop doctor prints: a verdict in one line, what it rests on, and what to do.
+"""Prints the reports of hotloop doctor on a recipe, a machine or a log.
 
-The report is what was asked for, so it goes to stdout. Words come before colour, and nothing
-needs more than 70 columns.
+A report is the requested output, so it goes to stdout. No meaning rests on colour alone, and
+70 columns are enough.
 """
 
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
-from rich.padding import Padding
 from rich.table import Table
 
+from hotloop.cli.terminal.diagnosis import Sheet
 from hotloop.cli.terminal.train_screen import FILE_WIDTH, Screen
 from hotloop.core.env import ENV
 from hotloop.core.progress import ReadyToTrain
 from hotloop.core.units import bytes_, count, duration, moment
-from hotloop.diagnosis.checks import machine
+from hotloop.report import sentences
+from hotloop.rules.device.g17_sysmem_spill import why_spills
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hotloop.core.finding import Diagnosis, Finding
-    from hotloop.core.measurement import Measurement
+    from hotloop.core.finding import Diagnosis
     from hotloop.diagnosis.machine import MachineCheck
     from hotloop.diagnosis.recipe import RecipeCheck
     from hotloop.jobs.forecast.time_estimate import Estimate, Timing
@@ -33,12 +32,9 @@ if TYPE_CHECKING:
 
 __all__ = ["PreflightText"]
 
-_WORDS = {"critical": "critical", "warn": "warning", "note": "note"}
-_COLOUR = {"critical": "bold red", "warn": "yellow", "note": "dim"}
-
 
 class PreflightText:
-    """Prints what a doctor found."""
+    """Prints the reports to one console."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._out = console or Console(
@@ -47,92 +43,90 @@ class PreflightText:
             highlight=False,
             width=None if sys.stdout.isatty() else FILE_WIDTH,
         )
+        self._sheet = Sheet(self._out)
 
-    def rehearsal(self, found: RecipeCheck) -> None:
+    def rehearsal(self, check: RecipeCheck) -> None:
         """Print the report on a recipe."""
-        parts, diagnosis = found.parts, found.diagnosis
-        hardware, name = parts.hardware, parts.request.recipe.name
+        prepared, diagnosis = check.prepared, check.diagnosis
+        hardware, name = prepared.hardware, prepared.request.recipe.name
         takes = "its first steps cannot be made"
-        if found.estimate is not None:
-            low, high = duration(found.estimate.low), duration(found.estimate.high)
-            takes = f"about {duration(found.estimate.seconds)} ({low} to {high}) for "
-            takes += f"{parts.steps:,} steps"
-        self._say(f"[bold]{name}: {takes}[/] on {escape(hardware.name)} ({hardware.device})")
-        self._say(_counted(diagnosis))
-        self._findings(diagnosis)
-        if found.timing is not None and found.estimate is not None:
-            self._time(found.timing, found.estimate, found.parts.job.loss_unit)
-        self._say()
+        if check.estimate is not None:
+            low, high = duration(check.estimate.low), duration(check.estimate.high)
+            takes = f"about {duration(check.estimate.seconds)} ({low} to {high}) for "
+            takes += f"{prepared.steps:,} steps"
+        self._begin(f"{name}: {takes} on {hardware.name} ({hardware.device})", diagnosis)
+        if check.timing is not None and check.estimate is not None:
+            self._time(check.timing, check.estimate, check.prepared.job.loss_unit)
+        self._sheet.say()
         Screen(console=self._out).tell(
             ReadyToTrain(
-                path=found.folder,
-                facts={"run": f"{found.folder} (not made)", **parts.facts(), **found.facts()},
-                choices=[(str(c.use), c.origin, c.reason) for c in parts.choices],
-                effects=found.effects,
+                path=check.folder,
+                facts={"run": f"{check.folder} (not made)", **prepared.facts(), **check.facts()},
+                choices=[(str(c.use), c.origin, c.reason) for c in prepared.decision.choices],
+                effects=check.effects,
             )
         )
-        self._rest(diagnosis)
+        self._end(diagnosis)
 
-    def machine(self, found: MachineCheck) -> None:
+    def machine(self, check: MachineCheck) -> None:
         """Print the report on this machine."""
-        hardware, free, diagnosis = found.hardware, found.free, found.diagnosis
-        self._say(f"[bold]{escape(hardware.name)}[/] ({hardware.device})")
-        self._say(_counted(diagnosis))
-        self._findings(diagnosis)
-        self._say()
-        usable = [id for id, why in found.techniques.items() if why is None]
-        not_here = [id for id, why in found.techniques.items() if why is not None]
+        hardware, free, diagnosis = check.hardware, check.free, check.diagnosis
+        self._begin(f"{hardware.name} ({hardware.device})", diagnosis)
+        self._sheet.say()
+        usable = [id for id, why in check.techniques.items() if why is None]
+        not_here = [id for id, why in check.techniques.items() if why is not None]
         cores = "unknown" if hardware.cores is None else f"{hardware.cores:g} for this process"
         rows = {
-            "device": _device(found),
+            "device": _device(check),
             "memory": f"{_size(hardware.memory_bytes)}, {_size(free.memory_bytes)} free",
             "host memory": f"{_size(hardware.host_memory_bytes)}, "
             f"{_size(free.host_memory_bytes)} free",
             "cores": f"{cores}; others use {free.busy_cores:.1f} now",
-            **{name: _usable(why) for name, why in found.precisions.items()},
-            "techniques": f"{len(usable)} of {len(found.techniques)} usable; not here: "
+            **{name: _usable(why) for name, why in check.precisions.items()},
+            "techniques": f"{len(usable)} of {len(check.techniques)} usable; not here: "
             f"{', '.join(not_here) or 'none'} (hotloop techniques says why)",
             **{
                 f"disk, {name}": f"{bytes_(room)} free at {folder}"
-                for name, (folder, room) in found.disks.items()
+                for name, (folder, room) in check.disks.items()
             },
-            "disk speed": _disk_speed(found),
-            "/dev/shm": _shm(found),
-            "spill risk": machine.why_spills(hardware) or "none: a full card raises out of memory",
-            "torch build": _build(found),
+            "disk speed": _disk_speed(check),
+            "/dev/shm": _shm(check),
+            "spill risk": why_spills(hardware) or "none: a full card raises out of memory",
+            "torch build": _build(check),
             "versions": ", ".join(f"{k} {v}" for k, v in hardware.versions.items()),
         }
         if hardware.device == "cpu":
             rows.pop("host memory")
             rows.pop("spill risk")
         self._rows(rows)
-        self._rest(diagnosis)
-        self._say("\nhotloop doctor RECIPE key=value checks a run, and how long it will take")
+        self._end(diagnosis)
+        self._sheet.say("\nhotloop doctor RECIPE key=value checks a run, and how long it will take")
 
-    def log(self, found: Logged) -> None:
-        """Print what a log hides."""
-        share = found.hidden / found.wall if found.wall else 0.0
-        self._say(f"[bold]{escape(str(found.path))}: {share:.0%} of the wall time is hidden[/]")
-        records = f"{len(found.intervals) + 1 + found.breaks:,} records"
-        runs = f" in {found.breaks + 1} runs" if found.breaks else ""
-        claimed = f"{duration(found.wall - found.hidden)} of them in {found.claim!r}"
-        said = f"{duration(found.wall)} between {records}{runs}, by {found.moment!r}; {claimed}"
-        self._say(escape(said))
-        self._findings(found.diagnosis)
-        self._rest(found.diagnosis)
+    def log(self, logged: Logged) -> None:
+        """Print the report on a training log: the wall time that its records do not claim."""
+        share = logged.hidden / logged.wall if logged.wall else 0.0
+        records = f"{len(logged.intervals) + 1 + logged.breaks:,} records"
+        runs = f" in {logged.breaks + 1} runs" if logged.breaks else ""
+        claimed = f"{duration(logged.wall - logged.hidden)} of them in {logged.claim!r}"
+        summary = (
+            f"{duration(logged.wall)} between {records}{runs}, by {logged.moment!r}; {claimed}"
+        )
+        self._begin(
+            f"{logged.path}: {share:.0%} of the wall time is hidden", logged.diagnosis, summary
+        )
+        self._end(logged.diagnosis)
 
-    def _findings(self, diagnosis: Diagnosis) -> None:
-        for finding in diagnosis.findings:
-            colour, word = _COLOUR[finding.severity], _WORDS[finding.severity]
-            self._say(f"\n[{colour}]{word}[/]  {escape(finding.rule)}{_cost(finding)}")
-            self._inset(finding.claim)
-            for name, seen in finding.evidence.items():
-                text = seen if isinstance(seen, str) else _reading(seen)
-                self._inset(f"{name}: {text}", indent=4)
-            for cause in finding.because:
-                self._inset(f"because of {cause}", indent=4)
-            for remedy in finding.remedies:
-                self._inset(f"-> {remedy.text}", indent=4)
+    def _begin(self, title: str, diagnosis: Diagnosis, about: str | None = None) -> None:
+        """Print the verdict in one line, its basis, and the findings."""
+        self._sheet.say(title, style="bold")
+        self._sheet.say(about or sentences.counted(diagnosis.findings))
+        if diagnosis.unstable is not None:
+            self._sheet.say(diagnosis.unstable, style="yellow")
+        self._sheet.findings(diagnosis)
+
+    def _end(self, diagnosis: Diagnosis) -> None:
+        self._sheet.not_worth_it(diagnosis)
+        self._sheet.lines("not checked", diagnosis.not_checked)
 
     def _time(self, timing: Timing, time: Estimate, unit: str) -> None:
         work, step = time.work, timing.step
@@ -147,7 +141,7 @@ class PreflightText:
             if timing.save is None
             else f"{time.saves:.0f} x {moment(timing.save)}, n=1",
         }
-        self._say("\n[bold]the run, forecast[/]")
+        self._sheet.title("the run, forecast")
         table = Table(box=None, pad_edge=False)
         table.add_column("")
         for title in ("seconds", "share"):
@@ -158,23 +152,11 @@ class PreflightText:
         span = "from and to: with the first and the third quartile of the steps"
         table.add_row("[bold]all[/]", f"[bold]{time.seconds:.2f}[/]", "100.0%", span)
         self._out.print(table)
-        if (why := step.why_unstable()) is not None:
-            self._say(f"[yellow]not steady:[/] {why}; take the forecast as rough")
         first, last = timing.losses
-        self._say(
+        self._sheet.say(
             f"{timing.made:,} steps were made, {count(1 / step.median)} a second: "
             f"loss {first:.4f} -> {last:.4f} {unit}"
         )
-
-    def _rest(self, diagnosis: Diagnosis) -> None:
-        for title, lines in (
-            ("not worth it", [finding.claim for finding in diagnosis.not_worth_it]),
-            ("not checked", diagnosis.not_checked),
-        ):
-            if lines:
-                self._say(f"\n[bold]{title}[/]")
-            for line in lines:
-                self._inset(line)
 
     def _rows(self, rows: Mapping[str, str]) -> None:
         table = Table(box=None, show_header=False, pad_edge=False)
@@ -184,70 +166,42 @@ class PreflightText:
             table.add_row(f"[bold]{escape(name)}[/]", escape(text))
         self._out.print(table)
 
-    def _say(self, text: str = "") -> None:
-        self._out.print(text)
 
-    def _inset(self, text: str, *, indent: int = 2) -> None:
-        self._out.print(Padding(escape(text), (0, 0, 0, indent), expand=False))
-
-
-def _counted(diagnosis: Diagnosis) -> str:
-    counts = Counter(_WORDS[finding.severity] for finding in diagnosis.findings)
-    said = [
-        f"{counts[word]} {word}{'s' * (counts[word] > 1 and word != 'critical')}"
-        for word in _WORDS.values()
-        if counts[word]
-    ]
-    return ", ".join(said) or "nothing was found that stands in the way"
-
-
-def _cost(finding: Finding) -> str:
-    if finding.share is None or finding.saves is None:
-        return ""
-    return f" ({finding.share:.0%} of the time, at most {moment(finding.saves)} a step)"
-
-
-def _reading(seen: Measurement) -> str:
-    """Return a measurement in a line: median, unit, n and spread."""
-    spread = "" if seen.spread is None else f", spread {seen.spread:.0%}"
-    return f"{seen.median:.4g} {seen.unit}, n={seen.n}{spread} ({seen.source})"
-
-
-def _device(found: MachineCheck) -> str:
-    hardware = found.hardware
-    said = [f"{hardware.count} x {hardware.name}" if hardware.count > 1 else hardware.name]
+def _device(check: MachineCheck) -> str:
+    hardware = check.hardware
+    facts = [f"{hardware.count} x {hardware.name}" if hardware.count > 1 else hardware.name]
     if hardware.capability is not None:
-        said.append("compute capability " + ".".join(map(str, hardware.capability)))
+        facts.append("compute capability " + ".".join(map(str, hardware.capability)))
     peak = hardware.peak_flops("bf16") or hardware.peak_flops("fp16")
     if peak is not None:
-        said.append(f"{count(peak.median)} FLOP/s in 16 bit ({peak.source})")
-    return ", ".join(said)
+        facts.append(f"{count(peak.median)} FLOP/s in 16 bit ({peak.source})")
+    return ", ".join(facts)
 
 
-def _disk_speed(found: MachineCheck) -> str:
-    speed, (folder, _) = found.speed, found.disks["cache"]
+def _disk_speed(check: MachineCheck) -> str:
+    speed, (folder, _) = check.speed, check.disks["cache"]
     rates = {"writes": speed.write, "reads": speed.read}
-    said = [f"{how} {bytes_(rate)}/s" for how, rate in rates.items() if rate is not None]
-    if said:
-        said = [f"{' and '.join(said)} ({bytes_(speed.size)} at {folder}, measured once)"]
-    return "; ".join([*said, *([f"not measured: {speed.why_not}"] if speed.why_not else [])])
+    texts = [f"{how} {bytes_(rate)}/s" for how, rate in rates.items() if rate is not None]
+    if texts:
+        texts = [f"{' and '.join(texts)} ({bytes_(speed.size)} at {folder}, measured once)"]
+    return "; ".join([*texts, *([f"not measured: {speed.why_not}"] if speed.why_not else [])])
 
 
-def _shm(found: MachineCheck) -> str:
-    free = found.free
+def _shm(check: MachineCheck) -> str:
+    free = check.free
     if free.shm_bytes is None:
         return "none here"
     return f"{bytes_(free.shm_bytes)}, {_size(free.shm_free_bytes)} free"
 
 
-def _build(found: MachineCheck) -> str:
-    build, capability = found.build, found.hardware.capability
+def _build(check: MachineCheck) -> str:
+    build, capability = check.build, check.hardware.capability
     if build.cuda is None:
         return f"ROCm {build.hip}" if build.hip else "without CUDA"
-    said = f"CUDA {build.cuda} for {', '.join(build.arches) or 'unknown cards'}"
+    text = f"CUDA {build.cuda} for {', '.join(build.arches) or 'unknown cards'}"
     if capability is None:
-        return said
-    return said + ("; this card is not among them" if build.why_not(capability) else "; fits")
+        return text
+    return text + ("; this card is not among them" if build.why_not(capability) else "; fits")
 
 
 def _size(size: int | None) -> str:

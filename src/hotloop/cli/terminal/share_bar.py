@@ -1,4 +1,4 @@
-"""One stacked line of block characters: shares of a whole, told apart without colour too."""
+"""Draws shares of a whole as one stacked line of block characters, readable without colour."""
 
 from __future__ import annotations
 
@@ -48,50 +48,50 @@ class Segment:
     seconds: float
     cells: int
     fill: str  # one character
-    colour: str | None  # None: the console shows none
+    colour: str | None  # None: the console has no colours
 
     @property
     def mark(self) -> Text:
-        """Return what the row's part of the bar looks like, for a legend."""
+        """The symbol of the segment for a legend."""
         return Text(self.fill * 2, style=self.colour or "")
 
 
 def segments(rows: Mapping[str, float], console: Console) -> list[Segment]:
-    """Return rows of seconds as parts of a bar as wide as the console."""
+    """Return the segments of a bar as wide as the console, from rows of seconds."""
     coloured = console.color_system is not None and not console.no_color
-    # Neighbours differ by their filling where there is no colour.
+    # Without colour, neighbours differ by their fill.
     fills = "#=" if console.options.ascii_only else "\u2588" if coloured else "\u2593\u2591"
     cells = _cells(list(rows.values()), min(console.width, WIDEST))
-    seen = 0  # parts that can be seen in the bar
-    made = []
-    for (name, seconds), wide in zip(rows.items(), cells, strict=True):
-        made.append(
+    seen = 0  # visible segments so far
+    bar_segments = []
+    for (name, seconds), width in zip(rows.items(), cells, strict=True):
+        bar_segments.append(
             Segment(
                 name=name,
                 seconds=seconds,
-                cells=wide,
+                cells=width,
                 fill=fills[seen % len(fills)],
                 colour=_COLOURS.get(name, _OTHER) if coloured else None,
             )
         )
-        seen += wide > 0
-    return made
+        seen += width > 0
+    return bar_segments
 
 
-def bar(parts: Sequence[Segment]) -> Text:
-    """Return the line: each part with its name in it, where there is room."""
+def bar(bar_segments: Sequence[Segment]) -> Text:
+    """Return the bar; each segment contains its name if there is room."""
     line = Text(no_wrap=True)
-    for part in parts:
-        word = part.name if len(part.name) + 2 <= part.cells else ""
-        before = (part.cells - len(word)) // 2
-        line.append(part.fill * before, style=part.colour or "")
-        line.append(word, style=f"black on {part.colour}" if part.colour else "")
-        line.append(part.fill * (part.cells - before - len(word)), style=part.colour or "")
+    for segment in bar_segments:
+        word = segment.name if len(segment.name) + 2 <= segment.cells else ""
+        before = (segment.cells - len(word)) // 2
+        line.append(segment.fill * before, style=segment.colour or "")
+        line.append(word, style=f"black on {segment.colour}" if segment.colour else "")
+        line.append(segment.fill * (segment.cells - before - len(word)), style=segment.colour or "")
     return line
 
 
 def _cells(values: Sequence[float], width: int) -> list[int]:
-    """Share out `width` columns by the largest remainder, so that they sum to it."""
+    """Distribute `width` columns in proportion to `values`, by the largest remainder."""
     whole = sum(values)
     if not whole:
         return [0] * len(values)

@@ -1,7 +1,7 @@
-"""What hotloop train shows: tables before step 1, one progress line, a wall-time table at the end.
+"""Prints the output of hotloop train: tables before step 1, a progress line, the wall time.
 
-Everything goes to stderr but the path of the run, which is data. Words come before colour;
-without a terminal there are no control characters and progress is a line now and then.
+Everything goes to stderr except the path of the run, which is data. No meaning rests on colour
+alone; without a terminal there are no control characters, and progress lines come at intervals.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Screen"]
 
 TERMINAL_EVERY, FILE_EVERY = 0.1, 10.0  # seconds between two progress lines
-FILE_WIDTH, SETTINGS_WIDTH = 120, 200  # columns where there is no terminal to ask
+FILE_WIDTH, SETTINGS_WIDTH = 120, 200  # columns without a terminal
 NARROW = 70  # columns below which a table of four columns cannot be read
 _COLOUR = {"in effect": "green", "not needed here": "dim", "refused": "yellow"}
 
@@ -61,7 +61,7 @@ class Screen:
 
     @classmethod
     def unseen(cls) -> Screen:
-        """Return one that shows nothing."""
+        """Return a screen that shows nothing."""
         screen = cls(quiet=True, console=Console(quiet=True))
         screen._is_seen = False
         return screen
@@ -76,7 +76,7 @@ class Screen:
             case Note():
                 self._line(escape(message.text))
             case ReadyToTrain():
-                self._prepared(message)
+                self._ready(message)
             case Evaluated():
                 best = "  best so far" if message.best else ""
                 figures = "".join(
@@ -100,7 +100,7 @@ class Screen:
                 )
 
     def settings(self, rows: Iterable[tuple[str, str, str, str]]) -> None:
-        """Print the resolved settings to stdout: they are what was asked for."""
+        """Print the resolved settings to stdout, as they are the requested output."""
         width = None if sys.stdout.isatty() else SETTINGS_WIDTH
         out = Console(file=sys.stdout, no_color=ENV.no_color, highlight=False, width=width)
         table = Table(box=None, pad_edge=False)
@@ -111,12 +111,12 @@ class Screen:
         out.print(table)
 
     def renamed(self, names: Sequence[tuple[str, str, str]]) -> None:
-        """Say what an older spelling became."""
+        """Print the present names of settings with an older spelling."""
         for old, new, _ in names:
             self._line(f"{escape(old)} is {escape(new)} here")
 
     def result(self, result: RunResult) -> None:
-        """Show how a run ended: why, the best validation, and where every second went."""
+        """Print the end of a run: the reason, the best validation and the wall time by row."""
         self._erase()
         if self._last is not None and not self._quiet:
             self._console.print(progress_line(self._last, self._console.width), markup=False)
@@ -134,11 +134,11 @@ class Screen:
             print(result.path, flush=True)
 
     def say(self, text: str) -> None:
-        """Show a line, however quiet it is."""
+        """Print a line, even if the screen is quiet."""
         self._line(escape(text), always=True)
 
     def clear(self) -> None:
-        """Take the progress line away, before something else is printed."""
+        """Clear the progress line before other output."""
         self._erase()
 
     def _wall(self, wall: Mapping[str, float]) -> None:
@@ -154,7 +154,7 @@ class Screen:
         table.add_row("[bold]all[/]", f"[bold]{total:.2f}[/]", "100.0%")
         self._console.print(table)
 
-    def _prepared(self, message: ReadyToTrain) -> None:
+    def _ready(self, message: ReadyToTrain) -> None:
         if self._quiet:
             return
         self._erase()

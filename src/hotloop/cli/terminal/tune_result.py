@@ -1,4 +1,4 @@
-"""How hotloop tune ends: stopped or not, it shows and keeps what was measured."""
+"""Ends hotloop tune, whether stopped or not: prints and writes the result."""
 
 from __future__ import annotations
 
@@ -25,39 +25,39 @@ __all__ = ["finish", "stoppable"]
 
 @contextmanager
 def stoppable() -> Iterator[list[int]]:
-    """Have SIGTERM and SIGHUP end a search as Ctrl-C does; yields the signals that came."""
-    came: list[int] = []
+    """Let SIGTERM and SIGHUP end a search as Ctrl-C does; yield the received signals."""
+    received: list[int] = []
 
     def stop(number: int, frame: object) -> None:
-        came.append(number)
+        received.append(number)
         raise KeyboardInterrupt
 
     names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
     before = {name: signal.signal(getattr(signal, name), stop) for name in names}
     try:
-        yield came
+        yield received
     finally:
         for name, handler in before.items():
             signal.signal(getattr(signal, name), handler)
 
 
 def finish(
-    found: Tuned,
+    result: Tuned,
     folder: Path,
     options: argparse.Namespace,
     *,
     run: str,
     stopped: Sequence[int] = (),
 ) -> int:
-    """Show a result and write the copies that were asked for; return the exit code."""
-    text = page(found)
+    """Print a result and write the requested copies; return the exit code."""
+    text = page(result)
     write_file(RunDir(folder).report, text)
     if options.html is not None:
         write_file(options.html, text)
     if options.json is not None:
-        write_json(options.json, found.to_json())
-    show(found, console(stdout=True), folder=folder, run=run)
-    if found.stopped and found.stopped.startswith("stopped"):
+        write_json(options.json, result.to_json())
+    show(result, console(stdout=True), folder=folder, run=run)
+    if result.stopped and result.stopped.startswith("stopped"):
         print("hotloop: stopped; what was measured until then is kept", file=sys.stderr)
         return 128 + (stopped[0] if stopped else signal.SIGINT)
     return 0

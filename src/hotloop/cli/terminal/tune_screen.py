@@ -1,4 +1,4 @@
-"""What hotloop tune shows: a line that moves, one for each trial, the result with its proof."""
+"""Prints the output of hotloop tune: a progress line, a line for each trial, the result."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _COLOUR: Final = {
 
 
 class TuneScreen:
-    """What is being tried and how much of the budget is left; on stderr."""
+    """Shows the current trial and the used part of the budget on stderr."""
 
     def __init__(self, budget: float, *, quiet: bool = False) -> None:
         self._budget, self._began = budget, time.monotonic()
@@ -43,25 +43,25 @@ class TuneScreen:
         self._trying = ""
 
     def tell(self, what: str) -> None:
-        """Say what runs now: a move, or what its trials are at."""
+        """Show the current move, or the state of its trials."""
         if what == "started" or what.startswith("round "):
-            said = f"{self._trying}: {what}"
+            text = f"{self._trying}: {what}"
         else:
-            self._trying = said = what
+            self._trying = text = what
         if self._live:
             spent = time.monotonic() - self._began
             left = f"{duration(spent)} of {duration(self._budget)}"
-            line = f"[{left}] {visible(said)}"[: self._out.width - 1]
+            line = f"[{left}] {visible(text)}"[: self._out.width - 1]
             print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
 
     def row(self, row: TuneRow) -> None:
-        """Show what came of a trial."""
+        """Print the outcome of a trial."""
         if self._shows and row.plan is not None:
             self._clear()
             _line(row, self._out)
 
     def close(self) -> None:
-        """Take the moving line away."""
+        """Clear the progress line."""
         self._clear()
 
     def _clear(self) -> None:
@@ -69,15 +69,15 @@ class TuneScreen:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
-def show(found: Tuned, out: Console, *, folder: Path, run: str) -> None:
-    """Print the result, every trial and what is next. `run` is the command that takes the plan."""
-    out.print(Text(f"hotloop tune: {visible(found.said)}", style="bold"))
-    if found.stopped is not None and found.stopped not in found.said:
-        out.print(Text(visible(found.stopped)))
-    for note in found.notes:
+def show(result: Tuned, out: Console, *, folder: Path, run: str) -> None:
+    """Print the result, every trial and the next step. `run` is the command that takes the plan."""
+    out.print(Text(f"hotloop tune: {visible(result.said)}", style="bold"))
+    if result.stopped is not None and result.stopped not in result.said:
+        out.print(Text(visible(result.stopped)))
+    for note in result.notes:
         out.print(Text(visible(note)))
-    out.print(Text(f"\nwhat was tried, in {duration(found.seconds)}", style="bold"))
-    rows = [*found.rows, *([found.proof] if found.proof else [])]
+    out.print(Text(f"\nwhat was tried, in {duration(result.seconds)}", style="bold"))
+    rows = [*result.rows, *([result.proof] if result.proof else [])]
     for row in rows:
         if row.plan is not None:
             _line(row, out)
@@ -85,17 +85,17 @@ def show(found: Tuned, out: Console, *, folder: Path, run: str) -> None:
     for (decision, why), names in untried(rows).items():
         out.print(Text(f"{decision}: {visible(', '.join(names))}"))
         out.print(Padding(Text(visible(why)), (0, 0, 0, 3), expand=False))
-    if found.costs:
+    if result.costs:
         out.print(Text("\nwhat is paid besides the steps", style="bold"))
-        for cost in found.costs:
+        for cost in result.costs:
             then = "" if cost.after is None else f", {moment(cost.after)} under the plan"
             note = f" ({cost.note})" if cost.note else ""
             out.print(Text(visible(f"{cost.what}: {moment(cost.before)}{then}{note}")))
-    if found.edits:
+    if result.edits:
         out.print(Text("\nwhat only an edit can mend", style="bold"))
-        for edit in found.edits:
+        for edit in result.edits:
             _edit(edit, out)
-    _next(found, out, folder, run)
+    _next(result, out, folder, run)
 
 
 def _line(row: TuneRow, out: Console) -> None:
@@ -106,7 +106,7 @@ def _line(row: TuneRow, out: Console) -> None:
 
 
 def _figures(row: TuneRow, out: Console) -> None:
-    said = [row.why]
+    lines = [row.why]
     figures = []
     if row.step_time is not None:
         figures.append(f"{moment(row.step_time.median)} a step (n {row.step_time.n} blocks)")
@@ -115,27 +115,27 @@ def _figures(row: TuneRow, out: Console) -> None:
     if row.pays_back and row.decision in ("kept", "proved"):
         figures.append(f"pays back after {row.pays_back:,} steps")
     if figures:
-        said.append(", ".join(figures))
-    for text in said:
+        lines.append(", ".join(figures))
+    for text in lines:
         out.print(Padding(Text(visible(text)), (0, 0, 0, 3), expand=False))
 
 
 def _edit(edit: Edit, out: Console) -> None:
-    here = str(Path.cwd())
+    folder = str(Path.cwd())
     share = "" if edit.share is None else f" ({edit.share:.0%} of the time)"
     out.print(Text(f"{edit.rule}{share}: {visible(edit.claim)}"))
     if edit.places:
-        places = ", ".join(where(place, here) for place in edit.places[:4])
+        places = ", ".join(where(place, folder) for place in edit.places[:4])
         out.print(Padding(Text(places), (0, 0, 0, 3), expand=False), soft_wrap=True)
     out.print(Padding(Text(visible(edit.remedy)), (0, 0, 0, 3), expand=False))
 
 
-def _next(found: Tuned, out: Console, folder: Path, run: str) -> None:
-    there = where(SourceLocation(file=str(folder)), str(Path.cwd()))
+def _next(result: Tuned, out: Console, folder: Path, run: str) -> None:
+    location = where(SourceLocation(file=str(folder)), str(Path.cwd()))
     out.print()
-    if found.plan != found.baseline or found.plan.ranks > 1:
-        command = visible(shlex.join(found.target))
-        out.print(Text(f"use it: {run} --plan {there} {command}"), soft_wrap=True)
-        if found.plan != found.baseline and not found.is_proved:
+    if result.plan != result.baseline or result.plan.ranks > 1:
+        command = visible(shlex.join(result.target))
+        out.print(Text(f"use it: {run} --plan {location} {command}"), soft_wrap=True)
+        if result.plan != result.baseline and not result.is_proved:
             out.print(Text("it was not proved: run hotloop tune again to prove it"))
-    out.print(Text(f"everything: {there}/report.html"), soft_wrap=True)
+    out.print(Text(f"everything: {location}/report.html"), soft_wrap=True)

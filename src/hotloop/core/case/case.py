@@ -1,8 +1,9 @@
 """The case a rule judges: everything that was seen of one run, as one value that JSON can hold.
 
-Format history of case.json: schema 1 (2026-11). The first ones had more, which is left out when
-they are read: `read` in a configuration, keys that a tracked dict had noted; `kind` of a loader,
-`outputs_unused` of a model and `step_places` of a schedule, which nobody filled.
+Format history of case.json: schema 1 (2026-11); `planned` (2026-12, additional). The first ones
+had more, which is left out when they are read: `read` in a configuration, keys that a tracked dict
+had noted; `kind` of a loader, `outputs_unused` of a model and `step_places` of a schedule, which
+nobody filled.
 """
 
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from typing import Literal
 
 from hotloop.core.case.environment import Ceiling, Config, Operator, ProcessFacts, Raised
 from hotloop.core.case.objects import Model, Optimizer, Scaler, Scheduler
+from hotloop.core.case.planned_run import PlannedRun
 from hotloop.core.case.steps_and_loaders import (
     BatchFacts,
     EvaluationSpan,
@@ -51,7 +53,7 @@ IN_STEP = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One observed run of a script. What was not looked at is empty or None."""
+    """One run, observed or planned. What was not looked at is empty or None."""
 
     hardware: Hardware
     script: str  # absolute path, or the name of the module
@@ -89,6 +91,7 @@ class Case:
     requested: Mapping[str, str] = field(default_factory=dict)  # what code and configs ask for
     not_checked: tuple[str, ...] = ()  # a sentence each, with the reason
     own_time: float = 0.0  # seconds of hotloop's own, in no row
+    planned: PlannedRun | None = None  # of a run that is not made yet; None: it was observed
 
     @property
     def seconds(self) -> float:

@@ -5,7 +5,7 @@ plan.json     the plan, so that it can be run again
 events-r<rank>.jsonl, checkpoints/, lock.json (while a process is at it)
 vocabulary.json, classes.json, texts.json  what the model needs beside its weights: KEPT
 report.html    the page of hotloop report or doctor
-answers.json   of a task-router: what hotloop predict found of its held-out rows
+answers.json   what hotloop predict found of the rows that the run held out
 case.json, findings.json  of a script: what was seen, what was found
 trials.jsonl, trials.json, doctor/  of hotloop tune: rows as they came, the result, the doctor's run
 tracked-<tracker>.json    how far hotloop track came; tensorboard/, wandb/ are the trackers' own
@@ -81,7 +81,7 @@ class RunDir:
 
     @property
     def answers(self) -> Path:
-        """What `hotloop predict` found of a task router's own held-out rows."""
+        """What `hotloop predict` found of the rows that the run held out."""
         return self.path / "answers.json"
 
     @property

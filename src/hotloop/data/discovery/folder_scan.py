@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from hotloop.core.storage.rundir import RunDir
 from hotloop.data.discovery.library_caches import formats, hub, is_hub, made_folder
 from hotloop.data.discovery.results import DataFile, DataSet
 from hotloop.data.readers.file_names import base_of, format_of, is_split, split_of
+from hotloop.data.readers.formats import FORMATS
 from hotloop.machine.file_storage import open_quietly
 
 if TYPE_CHECKING:
@@ -27,10 +27,7 @@ FILES = 500_000  # that one search meets
 SINGLES = 64  # files of one format in a folder; more of them are one data set
 SYSTEM = frozenset({"/dev", "/proc", "/sys"})  # no disks, and links to everything
 PASSED = frozenset({"__pycache__", "node_modules", "site-packages", "dist-packages"})
-_HEAD = 4096  # bytes of a JSON file that say whether it holds records
-_ARRAY = re.compile(rb"\s*\[\s*[\[{]")
-_TABLE = re.compile(rb'\s*\{[^{}\[\]]*"\s*:\s*\[\s*\{')  # {"version": 1, "data": [{
-_LINES = re.compile(rb"\s*\{[^\n]*\}[ \t\r]*\n\s*\{")
+_HEAD = 4096  # bytes of a file that say whether it holds records
 
 _Key = tuple[Path, str, str]  # folder, base, format
 
@@ -151,20 +148,19 @@ def _take(
             found.notes.append(f"{path} cannot be read: {error.strerror}")
             continue
         named = split_of(name) or split or "train"
-        base = "" if format.startswith("txt") else base_of(name)
+        is_plain_text = FORMATS[format.partition(".")[0]].is_plain_text
+        base = "" if is_plain_text else base_of(name)
         file = DataFile.of(path, about, split=named, format=format)
         groups[home, base, format].append(file)
 
 
 def _of_content(path: Path, format: str) -> str | None:
-    """Return the format that a .json file has: an array or table, lines, or None for settings."""
-    if format != "json":
+    """Return the format that a file has by its first bytes; None where it holds no data set."""
+    plain = FORMATS.get(format)
+    if plain is None or plain.sniff is None:
         return format
     with open_quietly(path) as stream:
-        head = stream.read(_HEAD)
-    if _ARRAY.match(head) or _TABLE.match(head):
-        return format
-    return "jsonl" if _LINES.match(head) else None
+        return plain.sniff(stream.read(_HEAD))
 
 
 def _grouped(groups: dict[_Key, list[DataFile]]) -> Iterator[DataSet]:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from hotloop.core.storage.manifest import is_plain
 from hotloop.data.discovery.results import DataFile, DataSet
+from hotloop.data.readers.arrow import ARROW
 from hotloop.data.readers.file_names import format_of, is_split, split_of
+from hotloop.data.readers.formats import FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -159,7 +161,7 @@ def _tokens(folder: Path, about: dict[str, Any]) -> DataSet | None:
     return _made(
         folder,
         files,
-        [file for file in files if file.path.suffix in (".arrow", ".bin")],
+        [file for file in files if file.path.suffix in (*ARROW.suffixes, ".bin")],
         id=str(folder),
         kind="hotloop-tokens",
         format=kind,
@@ -175,14 +177,14 @@ def _saved(folder: Path, splits: object) -> DataSet:
     for name in names or [""]:
         state = _about(folder / name / "state.json")
         files += _files(folder / name, name or str(state.get("_split") or "train"))
-    data = [file for file in files if file.format == "arrow" and file.path.name[:6] != "cache-"]
+    data = [file for file in files if file.format == ARROW.name and file.path.name[:6] != "cache-"]
     return _made(
         folder,
         files,
         data,
         id=str(folder),
         kind="folder",
-        format="arrow",
+        format=ARROW.name,
         splits=dict.fromkeys(file.split for file in data),
     )
 
@@ -194,7 +196,8 @@ def _built(folder: Path, info: dict[str, Any]) -> DataSet | None:
         return None
     rows = {name: _dictionary(about).get("num_examples") for name, about in splits.items()}
     files = _files(folder)
-    data = [file for file in files if file.format in ("arrow", "parquet")]
+    columnar = {format.name for format in FORMATS.values() if format.is_columnar}
+    data = [file for file in files if file.format in columnar]
     name = folder.parents[2].name.replace("___", "/")
     config = str(info.get("config_name") or folder.parents[1].name)
     if name in PACKAGED:

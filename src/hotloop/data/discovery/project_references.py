@@ -19,7 +19,8 @@ import yaml  # type: ignore[import-untyped]  # only its event parser, which buil
 
 from hotloop.core.storage.rundir import RunDir
 from hotloop.data.discovery.results import Reference
-from hotloop.data.readers.file_names import FORMATS, format_of
+from hotloop.data.readers.file_names import format_of
+from hotloop.data.readers.formats import BY_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -46,8 +47,8 @@ _WRITTEN_KEY = re.compile(
     r"(?:^|[_.-])(out|outputs?|saved?|logs?|logging|caches?|dest|results?)(?:$|[_.-])", re.I
 )
 _EXPERTS = re.compile(r"experts?|adapters?|domains?", re.I)
-SUFFIX = re.compile(rf"({'|'.join(map(re.escape, FORMATS))})(\.(bz2|gz|zst))?$", re.I)
-_RAW = re.compile(rf"data[\w.-]*/|/[\w.-]*data|({'|'.join(map(re.escape, FORMATS))})\b", re.I)
+SUFFIX = re.compile(rf"({'|'.join(map(re.escape, BY_SUFFIX))})(\.(bz2|gz|zst))?$", re.I)
+_RAW = re.compile(rf"data[\w.-]*/|/[\w.-]*data|({'|'.join(map(re.escape, BY_SUFFIX))})\b", re.I)
 _OPEN = re.compile(r"[*?{}$<>|\t\n]|://")  # a pattern, a template, an address, more than a path
 
 

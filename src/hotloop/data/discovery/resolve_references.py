@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from hotloop.data.discovery.library_caches import PACKAGED
 from hotloop.data.discovery.project_references import SUFFIX
 from hotloop.data.readers.file_names import base_of
+from hotloop.data.readers.formats import FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Index", "existing", "is_missing"]
 
 LEAST = 16 << 10  # bytes of a text file that code names and that counts as data
+_WEAK = tuple(suffix for format in FORMATS.values() if format.rank for suffix in format.suffixes)
 _SET_KEY = re.compile(r"(hf_)?data_?set(_?(name|id|path))?", re.I)
 
 
@@ -95,4 +97,4 @@ def is_missing(word: Word, project: Path) -> bool:
 
 def _is_weak(text: str) -> bool:
     """Whether a file's name alone does not say that it holds data."""
-    return text.lower().endswith((".json", ".txt"))
+    return text.lower().endswith(_WEAK)

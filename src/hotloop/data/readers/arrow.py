@@ -5,23 +5,25 @@ Nothing in a file is trusted: what is taken from it is checked whole before its 
 
 from __future__ import annotations
 
+import mmap
 import os
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.core.errors import DataError
 from hotloop.data.readers.bad_rows import NOT_UTF8, RowLocation, not_utf8
 from hotloop.data.readers.clean_text import refuse
-from hotloop.data.readers.portions import PORTION_BYTES, Portion
-from hotloop.data.readers.text_lines import TORN, need
+from hotloop.data.readers.portions import PORTION_BYTES, Format, Portion
+from hotloop.data.readers.text_lines import LONGEST, TORN, need
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import BinaryIO
 
     from hotloop.data.readers.bad_rows import Faults
     from hotloop.data.readers.portions import Record, RecordFile
 
-__all__ = ["portions", "rows"]
+__all__ = ["ARROW", "PARQUET", "portions", "rows"]
 
 _MAGIC = b"ARROW1"  # of an Arrow file: https://arrow.apache.org/docs/format/Columnar.html (2026-11)
 _ROWS = 1024  # that are made at once,
@@ -30,13 +32,16 @@ _BYTES = 4 << 20  # if they do not take more than this
 _Part = tuple[int, int, int]  # rows, bytes and place in the file of a row group or batch
 
 
-def portions(source: RecordFile, *, size: int = PORTION_BYTES) -> Iterator[Portion]:
+def portions(
+    source: RecordFile, *, size: int = PORTION_BYTES, longest: int = LONGEST
+) -> Iterator[Portion]:
     """Yield the row groups (Parquet) or batches (Arrow), as many at once as have `size` bytes.
 
     What cannot be reached behind a break in the file is a portion with a fault. Raises DataError
     for a file that is not of its format or has two columns of one name, DeviceError without
     pyarrow.
     """
+    del longest  # a row is as long as it is stored
     parts = _opened(source)
     first = index = row = rows = bytes = offset = 0
     fault: tuple[str, str, int] | None = None
@@ -112,7 +117,7 @@ def _opened(source: RecordFile) -> Iterator[_Part]:
     except OSError as error:
         refuse(error, path)
     try:
-        if source.format == "parquet":
+        if source.format == PARQUET.name:
             about = need("pyarrow.parquet").ParquetFile(_mapped(path))
             names, parts = about.schema_arrow.names, _groups(about.metadata)
         elif _is_file(path):
@@ -174,7 +179,7 @@ def _stream(path: str) -> Any:
 
 def _batches(portion: Portion) -> Iterator[Any]:
     ipc, first, stop = need("pyarrow.ipc"), *portion.parts
-    if portion.format == "parquet":
+    if portion.format == PARQUET.name:
         about = need("pyarrow.parquet").ParquetFile(_mapped(portion.file))
         groups = [about.metadata.row_group(index) for index in range(first, stop)]
         step = _step(sum(g.num_rows for g in groups), sum(g.total_byte_size for g in groups))
@@ -254,3 +259,46 @@ def _as_bytes(batch: Any) -> Any:
         for column in batch.columns
     ]
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _count_parquet(stream: BinaryIO) -> int:
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        return int(parquet.ParquetFile(stream).metadata.num_rows)
+    except pyarrow.ArrowException as error:
+        raise ValueError(str(error)) from error
+
+
+def _count_arrow(stream: BinaryIO) -> int:
+    import pyarrow
+    from pyarrow import ipc
+
+    try:
+        view = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+        source = pyarrow.BufferReader(pyarrow.py_buffer(view))
+        if view[: len(_MAGIC)] == _MAGIC:
+            reader = ipc.open_file(source)
+            return sum(reader.get_batch(n).num_rows for n in range(reader.num_record_batches))
+        return sum(batch.num_rows for batch in ipc.open_stream(source))
+    except pyarrow.ArrowException as error:
+        raise ValueError(str(error)) from error
+
+
+PARQUET: Final = Format(
+    name="parquet",
+    suffixes=(".parquet",),
+    portions=portions,
+    rows=rows,
+    count=_count_parquet,
+    is_columnar=True,
+)
+ARROW: Final = Format(
+    name="arrow",
+    suffixes=(".arrow",),
+    portions=portions,
+    rows=rows,
+    count=_count_arrow,
+    is_columnar=True,
+)

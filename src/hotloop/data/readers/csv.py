@@ -1,4 +1,4 @@
-"""Reads CSV and TSV: cuts them at the ends of records, which may span lines, and parses them."""
+"""Reads CSV, TSV and the like: cuts them at the ends of records, which may span lines."""
 
 from __future__ import annotations
 
@@ -6,20 +6,23 @@ import csv
 import io
 import math
 from dataclasses import replace
+from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from hotloop.core.errors import DataError
 from hotloop.data.readers.bad_rows import NOT_UTF8, RowLocation, not_utf8
 from hotloop.data.readers.clean_text import BAD, MARK_BAD
+from hotloop.data.readers.counting import TooMuchError, lines
 from hotloop.data.readers.jsonlines import moved
-from hotloop.data.readers.portions import PORTION_BYTES, of_blocks
+from hotloop.data.readers.portions import PORTION_BYTES, Format, of_blocks
 from hotloop.data.readers.text_lines import LONGEST, blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import BinaryIO
 
     from numpy.typing import NDArray
 
@@ -27,35 +30,34 @@ if TYPE_CHECKING:
     from hotloop.data.readers.portions import Portion, Record, RecordFile
     from hotloop.data.readers.text_lines import Ends, LineBlock
 
-__all__ = ["portions", "record_ends", "rows"]
+__all__ = ["CSV", "TSV", "delimited", "portions", "record_ends", "rows"]
 
-_DELIMITERS = {"csv": ",", "tsv": "\t"}
 _LF, _QUOTE = ord("\n"), ord('"')
 
 
 def portions(
-    source: RecordFile, *, size: int = PORTION_BYTES, longest: int = LONGEST
+    source: RecordFile, *, delimiter: str, size: int = PORTION_BYTES, longest: int = LONGEST
 ) -> Iterator[Portion]:
     """Yield the records after the header, in portions of about `size` bytes.
 
     A quoted field that does not end within `longest` bytes makes its first line a fault. Raises
     DataError when the first row cannot be the names of the columns.
     """
-    ends = record_ends(_DELIMITERS[source.format])
+    ends = record_ends(delimiter)
     stream = blocks(source.path, size=size, longest=longest, ends=ends)
     for block in stream:
-        names, rest = _header(source, block)
+        names, rest = _header(source, block, delimiter)
         if names:
             all_of_them = chain([rest] if rest.data else [], stream)
             yield from of_blocks(source, all_of_them, fields=names)
 
 
-def rows(portion: Portion, faults: Faults) -> Iterator[Record]:
+def rows(portion: Portion, faults: Faults, *, delimiter: str) -> Iterator[Record]:
     """Yield each record that is not a blank line, all values text, by the names of its columns."""
     names, count = portion.fields, len(portion.fields)
     text = portion.data.decode(errors=MARK_BAD)
     bad = portion.data.split(b"\n") if BAD in text else []
-    for line, stop, row in _parsed(text, portion.format):
+    for line, stop, row in _parsed(text, delimiter):
         place = RowLocation(portion.name, portion.line + line)
         if len(row) != count and row:
             off = "few" if len(row) < count else "many"
@@ -116,11 +118,11 @@ def _quotes(data: bytes, starts: bytes) -> list[int]:
     return found
 
 
-def _parsed(text: str, format: str) -> list[tuple[int, int, list[str]]]:
+def _parsed(text: str, delimiter: str) -> list[tuple[int, int, list[str]]]:
     """Return first line, line after the last, both from 0, and fields of each record."""
     most = csv.field_size_limit(LONGEST)  # of the whole process, and 131,072 where nobody set it
     try:
-        reader = csv.reader(io.StringIO(text, newline="\n"), delimiter=_DELIMITERS[format])
+        reader = csv.reader(io.StringIO(text, newline="\n"), delimiter=delimiter)
         found, line = [], 0
         for row in reader:
             found.append((line, reader.line_num, row))
@@ -139,12 +141,14 @@ def _stays(data: bytes, place: RowLocation, faults: Faults) -> bool:
     return True
 
 
-def _header(source: RecordFile, block: LineBlock) -> tuple[tuple[str, ...], LineBlock]:
+def _header(
+    source: RecordFile, block: LineBlock, delimiter: str
+) -> tuple[tuple[str, ...], LineBlock]:
     """Return the names of the columns, and the block without them; none where it is blank."""
     if block.fault is not None:
         raise DataError(f"{source.name}:{block.line}: no header can be read: {block.fault[1]}")
     text = block.data.decode(errors=MARK_BAD)
-    for line, stop, names in _parsed(text, source.format):
+    for line, stop, names in _parsed(text, delimiter):
         if names:
             _check_names(names, f"{source.name}:{block.line + line}")
             lines = block.data.split(b"\n", stop)
@@ -171,3 +175,29 @@ def _is_number(name: str) -> bool:
         return math.isfinite(float(name))  # a column may well be named Inf or NaN
     except ValueError:
         return False
+
+
+def _count(stream: BinaryIO, *, delimiter: str) -> int:
+    """Return the records after the header."""
+    text = (line.decode(errors="replace") for line in lines(stream))
+    try:
+        records = sum(1 for row in csv.reader(text, delimiter=delimiter) if row)
+    except csv.Error as error:  # the csv module has a limit for a field
+        raise TooMuchError from error
+    return max(0, records - 1)
+
+
+def delimited(name: str, delimiter: str) -> Format:
+    """Return the format of files that end in its name: rows whose fields are parted so."""
+    return Format(
+        name=name,
+        suffixes=(f".{name}",),
+        portions=partial(portions, delimiter=delimiter),
+        rows=partial(rows, delimiter=delimiter),
+        count=partial(_count, delimiter=delimiter),
+        count_cost=4,
+    )
+
+
+CSV: Final = delimited("csv", ",")
+TSV: Final = delimited("tsv", "\t")

@@ -3,20 +3,11 @@
 import re
 from pathlib import PurePath
 
-__all__ = ["FORMATS", "base_of", "format_of", "is_split", "split_of"]
+from hotloop.data.readers.formats import BY_SUFFIX
 
-FORMATS = {
-    ".arrow": "arrow",
-    ".csv": "csv",
-    ".json": "json",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".parquet": "parquet",
-    ".tsv": "tsv",
-    ".txt": "txt",
-}
+__all__ = ["base_of", "format_of", "is_split", "split_of"]
+
 _PACKED = {".bz2": "bz2", ".gz": "gz", ".zst": "zst"}
-_BINARY = {"arrow", "parquet"}  # compressed inside, if at all
 # As in https://huggingface.co/docs/hub/datasets-file-names-and-splits (2026-11)
 _SPLITS = {
     **dict.fromkeys(("train", "training"), "train"),
@@ -25,25 +16,18 @@ _SPLITS = {
 }
 _SPLIT = re.compile(rf"(?<![^\W_])({'|'.join(_SPLITS)})(?![^\W_])", re.IGNORECASE)
 _SHARD = re.compile(r"(?:^|[-_.])(?:\d+-of-\d+|0\d+|\d{5,})$")  # not wiki103, not 2024
-# Texts that lie beside code and are no data.
-_NO_DATA = re.compile(
-    r"(requirements.*|constraints.*|cmakelists|licen[cs]e.*|readme.*|changelog.*|notice|robots|"
-    r"sources|top_level|entry_points|dependency_links)\.txt|(dataset_infos?|dataset_dict|state|"
-    r"about|package(-lock)?|tsconfig.*)\.json",
-    re.IGNORECASE,
-)
 
 
 def format_of(name: str) -> str | None:
     """Return "jsonl", "csv.gz", ... of a file's name; None for a file that holds no data set."""
-    if _NO_DATA.fullmatch(name):
-        return None
     path = PurePath(name)
     packed = _PACKED.get(path.suffix.lower())
-    inner = FORMATS.get((PurePath(path.stem) if packed else path).suffix.lower())
-    if inner is None or (packed and inner in _BINARY):
+    inner = BY_SUFFIX.get((PurePath(path.stem) if packed else path).suffix.lower())
+    if inner is None or (packed and inner.is_columnar):
         return None
-    return f"{inner}.{packed}" if packed else inner
+    if inner.no_data is not None and inner.no_data.fullmatch(name):
+        return None
+    return f"{inner.name}.{packed}" if packed else inner.name
 
 
 def split_of(name: str) -> str | None:
@@ -69,4 +53,4 @@ def _stem(name: str) -> str:
     path = PurePath(name)
     if path.suffix.lower() in _PACKED:
         path = PurePath(path.stem)
-    return path.stem if path.suffix.lower() in FORMATS else path.name
+    return path.stem if path.suffix.lower() in BY_SUFFIX else path.name

@@ -8,32 +8,44 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import numpy as np
 
 from hotloop.core.errors import DataError
 from hotloop.data.readers.bad_rows import RowLocation
 from hotloop.data.readers.clean_text import advance
-from hotloop.data.readers.jsonlines import DECODER, NOT_JSON, may_have_halves, moved, one_record
-from hotloop.data.readers.portions import PORTION_BYTES, Portion
+from hotloop.data.readers.counting import chunks
+from hotloop.data.readers.jsonlines import (
+    DECODER,
+    JSONL,
+    NOT_JSON,
+    may_have_halves,
+    moved,
+    one_record,
+)
+from hotloop.data.readers.portions import PORTION_BYTES, Format, Portion
 from hotloop.data.readers.text_lines import LONGEST, TORN, ReadWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+    from typing import BinaryIO
 
     from numpy.typing import NDArray
 
     from hotloop.data.readers.bad_rows import Faults
     from hotloop.data.readers.portions import Record, RecordFile
 
-__all__ = ["is_lines", "portions", "rows"]
+__all__ = ["JSON", "is_lines", "portions", "rows"]
 
 _HEAD_BYTES = 4 << 20  # what may stand before the list of records, and after it
 _DECODER = json.JSONDecoder()  # of what stands beside the records
 _SPACE = re.compile(r"[ \t\r\n]*")
+_ARRAY = re.compile(rb"\s*\[\s*[\[{]")
+_TABLE = re.compile(rb'\s*\{[^{}\[\]]*"\s*:\s*\[\s*\{')  # {"version": 1, "data": [{
+_LINES = re.compile(rb"\s*\{[^\n]*\}[ \t\r]*\n\s*\{")
 _OPEN, _CLOSE, _COMMA, _QUOTE = 1, -1, 2, 3
 _KINDS = bytes(
     {**dict.fromkeys(b"[{", _OPEN), **dict.fromkeys(b"]}", _CLOSE & 0xFF), 44: _COMMA, 34: _QUOTE}
@@ -60,7 +72,7 @@ class _Reader:
         return Portion(
             file=str(self.source.path),
             name=self.source.name,
-            format="json",
+            format=JSON.name,
             data=data,
             offset=self.window.offset,
             line=self.line,
@@ -73,7 +85,7 @@ class _Reader:
         place = moved(RowLocation(self.source.name, self.line, self.column), self.window.data, at)
         raise DataError(
             f"{place}: {why}; expected an array of objects, or an object with one list of them; "
-            "a file of one object a line is of the format jsonl: name it so"
+            f"a file of one object a line is of the format {JSONL.name}: name it so"
         )
 
 
@@ -272,3 +284,46 @@ def _skip(text: str, at: int) -> int:
 
 def _name(key: str) -> str:
     return key.encode("latin-1", "replace").decode(errors="replace")
+
+
+def _array_or_lines(
+    source: RecordFile, *, size: int = PORTION_BYTES, longest: int = LONGEST
+) -> Iterator[Portion]:
+    if is_lines(source.path):
+        return JSONL.portions(replace(source, format=JSONL.name), size=size, longest=longest)
+    return portions(source, size=size, longest=longest)
+
+
+def _sniff(head: bytes) -> str | None:
+    """Return the format by its first bytes: an array or table, lines, or None for settings."""
+    if _ARRAY.match(head) or _TABLE.match(head):
+        return JSON.name
+    return JSONL.name if _LINES.match(head) else None
+
+
+def _count(stream: BinaryIO) -> int | None:
+    """Return the elements of the array, or of the one list of objects in it."""
+    value = json.loads(b"".join(chunks(stream)))
+    if isinstance(value, list):
+        return len(value)
+    lists = [v for v in value.values() if _is_table(v)] if isinstance(value, dict) else []
+    return len(lists[0]) if len(lists) == 1 else None
+
+
+def _is_table(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
+
+
+JSON: Final = Format(
+    name="json",
+    suffixes=(".json",),
+    portions=_array_or_lines,
+    rows=rows,
+    count=_count,
+    count_cost=8,
+    rank=1,
+    no_data=re.compile(
+        r"(dataset_infos?|dataset_dict|state|about|package(-lock)?|tsconfig.*)\.json", re.IGNORECASE
+    ),
+    sniff=_sniff,
+)

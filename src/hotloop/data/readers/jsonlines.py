@@ -9,14 +9,27 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from hotloop.data.readers.bad_rows import NOT_UTF8, RowLocation, not_utf8
 from hotloop.data.readers.clean_text import BAD, MARK_BAD, advance
+from hotloop.data.readers.counting import lines as lines_of
+from hotloop.data.readers.portions import PORTION_BYTES, Format, of_blocks
+from hotloop.data.readers.text_lines import LONGEST, blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import BinaryIO
 
     from hotloop.data.readers.bad_rows import Faults
-    from hotloop.data.readers.portions import Portion, Record
+    from hotloop.data.readers.portions import Portion, Record, RecordFile
 
-__all__ = ["DECODER", "NOT_JSON", "may_have_halves", "moved", "one_record", "rows"]
+__all__ = [
+    "DECODER",
+    "JSONL",
+    "NOT_JSON",
+    "may_have_halves",
+    "moved",
+    "one_record",
+    "portions",
+    "rows",
+]
 
 NOT_JSON: Final = "not JSON"
 _SPACE = b" \t\r\n"  # JSON's white space
@@ -56,6 +69,13 @@ def _not_finite(name: str) -> NoReturn:
 
 
 DECODER: Final = json.JSONDecoder(object_pairs_hook=_no_repeats, parse_constant=_not_finite)
+
+
+def portions(
+    source: RecordFile, *, size: int = PORTION_BYTES, longest: int = LONGEST
+) -> Iterator[Portion]:
+    """Yield the lines in portions of about `size` bytes."""
+    yield from of_blocks(source, blocks(source.path, size=size, longest=longest))
 
 
 def rows(portion: Portion, faults: Faults) -> Iterator[Record]:
@@ -162,3 +182,12 @@ def _reason(error: Exception) -> tuple[str, str, int]:
 def _half(value: dict[str, Any]) -> str | None:
     half = _HALF.search(json.dumps(value, ensure_ascii=False))
     return f"\\u{ord(half[0]):04x} is half a character" if half else None
+
+
+def _count(stream: BinaryIO) -> int:
+    return sum(1 for line in lines_of(stream) if not line.isspace())
+
+
+JSONL: Final = Format(
+    name="jsonl", suffixes=(".jsonl", ".ndjson"), portions=portions, rows=rows, count=_count
+)

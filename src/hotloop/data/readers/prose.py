@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.data.readers.bad_rows import NOT_UTF8, RowLocation, not_utf8
-from hotloop.data.readers.portions import of_blocks
+from hotloop.data.readers.clean_text import SUFFIXES
+from hotloop.data.readers.counting import lines
+from hotloop.data.readers.portions import Format, of_blocks
 from hotloop.data.readers.text_lines import LONGEST, blocks, line_ends
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import BinaryIO
 
     from hotloop.data.readers.bad_rows import Faults
     from hotloop.data.readers.portions import Portion, Record, RecordFile
     from hotloop.data.readers.text_lines import Ends
 
-__all__ = ["PIECE_BYTES", "paragraph_ends", "portions", "rows"]
+__all__ = ["PIECE_BYTES", "TXT", "paragraph_ends", "portions", "rows"]
 
 PIECE_BYTES = 1 << 20  # about what a piece of a long document holds
 _HELD = 32  # portions that are blank, or faults: a file of nothing else takes no more memory
@@ -30,6 +34,7 @@ def portions(
 
     A line of more than `longest` bytes is a portion with a fault.
     """
+    size = min(size, PIECE_BYTES)
     ends: Ends = paragraph_ends if source.documents == "blank" else line_ends
     held: list[Portion] = []  # the latest text, then faults and blank lines: it may be the last
     is_first = True
@@ -113,3 +118,24 @@ def _lines(portion: Portion, faults: Faults) -> Iterator[tuple[int, str]]:
             place = RowLocation(portion.name, number, error.start + 1)
             if faults.add(place, NOT_UTF8, not_utf8(error), replaceable=True):
                 yield number, line.decode(errors="replace")
+
+
+def _count(stream: BinaryIO) -> int:
+    return sum(1 for _ in lines(stream))
+
+
+TXT: Final = Format(
+    name="txt",
+    suffixes=(".txt",),
+    portions=portions,
+    rows=rows,
+    count=_count,
+    rank=2,
+    also=SUFFIXES,
+    no_data=re.compile(  # texts that lie beside code
+        r"(requirements.*|constraints.*|cmakelists|licen[cs]e.*|readme.*|changelog.*|notice|robots|"
+        r"sources|top_level|entry_points|dependency_links)\.txt",
+        re.IGNORECASE,
+    ),
+    is_plain_text=True,
+)

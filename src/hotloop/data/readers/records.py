@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from hotloop.core.errors import DataError
-from hotloop.data.readers import arrow, csv, json_array, jsonlines, prose
 from hotloop.data.readers.bad_rows import Faults, RowLocation
-from hotloop.data.readers.portions import PORTION_BYTES, of_blocks
+from hotloop.data.readers.formats import FORMATS
+from hotloop.data.readers.portions import PORTION_BYTES
 from hotloop.data.readers.sources import Sources, find_sources
-from hotloop.data.readers.text_lines import LONGEST, blocks
+from hotloop.data.readers.text_lines import LONGEST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from hotloop.data.readers.bad_rows import Policy
     from hotloop.data.readers.portions import Portion, Record, RecordFile
@@ -22,16 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["Sources", "find_sources", "head", "rows", "work"]
 
 _HEAD_BYTES = 1 << 16  # of a portion for a few records
-
-_ROWS: dict[str, Callable[[Portion, Faults], Iterator[Record]]] = {
-    "jsonl": jsonlines.rows,
-    "json": json_array.rows,
-    "csv": csv.rows,
-    "tsv": csv.rows,
-    "parquet": arrow.rows,
-    "arrow": arrow.rows,
-    "txt": prose.rows,
-}
 
 
 def work(
@@ -44,7 +33,7 @@ def work(
     or cannot be what its format says, DeviceError when pyarrow is needed and missing.
     """
     found = False
-    for portion in _portions(source, size, longest):
+    for portion in FORMATS[source.format].portions(source, size=size, longest=longest):
         columnar = portion.parts[1] > 0
         is_blank = not portion.data or portion.data.isspace()
         found = found or columnar or portion.fault is not None or not is_blank
@@ -56,13 +45,12 @@ def work(
 def rows(portion: Portion, faults: Faults) -> Iterator[Record]:
     """Yield the records of a portion with their places; what is no record goes to `faults`."""
     if portion.fault is None:
-        yield from _ROWS[portion.format](portion, faults)
+        yield from FORMATS[portion.format].rows(portion, faults)
         return
     kind, why, byte = portion.fault
-    stored = portion.format in ("parquet", "arrow")
     place = (
         RowLocation(portion.name, row=portion.row)
-        if stored
+        if FORMATS[portion.format].is_columnar
         else RowLocation(portion.name, portion.line, byte)
     )
     faults.add(place, kind, why)
@@ -82,18 +70,3 @@ def head(source: RecordFile, count: int, *, policy: Policy = "skip") -> list[Rec
             f"no row of {source.name} can be used: {faults}{faults.listed}; correct them"
         )
     return found
-
-
-def _portions(source: RecordFile, size: int, longest: int) -> Iterator[Portion]:
-    if source.format in ("parquet", "arrow"):
-        yield from arrow.portions(source, size=size)
-    elif source.format in ("csv", "tsv"):
-        yield from csv.portions(source, size=size, longest=longest)
-    elif source.format == "txt":
-        size = min(size, prose.PIECE_BYTES)
-        yield from prose.portions(source, size=size, longest=longest)
-    elif source.format == "json" and not json_array.is_lines(source.path):
-        yield from json_array.portions(source, size=size, longest=longest)
-    else:
-        lines = replace(source, format="jsonl")
-        yield from of_blocks(lines, blocks(source.path, size=size, longest=longest))

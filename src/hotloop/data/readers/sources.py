@@ -7,14 +7,16 @@ import os
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 from hotloop.core.errors import DataError, did_you_mean
 from hotloop.core.storage.manifest import is_plain, read_json
 from hotloop.data.readers.advised_options import said
-from hotloop.data.readers.clean_text import NOT_DATA, SUFFIXES, refuse, walk
-from hotloop.data.readers.file_names import FORMATS, format_of, is_split, split_of
-from hotloop.data.readers.portions import Format, RecordFile
+from hotloop.data.readers.arrow import ARROW
+from hotloop.data.readers.clean_text import NOT_DATA, refuse, walk
+from hotloop.data.readers.file_names import format_of, is_split, split_of
+from hotloop.data.readers.formats import BY_SUFFIX, FORMATS
+from hotloop.data.readers.portions import RecordFile
 from hotloop.data.readers.text_lines import COMPRESSED
 
 if TYPE_CHECKING:
@@ -27,16 +29,8 @@ __all__ = ["Sources", "find_sources"]
 
 TRAIN = "train"  # the split of files whose names do not say theirs
 _SPLITS = (TRAIN, "validation", "test")  # their order; others follow
-# A folder is read as its files of the first group that it has any of: a README.txt beside
-# rows.jsonl is no data.
-_GROUPS: tuple[tuple[Format, ...], ...] = (
-    ("jsonl", "csv", "tsv", "parquet", "arrow"),
-    ("json",),
-    ("txt",),
-)
-_BINARY = ("parquet", "arrow")  # compressed inside, if at all
 
-_File = tuple[Path, Format, str | None]  # the last is the split that names tell
+_File = tuple[Path, str, str | None]  # the last is the split that names tell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +53,7 @@ class Sources:
 def find_sources(
     names: Sequence[str],
     *,
-    format: Format | None = None,
+    format: str | None = None,
     documents: Documents = "file",
     by: Said = None,
 ) -> Sources:
@@ -82,7 +76,7 @@ def find_sources(
 
 
 def _named(
-    name: str, format: Format | None, documents: Documents, notes: list[str], by: Said
+    name: str, format: str | None, documents: Documents, notes: list[str], by: Said
 ) -> list[RecordFile]:
     place = Path(os.path.expanduser(name))
     try:
@@ -123,10 +117,10 @@ def _matches(place: Path) -> list[Path]:
     )
 
 
-def _size(path: Path, kind: Format) -> int:
+def _size(path: Path, kind: str) -> int:
     if not path.is_file():
         raise DataError(f"{path} is neither a file nor a folder; name a file of records")
-    if path.suffix.lower() in COMPRESSED and kind in _BINARY:
+    if path.suffix.lower() in COMPRESSED and FORMATS[kind].is_columnar:
         raise DataError(
             f"{path} is {kind}, which is not read packed: unpack it ({COMPRESSED[path.suffix]})"
         )
@@ -136,15 +130,15 @@ def _size(path: Path, kind: Format) -> int:
     return size
 
 
-def _format_of_file(path: Path, by: Said) -> Format:
+def _format_of_file(path: Path, by: Said) -> str:
     """Return the format that a named file's suffix tells, whatever else its name says."""
     inner = PurePath(path.stem) if path.suffix.lower() in COMPRESSED else path
-    if (suffix := inner.suffix.lower()) in FORMATS:
-        return _as_format(FORMATS[suffix])
-    if suffix in SUFFIXES:
-        return "txt"
+    if (suffix := inner.suffix.lower()) in BY_SUFFIX:
+        return BY_SUFFIX[suffix].name
+    if (other := _also(suffix)) is not None:
+        return other
     raise DataError(
-        f"the name of {path} does not tell its format: expected one of {' '.join(FORMATS)}, also "
+        f"the name of {path} does not tell its format: expected one of {' '.join(BY_SUFFIX)}, also "
         f"with {' '.join(COMPRESSED)}; give it such an ending{_or_say(by)}"
     )
 
@@ -154,12 +148,13 @@ def _or_say(by: Said) -> str:
     return "" if word is None else f", or say it with {word}"
 
 
-def _as_format(name: str) -> Format:
-    return next(format for format in get_args(Format) if format == name)
+def _also(suffix: str) -> str | None:
+    """Return the format of files that are data only where somebody names them so."""
+    return next((each.name for each in FORMATS.values() if suffix in each.also), None)
 
 
-def _in_folder(root: Path, format: Format | None, notes: list[str], by: Said) -> list[_File]:
-    files: dict[Format, list[_File]] = {}
+def _in_folder(root: Path, format: str | None, notes: list[str], by: Said) -> list[_File]:
+    files: dict[str, list[_File]] = {}
     others: Counter[str] = Counter()
     homes, lists = _homes(root), {}
     for path in sorted(walk(root, NOT_DATA)):
@@ -170,7 +165,7 @@ def _in_folder(root: Path, format: Format | None, notes: list[str], by: Said) ->
             others[path.suffix or "without suffix"] += 1
         elif not path.is_file() or not any(path.resolve().is_relative_to(h) for h in homes):
             others["links that lead out of it, or no plain files"] += 1
-        elif kind == "txt" and path.stat().st_size == 0:
+        elif FORMATS[kind].is_plain_text and path.stat().st_size == 0:
             others["empty"] += 1  # such as __init__.py
         else:
             split = split_of(path.name) or _split_around(folder, root)
@@ -182,7 +177,7 @@ def _in_folder(root: Path, format: Format | None, notes: list[str], by: Said) ->
     seen = ", ".join(f"{n} {what}" for what, n in others.most_common(5))
     if kind not in files:
         raise DataError(
-            f"{root} holds no {kind or 'records'}: expected files ending in {' '.join(FORMATS)}, "
+            f"{root} holds no {kind or 'records'}: expected files ending in {' '.join(BY_SUFFIX)}, "
             f"found {seen or 'nothing'}; name the files"
         )
     if seen:
@@ -190,9 +185,9 @@ def _in_folder(root: Path, format: Format | None, notes: list[str], by: Said) ->
     return files[kind]
 
 
-def _kind_of(root: Path, files: Mapping[Format, list[_File]], by: Said) -> Format | None:
-    for group in _GROUPS:
-        kinds = [kind for kind in group if kind in files]
+def _kind_of(root: Path, files: Mapping[str, list[_File]], by: Said) -> str | None:
+    for rank in sorted({FORMATS[kind].rank for kind in files}):
+        kinds = [kind for kind in FORMATS if kind in files and FORMATS[kind].rank == rank]
         if len(kinds) > 1:
             some = ", ".join(
                 f"{len(files[kind])} {kind} ({files[kind][0][0].name})" for kind in kinds
@@ -205,12 +200,12 @@ def _kind_of(root: Path, files: Mapping[Format, list[_File]], by: Said) -> Forma
     return None
 
 
-def _format_in_folder(path: Path) -> Format | None:
+def _format_in_folder(path: Path) -> str | None:
     """Return a file's format if it is likely to be data: README.txt and state.json are not."""
     if (name := format_of(path.name)) is not None:
-        return _as_format(name.partition(".")[0])
+        return name.partition(".")[0]
     suffix = path.suffix.lower()
-    return "txt" if suffix in SUFFIXES and suffix not in FORMATS else None
+    return None if suffix in BY_SUFFIX else _also(suffix)
 
 
 def _saved(folder: Path) -> frozenset[str] | None:
@@ -234,7 +229,7 @@ def _saved(folder: Path) -> frozenset[str] | None:
 def _is_listed(path: Path, listed: frozenset[str] | None) -> bool:
     if listed is not None:
         return path.name in listed
-    return not (path.suffix == ".arrow" and path.name.startswith("cache-"))  # of Dataset.map
+    return not (path.suffix in ARROW.suffixes and path.name.startswith("cache-"))  # of Dataset.map
 
 
 def _split_around(folder: Path, root: Path) -> str | None:

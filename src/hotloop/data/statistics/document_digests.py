@@ -18,6 +18,7 @@ import xxhash
 
 from hotloop.core.errors import DataError
 from hotloop.data.readers.bad_rows import Faults
+from hotloop.data.readers.formats import FORMATS
 from hotloop.data.readers.records import work
 from hotloop.data.tokenising.plan import prepared
 from hotloop.data.tokenising.progress import PortionCounter, TokenizeProgress
@@ -209,7 +210,7 @@ class _Gathered:
     def turned(self, portion: Portion, result: Turned) -> None:
         encoded = result.encoded
         mask = encoded.columns.get("loss_mask")
-        if portion.format != "txt" or portion.documents != "file":
+        if not FORMATS[portion.format].is_plain_text or portion.documents != "file":
             self.add(encoded.ids, encoded.lengths, mask)
             return
         self.begun.append(self.count + (self._open is not None))

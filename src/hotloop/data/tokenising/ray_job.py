@@ -30,6 +30,7 @@ import psutil
 
 from hotloop.core.errors import DataError, HotloopError
 from hotloop.core.package import __version__
+from hotloop.data.readers.formats import FORMATS
 from hotloop.data.readers.portions import RecordFile
 from hotloop.data.readers.records import work
 from hotloop.data.tokenising.pipe_protocol import opened, packed, receive, send
@@ -52,7 +53,6 @@ _TOGETHER: Final = 2
 _STARTS: Final = 3  # of a cluster, before it is given up
 _RESTARTS: Final = 20  # of one worker
 _PATIENCE: Final = 15  # seconds from the end of what is asked to the end of this process
-_BINARY: Final = ("parquet", "arrow")  # files that are opened again to turn a portion
 
 
 def read(batch: Any) -> Iterator[Any]:
@@ -71,7 +71,8 @@ def _portions(item: Mapping[str, Any]) -> Iterator[memoryview]:
         for portion in islice(work(source, size=item["size"]), item["skip"], None):
             head, buffers = question(portion)
             kept = {"at": [number, at], "offset": portion.offset}
-            again = [portion.file, source.bytes] if portion.format in _BINARY else None
+            is_columnar = FORMATS[portion.format].is_columnar  # the file is opened again
+            again = [portion.file, source.bytes] if is_columnar else None
             yield packed({**head, **kept, "again": again}, *buffers)
             at += 1
         yield packed({"at": [number, at], "ended": True})

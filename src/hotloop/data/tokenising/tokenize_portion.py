@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hotloop.core.errors import DataError
 from hotloop.data.readers.bad_rows import Faults, Policy
+from hotloop.data.readers.formats import FORMATS
 from hotloop.data.readers.records import rows
 from hotloop.data.tokenising.chat_templates import Template
 from hotloop.data.tokenising.encode import Encoded, Encoder
@@ -119,16 +120,17 @@ class Turner:
 
     def _texts(self, portion: Portion, faults: Faults, read: list[int]) -> Iterator[Text]:
         layout, template = self._setup.layout, self._setup.template
+        is_plain_text = FORMATS[portion.format].is_plain_text
         for place, row in rows(portion, faults):
             read[0] += 1
-            if portion.format == "txt" and not row["text"].strip():
+            if is_plain_text and not row["text"].strip():
                 continue  # the blank end of a file
             try:
                 texts = list(layout.texts(row, template))
             except DataError as error:
                 faults.add(place, UNUSABLE, str(error))
                 continue
-            if portion.format == "txt":
+            if is_plain_text:
                 ends = {name: row[name] for name in ("is_first", "is_last")}
                 texts = [replace(text, **ends) for text in texts]
             yield from texts

@@ -56,12 +56,12 @@ def listing(folder: Path, *, verify: bool = False) -> list[StoredCheckpoint]:
     """Return the checkpoints by step, the oldest first; with `verify`, every byte is hashed."""
     if not folder.is_dir():
         return []
-    found = []
+    checkpoints = []
     for path in folder.iterdir():
         if (match := _NAME.fullmatch(path.name)) and path.is_dir():
             stored = _describe(path, int(match[1]))
-            found.append(verified(stored) if verify else stored)
-    return sorted(found, key=lambda stored: stored.step)
+            checkpoints.append(verified(stored) if verify else stored)
+    return sorted(checkpoints, key=lambda stored: stored.step)
 
 
 def _describe(path: Path, step: int) -> StoredCheckpoint:

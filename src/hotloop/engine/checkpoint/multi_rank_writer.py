@@ -50,10 +50,10 @@ def _lead(
         ranks.put(f"{name}/begun", temp.name)
         entries = add_files(temp, files, disk=disk)
         for rank in range(1, ranks.world):
-            said: dict[str, Any] = ranks.take(f"{name}/{rank}")
-            if "error" in said:
-                raise WriteError(f"rank {rank}: {said['error']}")
-            entries |= said["files"]
+            answer: dict[str, Any] = ranks.take(f"{name}/{rank}")
+            if "error" in answer:
+                raise WriteError(f"rank {rank}: {answer['error']}")
+            entries |= answer["files"]
         manifest = commit_folder(temp, target, entries, disk=disk)
         size = _bytes(manifest["files"])
     except WriteError as error:
@@ -81,10 +81,10 @@ def _follow(
                     f"rank {ranks.rank} does not see {folder}: the run folder must lie on a disk "
                     "that all machines share"
                 )
-            said: dict[str, Any] = {"files": add_files(folder, files, disk=disk)}
+            answer: dict[str, Any] = {"files": add_files(folder, files, disk=disk)}
         except WriteError as error:
-            said = {"error": str(error)}
-        ranks.put(f"{name}/{ranks.rank}", said)
+            answer = {"error": str(error)}
+        ranks.put(f"{name}/{ranks.rank}", answer)
     done = ranks.take(f"{name}/done")
     if done["error"] is not None:
         raise WriteError(done["error"])

@@ -29,53 +29,57 @@ ENTRIES = ("exp_avg", "exp_avg_sq")  # of AdamW, for each parameter, besides its
 
 def whole(session: Session) -> AbstractContextManager[None]:
     """Hold a block that writes weights; all ranks enter it, and see them whole."""
-    return nullcontext() if session.custody is None else session.custody.whole()
+    sharded = session.parallel.sharded_optimizer
+    return nullcontext() if sharded is None else sharded.whole()
 
 
 def weights_of(
-    session: Session, custody: ShardedOptimizer, learned: Mapping[str, Tensor]
+    session: Session, sharded_optimizer: ShardedOptimizer, learned: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
     """Return what this rank writes of the weights and buffers that training changes."""
     named = dict(session.model.named_parameters(remove_duplicate=False))  # tied ones: each name
-    asked = {
-        name: (custody.shape(named[name]), lambda name=name: custody.weight(named[name]))
+    wanted = {
+        name: (
+            sharded_optimizer.shape(named[name]),
+            lambda name=name: sharded_optimizer.weight(named[name]),
+        )
         for name in learned
         if name in named
     }
-    buffers = {name: tensor for name, tensor in learned.items() if name not in asked}
-    return _own(session, asked, buffers)
+    buffers = {name: tensor for name, tensor in learned.items() if name not in wanted}
+    return _own(session, wanted, buffers)
 
 
 def state_of(
-    session: Session, custody: ShardedOptimizer
+    session: Session, sharded_optimizer: ShardedOptimizer
 ) -> tuple[dict[str, Tensor], dict[str, object]]:
     """Return (what this rank writes of the optimizer's state, what state.json says of it)."""
-    steps = custody.steps
+    steps = sharded_optimizer.steps
     if not steps:
-        return {}, {"scalars": {}, "without_state": list(custody.names)}
+        return {}, {"scalars": {}, "without_state": list(sharded_optimizer.names)}
     named = dict(session.model.named_parameters())
-    asked = {
+    wanted = {
         f"{name}/{entry}": (
-            custody.shape(named[name]),
-            lambda name=name, entry=entry: custody.moment(name, entry),
+            sharded_optimizer.shape(named[name]),
+            lambda name=name, entry=entry: sharded_optimizer.moment(name, entry),
         )
-        for name in custody.names
+        for name in sharded_optimizer.names
         for entry in ENTRIES
     }
-    counts = {f"{name}/step": torch.tensor(steps) for name in custody.names}
-    return _own(session, asked, counts), {"scalars": {}, "without_state": []}
+    counts = {f"{name}/step": torch.tensor(steps) for name in sharded_optimizer.names}
+    return _own(session, wanted, counts), {"scalars": {}, "without_state": []}
 
 
 def _own(
     session: Session,
-    asked: Mapping[str, tuple[torch.Size, Callable[[], Tensor]]],
+    wanted: Mapping[str, tuple[torch.Size, Callable[[], Tensor]]],
     there: Mapping[str, Tensor],
 ) -> dict[str, Tensor]:
     """Return this rank's share of tensors to be asked for, in float32, and of those at hand."""
-    shapes = {name: torch.empty(shape, device="meta") for name, (shape, _) in asked.items()}
-    found = mine({**shapes, **there}, session.ranks.rank, session.ranks.world)
-    for name, (_, ask) in asked.items():
+    shapes = {name: torch.empty(shape, device="meta") for name, (shape, _) in wanted.items()}
+    tensors = mine({**shapes, **there}, session.parallel.group.rank, session.parallel.group.world)
+    for name, (_, ask) in wanted.items():
         tensor = ask()
-        if name in found:
-            found[name] = tensor.cpu()
-    return found
+        if name in tensors:
+            tensors[name] = tensor.cpu()
+    return tensors

@@ -104,8 +104,8 @@ def set_rng_state(device: torch.device, state: Mapping[str, Tensor]) -> None:
 def _parameter_names(session: Session) -> list[str]:
     """Return the names of the optimizer's parameters in its own order."""
     assert session.optimizer is not None
-    if session.custody is not None:
-        return list(session.custody.names)
+    if session.parallel.sharded_optimizer is not None:
+        return list(session.parallel.sharded_optimizer.names)
     names = {id(parameter): name for name, parameter in session.model.named_parameters()}
     groups = session.optimizer.param_groups
     return [names[id(parameter)] for group in groups for parameter in group["params"]]
@@ -138,14 +138,14 @@ def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return what `_flat` made flat."""
-    found: dict[str, Any] = {}
+    nested: dict[str, Any] = {}
     for key, value in values.items():
         outer, sign, name = key.partition(_INSIDE)
         if sign:
-            found.setdefault(outer, {})[name] = value
+            nested.setdefault(outer, {})[name] = value
         else:
-            found[key] = value
-    return found
+            nested[key] = value
+    return nested
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +170,7 @@ def take(
 
     `beside` says what the run folder has besides checkpoints: a damaged file is then noticed.
     """
-    rank, world = session.ranks.rank, session.ranks.world
+    rank, world = session.parallel.group.rank, session.parallel.group.world
     weights, optimizer, rest = _written(session)
     files = {
         name_of("model", rank, world): weights,
@@ -203,10 +203,11 @@ def take(
 
 def _written(session: Session) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, object]]:
     """Return (weights, optimizer's tensors, the rest of it), as far as this rank writes them."""
-    learned, rank, world = learned_by(session.model), session.ranks.rank, session.ranks.world
-    if session.custody is not None:
-        weights = weights_of(session, session.custody, learned)
-        return weights, *state_of(session, session.custody)
+    group = session.parallel.group
+    learned, rank, world = learned_by(session.model), group.rank, group.world
+    if session.parallel.sharded_optimizer is not None:
+        weights = weights_of(session, session.parallel.sharded_optimizer, learned)
+        return weights, *state_of(session, session.parallel.sharded_optimizer)
     optimizer, rest = _optimizer_state(session)
     return mine(learned, rank, world), mine(optimizer, rank, world), rest
 
@@ -276,7 +277,8 @@ def restore(folder: Path, session: Session, identity: Identity) -> Position:
 def _restore(folder: Path, session: Session, identity: Identity) -> Position:
     state = _state(folder)
     _compare(folder, state["identity"], identity)
-    learned, rank, saved = learned_by(session.model), session.ranks.rank, int(state.get("ranks", 1))
+    learned, rank = learned_by(session.model), session.parallel.group.rank
+    saved = int(state.get("ranks", 1))
     model = _read(Parts(folder, "model"), learned, _layout(learned))
     now = rng_state(session.device)
     rng = {}
@@ -292,7 +294,7 @@ def _restore(folder: Path, session: Session, identity: Identity) -> Position:
         session.scaler.load_state_dict(state["scaler"])
     for name, value in model.items():  # what is frozen is not in it
         put(learned[name], value)
-    if saved == session.ranks.world:
+    if saved == session.parallel.group.world:
         session.micro_batch, session.accumulation = state["micro_batch"], state["accumulation"]
     own: Any = read_json(folder / _own(rank)) if 0 < rank < saved else state
     session.choices().update(own.get("choices", {}))
@@ -346,8 +348,8 @@ def _compare(folder: Path, saved: object, mine: Identity) -> None:
 def _load_optimizer(session: Session, states: dict[str, dict[str, Any]]) -> None:
     """Hand the optimizer its state, by parameter and entry."""
     assert session.optimizer is not None
-    if session.custody is not None:
-        session.custody.load(states)
+    if session.parallel.sharded_optimizer is not None:
+        session.parallel.sharded_optimizer.load(states)
         return
     names = _parameter_names(session)
     state = {names.index(name): values for name, values in states.items()}

@@ -53,16 +53,16 @@ def mine(tensors: Mapping[str, Tensor], rank: int, world: int) -> dict[str, Tens
         return dict(tensors)
     whole = {name: tensor for name, tensor in tensors.items() if not is_sharded(tensor)}
     total = sum(tensor.nbytes for tensor in whole.values()) or 1
-    found, before = {}, 0
+    share, before = {}, 0
     for name, tensor in tensors.items():
         if is_sharded(tensor):
             if (rows := local(tensor)).numel():
-                found[name] = rows
+                share[name] = rows
         else:
             if before * world // total == rank:
-                found[name] = tensor
+                share[name] = tensor
             before += tensor.nbytes
-    return found
+    return share
 
 
 class Parts:
@@ -105,17 +105,17 @@ class Parts:
 
     def rows(self, name: str, first: int, count: int) -> Tensor:
         """Return some rows of a tensor; only they are read."""
-        found, begin = [], 0
+        pieces, begin = [], 0
         for part, _ in self._stream[name]:
             here = part.get_shape()[0]
             low, high = max(first - begin, 0), min(first + count - begin, here)
             if low < high:
-                found.append(part[low:high])
+                pieces.append(part[low:high])
             begin += here
-        if not found:
+        if not pieces:
             shape, dtype = self.layout[name]
             return torch.empty((0, *shape[1:]), dtype=dtype)
-        return torch.cat(found) if len(found) > 1 else found[0]
+        return torch.cat(pieces) if len(pieces) > 1 else pieces[0]
 
     def read_for(self, tensor: Tensor, name: str) -> Tensor:
         """Return what this rank holds of a tensor of that name."""

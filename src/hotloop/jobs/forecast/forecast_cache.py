@@ -52,8 +52,8 @@ def remembered(
     """
     whole = _plain({**key, **_surroundings()})
     path = folder / f"{digest(_text(whole))}.json"
-    if (kept := _read(path, whole)) is not None:
-        return kept
+    if (known := _read(path, whole)) is not None:
+        return known
     forecast = make()
     entry = {
         "made": datetime.datetime.now(datetime.UTC).date().isoformat(),
@@ -69,11 +69,11 @@ def remembered(
 def _read(path: Path, whole: object) -> Forecast | None:
     """Return what is kept, or None when there is no entry that is sound and of this key."""
     try:
-        found = read_json(path)
+        entry_file = read_json(path)
     except DataError:
         return None
-    entry = {name: found.get(name) for name in ("made", "key", "forecast")}
-    if found.get("schema") != SCHEMA or found.get("check") != digest(_text(entry)):
+    entry = {name: entry_file.get(name) for name in ("made", "key", "forecast")}
+    if entry_file.get("schema") != SCHEMA or entry_file.get("check") != digest(_text(entry)):
         return None
     made, forecast = entry["made"], entry["forecast"]
     if entry["key"] != whole or not isinstance(forecast, dict) or forecast.keys() != _FIELDS:

@@ -123,13 +123,13 @@ def save_seconds(
     None where the trial cannot be written. `now` is a seam.
     """
     try:
-        found = _tried(folder, min(size, TRIAL), kept, now)
+        seconds = _tried(folder, min(size, TRIAL), kept, now)
         if size <= TRIAL:
-            return found
+            return seconds
         empty = _tried(folder, 0, kept, now)
     except (WriteError, OSError):
         return None
-    return empty + max(0.0, found - empty) * size / TRIAL
+    return empty + max(0.0, seconds - empty) * size / TRIAL
 
 
 def _tried(folder: Path, size: int, kept: int, now: Callable[[], float]) -> float:
@@ -178,7 +178,7 @@ def budget(forecast: Forecast) -> dict[str, int]:
     weights = forecast.parameters_bytes - forecast.buffers_bytes
     adapters = forecast.trained_bytes if forecast.trained_bytes < weights else 0
     logits = forecast.logits_bytes or 0
-    parts = {
+    sizes = {
         "weights": weights - adapters,
         "adapters": adapters,  # or whatever else learns beside frozen weights
         "gradients": forecast.gradients_bytes,
@@ -187,15 +187,15 @@ def budget(forecast: Forecast) -> dict[str, int]:
         "logits": logits,
         "buffers": forecast.buffers_bytes,
     }
-    return {name: size for name, size in parts.items() if size}
+    return {name: size for name, size in sizes.items() if size}
 
 
 def memory_sentence(forecast: Forecast, hardware: Hardware) -> tuple[str, bool]:
     """Return (what the forecast says, whether it fits with head-room)."""
     peak, have = forecast.peak_bytes, hardware.memory_bytes
-    parts = ", ".join(f"{name} {bytes_(size)}" for name, size in budget(forecast).items())
-    kept = f"; kept from {forecast.made}" if forecast.made else ""
-    text = f"{bytes_(peak)} forecast ({parts}{kept})"
+    sizes = ", ".join(f"{name} {bytes_(size)}" for name, size in budget(forecast).items())
+    origin = f"; kept from {forecast.made}" if forecast.made else ""
+    text = f"{bytes_(peak)} forecast ({sizes}{origin})"
     if have is None:
         return f"{text}; the memory of {hardware.name} is unknown", True
     fits = peak <= HEAD_ROOM * have

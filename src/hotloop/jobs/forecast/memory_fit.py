@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hotloop import techniques
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hotloop.jobs.forecast.memory_forecast import Forecast
     from hotloop.session.job import Job
 
-__all__ = ["fitted", "forecast_of", "packing_loses", "precision_of", "shapes"]
+__all__ = ["Forecasts", "MemoryFit", "fit_memory", "packing_loses", "precision_of", "shapes"]
 
 RECOMPUTING = "activation-checkpointing"
 PACKED_COST = "9 to 62 %"  # a step of QLoRA against LoRA (TECHNIQUES, 2026-11)
@@ -44,10 +44,49 @@ def precision_of(plan: Plan, hardware: Hardware) -> str:
     return "fp32"
 
 
+class Forecasts:
+    """The memory forecasts of one job on one device, each computed once."""
+
+    def __init__(self, job: Job, hardware: Hardware, settings: Mapping[str, object]) -> None:
+        self.hardware = hardware
+        self._job, self._settings = job, settings  # `settings`: see `shapes`
+        self._known: dict[tuple[object, ...], Forecast] = {}
+
+    def of(self, plan: Plan) -> Forecast:
+        """Return the forecast of a plan; an earlier run's where nothing is different."""
+        uses, precision = _on_model(plan, self.hardware), precision_of(plan, self.hardware)
+        key = (plan.micro_batch, plan.accumulation, precision, *map(str, uses))
+        if key not in self._known:
+            self._known[key] = self._remembered(plan, uses, precision)
+        return self._known[key]
+
+    def _remembered(self, plan: Plan, uses: Sequence[Use], precision: str) -> Forecast:
+        job = self._job
+        step: dict[str, Any] = {
+            "micro_batch": plan.micro_batch,
+            "precision": precision,
+            "device": self.hardware.device,
+            "accumulation": plan.accumulation,
+        }
+        one = job.train.batch(0, 0, 1) if job.widest is None else job.widest(1)
+        key = {
+            **step,
+            "settings": self._settings,
+            "sample": {k: [*v.shape, str(v.dtype)] for k, v in one.tensors.items()},
+            "on_model": [str(use) for use in uses],
+            "versions": dict(self.hardware.versions),
+        }
+
+        def make() -> Forecast:
+            return memory_forecast.forecast(_as_planned(job, uses), **step)
+
+        return remembered(ENV.cache / "forecasts", key, make)
+
+
 def _on_model(plan: Plan, hardware: Hardware) -> list[Use]:
     """Return the techniques that change what the model keeps for the backward pass."""
-    found = ((techniques.get(use.id), use) for use in plan.techniques)
-    return [use for t, use in found if t.on_model and t.blocked(hardware, plan) is None]
+    used = ((techniques.get(use.id), use) for use in plan.techniques)
+    return [use for t, use in used if t.on_model and t.blocked(hardware, plan) is None]
 
 
 def _as_planned(job: Job, uses: Sequence[Use]) -> Job:
@@ -64,51 +103,25 @@ def _as_planned(job: Job, uses: Sequence[Use]) -> Job:
     return replace(job, model=model, skeleton=None)
 
 
-def forecast_of(
-    job: Job, plan: Plan, hardware: Hardware, settings: Mapping[str, object]
-) -> Forecast:
-    """Return the forecast of a plan, the one kept of an earlier run where nothing is different."""
-    uses, precision = _on_model(plan, hardware), precision_of(plan, hardware)
-    step: dict[str, Any] = {
-        "micro_batch": plan.micro_batch,
-        "precision": precision,
-        "device": hardware.device,
-        "accumulation": plan.accumulation,
-    }
-    one = job.train.batch(0, 0, 1) if job.widest is None else job.widest(1)
-    sample = {k: [*v.shape, str(v.dtype)] for k, v in one.tensors.items()}
-    key = {
-        **step,
-        "settings": settings,
-        "sample": sample,
-        "on_model": [str(use) for use in uses],
-        "versions": dict(hardware.versions),
-    }
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryFit:
+    """A plan and what it needs of the memory."""
 
-    def make() -> Forecast:
-        return memory_forecast.forecast(_as_planned(job, uses), **step)
-
-    return remembered(ENV.cache / "forecasts", key, make)
+    plan: Plan
+    forecast: Forecast
+    text: str  # the forecast in a sentence
+    too_much: str | None  # what to expect and what to do where it does not fit
 
 
-def fitted(
-    job: Job,
-    plan: Plan,
-    hardware: Hardware,
-    settings: Mapping[str, object],
-    tell: Tell,
-    *,
-    fit: bool,
-) -> tuple[Plan, Forecast, str, str | None]:
-    """Return the plan, its memory forecast, that in words, and what to do if it does not fit.
-
-    `fit` lets the micro batch halve.
-    """
+def fit_memory(forecasts: Forecasts, plan: Plan, tell: Tell, *, may_halve: bool) -> MemoryFit:
+    """Return the plan and its forecast; `may_halve` lets the micro batch halve until it fits."""
+    hardware = forecasts.hardware
     recomputes = (plan.choice(RECOMPUTING) or {"mode": "off"}).get("mode") != "off"
     while True:
-        forecast = forecast_of(job, plan, hardware, settings)
-        text, fits = limits.memory_sentence(of_rank(forecast, plan), hardware)
-        if fits or not fit or plan.micro_batch % 2:
+        forecast = forecasts.of(plan)
+        of_this_rank = of_rank(forecast, plan)
+        text, fits = limits.memory_sentence(of_this_rank, hardware)
+        if fits or not may_halve or plan.micro_batch % 2:
             break
         plan = replace(plan, micro_batch=plan.micro_batch // 2, accumulation=plan.accumulation * 2)
         tell(Note(text=f"{text}; the micro batch is halved to {plan.micro_batch}"))
@@ -118,49 +131,40 @@ def fitted(
     if not fits:
         too_much = limits.too_much(hardware)
         if not recomputes:
-            peak = of_rank(forecast, plan).peak_bytes
-            too_much += _with_less(job, plan, hardware, settings, peak)
+            too_much += _with_less(forecasts, plan, of_this_rank.peak_bytes)
     if recomputes:  # what is computed twice counts once in the utilisation (MFU)
-        once = forecast_of(job, plan.plus(RECOMPUTING, mode="off"), hardware, settings)
+        once = forecasts.of(plan.plus(RECOMPUTING, mode="off"))
         forecast = replace(forecast, flops=once.flops)
-    return plan, forecast, text, too_much
+    return MemoryFit(plan=plan, forecast=forecast, text=text, too_much=too_much)
 
 
-def packing_loses(
-    plain: Job,
-    plan: Plan,
-    hardware: Hardware,
-    settings: Mapping[str, object],
-    packed: Forecast,
-) -> str | None:
-    """Return why weights in 4 bits are a net loss, where the same job without them fits; or None.
-
-    `plain` is that job, and `packed` the forecast with them.
-    """
-    if hardware.memory_bytes is None:
-        return None
-    whole = forecast_of(plain, plan, hardware, settings)
-    if not limits.memory_sentence(whole, hardware)[1]:
-        return None
-    return (
-        "QLoRA is a net loss here: with adapter.quantization=none the same adapters are forecast "
-        f"to take {bytes_(whole.peak_bytes)} of {bytes_(hardware.memory_bytes)} (with nf4 "
-        f"{bytes_(packed.peak_bytes)}), and packed weights are unpacked for every product, which "
-        f"others measured as {PACKED_COST} slower"
-    )
-
-
-def _with_less(
-    job: Job, plan: Plan, hardware: Hardware, settings: Mapping[str, object], peak_bytes: int
-) -> str:
+def _with_less(forecasts: Forecasts, plan: Plan, peak_bytes: int) -> str:
     """Return what activation checkpointing would make of a plan whose peak does not fit."""
     for mode in ("selective", "full"):
-        less = forecast_of(job, plan.plus(RECOMPUTING, mode=mode), hardware, settings)
-        less = of_rank(less, plan)
-        _, fits = limits.memory_sentence(less, hardware)
+        less = of_rank(forecasts.of(plan.plus(RECOMPUTING, mode=mode)), plan)
+        _, fits = limits.memory_sentence(less, forecasts.hardware)
         if fits:
             break
     if less.peak_bytes >= peak_bytes:  # no repeated blocks
         return ""
     how = "is forecast to fit" if fits else "is forecast to need less, and still too much"
     return f"; --with {RECOMPUTING}:mode={mode} {how}: {bytes_(less.peak_bytes)}"
+
+
+def packing_loses(plain: Forecasts, plan: Plan, packed: Forecast) -> str | None:
+    """Return why weights in 4 bits are a net loss, where the same job without them fits; or None.
+
+    `plain` forecasts that job, and `packed` is the forecast with them.
+    """
+    have = plain.hardware.memory_bytes
+    if have is None:
+        return None
+    whole = plain.of(plan)
+    if not limits.memory_sentence(whole, plain.hardware)[1]:
+        return None
+    return (
+        "QLoRA is a net loss here: with adapter.quantization=none the same adapters are forecast "
+        f"to take {bytes_(whole.peak_bytes)} of {bytes_(have)} (with nf4 "
+        f"{bytes_(packed.peak_bytes)}), and packed weights are unpacked for every product, which "
+        f"others measured as {PACKED_COST} slower"
+    )

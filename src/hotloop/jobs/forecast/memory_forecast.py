@@ -33,8 +33,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
 from hotloop.core.errors import ConfigError, DeviceError, did_you_mean
+from hotloop.machine.gc_pause import collector_off
 from hotloop.models.repeated_blocks import repeated_blocks
-from hotloop.observe.hooks.garbage_collector import collector_off
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -244,7 +244,7 @@ def _step(
         with tensors, Tracker() as tracker, like:
             model = job.model().train()
             numbers = sum(parameter.numel() for parameter in model.parameters())
-            kept = _bytes([*model.parameters(), *model.buffers()])
+            weights = _bytes([*model.parameters(), *model.buffers()])
             tracker.wide = _told_by(model, job.vocabulary)
             flops, peak = _forward_backward(job, model, shapes, precision, accumulation, tracker)
             logits = tracker.wide_at_peak
@@ -262,13 +262,13 @@ def _step(
     return Forecast(
         micro_batch=micro_batch,
         parameters=numbers,
-        parameters_bytes=kept,
+        parameters_bytes=weights,
         gradients_bytes=gradients,
         optimizer_bytes=state,
-        activations_bytes=peak - kept - gradients - state,
+        activations_bytes=peak - weights - gradients - state,
         peak_bytes=peak,
         trained_bytes=_bytes(p for p in model.parameters() if p.requires_grad),
-        buffers_bytes=kept - _bytes(model.parameters()),
+        buffers_bytes=weights - _bytes(model.parameters()),
         logits_bytes=None if tracker.wide is None else logits,
         flops=flops or None,
         seconds=clock() - began,

@@ -1,4 +1,4 @@
-"""Python's garbage collector, out of the way: while large libraries load, and for a moment unseen.
+"""Holds Python's garbage collector off for a moment, unseen by the script.
 
 The collector has one switch for all threads. While a thread of ours has it off, a script that asks
 `gc.isenabled()`, or switches itself, or forks, waits: each is over in microseconds.
@@ -19,24 +19,9 @@ from hotloop.process.internal_frames import hide
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Collector", "collector_off"]
+__all__ = ["Collector"]
 
 _NAMES = ("enable", "disable", "isenabled")
-
-
-@contextmanager
-def collector_off() -> Iterator[None]:
-    """Do not collect inside, which is for imports: what they make lives as long as the process.
-
-    The collector looks at all of it again and again as it grows: 0.15 of 1.8 CPU seconds of
-    `import torch`, 0.3 of 1.9 of `import torch._dynamo` (medians of 3 on an AMD EPYC, torch 2.13).
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        (gc.enable if was_on else gc.disable)()
 
 
 class Collector:

@@ -12,7 +12,6 @@ from hotloop.data.tokenising.char_vocabulary import CharVocabulary
 from hotloop.models.gpt import Gpt, next_token_loss
 from hotloop.recipes.building.optimizers import optimizer_of, state_bytes
 from hotloop.recipes.char_lm.diffusion import build_sedd, to_denoise
-from hotloop.recipes.char_lm.sampling import sample
 from hotloop.session.job import Job
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from hotloop.models.sedd import Sedd
     from hotloop.recipes.char_lm.config import CharLmConfig
 
-__all__ = ["build", "build_model", "prepare_data", "rebuilt", "sample"]
+__all__ = ["build", "build_model", "prepare_data", "rebuilt"]
 
 EXAMPLE = 60  # characters of the first sample that are shown
 

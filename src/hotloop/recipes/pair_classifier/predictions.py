@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -21,7 +21,8 @@ from hotloop.data.sampling.token_rows import TokenRows
 from hotloop.data.tokenising.open_or_make import own
 from hotloop.models.weights.discovery import find_model
 from hotloop.recipes.building.metrics import report
-from hotloop.recipes.pair_classifier.baselines import Tested, row_baselines, tested
+from hotloop.recipes.pair_classifier.baselines import MOST, Tested, row_baselines, tested
+from hotloop.recipes.pair_classifier.class_table import class_table
 from hotloop.recipes.pair_classifier.rows import form_of, order_of, prepare_data
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ _ROWS = 16  # of the longest in a batch; of shorter ones as many as have the sam
 class Predicted:
     """What a classifier says of the rows of a file, in their order."""
 
+    truth: ClassVar[str] = "label"  # what rows must have to be scored
     names: tuple[str, ...]  # of the classes
     probabilities: NDArray[np.float32]  # [rows, classes]
     report: MetricsReport | None  # None: the rows have no labels
@@ -57,6 +59,27 @@ class Predicted:
         for each in self.probabilities:
             shares = dict(zip(self.names, map(float, each), strict=True))
             yield {"label": self.names[int(each.argmax())], "probabilities": shares}
+
+    def scores(self) -> dict[str, Any] | None:
+        """Return plain JSON values; None: the rows have no labels."""
+        if self.report is None:
+            return None
+        scores: dict[str, Any] = self.report.to_json()
+        if self.baselines:
+            scores["baselines"] = {name: asdict(each) for name, each in self.baselines.items()}
+        return scores
+
+    def table(self) -> str:
+        """Return the scores, which there must be, as lines of text without colour."""
+        assert self.report is not None
+        table = class_table(self.report)
+        if not self.baselines:
+            return table
+        text = "\n".join(
+            f"{name:32} accuracy {each.accuracy:.4f}  macro F1 {each.macro_f1 or 0:.4f}"
+            for name, each in self.baselines.items()
+        )
+        return f"{table}\n\nlearned of the run's rows ({MOST:,} at most):\n{text}"
 
 
 def predict(

@@ -36,7 +36,6 @@ from hotloop.recipes.building.pretrained import (
     shown,
 )
 from hotloop.recipes.pair_classifier.baselines import MOST, row_baselines, said, tested
-from hotloop.recipes.pair_classifier.predictions import predict
 from hotloop.recipes.pair_classifier.rows import form_of, prepare_data
 from hotloop.session.job import Job, ValidationMetrics
 
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
     from hotloop.models.weights.discovery import FoundModel
     from hotloop.recipes.pair_classifier.config import PairClassifierConfig
 
-__all__ = ["build", "predict", "prepare_data", "rebuilt"]
+__all__ = ["build", "prepare_data", "rebuilt"]
 
 _HEAD = ("head", "pooling")  # of a Classifier: what is new, and trained whatever else is
 _TWO_CLASSES = ("f1", "precision", "recall")  # metrics of the positive one

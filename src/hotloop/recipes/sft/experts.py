@@ -7,8 +7,7 @@ from functools import partial
 from hotloop.recipes.sft import recipe
 from hotloop.recipes.sft.recipe import rebuilt
 from hotloop.recipes.sft.rows import order_of, prepare_data, sources_of
-from hotloop.recipes.sft.sampling import sample
 
-__all__ = ["build", "order_of", "prepare_data", "rebuilt", "sample", "sources_of"]
+__all__ = ["build", "order_of", "prepare_data", "rebuilt", "sources_of"]
 
 build = partial(recipe.build, name="expert-sft")

@@ -31,7 +31,7 @@ from hotloop.recipes.task_router import (
     task_summaries,
     task_translation,
 )
-from hotloop.recipes.task_router.task_base import Task, TaskRow
+from hotloop.recipes.task_router.task_base import Example, Task
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -66,7 +66,7 @@ class Mixed:
     file: Path
     tasks: tuple[Task, ...]
     task: NDArray[np.int64]  # [rows] number of the task
-    examples: Sequence[TaskRow]
+    examples: Sequence[Example]
     notes: tuple[str, ...]
 
     def held_out(self, share: float, seed: int) -> NDArray[np.bool_]:
@@ -206,9 +206,9 @@ def mixed(chosen: Sequence[Chosen], *, cache: Path, is_decoder: bool, seed: int)
     )
 
 
-def _examples(chosen: Chosen, seed: int) -> list[TaskRow]:
+def _examples(chosen: Chosen, seed: int) -> list[Example]:
     """Return a task's examples, of more than its size as many drawn from all of the file."""
-    faults, found = Faults("stop"), list[TaskRow]()
+    faults, found = Faults("stop"), list[Example]()
     for source in find_sources([str(chosen.path)], by={}).files:
         for portion in work(source):
             for place, record in rows(portion, faults):
@@ -225,7 +225,7 @@ def _examples(chosen: Chosen, seed: int) -> list[TaskRow]:
     return [found[at] for at in keep]
 
 
-def _line(task: Task, number: int, example: TaskRow, is_decoder: bool) -> dict[str, Any]:
+def _line(task: Task, number: int, example: Example, is_decoder: bool) -> dict[str, Any]:
     """Return a row as the tokeniser reads it, with the example beside it."""
     own = {"text": example.text, "question": example.question, "answers": list(example.answers)}
     kept = {"number": number, "example": {**own, "start": example.start}}
@@ -236,8 +236,8 @@ def _line(task: Task, number: int, example: TaskRow, is_decoder: bool) -> dict[s
     return {"text_a": example.question, "text_b": example.text, **kept}
 
 
-def _example(row: Mapping[str, Any]) -> TaskRow:
-    return TaskRow(
+def _example(row: Mapping[str, Any]) -> Example:
+    return Example(
         text=row["text"],
         question=row["question"],
         answers=tuple(row["answers"]),

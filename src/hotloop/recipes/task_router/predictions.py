@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from hotloop.recipes.task_router.corpus import known_tasks
 from hotloop.recipes.task_router.metrics import Routed
 from hotloop.recipes.task_router.requests import RoutingRequest, Speaker, held_out, read, speaker
 from hotloop.recipes.task_router.rows import NONE, prepare_rows
+from hotloop.recipes.task_router.score_table import router_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -49,6 +50,7 @@ class Way:
 class Answered:
     """What a task router says of rows, in their order."""
 
+    truth: ClassVar[str] = "right answers"  # what rows must have to be scored
     names: tuple[str, ...]  # of the tasks
     probabilities: NDArray[np.float32]  # [rows, tasks]; of a run without a router none: 0 columns
     head: NDArray[np.int64]  # [rows] the task that was taken
@@ -88,6 +90,12 @@ class Answered:
                 "confusion": routed.confusion.tolist(),
             }
         return found
+
+    def table(self) -> str:
+        """Return the scores, which there must be, as lines of text without colour."""
+        scores = self.scores()
+        assert scores is not None
+        return router_table(scores)
 
 
 def predict(

@@ -27,7 +27,6 @@ from hotloop.recipes.building.optimizers import optimizer_of, state_bytes
 from hotloop.recipes.building.pretrained import adapters_of, choices, isolation, padding_of, shown
 from hotloop.recipes.task_router.feature_cache import FeatureRows, features_of
 from hotloop.recipes.task_router.metrics import judge_of, loss
-from hotloop.recipes.task_router.predictions import predict
 from hotloop.recipes.task_router.rows import prepare_rows
 from hotloop.session.job import Job
 
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from hotloop.recipes.task_router.rows import TaskRows
     from hotloop.session.batch import Batch
 
-__all__ = ["build", "predict", "prepare_data", "rebuilt"]
+__all__ = ["build", "prepare_data", "rebuilt"]
 
 _ROUTED: Final = ("2", "3")  # phases with a router
 _FEWEST: Final = 2  # tasks that a router can choose between

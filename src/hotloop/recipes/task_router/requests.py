@@ -20,7 +20,7 @@ from hotloop.data.sampling.epoch_order import permutation
 from hotloop.data.tokenising.tokenizer_files import find_tokenizer
 from hotloop.recipes.building.pretrained import padding_of
 from hotloop.recipes.task_router.rows import NONE
-from hotloop.recipes.task_router.task_base import TaskRow, text_of
+from hotloop.recipes.task_router.task_base import Example, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -45,7 +45,7 @@ _ROWS: Final = 32
 class RoutingRequest:
     """Rows that are to be routed and answered."""
 
-    examples: tuple[TaskRow, ...]  # without a task: the text alone, which is the prompt of decoders
+    examples: tuple[Example, ...]  # without a task: the text alone, which is the prompt of decoders
     task: NDArray[np.int64]  # [rows] number of the task where that is known, else NONE
 
     @property
@@ -76,7 +76,7 @@ def read(path: Path, tasks: Sequence[Task], *, is_decoder: bool) -> RoutingReque
     what cannot be used.
     """
     names = [each.name for each in tasks]
-    faults, examples, numbers = Faults("stop"), list[TaskRow](), list[int]()
+    faults, examples, numbers = Faults("stop"), list[Example](), list[int]()
     for source in find_sources([str(path)], by={}).files:
         for portion in work(source):
             for place, record in rows(portion, faults):
@@ -94,7 +94,7 @@ def read(path: Path, tasks: Sequence[Task], *, is_decoder: bool) -> RoutingReque
 
 def _examples(
     record: Mapping[str, Any], tasks: Sequence[Task], names: Sequence[str], is_decoder: bool
-) -> Iterator[tuple[int, TaskRow]]:
+) -> Iterator[tuple[int, Example]]:
     if (name := record.get("task")) is not None:
         if name not in names:
             raise DataError(
@@ -105,10 +105,10 @@ def _examples(
         yield from ((number, example) for example in tasks[number].read(record))
         return
     if is_decoder:
-        yield NONE, TaskRow(text=text_of(record, "prompt"), answers=())
+        yield NONE, Example(text=text_of(record, "prompt"), answers=())
         return
     question = text_of(record, "question") if record.get("question") is not None else None
-    yield NONE, TaskRow(text=text_of(record, "text"), question=question, answers=())
+    yield NONE, Example(text=text_of(record, "text"), question=question, answers=())
 
 
 class Speaker(Protocol):

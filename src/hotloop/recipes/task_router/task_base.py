@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 from hotloop.core.errors import DataError
 
-__all__ = ["Task", "TaskRow", "text_of"]
+__all__ = ["Example", "Task", "text_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskRow:
+class Example:
     """One row of a task."""
 
     text: str  # what is asked about
@@ -32,7 +32,7 @@ class Task:
 
     name: str
     kind: Literal["label", "span", "text"]
-    read: Callable[[Mapping[str, Any]], Iterator[TaskRow]]  # a record -> its examples
+    read: Callable[[Mapping[str, Any]], Iterator[Example]]  # a record -> its examples
     prompt: str  # with {text} and, where there is one, {question}
     # Texts that were written, and the right ones of each -> figures.
     figures: Callable[[Sequence[str], Sequence[tuple[str, ...]]], Mapping[str, float]]
@@ -40,7 +40,7 @@ class Task:
     best: float = 1.0  # what that figure can be at most
     files: tuple[str, ...] = ()  # where it is found below data.path
 
-    def asked(self, example: TaskRow) -> str:
+    def asked(self, example: Example) -> str:
         """Return the prompt of an example."""
         return self.prompt.format(text=example.text, question=example.question or "")
 

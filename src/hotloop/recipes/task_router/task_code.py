@@ -3,15 +3,15 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hotloop.recipes.task_router.task_base import Task, TaskRow, text_of
+from hotloop.recipes.task_router.task_base import Example, Task, text_of
 from hotloop.recipes.task_router.task_metrics import same_code
 
 __all__ = ["TASK"]
 
 
-def _read(record: Mapping[str, Any]) -> Iterator[TaskRow]:
+def _read(record: Mapping[str, Any]) -> Iterator[Example]:
     code = text_of(record, "code").replace("\r\n", "\n")
-    yield TaskRow(text=text_of(record, "text"), answers=(code,))
+    yield Example(text=text_of(record, "text"), answers=(code,))
 
 
 TASK = Task(

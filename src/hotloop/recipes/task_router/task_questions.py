@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hotloop.core.errors import DataError
-from hotloop.recipes.task_router.task_base import Task, TaskRow, text_of
+from hotloop.recipes.task_router.task_base import Example, Task, text_of
 from hotloop.recipes.task_router.task_metrics import exact_match_f1
 
 __all__ = ["TASK"]
 
 
-def _read(record: Mapping[str, Any]) -> Iterator[TaskRow]:
+def _read(record: Mapping[str, Any]) -> Iterator[Example]:
     """Take an article of SQuAD, or a flat row as the Hub's squad has them."""
     if "paragraphs" not in record:
         yield from _asked(text_of(record, "context"), record, record.get("answers"))
@@ -24,7 +24,7 @@ def _read(record: Mapping[str, Any]) -> Iterator[TaskRow]:
             yield from _asked(context, question, question.get("answers"))
 
 
-def _asked(context: str, row: Mapping[str, Any], answers: Any) -> Iterator[TaskRow]:
+def _asked(context: str, row: Mapping[str, Any], answers: Any) -> Iterator[Example]:
     if isinstance(answers, Mapping):  # the Hub's: two lists
         pairs = zip(answers["text"], answers["answer_start"], strict=True)
         answers = [{"text": text, "answer_start": start} for text, start in pairs]
@@ -38,7 +38,7 @@ def _asked(context: str, row: Mapping[str, Any], answers: Any) -> Iterator[TaskR
             f"character {start!r} of its paragraph"
         )
     right = tuple(dict.fromkeys(text_of(each, "text") for each in answers))
-    yield TaskRow(text=context, question=text_of(row, "question"), answers=right, start=start)
+    yield Example(text=context, question=text_of(row, "question"), answers=right, start=start)
 
 
 TASK = Task(

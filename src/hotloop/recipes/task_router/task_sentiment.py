@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hotloop.core.errors import DataError
-from hotloop.recipes.task_router.task_base import Task, TaskRow, text_of
+from hotloop.recipes.task_router.task_base import Example, Task, text_of
 from hotloop.recipes.task_router.task_metrics import accuracy
 
 __all__ = ["TASK"]
@@ -12,13 +12,13 @@ __all__ = ["TASK"]
 _NAMES = {0: "negative", 1: "positive"}
 
 
-def _read(record: Mapping[str, Any]) -> Iterator[TaskRow]:
+def _read(record: Mapping[str, Any]) -> Iterator[Example]:
     key = "sentence" if "sentence" in record and "text" not in record else "text"  # SST-2's name
     label = record.get("label")
     name = _NAMES.get(label) if isinstance(label, int) else label
     if not isinstance(name, str) or not name:
         raise DataError(f"key 'label' is {label!r}: 0, 1 or a name")
-    yield TaskRow(text=text_of(record, key), answers=(name,))
+    yield Example(text=text_of(record, key), answers=(name,))
 
 
 TASK = Task(

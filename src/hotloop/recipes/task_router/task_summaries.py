@@ -4,20 +4,20 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hotloop.core.errors import DataError
-from hotloop.recipes.task_router.task_base import Task, TaskRow, text_of
+from hotloop.recipes.task_router.task_base import Example, Task, text_of
 from hotloop.recipes.task_router.task_metrics import rouge
 
 __all__ = ["TASK"]
 
 
-def _read(record: Mapping[str, Any]) -> Iterator[TaskRow]:
+def _read(record: Mapping[str, Any]) -> Iterator[Example]:
     source, targets = record.get("source"), record.get("target")
     text = " ".join(source) if isinstance(source, list) else text_of(record, "source")
     answers = targets if isinstance(targets, list) else [text_of(record, "target")]
     right = tuple(each.strip() for each in answers if isinstance(each, str) and each.strip())
     if not text.strip() or not right:
         raise DataError("source or target is empty")
-    yield TaskRow(text=text, answers=right)
+    yield Example(text=text, answers=right)
 
 
 TASK = Task(

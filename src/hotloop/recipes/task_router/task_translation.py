@@ -3,15 +3,15 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hotloop.recipes.task_router.task_base import Task, TaskRow, text_of
+from hotloop.recipes.task_router.task_base import Example, Task, text_of
 from hotloop.recipes.task_router.task_metrics import bleu_chrf
 
 __all__ = ["TASK"]
 
 
-def _read(record: Mapping[str, Any]) -> Iterator[TaskRow]:
+def _read(record: Mapping[str, Any]) -> Iterator[Example]:
     source, target = ("en", "fr") if "en" in record else ("source", "target")
-    yield TaskRow(text=text_of(record, source), answers=(text_of(record, target),))
+    yield Example(text=text_of(record, source), answers=(text_of(record, target),))
 
 
 TASK = Task(

@@ -35,7 +35,7 @@ __all__ = ["RULE"]
 
 TWICE = 2.0
 _NUMBER = r"(?P<number>\d[\d,]*(?:\.\d+)?)\s*(?P<unit>[kKM]?)"
-_UNITS = {  # as they are printed
+_UNITS = {  # units as scripts print them
     "% MFU": r"\bMFU\b",
     "TFLOP/s": r"TFLOPS?\b",
     "tokens/s": r"(?:tok|tokens)\s*(?:/|per )\s*s",
@@ -49,15 +49,15 @@ _DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "tf32"}
 
 def judge(case: Case) -> Finding | None:
     """Compare each printed figure with its bound."""
-    for what, printed, bound, why in _claims(case):
+    for unit, printed, bound, why in _claims(case):
         if printed is None or bound is None or printed <= bound:
             continue
         return Finding(
             rule=RULE.label,
-            claim=f"the script prints {count(printed)} {what}, {why}",
+            claim=f"the script prints {count(printed)} {unit}, {why}",
             severity="warn",
-            places=_printing(case, what),
-            evidence={"printed": f"{count(printed)} {what}", "bound": f"{count(bound)} {what}"},
+            places=_printing(case, unit),
+            evidence={"printed": f"{count(printed)} {unit}", "bound": f"{count(bound)} {unit}"},
             remedies=[
                 Remedy(
                     text="time whole steps, from one batch to the next"
@@ -70,11 +70,11 @@ def judge(case: Case) -> Finding | None:
 
 
 def _claims(case: Case) -> list[tuple[str, float | None, float | None, str]]:
-    """Return for each kind of figure: unit, printed median, largest that can be true, and why."""
+    """Return unit, printed median, upper bound and its reason for each kind of figure."""
     peak = _peak(case)
     wall = statistics.median(case.steps.wall) if case.steps.wall else None
     per_second = (case.steps.backwards or 1.0) * case.process.world / wall if wall else 0.0
-    if len(case.training_loaders) > 1:  # which of them feed a step is not known
+    if len(case.training_loaders) > 1:  # it is unknown which loaders feed a step
         per_second = 0.0
     tokens = per_second * _tokens(case) or None
     samples = per_second * _samples(case) or None
@@ -83,39 +83,39 @@ def _claims(case: Case) -> list[tuple[str, float | None, float | None, str]]:
         ("TFLOP/s", _printed(case, "TFLOP/s"), peak, f"above the peak of {case.hardware.name}"),
         *(
             (
-                what,
-                _printed(case, what),
-                TWICE * seen if seen else None,
-                f"and {count(seen or 0.0)} were measured",
+                unit,
+                _printed(case, unit),
+                TWICE * measured if measured else None,
+                f"and {count(measured or 0.0)} were measured",
             )
-            for what, seen in (("tokens/s", tokens), ("samples/s", samples))
+            for unit, measured in (("tokens/s", tokens), ("samples/s", samples))
         ),
     ]
 
 
-def _printing(case: Case, what: str) -> list[SourceLocation]:
-    """Return the first call of the project's code that is given a text with the unit."""
-    unit = re.compile(_UNITS[what], re.IGNORECASE)
+def _printing(case: Case, unit: str) -> list[SourceLocation]:
+    """Return the first call in the project's code with a string that contains the unit."""
+    pattern = re.compile(_UNITS[unit], re.IGNORECASE)
     return [
         module.place(call)
         for module in parse(case.sources).modules
         for call in ast.walk(module.tree)
         if isinstance(call, ast.Call)
         if any(
-            isinstance(text, ast.Constant) and unit.search(str(text.value))
+            isinstance(text, ast.Constant) and pattern.search(str(text.value))
             for text in ast.walk(call)
         )
     ][:1]
 
 
 def _samples(case: Case) -> float:
-    """Return the samples of a micro batch: by its first dimension, or what its loader says."""
+    """Return the samples of a micro batch, from its first dimension or from its loader."""
     sizes = [loader.batch_size or 0 for loader in case.training_loaders]
     return max(case.steps.samples or 0.0, *sizes, 0.0)
 
 
 def _tokens(case: Case) -> float:
-    """Return the most tokens that a micro batch may count: of all fields that may be a sequence."""
+    """Return the most tokens that a micro batch may count, summed over sequence-like fields."""
     if not case.steps.tokens:
         return 0.0
     fields = [
@@ -123,36 +123,44 @@ def _tokens(case: Case) -> float:
         for batch in case.batches
         if batch.role == "train"
     ]
-    sums = [sum(rows * width for rows, width in found.values()) for found in fields]
+    sums = [sum(rows * width for rows, width in shapes.values()) for shapes in fields]
     return max(case.steps.tokens, *sums, 0.0)
 
 
-def _printed(case: Case, what: str) -> float | None:
-    unit = _UNITS[what]
-    order = unit + r"[^\d\n]{0,6}" + _NUMBER if what == "% MFU" else _NUMBER + r"\s*" + unit
+def _printed(case: Case, unit: str) -> float | None:
+    unit_pattern = _UNITS[unit]
+    order = (
+        unit_pattern + r"[^\d\n]{0,6}" + _NUMBER
+        if unit == "% MFU"
+        else _NUMBER + r"\s*" + unit_pattern
+    )
     pattern = re.compile(order, re.IGNORECASE)
     scale = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6}
-    found = [
+    figures = [
         float(hit["number"].replace(",", "")) * scale[hit["unit"]]
-        for line in _of_training(case)
+        for line in _training_output(case)
         for hit in pattern.finditer(line)
     ]
-    return statistics.median(found) if found else None
+    return statistics.median(figures) if figures else None
 
 
-def _of_training(case: Case) -> list[str]:
-    """Return the lines that were printed between steps, of bars those that count what is trained.
+def _training_output(case: Case) -> list[str]:
+    """Return the lines printed between steps; of progress bars only those that count training.
 
-    Where nothing tells when lines were printed there are none.
+    Lines without a known time are left out.
     """
     last = sum(optimizer.steps for optimizer in case.optimizers) or case.steps.count
-    evaluated = [(each.at, each.at + each.seconds) for each in case.evaluations]
+    spans = [(evaluation.at, evaluation.at + evaluation.seconds) for evaluation in case.evaluations]
     lines = [
         (line, updates)
-        for line, (updates, at) in zip(case.process.output, case.process.output_at, strict=False)
-        if 0 < updates < last and not any(begin <= at <= end for begin, end in evaluated)
+        for line, (updates, moment) in zip(
+            case.process.output, case.process.output_at, strict=False
+        )
+        if 0 < updates < last and not any(begin <= moment <= end for begin, end in spans)
     ]
-    bars: dict[tuple[str, int], set[int]] = defaultdict(set)  # updates made while it was drawn
+    bars: dict[tuple[str, int], set[int]] = defaultdict(
+        set
+    )  # step counts at which the bar was printed
     for line, updates in lines:
         if (bar := _bar(line)) is not None:
             bars[bar].add(updates)
@@ -161,15 +169,15 @@ def _of_training(case: Case) -> list[str]:
 
 
 def _bar(line: str) -> tuple[str, int] | None:
-    """Return the words before a progress bar and its total; None: there is none, or no total."""
-    found = _TOTAL.search(line)
-    if found is None:
+    """Return the label of a progress bar and its total, or None without a bar or a total."""
+    match = _TOTAL.search(line)
+    if match is None:
         return None
-    return "".join(filter(str.isalpha, line[: found.start()])), int(found[1])
+    return "".join(filter(str.isalpha, line[: match.start()])), int(match[1])
 
 
 def _totals(case: Case) -> set[int]:
-    """Return what a bar of the training may count up to: batches, samples or steps."""
+    """Return the possible totals of a training progress bar: batches, samples or steps."""
     steps = case.total_steps or 0
     batches = steps * (case.steps.backwards or 1.0)
     of_run = {steps, round(batches), round(batches * (case.steps.samples or 0.0))}
@@ -179,16 +187,16 @@ def _totals(case: Case) -> set[int]:
         for number in (loader.batches, loader.length)
         if number
     }
-    whole = {number * case.epochs for number in of_epoch}
-    return {number for number in of_run | of_epoch | whole if number}
+    of_all_epochs = {number * case.epochs for number in of_epoch}
+    return {number for number in of_run | of_epoch | of_all_epochs if number}
 
 
 def _peak(case: Case) -> float | None:
-    """Return the dense TFLOP/s of all devices in the dtype of the products, TF32 for float32."""
-    used = {_DTYPES.get(model.compute or "") for model in case.models} - {None}
-    if len(used) != 1:
+    """Return the peak dense TFLOP/s of all devices in the matmul dtype (TF32 for float32)."""
+    dtypes = {_DTYPES.get(model.compute or "") for model in case.models} - {None}
+    if len(dtypes) != 1:
         return None
-    peak = case.hardware.peak_flops(used.pop() or "fp32")
+    peak = case.hardware.peak_flops(dtypes.pop() or "fp32")
     return peak.median * max(1, case.process.world) / 1e12 if peak else None
 
 

@@ -30,17 +30,19 @@ __all__ = ["RULE"]
 
 def judge(case: Case) -> Finding | None:
     """List the keys that were not read."""
-    found = [setting for setting in unread(case) if near(case, setting) is None]
-    if not found:
+    unread_settings = [setting for setting in unread(case) if near(case, setting) is None]
+    if not unread_settings:
         return None
-    keys = ", ".join(f'"{setting.key}"' for setting in found[:3])
-    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    keys = ", ".join(f'"{setting.key}"' for setting in unread_settings[:3])
+    more = f" and {len(unread_settings) - 3} more" if len(unread_settings) > 3 else ""
     return Finding(
         rule=RULE.label,
         claim=f"no program of the project reads {keys}{more} of the configuration",
         severity="note",
-        places=[setting.place for setting in found if setting.place],
-        evidence={s.key: s.value if s.value is not None else "a section" for s in found[:10]},
+        places=[setting.place for setting in unread_settings if setting.place],
+        evidence={
+            s.key: s.value if s.value is not None else "a section" for s in unread_settings[:10]
+        },
         remedies=[
             Remedy(text=f"take {keys}{more} out of the file, or read it in the code"),
         ],

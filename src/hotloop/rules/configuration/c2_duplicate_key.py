@@ -25,7 +25,7 @@ __all__ = ["RULE"]
 
 
 def judge(case: Case) -> Finding | None:
-    """List the keys that stand twice."""
+    """List the keys that occur twice."""
     twice = [s for config in own(case) for s in settings(config) if s.first and s.name != "<<"]
     differing = [s for s in twice if s.value is None or s.value != s.first_value]
     if not twice:

@@ -25,9 +25,9 @@ __all__ = ["RULE"]
 
 
 def judge(case: Case) -> Finding | None:
-    """Look for a near key of the code."""
-    found = [(setting, near(case, setting)) for setting in unread(case)]
-    misspelt = [(setting, meant) for setting, meant in found if meant]
+    """Look for a similar key that the code reads."""
+    candidates = [(setting, near(case, setting)) for setting in unread(case)]
+    misspelt = [(setting, meant) for setting, meant in candidates if meant]
     if not misspelt:
         return None
     setting, meant = misspelt[0]

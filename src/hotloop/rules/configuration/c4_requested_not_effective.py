@@ -17,38 +17,79 @@ from typing import TYPE_CHECKING
 
 from hotloop.core.finding import Finding, Remedy
 from hotloop.rules.base import Needs, Rule
-from hotloop.rules.support.config_files import asked
+from hotloop.rules.support.config_files import requested
 from hotloop.rules.support.requested_effective import NAMES, in_effect
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from hotloop.core.case.case import Case
+    from hotloop.core.case.planned_run import PlannedData, PlannedRun, RunSettings
 
 __all__ = ["RULE"]
 
 
-def judge(case: Case) -> Finding | None:
-    """Read each setting back."""
-    found = [
-        (setting, seen)
+def judge(case: Case) -> Finding | Iterable[Finding] | None:
+    """Compare each requested setting with the effective one."""
+    if case.planned is not None:
+        return _before_run(case.planned)
+    mismatches = [
+        (setting, effective)
         for topic, names in NAMES.items()
-        for setting in asked(case, names)
-        if (seen := in_effect(case, topic, setting.value or "")) is not None
+        for setting in requested(case, names)
+        if (effective := in_effect(case, topic, setting.value or "")) is not None
     ]
-    if not found:
+    if not mismatches:
         return None
-    setting, seen = found[0]
+    setting, effective = mismatches[0]
     return Finding(
         rule=RULE.label,
-        claim=f"{setting.key}={setting.value} is asked for and not in effect: {seen}",
+        claim=f"{setting.key}={setting.value} is asked for and not in effect: {effective}",
         severity="warn",
-        places=[setting.place for setting, _ in found if setting.place],
-        evidence={setting.key: f"{setting.value} asked; {seen}" for setting, seen in found},
+        places=[setting.place for setting, _ in mismatches if setting.place],
+        evidence={
+            setting.key: f"{setting.value} asked; {effective}" for setting, effective in mismatches
+        },
         remedies=[
             Remedy(
                 text=f'follow "{setting.name}" from where it is read to where it should be used',
                 effort="code edit",
             )
         ],
+    )
+
+
+def _before_run(planned: PlannedRun) -> Iterator[Finding]:
+    run, data, time = planned.settings, planned.data, planned.time
+    if run is None:
+        return
+    if data is not None and run.batch_size > data.samples:
+        yield _large_batch(run, data)
+    if run.patience is not None and time is not None and time.validations <= run.patience:
+        yield Finding(
+            rule=RULE.label,
+            claim=f"training.patience={run.patience} is not in effect: the run validates "
+            f"{time.validations} times",
+            severity="warn",
+            remedies=[Remedy(text="validate more often: training.eval_every_steps")],
+        )
+    if run.refused:
+        yield Finding(
+            rule=RULE.label,
+            claim=f"asked for and refused here: {', '.join(run.refused)}",
+            severity="note",
+            evidence=run.refused,
+        )
+
+
+def _large_batch(run: RunSettings, data: PlannedData) -> Finding:
+    shorter = "" if data.text is None else "a shorter model.context "
+    return Finding(
+        rule=RULE.label,
+        claim=f"training.batch_size={run.batch_size} is not in effect: the {data.noun} has "
+        f"only {data.samples:,} {data.unit}, and every step has those",
+        severity="warn",
+        remedies=[Remedy(text=f"use more {data.noun}, {shorter}or a smaller training.batch_size")],
     )
 
 
@@ -59,5 +100,6 @@ RULE = Rule(
     page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS,),
+    before_run=True,
     kind="correctness",
 )

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["RULE"]
 
 _IGNORED = re.compile(r"\b(ignored|ignoring|has no effect|have no effect|no longer)\b", re.I)
-_OLD = {  # each was seen to warn on torch 2.13
+_OLD = {  # each warns on torch 2.13
     "torch.cuda.amp.autocast": 'torch.amp.autocast("cuda", ...)',
     "torch.cuda.amp.GradScaler": 'torch.amp.GradScaler("cuda", ...)',
     "torch.cuda.amp.custom_fwd": 'torch.amp.custom_fwd(device_type="cuda")',
@@ -40,7 +40,7 @@ _OLD = {  # each was seen to warn on torch 2.13
 def judge(case: Case) -> Finding | None:
     """Read the warnings, then the code."""
     ignored = [text for text in case.process.warnings if _IGNORED.search(text)]
-    old = _old(case)
+    old = _deprecated_calls(case)
     if not ignored and not old:
         return None
     name, new = next(iter(old.values())) if old else ("", "")
@@ -62,15 +62,15 @@ def judge(case: Case) -> Finding | None:
     )
 
 
-def _old(case: Case) -> dict[SourceLocation, tuple[str, str]]:
-    """Return the calls of old names, with what is written for them today."""
-    found = {}
+def _deprecated_calls(case: Case) -> dict[SourceLocation, tuple[str, str]]:
+    """Return the calls of deprecated names, each with its name and the replacement."""
+    old_calls = {}
     for module in parse(case.sources).modules:
         for node in ast.walk(module.tree):
             name = module.name(node) if isinstance(node, ast.Call) else ""
             if name in _OLD:
-                found[module.place(node)] = (name, _OLD[name])
-    return found
+                old_calls[module.place(node)] = (name, _OLD[name])
+    return old_calls
 
 
 RULE = Rule(

@@ -26,23 +26,42 @@ from hotloop.rules.support.data_wait import place_of
 from hotloop.rules.support.dataset_code import returned, windows
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from hotloop.core.case.case import Case
+    from hotloop.core.case.planned_run import (
+        PlannedData,
+        PlannedRun,
+        RepeatedLines,
+        RowFacts,
+        RunSettings,
+        TextFacts,
+    )
     from hotloop.core.case.steps_and_loaders import BatchFacts, Loader
     from hotloop.core.finding import Severity
 
 __all__ = ["RULE"]
 
 TIMES, MANY, ROWS, LEAK = 2.0, 4.0, 0.05, 0.20
-ALL = 0.9  # of its rows: such an evaluation is one of the training data
+ALL = 0.9  # share of its rows: such an evaluation reads the training data
+# For planned runs. Up to 4 epochs of the same data are as good as new data, at 40 they teach
+# nothing more: Muennighoff et al., "Scaling Data-Constrained Language Models", arXiv 2305.16264.
+EPOCHS_NOTE, EPOCHS_WARN = 4, 40
+LEAKED_NOTE, LEAKED_WARN = 0.01, 0.05  # of the validation rows or texts
+REPEATED_NOTE, REPEATED_WARN = 0.10, 0.30  # of the training texts, or characters in long lines
+COPIES = Remedy(text="take copies out of the rows", effort="code edit")
+LINES = Remedy(text="take repeated lines or files out of the text", effort="code edit")
 
 
-def judge(case: Case) -> Finding | None:
+def judge(case: Case) -> Finding | Iterable[Finding] | None:
     """Judge windows first, then the split, then rows."""
+    if case.planned is not None:
+        return _before_run(case.planned)
     loaders = {loader.key: loader for loader in case.loaders}
-    for seen in (_overlap, _leak, _twice):
+    for check in (_overlap, _leak, _twice):
         for batch in case.batches:
             loader = loaders.get(batch.loader) if batch.loader is not None else None
-            finding = seen(case, batch, loader)
+            finding = check(case, batch, loader)
             if finding is not None:
                 return finding
     return None
@@ -72,10 +91,10 @@ def _overlap(case: Case, batch: BatchFacts, loader: Loader | None) -> Finding | 
 
 
 def _times(case: Case, overlap: float, loader: Loader | None) -> tuple[float, str]:
-    """Return how often a position is read, and in what: an epoch, or a run that ends before one."""
+    """Return how often a position is read, and the span: an epoch, or a run that is shorter."""
     if loader is None or not loader.batches:
         return overlap, "one epoch"
-    if loader.length and loader.batch_size:  # a sampler may draw fewer rows than there are
+    if loader.length and loader.batch_size:  # a sampler may draw fewer rows than exist
         overlap *= min(1.0, loader.batches * loader.batch_size / loader.length)
     batches = (case.total_steps or 0) * (case.steps.backwards or 1.0)
     if 0 < batches < loader.batches:
@@ -118,7 +137,7 @@ def _severity(share: float) -> Severity:
 
 
 def _awaits(case: Case) -> bool:
-    """Whether another evaluation may come: a loader was built that a stopped run did not use."""
+    """Whether another evaluation may follow: a stopped run did not use one of its loaders."""
     return case.stopped is not None and any(loader.role == "unused" for loader in case.loaders)
 
 
@@ -146,10 +165,103 @@ def _twice(case: Case, batch: BatchFacts, loader: Loader | None) -> Finding | No
 def _places(
     case: Case, batch: BatchFacts, loader: Loader | None, method: str
 ) -> list[SourceLocation]:
-    """Return the data set's own lines, the line that cuts windows, and the loader's."""
+    """Return the lines of the data set, of the window cutting, of the batch and of the loader."""
     own = returned(case, loader.dataset, method) if loader else None
-    found = [own, loader.getitem if loader else None, *windows(case)[:1], batch.place]
-    return list(dict.fromkeys([place for place in found if place] + place_of(loader)))
+    places = [own, loader.getitem if loader else None, *windows(case)[:1], batch.place]
+    return list(dict.fromkeys([place for place in places if place] + place_of(loader)))
+
+
+def _before_run(planned: PlannedRun) -> Iterator[Finding]:
+    run, data = planned.settings, planned.data
+    if run is None or data is None:
+        return
+    if run.epochs > EPOCHS_NOTE:
+        yield _many_epochs(run, data)
+    if data.text is not None:
+        yield from _lines(data.text)
+    if data.rows is not None:
+        yield from _copies(data.rows)
+        yield from _leaked(data, data.rows.leaked)
+
+
+def _many_epochs(run: RunSettings, data: PlannedData) -> Finding:
+    once, size = run.steps_per_epoch, f"{data.samples:,} {data.unit}"
+    if data.text is not None:
+        size = f"{data.text.train:,} characters, {size} of {data.text.context}"
+    return Finding(
+        rule=RULE.label,
+        claim=f"{run.steps:,} steps read the training {data.noun} {run.epochs:.4g} times: "
+        f"once takes {once:,} step{'s' * (once > 1)}",
+        severity="warn" if run.epochs > EPOCHS_WARN else "note",
+        evidence={
+            f"training {data.noun}": size,
+            "threshold": f"up to {EPOCHS_NOTE} times are as good as new {data.noun}, by "
+            f"{EPOCHS_WARN} it teaches nothing more (arXiv 2305.16264)",
+        },
+        remedies=[
+            Remedy(text=f"training.max_steps={EPOCHS_NOTE * once} reads it {EPOCHS_NOTE} times"),
+            Remedy(text="training.patience=5 stops when validation no longer improves"),
+            Remedy(text=f"use more {data.noun}"),
+        ],
+    )
+
+
+def _lines(text: TextFacts) -> Iterator[Finding]:
+    long = f"in lines of {text.line} characters or more"
+    again, leaked = text.repeated, text.leaked
+    if again is not None and again.share >= REPEATED_NOTE:
+        yield Finding(
+            rule=RULE.label,
+            claim=f"{again.share:.0%} of the training text, {long}, has stood there before",
+            severity="warn" if again.share >= REPEATED_WARN else "note",
+            evidence=_example(text, again),
+            remedies=[LINES],
+        )
+    if leaked is not None and leaked.share >= REPEATED_NOTE:
+        yield Finding(
+            rule=RULE.label,
+            claim=f"{leaked.share:.0%} of the validation text, {long}, stands in the training text "
+            "as well: the validation loss is too good",
+            severity="warn",
+            evidence=_example(text, leaked),
+            remedies=[LINES],
+        )
+
+
+def _example(text: TextFacts, lines: RepeatedLines) -> dict[str, str]:
+    return {
+        "most often": f"{lines.times}x {lines.most!r}",
+        "looked at": f"the first {text.looked_at:,} of {text.train:,} training characters",
+    }
+
+
+def _copies(rows: RowFacts) -> Iterator[Finding]:
+    share = rows.copies / rows.texts if rows.texts else 0.0
+    if share < REPEATED_NOTE:
+        return
+    yield Finding(
+        rule=RULE.label,
+        claim=f"{rows.copies:,} of {rows.texts:,} training texts ({share:.0%}) are copies of "
+        "others",
+        severity="warn" if share >= REPEATED_WARN else "note",
+        remedies=[COPIES],
+    )
+
+
+def _leaked(data: PlannedData, share: float) -> Iterator[Finding]:
+    if share < LEAKED_NOTE:
+        return
+    fault = "rows have the text of a training row: what is measured of them is too good"
+    if data.kind == "answers":
+        fault = "texts are training texts as well, question and answer: the validation loss is too"
+        fault += " good"
+    together = Remedy(text="data.group=KEY keeps rows together that belong together")
+    yield Finding(
+        rule=RULE.label,
+        claim=f"{share:.1%} of the validation {fault}",
+        severity="warn" if share >= LEAKED_WARN else "note",
+        remedies=[*[together] * (data.kind == "labels"), COPIES],
+    )
 
 
 RULE = Rule(
@@ -159,5 +271,6 @@ RULE = Rule(
     page=__doc__ or "",
     judge=judge,
     needs=(Needs.BATCHES,),
+    before_run=True,
     kind="correctness",
 )

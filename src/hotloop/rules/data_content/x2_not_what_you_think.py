@@ -21,21 +21,25 @@ from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
     from hotloop.core.case.case import Case
+    from hotloop.core.case.planned_run import PlannedData
     from hotloop.core.case.steps_and_loaders import BatchFacts
     from hotloop.core.finding import Severity
 
 __all__ = ["RULE"]
 
 NOTHING, PADDED = 0.99, 0.10
+CONTRADICTING_NOTE, CONTRADICTING_WARN = 0.01, 0.05  # of the training rows of a planned run
 
 
 def judge(case: Case) -> Finding | None:
     """Look at the labels of the training batches."""
+    if case.planned is not None:
+        return None if case.planned.data is None else _before_run(case.planned.data)
     for batch in case.batches:
-        found = _wrong(case, batch) if batch.role == "train" else None
-        if found is None:
+        fault = _wrong(case, batch) if batch.role == "train" else None
+        if fault is None:
             continue
-        claim, remedy, severity = found
+        claim, remedy, severity = fault
         return Finding(
             rule=RULE.label,
             claim=claim,
@@ -48,20 +52,44 @@ def judge(case: Case) -> Finding | None:
 
 
 def _wrong(case: Case, batch: BatchFacts) -> tuple[str, str, Severity] | None:
-    """Return claim, remedy and severity."""
+    """Return claim, remedy and severity of a fault of the labels, or None."""
     ignored = batch.ignored
     if ignored is not None and ignored >= NOTHING:
         claim = f"{ignored:.1%} of the label positions are ignored by the loss"
         return claim, "keep the answer's tokens as labels; only prompt and padding get -100", "warn"
     shape = batch.shapes.get(batch.label or "", ())
     per_token = len(shape) == 2 and bool(batch.widths) and abs(shape[1] - batch.widths[0]) <= 1
-    told = any("ignore_index" in text for text in case.sources.values())
-    if per_token and not told and (batch.padding or 0.0) >= PADDED and ignored is not None:
+    handles_padding = any("ignore_index" in text for text in case.sources.values())
+    if (
+        per_token
+        and not handles_padding
+        and (batch.padding or 0.0) >= PADDED
+        and ignored is not None
+    ):
         padding = batch.padding or 0.0
         if ignored < padding / 2:
             claim = f"the loss takes in padding, {padding:.0%} of the positions"
             return claim, "labels[input_ids == pad_id] = -100, or ignore_index=pad_id", "warn"
     return None
+
+
+def _before_run(data: PlannedData) -> Finding | None:
+    wrong = None if data.rows is None else data.rows.contradicting
+    if wrong is None or (share := wrong / data.samples) < CONTRADICTING_NOTE:
+        return None
+    return Finding(
+        rule=RULE.label,
+        claim=f"{wrong:,} training rows ({share:.1%}) have a label that most rows of the same text "
+        "have not: nothing can learn both",
+        severity="warn" if share >= CONTRADICTING_WARN else "note",
+        remedies=[
+            Remedy(
+                text="look whether data.text_a, data.text_b and data.max_length leave out what"
+                " tells them apart"
+            ),
+            Remedy(text="settle the labels", effort="code edit"),
+        ],
+    )
 
 
 RULE = Rule(
@@ -71,5 +99,6 @@ RULE = Rule(
     page=__doc__ or "",
     judge=judge,
     needs=(Needs.BATCHES,),
+    before_run=True,
     kind="correctness",
 )

@@ -17,15 +17,17 @@ from typing import TYPE_CHECKING
 
 from hotloop.core.finding import Finding, Remedy
 from hotloop.rules.base import Needs, Rule
-from hotloop.rules.support.config_files import asked
+from hotloop.rules.support.config_files import requested
 
 if TYPE_CHECKING:
     from hotloop.core.case.case import Case
+    from hotloop.core.case.planned_run import PlannedData
     from hotloop.core.case.steps_and_loaders import BatchFacts
 
 __all__ = ["RULE"]
 
 CUT, MANY = 0.05, 0.20
+TOKENS_NOTE, TOKENS_WARN = 0.01, 0.10  # of the tokens of a planned run
 LENGTH = (
     "block_size",
     "context_length",
@@ -41,6 +43,8 @@ LENGTH = (
 
 def judge(case: Case) -> Finding | None:
     """Compare widths with the setting, then with the rows."""
+    if case.planned is not None:
+        return None if case.planned.data is None else _before_run(case.planned.data)
     for batch in case.batches:
         if batch.role != "train" or not batch.widths:
             continue
@@ -52,13 +56,13 @@ def judge(case: Case) -> Finding | None:
 
 def _not_in_effect(case: Case, batch: BatchFacts) -> Finding | None:
     widest = max(batch.widths)
-    whole = len(set(batch.widths)) == 1 and batch.sampled > 1
-    wanted = [s for s in asked(case, LENGTH) if (s.value or "").isdigit()]
+    one_width = len(set(batch.widths)) == 1 and batch.sampled > 1
+    settings = [s for s in requested(case, LENGTH) if (s.value or "").isdigit()]
     # a language model's batch is one longer or shorter than its window
-    if not wanted or any(abs(int(s.value or 0) - widest) <= 1 for s in wanted):
+    if not settings or any(abs(int(s.value or 0) - widest) <= 1 for s in settings):
         return None
-    setting = wanted[0]
-    if not whole and widest <= int(setting.value or 0):
+    setting = settings[0]
+    if not one_width and widest <= int(setting.value or 0):
         return None
     return Finding(
         rule=RULE.label,
@@ -82,6 +86,22 @@ def _cut(batch: BatchFacts) -> Finding | None:
     )
 
 
+def _before_run(data: PlannedData) -> Finding | None:
+    rows = data.rows
+    share = 0.0 if rows is None else rows.cut / max(1, rows.cut + rows.tokens)
+    if rows is None or share < TOKENS_NOTE:
+        return None
+    return Finding(
+        rule=RULE.label,
+        claim=f"{rows.cut:,} of the tokens to train on ({share:.0%}) are cut off: their rows are "
+        f"longer than data.max_length={rows.max_length}",
+        severity="warn" if share >= TOKENS_WARN else "note",
+        remedies=[
+            Remedy(text="raise data.max_length as far as memory and the model's positions allow")
+        ],
+    )
+
+
 RULE = Rule(
     id="X3",
     name="length",
@@ -89,5 +109,6 @@ RULE = Rule(
     page=__doc__ or "",
     judge=judge,
     needs=(Needs.BATCHES,),
+    before_run=True,
     kind="correctness",
 )

@@ -39,16 +39,16 @@ _DRAWN = ("rand", "randn", "randint", "make_classification", "make_regression")
 
 def judge(case: Case) -> Finding | None:
     """Read the output, then the code that a missing path leads to."""
-    said = next((line for line in case.process.output if _SAID.search(line)), None)
+    message = next((line for line in case.process.output if _SAID.search(line)), None)
     places = _fallbacks(case)
     missing = case.process.failed
-    stands_in = said is not None and _INSTEAD.search(said)
-    if not stands_in and (not places or (said is None and not missing)):
+    stands_in = message is not None and _INSTEAD.search(message)
+    if not stands_in and (not places or (message is None and not missing)):
         return None
     return Finding(
         rule=RULE.label,
-        claim=f'the script trains on made-up data: "{said.strip()[:100]}"'
-        if said is not None
+        claim=f'the script trains on made-up data: "{message.strip()[:100]}"'
+        if message is not None
         else f"{missing[0]} was not there, and random data stand in for it",
         severity="critical" if missing else "warn",
         places=places[:3],
@@ -63,19 +63,19 @@ def judge(case: Case) -> Finding | None:
 
 
 def _fallbacks(case: Case) -> list[SourceLocation]:
-    """Return where random data are drawn because something else is not there."""
-    found = []
+    """Return the places that draw random data in place of missing data."""
+    places = []
     for module in parse(case.sources).modules:
         for node in ast.walk(module.tree):
             if isinstance(node, ast.ExceptHandler):
-                parts: list[ast.stmt] = node.body
+                statements: list[ast.stmt] = node.body
             elif isinstance(node, ast.If) and any(calls(node.test, "exists", "is_file", "isfile")):
-                parts = [*node.body, *node.orelse]
+                statements = [*node.body, *node.orelse]
             else:
                 continue
-            drawn = [call for part in parts for call in calls(part, *_DRAWN)]
-            found += [module.place(call) for call in drawn[:1]]
-    return found
+            random_calls = [call for statement in statements for call in calls(statement, *_DRAWN)]
+            places += [module.place(call) for call in random_calls[:1]]
+    return places
 
 
 RULE = Rule(

@@ -20,15 +20,21 @@ from hotloop.rules.base import Needs, Rule
 from hotloop.rules.support.data_wait import place_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from hotloop.core.case.case import Case
+    from hotloop.core.case.planned_run import PlannedData, PlannedRun, RunSettings, TextFacts
 
 __all__ = ["RULE"]
 
 FEW, MANY = 0.01, 0.10  # of the rows
+DROPPED_NOTE, DROPPED_WARN = 0.05, 0.20  # of an epoch of a planned run
 
 
-def judge(case: Case) -> Finding | None:
-    """Count what does not fill a batch."""
+def judge(case: Case) -> Finding | Iterable[Finding] | None:
+    """Count the rows that do not fill a batch."""
+    if case.planned is not None:
+        return _before_run(case.planned)
     for loader in case.loaders:
         if not loader.drop_last or not loader.length or not loader.batch_size or loader.iterable:
             continue
@@ -36,10 +42,10 @@ def judge(case: Case) -> Finding | None:
         share, training = dropped / loader.length, loader.role == "train"
         if not dropped or loader.role == "unused" or (training and share < MANY):
             continue
-        what = "each training epoch" if training else "the evaluation"
+        subject = "each training epoch" if training else "the evaluation"
         return Finding(
             rule=RULE.label,
-            claim=f"{what} leaves out {dropped} of {loader.length} rows (drop_last)",
+            claim=f"{subject} leaves out {dropped} of {loader.length} rows (drop_last)",
             severity="critical" if share == 1 else "warn" if share >= FEW else "note",
             places=place_of(loader),
             remedies=[
@@ -50,6 +56,49 @@ def judge(case: Case) -> Finding | None:
     return None
 
 
+def _before_run(planned: PlannedRun) -> Iterator[Finding]:
+    run, data = planned.settings, planned.data
+    if run is None or data is None:
+        return
+    if run.epochs < 1:
+        yield _unread(run, data)
+    left_out = data.samples - data.per_epoch
+    share = left_out / data.samples
+    if share >= DROPPED_NOTE:
+        yield Finding(
+            rule=RULE.label,
+            claim=f"data.drop_last leaves {left_out:,} of {data.samples:,} {data.unit} "
+            f"({share:.0%}) out of each epoch",
+            severity="warn" if share >= DROPPED_WARN else "note",
+            remedies=[Remedy(text="data.drop_last=false makes a smaller last step of them")],
+        )
+    if data.text is not None:
+        yield from _limited(data.text)
+
+
+def _unread(run: RunSettings, data: PlannedData) -> Finding:
+    return Finding(
+        rule=RULE.label,
+        claim=f"{run.steps:,} steps read {run.epochs:.1%} of the training {data.noun}; all of it "
+        f"once takes {run.steps_per_epoch:,} steps",
+        severity="note",
+        remedies=[Remedy(text="training.epochs=1 training.max_steps=null reads all of it once")],
+    )
+
+
+def _limited(text: TextFacts) -> Iterator[Finding]:
+    read = text.train + text.valid
+    if text.limit is None or text.limit_origin is None or read < text.limit:
+        return
+    yield Finding(
+        rule=RULE.label,
+        claim=f"no more than the first {read:,} characters are read: "
+        f"data.max_chars={text.limit} ({text.limit_origin})",
+        severity="note",
+        remedies=[Remedy(text="data.max_chars=null reads the whole text")],
+    )
+
+
 RULE = Rule(
     id="X5",
     name="dropped_rows",
@@ -57,5 +106,6 @@ RULE = Rule(
     page=__doc__ or "",
     judge=judge,
     needs=(Needs.LOADER,),
+    before_run=True,
     kind="correctness",
 )

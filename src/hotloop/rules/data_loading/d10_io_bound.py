@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 __all__ = ["RULE"]
 
 IDLE, READS = 0.50, 1e6  # of a core; bytes/s
-ALMOST_ALL = 0.5  # share of the wall time, where the loop reads itself and computes as well
+ALMOST_ALL = 0.5  # share of the wall time, if the loop itself reads the data
 
 
 def judge(case: Case) -> Finding | None:
-    """Look for waiting beside idle cores and a busy disk."""
+    """Look for waits for data with idle cores and a busy disk."""
     loader, read = feeding(case), read_per_second(case)
     if loader is None or read is None or read < READS or not waits_for_data(case):
         return None
@@ -63,9 +63,9 @@ def judge(case: Case) -> Finding | None:
 
 
 def read_per_second(case: Case) -> float | None:
-    """Return the bytes read per second, median; None: not read."""
-    seen = case.readings.get("read_bytes_per_s")
-    return statistics.median(seen) if seen else case.process.disk_read
+    """Return the median bytes read from disk per second; None: unknown."""
+    readings = case.readings.get("read_bytes_per_s")
+    return statistics.median(readings) if readings else case.process.disk_read
 
 
 RULE = Rule(

@@ -30,7 +30,7 @@ CACHE, READS = 0.40, 100e6  # of the memory; bytes/s
 
 
 def judge(case: Case) -> Finding | None:
-    """Look for reading that goes on although the cache is full."""
+    """Look for disk reads that continue although the cache is full."""
     cache, read = case.process.page_cache, case.readings.get("read_bytes_per_s", ())
     late = statistics.fmean(read[-max(1, len(read) // 3) :]) if read else 0.0
     if case.epochs < 2 or cache is None or cache < CACHE or late < READS:

@@ -36,15 +36,15 @@ DECODERS = {
 def judge(case: Case) -> Finding | None:
     """Add up the stacks that pass through a decoder."""
     waiting = [stack for stack in case.stacks if stack.row == "data wait"]
-    for what, parts in DECODERS.items():
-        hot = [stack for stack in waiting if stack.passes(*parts)]
+    for work, paths in DECODERS.items():
+        hot = [stack for stack in waiting if stack.passes(*paths)]
         seconds = sum(stack.seconds for stack in hot)
         wait, share = case.row("data wait"), case.part(seconds)
         if not hot or seconds < OF_THE_WAIT * wait or share < ABSTAIN:
             continue
         return Finding(
             rule=RULE.label,
-            claim=f"{what} takes {seconds / wait:.0%} of the wait for data, at each read again",
+            claim=f"{work} takes {seconds / wait:.0%} of the wait for data, at each read again",
             severity=by_share(share),
             share=share,
             saves=case.per_step(seconds),

@@ -58,8 +58,8 @@ def _blocking(case: Case) -> Iterator[SourceLocation]:
 
 
 def _target(call: ast.Call) -> str:
-    given = call.args[0] if call.args else keyword(call, "device")
-    return ast.unparse(given) if given else ""
+    target = call.args[0] if call.args else keyword(call, "device")
+    return ast.unparse(target) if target else ""
 
 
 RULE = Rule(

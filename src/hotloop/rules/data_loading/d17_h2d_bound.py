@@ -26,7 +26,7 @@ __all__ = ["RULE"]
 
 
 def judge(case: Case) -> Finding | None:
-    """Tell the share of copying."""
+    """Report the share of host-to-device copies."""
     seconds, loader = case.row("host to device"), feeding(case)
     if case.part(seconds) < WARN:
         return None

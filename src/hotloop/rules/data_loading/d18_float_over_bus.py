@@ -28,7 +28,7 @@ CHANNELS = (1, 3, 4)
 
 
 def judge(case: Case) -> Finding | None:
-    """Look for pictures of four bytes a value."""
+    """Look for images with four bytes per value."""
     loader, seconds = feeding(case), 0.75 * case.row("host to device")  # of four bytes, three
     if loader is None or "float32" not in loader.dtypes or case.part(seconds) < ABSTAIN:
         return None

@@ -28,18 +28,24 @@ from hotloop.rules.support.data_wait import (
     stacks_of,
     waits_for_data,
 )
+from hotloop.rules.support.forecast import not_worth_it, of_row
 from hotloop.rules.support.hot_lines import hot_line
 
 if TYPE_CHECKING:
     from hotloop.core.case.case import Case
+    from hotloop.core.case.planned_run import PlannedRun
     from hotloop.core.case.steps_and_loaders import Loader
     from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
+FORECAST = 0.05  # of the time
+
 
 def judge(case: Case) -> Finding | None:
-    """Tell the share of the wait."""
+    """Report the share of the wait for data."""
+    if case.planned is not None:
+        return _before_run(case.planned)
     if not waits_for_data(case):
         return None
     seconds, loader = case.row("data wait"), feeding(case)
@@ -61,7 +67,7 @@ def judge(case: Case) -> Finding | None:
 
 
 def _remedies(loader: Loader | None) -> list[Remedy]:
-    """Return what to try before more is known."""
+    """Return the remedies that need no further evidence."""
     if loader is None:
         text = "make a batch with less work; where it does not depend on the model, a DataLoader "
         text += "with num_workers=1 makes it beside the loop"
@@ -76,6 +82,37 @@ def _remedies(loader: Loader | None) -> list[Remedy]:
     ]
 
 
+def _before_run(planned: PlannedRun) -> Finding | None:
+    time, data = planned.time, planned.data
+    if time is None or data is None:
+        return None
+    if (share := time.share("data wait")) < FORECAST:
+        return not_worth_it(time, "data wait", rule=RULE.label, what="making batches faster")
+    if data.in_memory:
+        note = "batches are cut from memory by the loop: loader processes would not be faster"
+        return of_row(
+            time,
+            "data wait",
+            rule=RULE.label,
+            claim=f"making batches takes {share:.0%} of the time",
+            evidence={"data": note},
+            remedies=[Remedy(text="a larger training.batch_size or model makes longer steps")],
+        )
+    return of_row(
+        time,
+        "data wait",
+        rule=RULE.label,
+        claim=f"steps wait for their data {share:.0%} of the time",
+        remedies=[
+            Remedy(
+                text="--with loader-workers makes batches in other processes",
+                effort="option",
+                technique="loader-workers",
+            )
+        ],
+    )
+
+
 RULE = Rule(
     id="D1",
     name="data_wait",
@@ -83,5 +120,6 @@ RULE = Rule(
     page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS,),
+    before_run=True,
     weight=0,
 )

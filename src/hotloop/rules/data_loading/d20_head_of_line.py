@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 __all__ = ["RULE"]
 
 LATE, COMMON, FEWEST = 10.0, 5.0, 100
-OF_A_STEP = 0.10  # below that, waits are the handing over (rule D19)
-BEHIND, READY = 0.8, 0.1  # of the late ones; of a late one's wait
+OF_A_STEP = 0.10  # shorter waits are those of the transfer between processes (rule D19)
+BEHIND, READY = 0.8, 0.1  # share of the late batches; share of a late batch's wait
 
 
 def judge(case: Case) -> Finding | None:
-    """Look for rare long waits with ready batches behind them."""
+    """Look for rare long waits that are followed by ready batches."""
     loader = feeding(case)
     waits = steady(loader) if loader else []
     if loader is None or loader.workers < 2 or not loader.in_order or len(waits) < FEWEST:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import ABSTAIN, Remedy
+from hotloop.core.finding import ABSTAIN, Finding, Remedy, by_share
 from hotloop.rules.base import Needs, Rule
 from hotloop.rules.support.data_wait import costs, feeding, place_of
 
@@ -23,20 +23,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hotloop.core.case.case import Case
+    from hotloop.core.case.planned_run import PlannedData
     from hotloop.core.case.steps_and_loaders import BatchFacts
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
 WASTE = 0.20
+FORECAST = 0.05  # of the computation of a planned run's first steps
 COMPUTE = ("host to device", "forward", "backward")
 PACK = "pack several rows into one, with a mask that keeps them apart"
 MADE = "; hotloop data tokenize --pack makes such rows"
-RANDOM = ("RandomSampler", "SeedableRandomSampler", "SubsetRandomSampler")  # an order without sense
+RANDOM = ("RandomSampler", "SeedableRandomSampler", "SubsetRandomSampler")  # a random order
 
 
 def judge(case: Case) -> Finding | None:
-    """Take the share of padding as the share of the computing."""
+    """Take the share of padding as the share of wasted computation."""
+    if case.planned is not None:
+        return None if case.planned.data is None else _before_run(case.planned.data)
     padded = max(
         (batch for batch in case.batches if batch.role == "train" and batch.padding),
         key=lambda batch: batch.padding or 0.0,
@@ -70,14 +73,16 @@ def judge(case: Case) -> Finding | None:
 
 
 def _bucketed(case: Case, batch: BatchFacts) -> Iterator[Remedy]:
-    """Yield the techniques that make such batches, where they would not be refused."""
-    loader = next((each for each in case.training_loaders if each.key == batch.loader), None)
+    """Yield the techniques that make such batches, unless they would be refused."""
+    loader = next(
+        (candidate for candidate in case.training_loaders if candidate.key == batch.loader), None
+    )
     if loader is None or loader.sampler not in RANDOM or loader.iterable:
         return
     if (loader.batch_size or 0) < 2 or (loader.batches or 2) < 2:
         return
     if len(set(batch.widths)) < 2 and not any("attention_mask" in name for name in batch.shapes):
-        return  # the script pads to one width, and nothing says where a batch may be cut
+        return  # the script pads to one width, and the batch has no mask to cut it by
     if {"length-bucketing", "token-budget", "vectorised-reads"} & case.techniques.keys():
         return
     yield Remedy(
@@ -92,10 +97,26 @@ def _bucketed(case: Case, batch: BatchFacts) -> Iterator[Remedy]:
 
 
 def _is_per_token(batch: BatchFacts) -> bool:
-    """Whether the loss is one over tokens, by the labels; where they are not known it may be."""
+    """Whether the loss is per token, judged by the labels; True if they are unknown."""
     shape = batch.shapes.get(batch.label or "")
     width = batch.widths[0] if batch.widths else 0
     return shape is None or (len(shape) == 2 and abs(shape[1] - width) <= 1)
+
+
+def _before_run(data: PlannedData) -> Finding | None:
+    padding = None if data.rows is None else data.rows.padding
+    if padding is None or padding.share < FORECAST:
+        return None
+    remedy = f"{'data.packing=false ' * padding.packed}data.layout=flat computes none"
+    if data.kind == "tasks":
+        remedy = "smaller micro batches (training.accumulation) hold rows of more like length"
+    return Finding(
+        rule=RULE.label,
+        claim=f"{padding.share:.0%} of what the model computes on is padding",
+        severity=by_share(padding.share),
+        evidence={"median row": f"{padding.median} of up to {padding.longest} tokens"},
+        remedies=[Remedy(text=remedy)],
+    )
 
 
 RULE = Rule(
@@ -105,6 +126,7 @@ RULE = Rule(
     page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.BATCHES),
+    before_run=True,
     weight=1,
     numerics="training",
 )

@@ -38,7 +38,13 @@ CUT = [
         technique="dynamic-padding",
     )
 ]
-MADE = ("full", "zeros", "ones", "new_full", "new_zeros")  # a whole table, then filled by rows
+MADE = (
+    "full",
+    "zeros",
+    "ones",
+    "new_full",
+    "new_zeros",
+)  # constructors of a tensor that is then filled row by row
 LIMITS = re.compile(r"max_?(len|seq|tokens|length)|(seq|block|pad)_?(len|size|length)|maxlen")
 COMPUTE = ("host to device", "forward", "backward")
 
@@ -72,25 +78,25 @@ def judge(case: Case) -> Finding | None:
 
 
 def _above(batch: BatchFacts) -> float:
-    """Return the share of the width that lies above the longest row, mean over batches."""
+    """Return the share of the width beyond the longest row, as the mean over batches."""
     number = len(batch.lengths)
     rows = batch.rows or [max(1, number // max(1, batch.sampled))] * number
-    parts = (batch.lengths[first:end] for first, end in pairwise([0, *accumulate(rows)]))
-    longest = [max(part) for part in parts if part]
+    batches = (batch.lengths[first:end] for first, end in pairwise([0, *accumulate(rows)]))
+    longest = [max(lengths) for lengths in batches if lengths]
     return 1 - statistics.fmean(longest) / batch.widths[0] if longest else 0.0
 
 
 def _saved(case: Case, batch: BatchFacts) -> float:
-    """Return the share of the compute that shorter rows save at most.
+    """Return an upper bound of the share of the computation that shorter rows save.
 
-    Attention grows with the square of the width, so where a model has it the square is the bound.
+    The cost of attention grows with the square of the width: the bound of models that have it.
     """
     left = 1 - _above(batch)
     return 1 - (left**2 if any(model.attention for model in case.models) else left)
 
 
 def _padding(case: Case) -> list[SourceLocation]:
-    """Return the first line that pads to a length that is given."""
+    """Return the first line that pads to a given length."""
     for module in parse(case.sources).modules:
         for node in ast.walk(module.tree):
             if _pads(node):
@@ -105,7 +111,7 @@ def _pads(node: ast.AST) -> bool:
         return False
     name = dotted(node.func).rpartition(".")[2]
     if name == "pad":  # F.pad(ids, (0, limit - len(ids)))
-        return any(_missing(part) for given in node.args for part in ast.walk(given))
+        return any(_missing(part) for argument in node.args for part in ast.walk(argument))
     if name in MADE:  # torch.full((len(rows), max_length), pad)
         first = node.args[0] if node.args else None
         sizes = first.elts if isinstance(first, ast.Tuple | ast.List) else node.args
@@ -119,7 +125,7 @@ def _pads(node: ast.AST) -> bool:
 
 
 def _missing(node: ast.AST) -> bool:
-    """Whether it is "a limit less the length of something"."""
+    """Whether a node is a limit minus a length: limit - len(ids)."""
     if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Sub):
         return False
     right = ast.unparse(node.right)

@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE"]
 
-# A stream that is shuffled whole is read whole by each worker all the same.
+# Drawing at random; shuffling does not count, as each worker still reads the whole stream.
 _DRAWS = re.compile(r"rand(?!perm|om\.shuffle|om\.permutation)|choice|sample\(")
 
 
 def judge(case: Case) -> Finding | None:
-    """Look for a stream that nobody divides."""
+    """Look for a stream that is not divided among the workers."""
     for loader in case.loaders:
         if not loader.iterable or loader.workers < 2 or loader.worker_info is not False:
             continue
-        found = method(case, loader.dataset, "__iter__")
-        if found and _DRAWS.search(ast.unparse(found[1])):
+        definition = method(case, loader.dataset, "__iter__")
+        if definition and _DRAWS.search(ast.unparse(definition[1])):
             continue
-        reading = [found[0].place(found[1])] if found else []
+        reading = [definition[0].place(definition[1])] if definition else []
         return Finding(
             rule=RULE.label,
             claim=f"each of {loader.workers} workers reads all of {loader.dataset or 'the stream'}:"

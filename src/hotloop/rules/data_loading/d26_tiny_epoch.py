@@ -31,7 +31,7 @@ FEWEST = 3  # epochs
 
 
 def judge(case: Case) -> Finding | None:
-    """Add up the starts of short epochs."""
+    """Sum the start and end times of short epochs."""
     loader = feeding(case)
     if loader is None or loader.iterations < FEWEST or not loader.first_waits:
         return None

@@ -39,7 +39,7 @@ EQUAL = 0.90  # share of sampled items
 
 
 def judge(case: Case) -> Finding | None:
-    """Look for work whose result is known already."""
+    """Look for samples that are computed again with an equal result."""
     loader = feeding(case)
     if loader is None or loader.iterations < 2 or not waits_for_data(case):
         return None
@@ -56,7 +56,7 @@ def judge(case: Case) -> Finding | None:
         RULE.label,
         f"reading gives the same samples in each of {loader.iterations} epochs"
         + (f", {moment(item)} a sample" if item else ""),
-        case.row("data wait") * again,  # at most: what else makes the loop wait is not told apart
+        case.row("data wait") * again,  # an upper bound: other causes of the wait are included
         places=[*([loader.getitem] if loader.getitem else []), *place_of(loader)],
         evidence={"all samples": bytes_(size)} if size else {},
         remedies=[

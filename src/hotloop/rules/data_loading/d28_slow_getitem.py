@@ -42,7 +42,7 @@ OF_THE_WAIT = 0.50
 
 
 def judge(case: Case) -> Finding | None:
-    """Add up the stacks that pass through the project's reading."""
+    """Sum the stacks that pass through the project's reading functions."""
     loader, waiting = feeding(case), stacks_of(case)
     hot = [stack for stack in waiting if reader(stack)]
     seconds, wait = sum(stack.seconds for stack in hot), case.row("data wait")
@@ -62,27 +62,27 @@ def judge(case: Case) -> Finding | None:
 
 
 def _name(hot: list[Stack]) -> str:
-    """Return the function that reads, or the innermost one of the project's."""
-    seen: Counter[str] = Counter()
+    """Return the function that reads, else the innermost function of the project."""
+    samples: Counter[str] = Counter()
     for stack in hot:
         frame = reader(stack) or next(frame for frame in stack.frames if frame.own)
-        seen[frame.function] += stack.samples
-    return seen.most_common(1)[0][0]
+        samples[frame.function] += stack.samples
+    return samples.most_common(1)[0][0]
 
 
 def _remedies(case: Case, loader: Loader | None) -> list[Remedy]:
-    found = keep_samples(loader)
+    remedies = keep_samples(loader)
     if loader is None:
         return [
-            *found,
+            *remedies,
             Remedy(
                 text="do what is the same for each batch once, before the loop", effort="code edit"
             ),
         ]
     if not loader.workers and workers_for(case, loader):
-        found += read_ahead(loader)
+        remedies += read_ahead(loader)
     once = "do it once in __init__, so that __getitem__ only indexes"
-    return [*found, Remedy(text=once, effort="code edit")]
+    return [*remedies, Remedy(text=once, effort="code edit")]
 
 
 RULE = Rule(

@@ -24,7 +24,7 @@ __all__ = ["RULE"]
 
 
 def judge(case: Case) -> Finding | None:
-    """Tell what is left to save."""
+    """Report what is left to save."""
     loader, wait = feeding(case), case.share("data wait")
     if loader is None or loader.workers:
         return None

@@ -39,7 +39,7 @@ __all__ = ["RULE"]
 
 
 def judge(case: Case) -> Finding | None:
-    """Ask how much of the wall time the loop's own process reads samples."""
+    """Compute the share of the wall time in which the loop's own process reads samples."""
     loader = feeding(case)
     if loader is None or loader.workers or not waits_for_data(case):
         return None

@@ -29,7 +29,7 @@ __all__ = ["RULE"]
 
 
 def judge(case: Case) -> Finding | None:
-    """Look for workers that read memory."""
+    """Look for workers that read data from memory."""
     loader = feeding(case)
     if loader is None or not loader.workers or loader.iterable or not waits_for_data(case):
         return None

@@ -29,7 +29,7 @@ SPEAKS = 0.10  # share of the wall time
 
 
 def judge(case: Case) -> Finding | None:
-    """Look for a loader that stacks what lay together."""
+    """Look for a loader that stacks samples that were contiguous in memory."""
     loader, wait = feeding(case), case.row("data wait")
     if loader is None or case.part(wait) < SPEAKS:
         return None

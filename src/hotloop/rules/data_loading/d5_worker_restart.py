@@ -30,7 +30,7 @@ __all__ = ["RULE"]
 
 
 def judge(case: Case) -> Finding | None:
-    """Add up what the first batch of an epoch costs more than another."""
+    """Sum the extra wait for the first batch of each epoch and the time to end an epoch."""
     for loader in case.training_loaders:
         if not loader.workers or loader.persistent or len(loader.first_waits) < 2:
             continue

@@ -37,7 +37,7 @@ EMPTY, BUSY, FREE = 0.20, 0.80, 0.5  # share of the waits; of a core per worker;
 
 
 def judge(case: Case) -> Finding | None:
-    """Look for busy workers beside idle cores."""
+    """Look for busy workers while cores are idle."""
     loader = feeding(case)
     if loader is None or not loader.workers or not waits_for_data(case):
         return None

@@ -35,7 +35,7 @@ FULL, MOST = 0.90, 0.50  # of the cores, by the whole run and by the workers
 
 
 def judge(case: Case) -> Finding | None:
-    """Compare the workers' cores with those there are."""
+    """Compare the cores that the workers use with the available ones."""
     loader, cores = feeding(case), case.hardware.cores
     if loader is None or not loader.worker_cpu or cores is None or not waits_for_data(case):
         return None

@@ -30,7 +30,7 @@ __all__ = ["RULE"]
 def judge(case: Case) -> Finding | None:
     """Compare workers with cores."""
     cores = case.hardware.cores
-    loader = max(case.training_loaders, key=lambda found: found.workers, default=None)
+    loader = max(case.training_loaders, key=lambda candidate: candidate.workers, default=None)
     if loader is None or cores is None or loader.workers <= cores:
         return None
     few = max(1, math.floor(cores) - 1)

@@ -27,7 +27,7 @@ __all__ = ["RULE"]
 
 
 def judge(case: Case) -> Finding | None:
-    """Take the count, and look for the lines."""
+    """Read the count, and look for the lines."""
     count = sum(model.bias_before_norm for model in case.models)
     if not count:
         return None
@@ -46,25 +46,25 @@ def judge(case: Case) -> Finding | None:
 
 
 def before_norm(tree: ast.AST) -> list[ast.Call]:
-    """Return constructions of a convolution, with a bias, that batch norm follows."""
-    found = []
+    """Return the constructor calls of convolutions with a bias that batch norm follows."""
+    convolutions = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Call | ast.List | ast.Tuple):
-            parts: list[ast.AST] = list(node.args if isinstance(node, ast.Call) else node.elts)
+            elements: list[ast.AST] = list(node.args if isinstance(node, ast.Call) else node.elts)
         else:
             body = getattr(node, "body", [])
-            body = body if isinstance(body, list) else []  # a lambda's is one expression
-            parts = [statement.value for statement in body if isinstance(statement, ast.Assign)]
-        for one, other in pairwise(parts):
-            if made(one, "Conv") and made(other, "BatchNorm"):
-                assert isinstance(one, ast.Call)
-                if not is_constant(keyword(one, "bias"), False):
-                    found.append(one)
-    return found
+            body = body if isinstance(body, list) else []  # the body of a lambda is one expression
+            elements = [statement.value for statement in body if isinstance(statement, ast.Assign)]
+        for first, second in pairwise(elements):
+            if constructs(first, "Conv") and constructs(second, "BatchNorm"):
+                assert isinstance(first, ast.Call)
+                if not is_constant(keyword(first, "bias"), False):
+                    convolutions.append(first)
+    return convolutions
 
 
-def made(node: ast.AST, prefix: str) -> bool:
-    """Whether a module whose class begins with `prefix` is constructed."""
+def constructs(node: ast.AST, prefix: str) -> bool:
+    """Whether a node constructs a module whose class begins with `prefix`."""
     name = dotted(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
     return name.startswith(prefix)
 

@@ -34,7 +34,7 @@ SMALL = frozenset(
 
 
 def judge(case: Case) -> Finding | None:
-    """Add up what is no product, no attention and no optimizer."""
+    """Sum the operators that are no products, attention or optimizer updates."""
     small = [
         op
         for op in case.operators

@@ -50,7 +50,7 @@ def judge(case: Case) -> Finding | None:
         places=compiling(parse(case.sources)),
         evidence={
             "compiling": duration(seconds),
-            **{f"break {at}": why for at, why in enumerate(process.break_reasons[:3], 1)},
+            **{f"break {number}": why for number, why in enumerate(process.break_reasons[:3], 1)},
         },
         remedies=[
             Remedy(text="torch.compile(model, dynamic=True) where only lengths differ"),

@@ -18,39 +18,61 @@ from hotloop.core.finding import WARN, Remedy
 from hotloop.core.units import duration, moment
 from hotloop.rules.base import Needs, Rule
 from hotloop.rules.support.costs import costing, whole_run
+from hotloop.rules.support.forecast import of_row
 from hotloop.rules.support.idioms import compiling
 from hotloop.rules.support.syntax import parse
 
 if TYPE_CHECKING:
     from hotloop.core.case.case import Case
+    from hotloop.core.case.planned_run import PlannedRun
     from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
 
 def judge(case: Case) -> Finding | None:
-    """Divide what compiling takes among the steps."""
+    """Divide the compile time by the number of steps."""
+    if case.planned is not None:
+        return _before_run(case.planned)
     seconds = max(case.row("compile"), case.process.compile_seconds)
-    whole, step = whole_run(case), case.step_time
-    if not case.process.graphs or whole is None or step is None:
+    total, step = whole_run(case), case.step_time
+    if not case.process.graphs or total is None or step is None:
         return None
     steps = case.total_steps or case.steps.count
-    needed, now = seconds / steps, step.median
-    pays = f"pays back only if it makes a step, now {moment(now)}, faster by {moment(needed)}"
-    if needed >= now:
-        pays = f"cannot pay back in {steps:,} steps of {moment(now)}"
     return costing(
         case,
         seconds,
         least=WARN,
-        of=whole,
+        of=total,
         rule=RULE.label,
-        claim=f"compiling takes {duration(seconds)}, {seconds / whole:.0%} of the run: it {pays}",
+        claim=_claim(seconds, total, steps, step.median),
         places=compiling(parse(case.sources)),
         remedies=[
             Remedy(text="leave torch.compile out, and compare", effort="code edit"),
             Remedy(text="set TORCHINDUCTOR_CACHE_DIR to a folder that stays", effort="option"),
         ],
+    )
+
+
+def _claim(seconds: float, total: float, steps: int, step: float) -> str:
+    """Return the claim: the share of compiling, and the gain per step that would pay it back."""
+    needed = seconds / steps
+    pays = f"pays back only if it makes a step, now {moment(step)}, faster by {moment(needed)}"
+    if needed >= step:
+        pays = f"cannot pay back in {steps:,} steps of {moment(step)}"
+    return f"compiling takes {duration(seconds)}, {seconds / total:.0%} of the run: it {pays}"
+
+
+def _before_run(planned: PlannedRun) -> Finding | None:
+    time = planned.time
+    if time is None or time.share("compile") < WARN:
+        return None
+    return of_row(
+        time,
+        "compile",
+        rule=RULE.label,
+        claim=_claim(time.rows["compile"], time.seconds, time.steps, time.step),
+        remedies=[Remedy(text="look at the same command with --without compile", effort="option")],
     )
 
 
@@ -61,5 +83,6 @@ RULE = Rule(
     page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS,),
+    before_run=True,
     numerics="rounding",
 )

@@ -30,12 +30,12 @@ NAMES = ("allocated_bytes", "reserved_bytes")
 def judge(case: Case) -> Finding | None:
     """Read the allocator's counters."""
     retries = int(case.process.allocator.get("num_alloc_retries", 0))
-    used, held = (max(case.readings.get(name, (0.0,))) for name in NAMES)
+    used, reserved = (max(case.readings.get(name, (0.0,))) for name in NAMES)
     memory = case.hardware.memory_bytes or 0
     if retries:
         claim = f"the allocator ran out of memory {retries} times, emptied its cache and went on"
-    elif used and held >= TWICE * used and held >= memory / 2 > 0:
-        claim = f"the allocator holds {bytes_(held)} for tensors of {bytes_(used)}: fragments"
+    elif used and reserved >= TWICE * used and reserved >= memory / 2 > 0:
+        claim = f"the allocator holds {bytes_(reserved)} for tensors of {bytes_(used)}: fragments"
     else:
         return None
     return Finding(

@@ -20,14 +20,17 @@ from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
     from hotloop.core.case.case import Case
+    from hotloop.core.case.planned_run import PlannedRun
 
 __all__ = ["RULE"]
 
-FULL, FULLER = 0.92, 0.97  # of the card's memory
+FULL, FULLER = 0.92, 0.97  # of the GPU memory
 
 
 def judge(case: Case) -> Finding | None:
-    """Compare the peak with the card."""
+    """Compare the peak with the memory of the GPU."""
+    if case.planned is not None:
+        return _before_run(case, case.planned)
     peak, memory = case.process.allocator.get("peak"), case.hardware.memory_bytes
     if not peak or not memory or peak < FULL * memory:
         return None
@@ -50,6 +53,31 @@ def judge(case: Case) -> Finding | None:
     )
 
 
+def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
+    memory, run = planned.memory, planned.settings
+    if memory is None or run is None or (memory.halved is None and memory.advice is None):
+        return None
+    have = case.hardware.memory_bytes
+    critical = memory.halved is not None or (have is not None and memory.peak_bytes > have)
+    return Finding(
+        rule=RULE.label,
+        claim=memory.halved or f"memory: {memory.sentence}",
+        severity="critical" if critical else "warn",
+        evidence={"advice": memory.advice} if memory.advice else {},
+        remedies=[
+            Remedy(
+                text=f"training.accumulation={run.accumulation * 2} halves the micro batch, not "
+                "the batch (hotloop explain out-of-memory)"
+            ),
+            Remedy(
+                text="--with activation-checkpointing:mode=selective computes again what it frees",
+                effort="option",
+                technique="activation-checkpointing",
+            ),
+        ],
+    )
+
+
 RULE = Rule(
     id="G16",
     name="near_oom",
@@ -57,6 +85,7 @@ RULE = Rule(
     page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.CARD),
+    before_run=True,
     weight=2,
     numerics="rounding",
 )

@@ -25,47 +25,72 @@ from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
     from hotloop.core.case.case import Case
+    from hotloop.core.hardware import Hardware
 
-__all__ = ["RULE"]
+__all__ = ["RULE", "why_spills"]
 
 FULL, BUSY = 0.95, 0.30  # of the memory; of the time
 NAMES = ("gpu_memory_bytes", "gpu_utilisation", "gpu_power_w", "gpu_power_limit_w")
+FORBID = Remedy(
+    text='NVIDIA control panel: "CUDA - Sysmem Fallback Policy" to "Prefer No Sysmem Fallback"',
+    effort="option",
+)
 
 
 def judge(case: Case) -> Finding | None:
-    """Compare what is held with what is there."""
+    """Compare the reserved memory with the memory of the GPU."""
+    if case.planned is not None:
+        return None if case.planned.machine is None else _before_run(case.hardware)
     memory = case.hardware.memory_bytes
     if not memory:
         return None
-    held = max(case.readings.get("reserved_bytes", (0.0,)))
-    seen = {name: median(case.readings[name]) for name in NAMES if case.readings.get(name)}
-    spills = case.hardware.versions.get("platform", "").lower()
+    reserved = max(case.readings.get("reserved_bytes", (0.0,)))
+    readings = {name: median(case.readings[name]) for name in NAMES if case.readings.get(name)}
     idle = (
-        len(seen) == len(NAMES)
-        and any(name in spills for name in ("windows", "microsoft", "wsl"))
-        and seen["gpu_memory_bytes"] >= FULL * memory
-        and seen["gpu_utilisation"] < BUSY
-        and seen["gpu_power_w"] < seen["gpu_power_limit_w"] / 2
+        len(readings) == len(NAMES)
+        and why_spills(case.hardware) is not None
+        and readings["gpu_memory_bytes"] >= FULL * memory
+        and readings["gpu_utilisation"] < BUSY
+        and readings["gpu_power_w"] < readings["gpu_power_limit_w"] / 2
     )
-    if held <= memory and not idle:
+    if reserved <= memory and not idle:
         return None
-    claim = f"the card is full and works {seen.get('gpu_utilisation', 0.0):.0%} of the time"
-    if held > memory:
-        claim = f"torch holds {bytes_(held)}, and the card has {bytes_(memory)}"
+    claim = f"the card is full and works {readings.get('gpu_utilisation', 0.0):.0%} of the time"
+    if reserved > memory:
+        claim = f"torch holds {bytes_(reserved)}, and the card has {bytes_(memory)}"
     return Finding(
         rule=RULE.label,
         claim=f"{claim}: memory spills into the host's",
         severity="critical",
-        evidence={name: f"{value:.3g}" for name, value in seen.items()},
+        evidence={name: f"{value:.3g}" for name, value in readings.items()},
         remedies=[
             Remedy(text="half the micro batch and twice the accumulation"),
-            Remedy(
-                text='NVIDIA control panel: "CUDA - Sysmem Fallback Policy" to "Prefer No Sysmem '
-                'Fallback"',
-                effort="option",
-            ),
+            FORBID,
         ],
     )
+
+
+def _before_run(hardware: Hardware) -> Finding | None:
+    why = why_spills(hardware)
+    if why is None:
+        return None
+    return Finding(
+        rule=RULE.label,
+        claim=f"a run that needs more memory than the card has will not stop but crawl: {why}",
+        severity="note",
+        remedies=[
+            FORBID,
+            Remedy(text="hotloop train ... training.memory_fraction=0.9 stops before that"),
+        ],
+    )
+
+
+def why_spills(hardware: Hardware) -> str | None:
+    """Return why the driver may spill GPU memory into host memory, or None if it does not."""
+    system = hardware.versions.get("platform", "").lower()
+    if hardware.device != "cuda" or not any(n in system for n in ("windows", "microsoft", "wsl")):
+        return None
+    return "the Windows driver, under WSL too, puts the rest into the host's memory"
 
 
 RULE = Rule(
@@ -75,6 +100,7 @@ RULE = Rule(
     page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.CARD, Needs.READINGS),
+    before_run=True,
     weight=3,
     numerics="rounding",
 )

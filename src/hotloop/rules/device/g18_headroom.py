@@ -20,15 +20,18 @@ from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
     from hotloop.core.case.case import Case
+    from hotloop.core.case.planned_run import PlannedRun
 
 __all__ = ["RULE"]
 
-ROOM, FULL = 0.60, 0.92  # of the card's memory; G16's
-STARVED = 0.80  # of the steps, H1's
+ROOM, FULL = 0.60, 0.92  # of the GPU memory; as in G16
+STARVED = 0.80  # of the steps, as in H1
 
 
 def judge(case: Case) -> Finding | None:
-    """Look for room, and for what could use it."""
+    """Look for free memory, and for a use of it."""
+    if case.planned is not None:
+        return _before_run(case, case.planned)
     peak, memory = case.process.allocator.get("peak"), case.hardware.memory_bytes
     if not peak or not memory or peak >= ROOM * memory:
         return None
@@ -54,6 +57,25 @@ def judge(case: Case) -> Finding | None:
     )
 
 
+def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
+    memory, run, have = planned.memory, planned.settings, case.hardware.memory_bytes
+    if memory is None or run is None or case.hardware.device != "cuda" or not have:
+        return None
+    share = memory.peak_bytes / have
+    if (
+        run.accumulation == 1 or share >= ROOM / 2
+    ):  # half as many micro batches need up to twice the memory
+        return None
+    return Finding(
+        rule=RULE.label,
+        claim=f"{run.accumulation} micro batches make a step, and one takes {share:.0%} of the "
+        "memory: fewer, larger ones keep the card busier",
+        severity="note",
+        evidence={"memory": memory.sentence},
+        remedies=[Remedy(text=f"training.accumulation={run.accumulation // 2}, the batch stays")],
+    )
+
+
 RULE = Rule(
     id="G18",
     name="headroom",
@@ -61,6 +83,7 @@ RULE = Rule(
     page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.CARD),
+    before_run=True,
     weight=1,
     numerics="training",
 )

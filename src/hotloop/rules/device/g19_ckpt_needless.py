@@ -31,7 +31,7 @@ CALLS = ("checkpoint", "checkpoint_sequential", "gradient_checkpointing_enable")
 
 
 def judge(case: Case) -> Finding | None:
-    """Compare the peak with the memory; at most the forward pass is saved."""
+    """Compare the peak with the memory; the forward pass bounds the saving."""
     model = next((m for m in case.models if m.checkpointed and m.role == "train"), None)
     if case.on_card:
         peak, memory = case.process.allocator.get("peak"), case.hardware.memory_bytes
@@ -49,7 +49,7 @@ def judge(case: Case) -> Finding | None:
         min(forward, case.row("backward")),
         rule=RULE.label,
         claim=f"activation checkpointing is on, and {peak / memory:.0%} of the memory is used",
-        places=_asked(case) or ([model.place] if model.place else []),
+        places=_checkpoint_calls(case) or ([model.place] if model.place else []),
         evidence={"backward to forward": f"{ratio:.1f}, about 2 without it"} if ratio else {},
         remedies=[
             Remedy(
@@ -61,8 +61,8 @@ def judge(case: Case) -> Finding | None:
     )
 
 
-def _asked(case: Case) -> list[SourceLocation]:
-    """Return the calls of the project that checkpoint."""
+def _checkpoint_calls(case: Case) -> list[SourceLocation]:
+    """Return the project's calls of activation checkpointing."""
     return [
         module.place(call)
         for module in parse(case.sources).modules

@@ -40,25 +40,25 @@ REMEDIES = (
 
 
 def judge(case: Case) -> Finding | None:
-    """Look for float32 products, and for what else the card could do."""
+    """Look for float32 products, and compare the GPU's peaks."""
     hardware, precision = case.hardware, case.process.switches.get(SWITCH)
     full = [m for m in case.models if m.role == "train" and m.compute in (None, "float32")]
     if hardware.why_no_tf32() or precision in (None, "tf32") or not full or case.process.autocast:
         return None
     peaks = hardware.card.flops if hardware.card else {}
     faster = peaks["bf16"] / peaks["fp32"] if {"bf16", "fp32"} <= peaks.keys() else None
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "rule": RULE.label,
         "claim": "matrix products run in full float32: the tensor cores stand still",
         "evidence": {"peaks": f"bf16 {faster:.1f} times float32"} if faster else {},
         "remedies": REMEDIES,
     }
     if not case.profiled:
-        return Finding(**said, severity="warn")
+        return Finding(**fields, severity="warn")
     share = sum(op.share for op in products(case) if op.dtype in (None, "float32"))
     if share < LEAST:
         return None
-    return costing(case, in_steps(case, share * (1 - 1 / (faster or 2.0))), **said)
+    return costing(case, in_steps(case, share * (1 - 1 / (faster or 2.0))), **fields)
 
 
 RULE = Rule(

@@ -35,10 +35,10 @@ FEWEST = 3  # readings in each third
 
 
 def judge(case: Case) -> Finding | None:
-    """Look at the code, and at the memory of tensors."""
-    kept = keeps(parse(case.sources))
+    """Look at the code and at the allocated memory."""
+    places = keeps(parse(case.sources))
     grown = growth(case.readings.get("allocated_bytes", ()))
-    if not kept and grown < NOTE:
+    if not places and grown < NOTE:
         return None
     claim = "the loop keeps losses with their graphs"
     if grown >= NOTE:
@@ -47,7 +47,7 @@ def judge(case: Case) -> Finding | None:
         rule=RULE.label,
         claim=claim,
         severity="warn" if grown >= WARN else "note",
-        places=kept,
+        places=places,
         remedies=[
             Remedy(text="add up loss.detach(), and read the sum at the end", effort="code edit")
         ],
@@ -55,18 +55,18 @@ def judge(case: Case) -> Finding | None:
 
 
 def growth(readings: Sequence[float]) -> float:
-    """Return by how many bytes memory grew from third to third, the first quarter left out."""
+    """Return the bytes of steady growth over thirds of the readings, without the first quarter."""
     used = [reading for reading in readings if reading]
     used = used[len(used) // 4 :]
     third = len(used) // 3
     if third < FEWEST:
         return 0.0
-    parts = [median(used[third * number : third * (number + 1)]) for number in range(3)]
-    return parts[2] - parts[0] if parts[0] < parts[1] < parts[2] else 0.0
+    medians = [median(used[third * number : third * (number + 1)]) for number in range(3)]
+    return medians[2] - medians[0] if medians[0] < medians[1] < medians[2] else 0.0
 
 
 def keeps(code: ProjectCode) -> list[SourceLocation]:
-    """Return where a name that had its backward pass is added up or appended as it is."""
+    """Return where a loss that backward was called on is summed or appended without detaching."""
     nodes = list(running(code, evaluation=False))
     losses = {
         dotted(call.func).removesuffix(".backward")

@@ -27,11 +27,11 @@ NAMES = ("gpu_utilisation", "gpu_power_w", "gpu_power_limit_w")
 
 
 def judge(case: Case) -> Finding | None:
-    """Compare how busy it is with what it draws."""
-    seen = [case.readings.get(name) for name in NAMES]
-    if not all(seen):
+    """Compare the utilisation with the power draw."""
+    readings_by_name = [case.readings.get(name) for name in NAMES]
+    if not all(readings_by_name):
         return None
-    busy, watts, limit = (median(readings or ()) for readings in seen)
+    busy, watts, limit = (median(readings or ()) for readings in readings_by_name)
     if busy < BUSY or watts >= WORKING * limit:
         return None
     return Finding(

@@ -15,16 +15,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import Finding, Remedy
+from hotloop.core.units import bytes_
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
     from hotloop.core.case.case import Case
+    from hotloop.core.case.planned_run import PlannedRun
 
 __all__ = ["RULE"]
 
+TAKEN = 0.2  # share of the GPU memory that other processes hold
+
 
 def judge(case: Case) -> Finding | None:
-    """Count the others."""
+    """Count the other processes."""
+    if case.planned is not None:
+        return _before_run(case, case.planned)
     others = int(max(case.readings.get("gpu_other_processes", (0.0,))))
     mig = "MIG" in case.hardware.name.split()
     if not others and not mig:
@@ -38,6 +44,21 @@ def judge(case: Case) -> Finding | None:
     )
 
 
+def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
+    have, machine = case.hardware.memory_bytes, planned.machine
+    if case.hardware.device != "cuda" or have is None or machine is None:
+        return None
+    free = machine.free_device_bytes
+    if free is None or have - free < TAKEN * have:
+        return None
+    return Finding(
+        rule=RULE.label,
+        claim=f"{bytes_(have - free)} of the card's {bytes_(have)} are taken by other processes",
+        severity="warn",
+        remedies=[Remedy(text="look at nvidia-smi", effort="option")],
+    )
+
+
 RULE = Rule(
     id="G23",
     name="gpu_shared",
@@ -45,4 +66,5 @@ RULE = Rule(
     page=__doc__ or "",
     judge=judge,
     needs=(Needs.CARD, Needs.READINGS),
+    before_run=True,
 )

@@ -29,7 +29,7 @@ NAMES = ("pcie_generation", "pcie_generation_max", "pcie_width", "pcie_width_max
 
 
 def judge(case: Case) -> Finding | None:
-    """Compare the link with what it could be."""
+    """Compare the link with the best possible one."""
     best = {name: max(case.readings.get(name, (0.0,))) for name in NAMES}
     if not all(best.values()):
         return None

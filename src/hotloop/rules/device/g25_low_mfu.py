@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["RULE"]
 
 LEAST, GOOD = 0.30, 0.50  # of the peak
-STARVED = 0.80  # of the steps, H1's
+STARVED = 0.80  # of the steps, as in H1
 
 
 def judge(case: Case) -> Finding | None:
@@ -39,12 +39,12 @@ def judge(case: Case) -> Finding | None:
     reached = rate / peak.median
     if waits or reached >= LEAST:
         return None
-    # half of the peak is what well-tuned training reaches, so that is the most to be saved
-    left = (case.row("forward") + case.row("backward")) * (1 - reached / GOOD)
-    share = case.part(left)
+    # Well-tuned training reaches half of the peak, so this bounds the saving.
+    saving = (case.row("forward") + case.row("backward")) * (1 - reached / GOOD)
+    share = case.part(saving)
     return costing(
         case,
-        left,
+        saving,
         severity="warn" if share >= WARN else "note",
         rule=RULE.label,
         claim=f"the steps reach {reached:.0%} of the card's {dtype} peak",

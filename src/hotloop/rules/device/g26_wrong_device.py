@@ -3,7 +3,6 @@
 Looks at: the device of the models; the NVIDIA driver and what torch sees of it.
 Says so when: torch sees a card and no model is on it; or there is a driver, and torch sees no card.
     Before a run: the latter.
-    Before a run: the latter.
 Stays silent when: the models are on the card, or there is none.
 Remedy: model.to("cuda"), and the batches; or a CUDA build of torch.
 Numbers: rounding; a card sums in another order, and its random numbers are others.
@@ -20,12 +19,20 @@ from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
     from hotloop.core.case.case import Case
+    from hotloop.core.case.planned_run import PlannedRun
+    from hotloop.core.hardware import Hardware
 
 __all__ = ["RULE"]
 
+# Minimum driver by CUDA version: https://docs.nvidia.com/deploy/cuda-compatibility/ (2026-11).
+DRIVERS = {11: 450, 12: 525, 13: 580}
+INSTALL = "https://pytorch.org/get-started/locally/"
+
 
 def judge(case: Case) -> Finding | None:
-    """Compare what is there with what is used."""
+    """Compare the available device with the used one."""
+    if case.planned is not None:
+        return _before_run(case.hardware, case.planned)
     hardware, driver = case.hardware, case.hardware.versions.get("driver")
     if hardware.device == "cuda" and not case.on_card:
         return Finding(
@@ -44,12 +51,36 @@ def judge(case: Case) -> Finding | None:
         severity="critical",
         remedies=[
             Remedy(
-                text="install a CUDA build of torch (https://pytorch.org/get-started/locally/), "
+                text=f"install a CUDA build of torch ({INSTALL}), "
                 "or look at nvidia-smi and CUDA_VISIBLE_DEVICES",
                 effort="option",
             )
         ],
     )
+
+
+def _before_run(hardware: Hardware, planned: PlannedRun) -> Finding | None:
+    driver, cuda = hardware.versions.get("driver"), planned.torch_cuda
+    if hardware.device != "cpu" or planned.card_here is None:
+        return None
+    if cuda is None:
+        remedy = f"install a CUDA build of torch ({INSTALL})"
+    elif driver and _first(driver) < (need := DRIVERS.get(_first(cuda), 0)):
+        remedy = f"CUDA {cuda} needs a driver from {need} on, this one is {driver}: update it"
+    else:
+        remedy = "look at nvidia-smi and CUDA_VISIBLE_DEVICES"
+    return Finding(
+        rule=RULE.label,
+        claim=f"an NVIDIA card seems to be here ({planned.card_here}), but torch "
+        f"{hardware.versions.get('torch', '')} sees no card: the CPU is used",
+        severity="critical",
+        remedies=[Remedy(text=remedy, effort="option")],
+    )
+
+
+def _first(version: str) -> int:
+    number = version.partition(".")[0]
+    return int(number) if number.isdecimal() else 0
 
 
 RULE = Rule(
@@ -59,6 +90,7 @@ RULE = Rule(
     page=__doc__ or "",
     judge=judge,
     needs=(Needs.MODEL,),
+    before_run=True,
     weight=2,
     numerics="rounding",
 )

@@ -30,7 +30,7 @@ OF_BACKWARD = 0.05
 
 
 def judge(case: Case) -> Finding | None:
-    """Take the forward time of that part for its backward time."""
+    """Estimate the backward time of the frozen part by its forward time."""
     model = next((m for m in case.models if m.frozen_graph and m.frozen_prefix_seconds), None)
     if model is None:
         return None

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE"]
 
-STARVED = 0.80  # of the steps, H1's
+STARVED = 0.80  # of the steps, as in H1
 
 
 def judge(case: Case) -> Finding | None:

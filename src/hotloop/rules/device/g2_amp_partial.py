@@ -27,18 +27,18 @@ LEAST = 0.20  # of the step
 
 
 def judge(case: Case) -> Finding | None:
-    """Add up the products that autocast did not reach."""
-    left = [op for op in products(case) if op.dtype == "float32" and op.share]
-    share = sum(op.share for op in left)
+    """Sum the products that autocast did not cover."""
+    float32_products = [op for op in products(case) if op.dtype == "float32" and op.share]
+    share = sum(op.share for op in float32_products)
     if not case.process.autocast or share < LEAST:
         return None
-    hottest = max(left, key=lambda op: op.share)
+    hottest = max(float32_products, key=lambda op: op.share)
     return costing(
         case,
-        in_steps(case, share / 2),  # 16 bit is twice as fast at least
+        in_steps(case, share / 2),  # 16-bit products are at least twice as fast
         rule=RULE.label,
         claim=f"autocast is on, but matrix products in float32 take {share:.0%} of a step",
-        places=list(dict.fromkeys(op.place for op in left if op.place)),
+        places=list(dict.fromkeys(op.place for op in float32_products if op.place)),
         evidence={"hottest": f"{hottest.name} {hottest.shapes}"},
         remedies=[
             Remedy(

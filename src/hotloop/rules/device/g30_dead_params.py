@@ -25,14 +25,14 @@ LEAST = 0.05  # of the numbers
 
 
 def judge(case: Case) -> Finding | None:
-    """Count what is never trained."""
+    """Count the parameters that are never trained."""
     for optimizer in case.optimizers:
-        whole = sum(group.parameters for group in optimizer.groups)
+        total = sum(group.parameters for group in optimizer.groups)
         idle = sum(group.frozen + group.without_gradient for group in optimizer.groups)
-        if optimizer.steps and idle and idle >= LEAST * whole:
+        if optimizer.steps and idle and idle >= LEAST * total:
             return Finding(
                 rule=RULE.label,
-                claim=f"{idle:,} of the {whole:,} numbers that {optimizer.name} holds are never "
+                claim=f"{idle:,} of the {total:,} numbers that {optimizer.name} holds are never "
                 "trained",
                 severity="note",
                 places=[optimizer.place] if optimizer.place else [],

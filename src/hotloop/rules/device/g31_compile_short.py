@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 __all__ = ["RULE"]
 
 COLD = 11.0  # seconds
-STARVED = 0.80  # of the steps, H1's
+STARVED = 0.80  # of the steps, as in H1
 
 
 def judge(case: Case) -> Finding | None:
-    """Compare the most it can save with the least it costs."""
+    """Compare the largest possible saving with the smallest cost."""
     step, steps = case.step_time, case.total_steps
     compiled = case.process.graphs or any(model.compiled for model in case.models)
     if step is None or not steps or compiled or (case.steps.starved or 0.0) >= STARVED:
         return None
-    gain = steps * step.median  # all of it: how much it really saves is not known
+    gain = steps * step.median  # the whole time: the real saving is unknown
     if gain >= COLD:
         return None
     return Finding(

@@ -32,20 +32,20 @@ MOST_OF, LOOKED_UP, LEAST = 0.80, 0.25, 0.10  # of the numbers; of the rows; of 
 
 
 def judge(case: Case) -> Finding | None:
-    """Compare the tables with what a batch can look up."""
+    """Compare the rows of the tables with the lookups of a batch."""
     numbers = [
         sum(math.prod(shape) for shape in batches.shapes.values())
         for batches in case.batches
         if batches.role == "train" and batches.shapes
     ]
-    found = [
+    models = [
         model
         for model in case.models
         if model.trainable and model.tables >= MOST_OF * model.trainable
     ]
-    if not numbers or not found or max(numbers) > LOOKED_UP * found[0].table_rows:
+    if not numbers or not models or max(numbers) > LOOKED_UP * models[0].table_rows:
         return None
-    model = found[0]
+    model = models[0]
     return costing(
         case,
         case.row("optimizer") * model.tables / model.trainable,
@@ -53,7 +53,10 @@ def judge(case: Case) -> Finding | None:
         rule=RULE.label,
         claim=f"each step updates all {model.table_rows:,} rows of an embedding, and a batch looks "
         f"up {max(numbers):,} at most",
-        places=[*_built(case), *(each.place for each in case.optimizers if each.place)][:5],
+        places=[
+            *_embedding_calls(case),
+            *(optimizer.place for optimizer in case.optimizers if optimizer.place),
+        ][:5],
         evidence={"numbers in embeddings": f"{model.tables:,} of {model.trainable:,}"},
         remedies=[
             Remedy(
@@ -64,7 +67,7 @@ def judge(case: Case) -> Finding | None:
     )
 
 
-def _built(case: Case) -> Iterator[SourceLocation]:
+def _embedding_calls(case: Case) -> Iterator[SourceLocation]:
     for module in parse(case.sources).modules:
         for call in calls(module.tree, "Embedding", "EmbeddingBag"):
             if keyword(call, "sparse") is None:

@@ -35,7 +35,7 @@ REMEDIES = (
 
 
 def judge(case: Case) -> Finding | None:
-    """Look for the scaler, then at what it skipped."""
+    """Look for the scaler, then at the steps that it skipped."""
     half = [m for m in case.models if m.role == "train" and m.trainable and m.compute == "float16"]
     scaled = [scaler for scaler in case.scalers if scaler.enabled and scaler.scaled]
     if half and not scaled:

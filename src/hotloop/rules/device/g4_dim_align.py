@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE"]
 
-VOCABULARY = 1024  # classes: less is a small product
+VOCABULARY = 1024  # classes: with fewer, the product is small
 
 
 def judge(case: Case) -> Finding | None:
@@ -37,11 +37,11 @@ def judge(case: Case) -> Finding | None:
     widest = max((m.output[-1] for m in half if m.output), default=0)
     hot = [op for op in products(case) if op.share >= ABSTAIN and odd(op.shapes)]
     if hot:
-        what = f"{hot[0].name} {hot[0].shapes}"
+        sizes = f"{hot[0].name} {hot[0].shapes}"
         share = sum(op.share for op in hot)
         claim = f"products with sizes that are no multiple of 8 take {share:.0%} of a step"
     elif widest >= VOCABULARY and widest % 8:
-        what = f"{widest:,} = 64 x {widest / 64:.2f}"
+        sizes = f"{widest:,} = 64 x {widest / 64:.2f}"
         claim = f"the output has {widest:,} classes, no multiple of 8: its products run slower"
         share = 0.0
     else:
@@ -51,7 +51,7 @@ def judge(case: Case) -> Finding | None:
         claim=claim,
         severity="warn" if share >= WARN else "note",
         places=[half[0].place] if half[0].place else [],
-        evidence={"sizes": what},
+        evidence={"sizes": sizes},
         remedies=[
             Remedy(
                 text=f"pad to a multiple of 64: {-(-widest // 64) * 64:,}"
@@ -64,7 +64,7 @@ def judge(case: Case) -> Finding | None:
 
 
 def odd(shapes: str) -> bool:
-    """Whether one of the sizes in "[[32, 100], [100, 10]]" is no multiple of 8."""
+    """Whether one of the sizes in "[[32, 100], [100, 10]]" is not a multiple of 8."""
     sizes = [int(text) for text in re.findall(r"\d+", shapes)]
     return any(size > 8 and size % 8 for size in sizes)
 

@@ -41,15 +41,17 @@ SWITCHED = Remedy(text='attn_implementation="sdpa" for a model of transformers',
 
 
 def judge(case: Case) -> Finding | None:
-    """Time the lines, and take the backward pass in proportion."""
+    """Sum the time of the lines, and add the backward pass in proportion."""
     eager = any(part.kind == "eager" for model in case.models for part in model.attention)
     code = parse(case.sources)
-    sites = [at for module in code.modules for at in written_out(module)]
-    inside = [s for s in case.stacks if s.row == "forward" and s.passes("eager_attention_forward")]
-    if not sites and not inside and not eager:
+    sites = [attention_site for module in code.modules for attention_site in written_out(module)]
+    eager_stacks = [
+        s for s in case.stacks if s.row == "forward" and s.passes("eager_attention_forward")
+    ]
+    if not sites and not eager_stacks and not eager:
         return None
     forward = case.row("forward")
-    seconds = seconds_at(case, sites, rows=("forward",)) + sum(s.seconds for s in inside)
+    seconds = seconds_at(case, sites, rows=("forward",)) + sum(s.seconds for s in eager_stacks)
     factor = 1 + case.row("backward") / forward if forward else 1.0
     share = case.part(seconds * factor)
     return costing(
@@ -58,29 +60,31 @@ def judge(case: Case) -> Finding | None:
         least=LEAST,
         rule=RULE.label,
         claim=f"attention written out takes {share:.0%} of the time",
-        places=[at.place for at in sites],
+        places=[attention_site.place for attention_site in sites],
         evidence={"in the forward pass": f"{seconds:.2f} s of {forward:.2f} s"},
-        remedies=[WRITTEN, SWITCHED] if sites and inside else [WRITTEN if sites else SWITCHED],
+        remedies=[WRITTEN, SWITCHED]
+        if sites and eager_stacks
+        else [WRITTEN if sites else SWITCHED],
     )
 
 
 def written_out(module: Module) -> list[Site]:
-    """Return the lines from the first to the last product of functions with a softmax between."""
-    found = []
+    """Return the lines from the first to the last product around a softmax, per function."""
+    sites = []
     for function in ast.walk(module.tree):
         if not isinstance(function, ast.FunctionDef):
             continue
-        inside = list(ast.walk(function))
-        soft = [node.lineno for node in calls(iter(inside), "softmax", "Softmax")]
-        lines = [node.lineno for node in calls(iter(inside), *PRODUCTS)]
+        nodes = list(ast.walk(function))
+        soft = [node.lineno for node in calls(iter(nodes), "softmax", "Softmax")]
+        lines = [node.lineno for node in calls(iter(nodes), *PRODUCTS)]
         lines += [
             node.lineno
-            for node in inside
+            for node in nodes
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult)
         ]
         if soft and len(lines) > 1 and min(lines) <= min(soft) <= max(lines):
-            found.append(Site(file=module.path, first=min(lines), last=max(lines)))
-    return found
+            sites.append(Site(file=module.path, first=min(lines), last=max(lines)))
+    return sites
 
 
 RULE = Rule(

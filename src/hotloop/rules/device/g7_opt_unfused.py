@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 __all__ = ["RULE"]
 
 LEAST = 0.05
-GOES = 0.86  # of the update's time, at most: see Source
+GOES = 0.86  # largest share of the update's time that fusing saves: see Source
 FUSED = frozenset({"Adam", "AdamW", "SGD", "Adagrad"})  # torch 2.13: those with `fused`
 
 
 def judge(case: Case) -> Finding | None:
-    """Take the row, and look at each optimizer's groups."""
+    """Read the row, and look at the groups of each optimizer."""
     slow = [
         optimizer
         for optimizer in case.optimizers

@@ -31,13 +31,13 @@ LEAST = 0.01
 def judge(case: Case) -> Finding | None:
     """Time zero_grad where it writes zeros."""
     zeroed = [o for o in case.optimizers if o.zeroed_to_none is False]
-    inside = [stack for stack in case.stacks if stack.passes(":zero_grad", ".zero_grad")]
-    seconds = sum(stack.seconds for stack in inside)
-    if not zeroed or not inside:
+    stacks = [stack for stack in case.stacks if stack.passes(":zero_grad", ".zero_grad")]
+    seconds = sum(stack.seconds for stack in stacks)
+    if not zeroed or not stacks:
         return None
     without = sum(group.without_gradient for o in zeroed for group in o.groups)
     same = "training changes: some parameters get no gradient" if without else "bitwise the same"
-    place = max(inside, key=lambda stack: stack.seconds).place
+    place = max(stacks, key=lambda stack: stack.seconds).place
     return costing(
         case,
         seconds,

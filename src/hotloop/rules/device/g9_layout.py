@@ -34,7 +34,7 @@ REMEDIES = (
 
 
 def judge(case: Case) -> Finding | None:
-    """Look at the layout, and at what turning it costs."""
+    """Look at the layout, and at the cost of converting it."""
     model = next(
         (
             model
@@ -47,17 +47,17 @@ def judge(case: Case) -> Finding | None:
     )
     if model is None:
         return None
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "rule": RULE.label,
         "claim": f"{model.convolutions} convolutions run in 16 bit without channels_last",
         "places": [model.place] if model.place else [],
         "remedies": REMEDIES,
     }
     if not case.profiled:
-        return Finding(**said, severity="note")
+        return Finding(**fields, severity="note")
     turning = [op for op in case.operators if any(part in op.name.lower() for part in TURNING)]
     share = sum(op.share for op in turning)
-    return costing(case, in_steps(case, share), **said) if share >= LEAST else None
+    return costing(case, in_steps(case, share), **fields) if share >= LEAST else None
 
 
 RULE = Rule(

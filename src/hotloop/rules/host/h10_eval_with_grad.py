@@ -24,10 +24,10 @@ __all__ = ["RULE"]
 
 
 def judge(case: Case) -> Finding | None:
-    """Look for graphs in evaluation; what they cost of it is not known, so no share is given."""
-    sure = [stretch for stretch in case.evaluations if stretch.is_sure]
-    recorded = [stretch for stretch in sure if stretch.with_grad]
-    seconds = sum(stretch.seconds for stretch in recorded)
+    """Look for graphs in evaluation; their cost is unknown, so the finding has no share."""
+    sure = [span for span in case.evaluations if span.is_sure]
+    recorded = [span for span in sure if span.with_grad]
+    seconds = sum(span.seconds for span in recorded)
     if not recorded or case.part(seconds) < ABSTAIN:
         return None
     return Finding(
@@ -35,7 +35,7 @@ def judge(case: Case) -> Finding | None:
         claim=f"{len(recorded)} of {len(sure)} evaluations ({case.part(seconds):.0%} "
         "of the time) run with autograd on",
         severity="warn" if case.part(seconds) >= WARN else "note",
-        places=list(dict.fromkeys(stretch.place for stretch in recorded if stretch.place)),
+        places=list(dict.fromkeys(span.place for span in recorded if span.place)),
         remedies=[
             Remedy(
                 text="put with torch.inference_mode(): around the evaluation loop",

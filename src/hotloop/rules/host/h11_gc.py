@@ -30,18 +30,18 @@ __all__ = ["RULE"]
 
 LEAST = 0.01  # of the wall time
 LONG = 10  # steps that one collection takes
-SHORTEST = 0.002  # of the wall time: below, even long stalls are not worth a line
+SHORTEST = 0.002  # of the wall time: below it, even long stalls are not reported
 
 
 def judge(case: Case) -> Finding | None:
-    """Compare with the wall time and with a step."""
+    """Compare the collector's time with the wall time and with a step."""
     process, step = case.process, case.step_time
-    asked = [
+    collections = [
         site(module, node)
         for module, node in running(parse(case.sources))
         if isinstance(node, ast.Call) and module.name(node) == "gc.collect"
     ]
-    seconds = max(0.0, process.gc_seconds - seconds_at(case, asked))
+    seconds = max(0.0, process.gc_seconds - seconds_at(case, collections))
     share = case.part(seconds)
     long = step is not None and process.gc_full and process.gc_longest >= LONG * step.median
     return costing(

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE"]
 
-BUSY = 0.5  # cores that others use: less is the noise of a desktop
+BUSY = 0.5  # cores that other processes use: fewer are the noise of a desktop
 THROTTLED = 0.05  # of the periods
 
 
 def judge(case: Case) -> Finding | None:
-    """Look at who else computes, and at the quota."""
+    """Look at the other processes and at the CPU quota."""
     busy, throttled = case.process.other_cores or 0.0, case.process.throttled or 0.0
     cores = "unknown" if case.hardware.cores is None else f"{case.hardware.cores:g}"
     because = []
@@ -56,7 +56,7 @@ def judge(case: Case) -> Finding | None:
 
 
 def _fewer_threads(case: Case) -> list[Remedy]:
-    """Return the technique where it has something to set: there are more threads than cores."""
+    """Return the technique if it has an effect: if there are more threads than cores."""
     threads, cores = case.process.threads, case.hardware.cores
     if threads is None or cores is None or threads <= max(1, int(cores)):
         return []
@@ -70,4 +70,5 @@ RULE = Rule(
     title="The processor is taken away from the training",
     page=__doc__ or "",
     judge=judge,
+    before_run=True,
 )

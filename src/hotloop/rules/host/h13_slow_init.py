@@ -20,16 +20,18 @@ from hotloop.core.finding import Remedy
 from hotloop.core.units import duration
 from hotloop.rules.base import Needs, Rule
 from hotloop.rules.support.costs import costing, hot_path, whole_run
+from hotloop.rules.support.forecast import not_worth_it, of_row
 
 if TYPE_CHECKING:
     from hotloop.core.case.case import Case
+    from hotloop.core.case.planned_run import PlannedRun
     from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
 LEAST, LONG = 0.10, 1200.0  # of the run; seconds
-WORRIES = 60.0  # seconds before the first step; less is only noted
-SHORT = 60.0  # seconds: of less, the start is always a large part
+WORRIES = 60.0  # seconds before the first step; a shorter start is only a note
+SHORT = 60.0  # seconds: the start is always a large part of shorter runs
 REMEDY = {
     "start": "do once what the script does before its loop, and keep the result in a file",
     "import": "import only what is used: python -X importtime shows what is slow",
@@ -40,12 +42,14 @@ ROWS = tuple(REMEDY)
 
 
 def judge(case: Case) -> Finding | None:
-    """Compare what comes before the first step with the whole run."""
+    """Compare the time before the first step with the whole run."""
+    if case.planned is not None:
+        return _before_run(case.planned)
     seconds = sum(map(case.row, ROWS))
-    whole = whole_run(case)
-    if seconds < LONG and (whole is None or whole < SHORT):
+    total = whole_run(case)
+    if seconds < LONG and (total is None or total < SHORT):
         return None
-    of = whole or case.seconds
+    of = total or case.seconds
     worst = max(ROWS, key=case.row)
     return costing(
         case,
@@ -62,6 +66,21 @@ def judge(case: Case) -> Finding | None:
     )
 
 
+def _before_run(planned: PlannedRun) -> Finding | None:
+    time = planned.time
+    if time is None:
+        return None
+    share, seconds = time.share("start"), time.rows["start"]
+    if time.seconds < SHORT or (share < LEAST and seconds < LONG):
+        return not_worth_it(time, "start", rule=RULE.label, what="starting faster")
+    return of_row(
+        time,
+        "start",
+        rule=RULE.label,
+        claim=f"the first step comes after {duration(seconds)}, {share:.0%} of the run",
+    )
+
+
 RULE = Rule(
     id="H13",
     name="slow_init",
@@ -69,5 +88,6 @@ RULE = Rule(
     page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS,),
+    before_run=True,
     numerics="bitwise",
 )

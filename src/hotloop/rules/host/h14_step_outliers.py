@@ -30,7 +30,7 @@ __all__ = ["RULE"]
 FACTOR = 2  # times the median
 FEWEST = 10  # slow steps
 FEWEST_STEPS = 100
-OF_THE_EXCESS = 0.70  # in one row
+OF_THE_EXCESS = 0.70  # share of the excess time that one row must hold
 
 
 def judge(case: Case) -> Finding | None:
@@ -70,7 +70,7 @@ def judge(case: Case) -> Finding | None:
 def case_numbers(case: Case, warm: int, slow: list[int]) -> list[str]:
     """Return the numbers of the first slow steps."""
     numbers = case.steps.numbers[warm:]
-    return [str(numbers[at]) for at in slow[:5] if at < len(numbers)]
+    return [str(numbers[index]) for index in slow[:5] if index < len(numbers)]
 
 
 RULE = Rule(

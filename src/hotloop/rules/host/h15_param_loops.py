@@ -34,20 +34,20 @@ SHOWN = 3
 
 
 def judge(case: Case) -> Finding | None:
-    """Time the lines of such loops."""
+    """Sum the time of such loops."""
     sites = [
         site(module, node)
         for module, node in running(parse(case.sources), evaluation=False)
         if any(next(calls(source, *ALL), None) for source in iterated(node))
     ]
     seconds = seconds_at(case, sites, rows=ROWS)
-    hot = sorted(sites, key=lambda found: -seconds_at(case, [found], rows=ROWS))
+    hot = sorted(sites, key=lambda loop: -seconds_at(case, [loop], rows=ROWS))
     return costing(
         case,
         seconds,
         rule=RULE.label,
         claim=f"Python loops over the parameters take {case.part(seconds):.0%} of the time",
-        places=[found.place for found in hot[:SHOWN]],
+        places=[loop.place for loop in hot[:SHOWN]],
         evidence={"tensors": str(sum(g.tensors for o in case.optimizers for g in o.groups))},
         remedies=[
             Remedy(
@@ -61,7 +61,7 @@ def judge(case: Case) -> Finding | None:
 
 
 def iterated(node: ast.AST) -> list[ast.AST]:
-    """Return what a loop or a comprehension goes through."""
+    """Return the iterables of a loop or a comprehension."""
     if isinstance(node, ast.For):
         return [node.iter]
     if isinstance(node, ast.ListComp | ast.GeneratorExp | ast.SetComp | ast.DictComp):

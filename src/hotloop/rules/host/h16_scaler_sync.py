@@ -25,19 +25,19 @@ __all__ = ["RULE"]
 
 def judge(case: Case) -> Finding | None:
     """Compare each scaler with autocast's dtype."""
-    found = [
+    scalers = [
         scaler
         for scaler in case.scalers
         if scaler.enabled and scaler.scaled and (scaler.autocast or "") in ("bfloat16", "bf16")
     ]
-    if not found:
+    if not scalers:
         return None
     return Finding(
         rule=RULE.label,
         claim="a GradScaler is used with bfloat16, which needs none; it makes the host wait for "
         "the card at every step",
         severity="note",
-        places=[scaler.place for scaler in found if scaler.place],
+        places=[scaler.place for scaler in scalers if scaler.place],
         remedies=[Remedy(text="GradScaler(enabled=False), or take it out", effort="code edit")],
     )
 

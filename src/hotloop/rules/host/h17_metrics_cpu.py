@@ -43,7 +43,7 @@ def judge(case: Case) -> Finding | None:
         stack
         for stack in case.stacks
         if stack.row in ROWS
-        and (stack.passes(*LIBRARIES) or named(stack))
+        and (stack.passes(*LIBRARIES) or is_metric(stack))
         and not stack.passes(*READING)
     ]
     seconds = sum(stack.seconds for stack in hot)
@@ -63,7 +63,7 @@ def judge(case: Case) -> Finding | None:
     )
 
 
-def named(stack: Stack) -> bool:
+def is_metric(stack: Stack) -> bool:
     """Whether a function of the project is named after a metric."""
     return any(frame.own and METRIC.search(frame.function) for frame in stack.frames)
 

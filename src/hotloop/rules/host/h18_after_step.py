@@ -31,17 +31,17 @@ LEAST = 0.05
 
 
 def judge(case: Case) -> Finding | None:
-    """Name the line that most of these rows goes to."""
+    """Name the line that takes most of these rows."""
     seconds, share = sum(map(case.row, ROWS)), case.share(*ROWS)
     stacks = [stack for stack in case.stacks if stack.row in ROWS]
-    each = case.per_step(seconds)
+    per_step = case.per_step(seconds)
     return costing(
         case,
         seconds,
         least=LEAST,
         rule=RULE.label,
         claim=f"work after the update takes {share:.0%} of the time"
-        + (f", {moment(each)} a step" if each else ""),
+        + (f", {moment(per_step)} a step" if per_step else ""),
         places=hot_path(case, stacks),
         evidence={row: f"{case.row(row):.2f} s" for row in ROWS},
         remedies=[

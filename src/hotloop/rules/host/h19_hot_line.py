@@ -29,16 +29,16 @@ __all__ = ["RULE"]
 
 
 def judge(case: Case) -> Finding | None:
-    """Look for it."""
-    found = hot_line(case)
-    if found is None:
+    """Look for such a line."""
+    hot = hot_line(case)
+    if hot is None:
         return None
     return costing(
         case,
-        found.seconds,
+        hot.seconds,
         rule=RULE.label,
-        claim=f"one line takes {case.part(found.seconds):.0%} of the time, backward left out",
-        places=[found.place, *([found.caller] if found.caller else [])],
+        claim=f"one line takes {case.part(hot.seconds):.0%} of the time, backward left out",
+        places=[hot.place, *([hot.caller] if hot.caller else [])],
         remedies=[
             Remedy(
                 text="look at what this line makes and how large it is; hotloop doctor --profile "

@@ -45,13 +45,13 @@ REMEDIES = (
 
 
 def judge(case: Case) -> Finding | None:
-    """Compare who waited for whom."""
+    """Compare the waits of the GPU with those of the host."""
     starved, busy = case.steps.starved, case.steps.main_cpu
     if starved is None or starved < STARVED or busy is None or busy < BUSY:
         return None
     if case.share("data wait") >= WARN:
         return None
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "rule": RULE.label,
         "claim": f"in {starved:.0%} of the steps the card was done before the host: kernels are "
         "launched more slowly than they run",
@@ -60,10 +60,10 @@ def judge(case: Case) -> Finding | None:
     }
     used = case.readings.get("gpu_utilisation")
     if not used:
-        return Finding(**said, severity="warn")
+        return Finding(**fields, severity="warn")
     idle = (1 - median(used)) * sum(map(case.row, IN_STEP))
     severity = by_share(case.part(idle), warn=NOTE, critical=CRITICAL)
-    return costing(case, idle, least=NOTE, severity=severity, **said)
+    return costing(case, idle, least=NOTE, severity=severity, **fields)
 
 
 RULE = Rule(

@@ -36,7 +36,7 @@ def judge(case: Case) -> Finding | None:
     ]
     if not small:
         return None
-    loader = min(small, key=lambda each: each.batch_size or 0)
+    loader = min(small, key=lambda candidate: candidate.batch_size or 0)
     seconds = case.row("evaluate") * (1 - (loader.batch_size or 0) / trains)
     return costing(
         case,
@@ -45,7 +45,7 @@ def judge(case: Case) -> Finding | None:
         rule=RULE.label,
         claim=f"evaluation runs in batches of {loader.batch_size}, training of {trains}: it takes "
         f"{case.share('evaluate'):.0%} of the time",
-        places=[each.place for each in small if each.place],
+        places=[candidate.place for candidate in small if candidate.place],
         remedies=[
             Remedy(text=f"DataLoader(..., batch_size={trains}) or larger for the evaluation"),
         ],

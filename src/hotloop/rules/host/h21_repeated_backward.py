@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE"]
 
-FEWEST, LEAST = 3, 0.10  # passes of a step; share of the time
+FEWEST, LEAST = 3, 0.10  # backward passes of a step; share of the time
 
 
 def judge(case: Case) -> Finding | None:
     """Count the passes of a step that keep their graph."""
-    passes, places = case.steps.backwards or 1.0, _kept(case)
+    passes, places = case.steps.backwards or 1.0, _graph_keeping_calls(case)
     if passes < FEWEST or not places:
         return None
     left_out = 1 - 1 / passes
@@ -54,14 +54,14 @@ def judge(case: Case) -> Finding | None:
     )
 
 
-def _kept(case: Case) -> list[SourceLocation]:
-    """Return where a training loop's backward keeps the graph."""
-    found: dict[SourceLocation, None] = {}
+def _graph_keeping_calls(case: Case) -> list[SourceLocation]:
+    """Return the backward calls of training loops that keep the graph."""
+    places: dict[SourceLocation, None] = {}
     for loop in parse(case.sources).loops:
         for call in calls(loop.nodes(), "backward"):
             if is_constant(keyword(call, "retain_graph"), True):
-                found[loop.module.place(call)] = None
-    return list(found)
+                places[loop.module.place(call)] = None
+    return list(places)
 
 
 RULE = Rule(

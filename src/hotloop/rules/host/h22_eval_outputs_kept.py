@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 __all__ = ["RULE"]
 
 LEAST = 0.10
-KEEPS = "trainer_pt_utils.py"  # of transformers: EvalLoopContainer and what joins tensors
+KEEPS = "trainer_pt_utils.py"  # of transformers: EvalLoopContainer, and concatenation
 
 
 def judge(case: Case) -> Finding | None:
-    """Add up the time in what keeps the outputs."""
+    """Sum the time in the code that keeps the outputs."""
     seconds = sum(
         stack.seconds
         for stack in case.stacks
@@ -59,7 +59,7 @@ def judge(case: Case) -> Finding | None:
 
 
 def _metrics(case: Case) -> Iterator[SourceLocation]:
-    """Return where Trainers are given compute_metrics, and where that is defined."""
+    """Yield where compute_metrics is passed to a Trainer, and where it is defined."""
     for module in parse(case.sources).modules:
         defined = {
             node.name: node for node in ast.walk(module.tree) if isinstance(node, ast.FunctionDef)

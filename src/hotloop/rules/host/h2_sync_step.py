@@ -35,7 +35,7 @@ SHOWN = 5
 
 
 def judge(case: Case) -> Finding | None:
-    """Add up the waits that are repeated at every step."""
+    """Sum the waits that recur at every step."""
     waits = [
         sync
         for sync in case.syncs

@@ -40,23 +40,25 @@ REMEDY = Remedy(
 
 
 def judge(case: Case) -> Finding | None:
-    """Take the waits torch warned of, else what the code says."""
+    """Read the waits that torch warned of; without any, look at the code."""
     waits = [sync for sync in case.syncs if sync.method in NAMES]
     seconds = sum(sync.seconds for sync in waits)
     sites = [site(module, node) for module, node in running(parse(case.sources)) if hidden(node)]
-    places = [sync.place for sync in waits if sync.place] or [found.place for found in sites]
+    places = [sync.place for sync in waits if sync.place] or [
+        sync_site.place for sync_site in sites
+    ]
     if not places:
         return None
     names = ", ".join(sorted({sync.method for sync in waits})) or "an operation in the loop"
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "rule": RULE.label,
         "claim": f"{names} must wait for the card to know the shape of the result",
         "places": list(dict.fromkeys(places))[:SHOWN],
         "remedies": [REMEDY],
     }
     if not waits:
-        return Finding(**said, severity="note")
-    return costing(case, seconds, least=0.0, **said)
+        return Finding(**fields, severity="note")
+    return costing(case, seconds, least=0.0, **fields)
 
 
 def hidden(node: ast.AST) -> bool:
@@ -64,14 +66,14 @@ def hidden(node: ast.AST) -> bool:
     if not isinstance(node, ast.Call):
         return False
     name = dotted(node.func).rpartition(".")[2]
-    given = {keyword.arg for keyword in node.keywords}
+    keywords = {keyword.arg for keyword in node.keywords}
     if name == "where":
         return len(node.args) == 1
     if name == "one_hot":
-        return len(node.args) == 1 and "num_classes" not in given
+        return len(node.args) == 1 and "num_classes" not in keywords
     if name == "repeat_interleave":
         plain = node.args[-1:] and isinstance(node.args[-1], ast.Constant)
-        return not plain and "output_size" not in given
+        return not plain and "output_size" not in keywords
     if name == "unique":
         return "numpy" not in dotted(node.func) and not dotted(node.func).startswith("np.")
     return name in ALWAYS

@@ -35,7 +35,7 @@ MAKERS = frozenset(
 
 
 def judge(case: Case) -> Finding | None:
-    """Time the lines that make and send."""
+    """Sum the time of lines that create a tensor and send it to the GPU."""
     sites = [
         site(module, node) for module, node in running(parse(case.sources)) if sends(module, node)
     ]
@@ -46,7 +46,7 @@ def judge(case: Case) -> Finding | None:
         rule=RULE.label,
         claim=f"tensors made on the host and sent to the card take {case.part(seconds):.0%} of "
         "the time",
-        places=[found.place for found in sites],
+        places=[place.place for place in sites],
         remedies=[
             Remedy(
                 text="make them on the card: torch.zeros(..., device=device)", effort="code edit"
@@ -57,15 +57,15 @@ def judge(case: Case) -> Finding | None:
 
 
 def sends(module: Module, node: ast.AST) -> bool:
-    """Whether this is torch.zeros(...).to(...) or .cuda()."""
+    """Whether a node is like torch.zeros(...).to(...) or .cuda()."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return False
-    made = node.func.value
-    if node.func.attr not in ("to", "cuda") or not isinstance(made, ast.Call):
+    constructor = node.func.value
+    if node.func.attr not in ("to", "cuda") or not isinstance(constructor, ast.Call):
         return False
-    name = module.name(made)
-    where = {keyword.arg for keyword in made.keywords}
-    return name.startswith("torch.") and name[6:] in MAKERS and "device" not in where
+    name = module.name(constructor)
+    keywords = {keyword.arg for keyword in constructor.keywords}
+    return name.startswith("torch.") and name[6:] in MAKERS and "device" not in keywords
 
 
 RULE = Rule(

@@ -39,20 +39,20 @@ METHODS = EXPLICIT | {name.rpartition(".")[2] for name in EXPLICIT}
 
 
 def judge(case: Case) -> Finding | None:
-    """Time the lines of such calls."""
+    """Sum the time of such calls."""
     sites = [
         site(module, node)
         for module, node in running(parse(case.sources))
         if isinstance(node, ast.Call) and module.name(node) in EXPLICIT
     ]
     seconds = seconds_at(case, sites)
-    named = ", ".join(dict.fromkeys(sync.method for sync in case.syncs if sync.method in METHODS))
+    names = ", ".join(dict.fromkeys(sync.method for sync in case.syncs if sync.method in METHODS))
     return costing(
         case,
         seconds,
         rule=RULE.label,
-        claim=f"{named or 'cleaning up in the loop'} takes {case.part(seconds):.0%} of the time",
-        places=[found.place for found in sites if seconds_at(case, [found])],
+        claim=f"{names or 'cleaning up in the loop'} takes {case.part(seconds):.0%} of the time",
+        places=[call_site.place for call_site in sites if seconds_at(case, [call_site])],
         remedies=[
             Remedy(text="take the calls out of the loop: torch reuses memory", effort="code edit"),
             Remedy(text="or make them once per epoch", effort="code edit"),

@@ -31,7 +31,7 @@ CALLS = ("set_detect_anomaly", "detect_anomaly", "use_deterministic_algorithms")
 def judge(case: Case) -> Finding | None:
     """Read the switches and the environment."""
     switches, environment = case.process.switches, case.process.environment
-    slow = [what for name, what in SLOW.items() if switches.get(name) == "True"]
+    slow = [aid for name, aid in SLOW.items() if switches.get(name) == "True"]
     mild = []
     if case.on_card:
         if environment.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0"):
@@ -42,10 +42,10 @@ def judge(case: Case) -> Finding | None:
         mild.append(f"TORCH_LOGS={environment['TORCH_LOGS']}")
     if not slow and not mild:
         return None
-    found = [*slow, *mild]
+    aids = [*slow, *mild]
     return Finding(
         rule=RULE.label,
-        claim=f"{', '.join(found)} {'is' if len(found) == 1 else 'are'} on, as for debugging",
+        claim=f"{', '.join(aids)} {'is' if len(aids) == 1 else 'are'} on, as for debugging",
         severity="warn" if slow else "note",
         places=[
             module.place(call)

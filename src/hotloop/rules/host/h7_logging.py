@@ -39,7 +39,7 @@ LIBRARIES = (
 
 
 def judge(case: Case) -> Finding | None:
-    """Add up the row and what hides behind the step."""
+    """Sum the log row and the logging after a step."""
     behind = [s for s in case.stacks if s.row == "after step" and s.passes(*LIBRARIES)]
     seconds = case.row("log") + sum(stack.seconds for stack in behind)
     stacks = [stack for stack in case.stacks if stack.row == "log"] + behind

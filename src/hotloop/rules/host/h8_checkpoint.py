@@ -20,24 +20,29 @@ from hotloop.core.finding import ABSTAIN, Remedy
 from hotloop.core.units import bytes_, moment
 from hotloop.rules.base import Needs, Rule
 from hotloop.rules.support.costs import costing
+from hotloop.rules.support.forecast import not_worth_it, of_row
 
 if TYPE_CHECKING:
     from hotloop.core.case.case import Case
+    from hotloop.core.case.planned_run import PlannedRun
     from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
 LEAST = 0.05
 SPIKE = 10  # steps that one save takes
+SHORT_RUN = 60.0  # seconds: saving is always a large part of shorter planned runs
 
 
 def judge(case: Case) -> Finding | None:
-    """Add the saves up and look for spikes."""
+    """Sum the saves and look for spikes."""
+    if case.planned is not None:
+        return _before_run(case.planned)
     if len(case.saves) == 1:
         return None
     seconds = sum(save.seconds for save in case.saves)
-    each, step = median(save.seconds for save in case.saves), case.step_time
-    spiky = step is not None and each >= SPIKE * step.median
+    typical, step = median(save.seconds for save in case.saves), case.step_time
+    spiky = step is not None and typical >= SPIKE * step.median
     slowest = max(case.saves, key=lambda save: save.seconds)
     sizes = [save.bytes for save in case.saves if save.bytes]
     return costing(
@@ -45,7 +50,7 @@ def judge(case: Case) -> Finding | None:
         seconds,
         least=ABSTAIN if spiky else LEAST,
         rule=RULE.label,
-        claim=f"{len(case.saves)} saves of {moment(each)} take {case.part(seconds):.0%} of the "
+        claim=f"{len(case.saves)} saves of {moment(typical)} take {case.part(seconds):.0%} of the "
         "time",
         places=[slowest.place] if slowest.place else [],
         evidence={"each": bytes_(median(sizes))} if sizes else {},
@@ -60,6 +65,28 @@ def judge(case: Case) -> Finding | None:
     )
 
 
+def _before_run(planned: PlannedRun) -> Finding | None:
+    time = planned.time
+    if time is None:
+        return None
+    if (share := time.share("save")) < LEAST or time.seconds < SHORT_RUN:
+        return not_worth_it(time, "save", rule=RULE.label, what="saving faster")
+    return of_row(
+        time,
+        "save",
+        rule=RULE.label,
+        claim=f"{time.saves:.0f} checkpoints take {share:.0%} of the run",
+        remedies=[
+            Remedy(
+                text="--with async-checkpoint writes them beside the training",
+                effort="option",
+                technique="async-checkpoint",
+            ),
+            Remedy(text="save less often: training.save_every_steps, training.save_every"),
+        ],
+    )
+
+
 RULE = Rule(
     id="H8",
     name="checkpoint",
@@ -67,6 +94,7 @@ RULE = Rule(
     page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.SAVES),
+    before_run=True,
     weight=2,
     numerics="bitwise",
 )

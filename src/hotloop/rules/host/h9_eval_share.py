@@ -22,20 +22,23 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import WARN, Finding, Remedy, SourceLocation
-from hotloop.core.units import moment
+from hotloop.core.units import duration, moment
 from hotloop.rules.base import Needs, Rule
 from hotloop.rules.support.costs import costing, evaluation_seconds
+from hotloop.rules.support.forecast import not_worth_it, of_row
 from hotloop.rules.support.syntax import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from hotloop.core.case.case import Case
+    from hotloop.core.case.planned_run import PlannedRun
     from hotloop.core.case.steps_and_loaders import EvaluationSpan
 
 __all__ = ["RULE"]
 
 LEAST = 0.20
+TINY_EPOCH = 2.0  # seconds, D26
 OFTEN = ("eval_steps", "val_check_interval", "check_val_every_n_epoch", "eval_strategy")
 BATCHES = Remedy(
     text="larger batches under torch.inference_mode(): nothing is kept for a backward pass",
@@ -44,17 +47,19 @@ BATCHES = Remedy(
 
 
 def judge(case: Case) -> Finding | None:
-    """Take the time of what surely evaluates, and the place where most of it went."""
-    found = [stretch for stretch in case.evaluations if stretch.is_sure]
-    moments = sorted({stretch.step for stretch in found})
-    if not found:
+    """Sum the time of certain evaluations, and name the place with most of it."""
+    if case.planned is not None:
+        return _before_run(case.planned)
+    evaluations = [span for span in case.evaluations if span.is_sure]
+    moments = sorted({span.step for span in evaluations})
+    if not evaluations:
         return None
     if case.stopped is not None and len(moments) < 2:
-        return _once(case, found)
-    seconds, whole, steps = _seen(case, found)
-    share, count = seconds / whole if whole else 0.0, len(found)
-    each = evaluation_seconds(case, found) / count
-    often = [
+        return _once(case, evaluations)
+    seconds, total, steps = _observed(case, evaluations)
+    share, count = seconds / total if total else 0.0, len(evaluations)
+    mean = evaluation_seconds(case, evaluations) / count
+    remedies = [
         Remedy(
             text=f"evaluate every {rounded(steps / count * less(share)):,} steps: that makes it "
             f"{WARN:.0%} of the time"
@@ -68,39 +73,44 @@ def judge(case: Case) -> Finding | None:
         case,
         seconds,
         least=LEAST,
-        of=whole,
+        of=total,
         saves=seconds / steps if steps else None,
         rule=RULE.label,
-        claim=f"{count} evaluation{'s' * (count > 1)} of {moment(each)}, one per "
+        claim=f"{count} evaluation{'s' * (count > 1)} of {moment(mean)}, one per "
         f"{steps / count:,.0f} steps, take {share:.0%} of the time",
-        places=_places(case, found),
-        evidence={"batches": f"{sum(stretch.batches for stretch in found):,}"},
-        remedies=[*often, BATCHES] if count > 1 else [BATCHES],
+        places=_places(case, evaluations),
+        evidence={"batches": f"{sum(span.batches for span in evaluations):,}"},
+        remedies=[*remedies, BATCHES] if count > 1 else [BATCHES],
     )
 
 
-def _seen(case: Case, found: Sequence[EvaluationSpan]) -> tuple[float, float, float]:
-    """Return the seconds of evaluation, the seconds they are a part of, and the steps in these.
+def _observed(case: Case, evaluations: Sequence[EvaluationSpan]) -> tuple[float, float, float]:
+    """Return the seconds of evaluation, the seconds that contain them, and the steps in these.
 
-    Of a stopped run the time between the first evaluation's end and the last one's: it may have
-    been stopped right after an evaluation.
+    For a stopped run, this is the time between the end of the first evaluation and the end of the
+    last one, as it may have been stopped right after an evaluation.
     """
-    whole, steps = case.judged, float(case.steps.count)
+    total, steps = case.judged, float(case.steps.count)
     if case.stopped is None:
-        return evaluation_seconds(case, found), whole, steps
-    first, last = min(stretch.step for stretch in found), max(stretch.step for stretch in found)
-    begin = max(stretch.at + stretch.seconds for stretch in found if stretch.step == first)
-    end = max(stretch.at + stretch.seconds for stretch in found if stretch.step == last)
-    later = [stretch for stretch in found if stretch.step > first]
-    # One per so many steps: of those that were seen, the first one included.
-    return evaluation_seconds(case, later), end - begin, (last - first) * len(found) / len(later)
+        return evaluation_seconds(case, evaluations), total, steps
+    first, last = (
+        min(span.step for span in evaluations),
+        max(span.step for span in evaluations),
+    )
+    begin = max(span.at + span.seconds for span in evaluations if span.step == first)
+    end = max(span.at + span.seconds for span in evaluations if span.step == last)
+    later = [span for span in evaluations if span.step > first]
+    # The steps are scaled so that the rate counts all observed evaluations, the first included.
+    return (
+        evaluation_seconds(case, later),
+        end - begin,
+        (last - first) * len(evaluations) / len(later),
+    )
 
 
-def _once(case: Case, found: Sequence[EvaluationSpan]) -> Finding | None:
-    """Say of one evaluation in a stopped run between what bounds its share is: how often it comes
-    is not known.
-    """
-    seconds = evaluation_seconds(case, found)
+def _once(case: Case, evaluations: Sequence[EvaluationSpan]) -> Finding | None:
+    """Return bounds of the share of one evaluation in a stopped run, as its interval is unknown."""
+    seconds = evaluation_seconds(case, evaluations)
     most = case.part(seconds)
     if most < LEAST:
         return None
@@ -111,42 +121,66 @@ def _once(case: Case, found: Sequence[EvaluationSpan]) -> Finding | None:
         claim=f"an evaluation takes {moment(seconds)}; how often one comes was not seen: between "
         f"{min(least, most):.0%} and {most:.0%} of the time",
         severity="note",
-        places=_places(case, found),
+        places=_places(case, evaluations),
         remedies=[BATCHES],
     )
 
 
-def _places(case: Case, found: Iterable[EvaluationSpan]) -> list[SourceLocation]:
+def _places(case: Case, evaluations: Iterable[EvaluationSpan]) -> list[SourceLocation]:
     places: dict[SourceLocation, float] = defaultdict(float)
-    for stretch in found:
-        if stretch.place:
-            places[stretch.place] += stretch.seconds
+    for span in evaluations:
+        if span.place:
+            places[span.place] += span.seconds
     return [*_settings(case), *sorted(places, key=lambda place: -places[place])]
 
 
 def _settings(case: Case) -> list[SourceLocation]:
-    """Return where a framework is told how often to evaluate: its loop is no line of the script."""
+    """Return where a framework's evaluation interval is set, as its loop is not in the script."""
     if case.framework not in ("transformers", "lightning"):
         return []
     return [
-        module.place(given.value)
+        module.place(argument.value)
         for module in parse(case.sources).modules
         for call in ast.walk(module.tree)
         if isinstance(call, ast.Call)
-        for given in call.keywords
-        if given.arg in OFTEN
+        for argument in call.keywords
+        if argument.arg in OFTEN
     ][:1]
 
 
 def less(share: float) -> float:
-    """Return how many times less often to evaluate for WARN of the time."""
+    """Return the factor by which to evaluate less often to reach a share of WARN."""
     return share * (1 - WARN) / ((1 - share) * WARN) if share < 1 else 1 / WARN
 
 
 def rounded(steps: float) -> int:
-    """Return a number with two digits that is at least `steps`."""
+    """Round `steps` up to two significant digits."""
     unit: int = 10 ** max(0, len(str(int(steps))) - 2)
     return ceil(steps / unit) * unit
+
+
+def _before_run(planned: PlannedRun) -> Finding | None:
+    time, run = planned.time, planned.settings
+    if time is None or run is None:
+        return None
+    if (share := time.share("evaluate")) < LEAST:
+        return not_worth_it(time, "evaluate", rule=RULE.label, what="validating faster")
+    mean, least = time.rows["evaluate"] / time.validations, 1 / less(share)
+    fewer, steps = int(time.validation_batches * least), time.steps / time.validations / least
+    remedies = [Remedy(text=f"training.eval_batches={fewer} makes that {WARN:.0%}")] * bool(fewer)
+    less_often = f"makes that {WARN:.0%}" if steps < time.steps else "validates once, at the end"
+    every = min(ceil(steps), time.steps)
+    because = []
+    if run.eval_each_epoch and time.seconds / run.epochs < TINY_EPOCH:
+        because = ["D26 tiny_epoch: an epoch is over in less than 2 s, and each is validated"]
+    return of_row(
+        time,
+        "evaluate",
+        rule=RULE.label,
+        claim=f"{time.validations} validations of {duration(mean)} take {share:.0%} of the run",
+        because=because,
+        remedies=[*remedies, Remedy(text=f"training.eval_every_steps={every} {less_often}")],
+    )
 
 
 RULE = Rule(
@@ -156,6 +190,7 @@ RULE = Rule(
     page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.EVALUATIONS),
+    before_run=True,
     weight=0,
     numerics="training",
 )

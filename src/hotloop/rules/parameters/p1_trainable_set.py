@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE"]
 
-ADAPTED = 0.5  # of the parameters: adapters exist to train far fewer
+ADAPTED = 0.5  # share of the parameters: adapters are meant to train far fewer
 OFF = 2.0  # times
 FORGOTTEN = 0.01  # of the trainable parameters
 PRINTED = (
@@ -45,7 +45,7 @@ Fault = tuple[Severity, str, SourceLocation | None]
 
 
 def judge(case: Case) -> Finding | None:
-    """Compare what is trained with what is said, model by model."""
+    """Compare the trained parameters with the claims of the script, model by model."""
     for model in case.models:
         if model.role != "train" or not model.parameters:
             continue
@@ -65,7 +65,7 @@ def judge(case: Case) -> Finding | None:
                 evidence={
                     "trained": f"{model.trainable:,} of {model.parameters:,} "
                     f"({model.trainable / model.parameters:.2%})",
-                    "in the optimizers": f"{_held(case):,}",
+                    "in the optimizers": f"{_in_optimizers(case):,}",
                 },
                 remedies=[
                     Remedy(
@@ -87,20 +87,20 @@ def _unfrozen(case: Case, model: Model) -> Fault | None:
 
 
 def _printed(case: Case, model: Model) -> Fault | None:
-    """The share the script printed: "trainable params: 300 || all params: 9,000 || ...%: 3.3"."""
+    """Compare with the printed share: "trainable params: 300 || all params: 9,000 || ...%: 3.3"."""
     share = model.trainable / model.parameters
     for text in case.process.output:
         plain = text.lower().replace(",", "")
-        found = next(filter(None, (pattern.search(plain) for pattern in PRINTED)), None)
-        if found and found[1].count(".") < 2:
-            said = float(found[1]) / 100
-            if 0 < said <= 1 and share and not said / OFF < share < said * OFF:
-                return "warn", f"the script prints {said:.2%} trainable, {share:.2%} is", None
+        match = next(filter(None, (pattern.search(plain) for pattern in PRINTED)), None)
+        if match and match[1].count(".") < 2:
+            printed = float(match[1]) / 100
+            if 0 < printed <= 1 and share and not printed / OFF < share < printed * OFF:
+                return "warn", f"the script prints {printed:.2%} trainable, {share:.2%} is", None
     return None
 
 
 def _without_effect(case: Case) -> Iterator[Fault]:
-    """Yield the lines that should freeze, where no model has anything frozen."""
+    """Yield the lines that should freeze parameters, if no model has frozen ones."""
     if any(model.trainable < model.parameters for model in case.models):
         return
     for module in parse(case.sources).modules:
@@ -110,27 +110,27 @@ def _without_effect(case: Case) -> Iterator[Fault]:
                 continue
             assert isinstance(node, ast.Assign)
             off = isinstance(node.value, ast.Constant) and node.value.value is False
-            said = f"'{ast.unparse(node)}' sets an attribute"
+            assignment = f"'{ast.unparse(node)}' sets an attribute"
             if target.attr in MISSPELT:
-                claim = f"{said} PyTorch does not know: nothing is frozen"
+                claim = f"{assignment} PyTorch does not know: nothing is frozen"
                 yield "critical", claim, module.place(node)
             elif target.attr == "requires_grad" and off and _is_module(target.value):
-                claim = f"{said} of a module: its parameters are not frozen"
+                claim = f"{assignment} of a module: its parameters are not frozen"
                 yield "critical", claim, module.place(node)
 
 
 def _is_module(node: ast.expr) -> bool:
-    """Whether this is a module by its name: model, model.encoder, self.backbone."""
+    """Whether an expression names a module: model, model.encoder, self.backbone."""
     words = {"model", "backbone", "encoder", "trunk", "body", "bert", "net", "base_model"}
     return bool(words & {ast.unparse(node).rpartition(".")[2]})
 
 
-def _held(case: Case) -> int:
+def _in_optimizers(case: Case) -> int:
     return sum(group.parameters - group.frozen for o in case.optimizers for group in o.groups)
 
 
 def _forgotten(case: Case, model: Model) -> Fault | None:
-    missing = model.trainable - _held(case)
+    missing = model.trainable - _in_optimizers(case)
     known = any(optimizer.groups for optimizer in case.optimizers)
     if case.steps.how != "optimizer" or not known or missing <= FORGOTTEN * model.trainable:
         return None

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE"]
 
-STEPS = 10  # that a layer left out at random, or an expert, should be in
+STEPS = 10  # in which a randomly dropped layer, or an expert, should take part at least once
 MANY = 0.01  # of the trainable parameters
 ADAPTER = re.compile(r"lora|adapter|prompt|prefix|ia3|dora", re.IGNORECASE)
 NAMED = 3
@@ -44,17 +44,17 @@ def judge(case: Case) -> Finding | None:
         if model.role != "train" or not dead:
             continue
         uncalled = [m for m in model.unused if any(_within(name, m) for name in dead)]
-        if uncalled and model.uncalled_parameters:  # the others have another cause
+        if uncalled and model.uncalled_parameters:  # the other dead parameters have another cause
             dead = [name for name in dead if any(_within(name, m) for m in uncalled)]
             numbers = model.uncalled_parameters
-        named = _outermost(uncalled or [name.rpartition(".")[0] or name for name in dead])
+        modules = _outermost(uncalled or [name.rpartition(".")[0] or name for name in dead])
         share = numbers / model.trainable if model.trainable else 1.0
         place = (model.unused_place if uncalled else None) or model.place
-        more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
+        more = f" and {len(modules) - NAMED} more" if len(modules) > NAMED else ""
         return Finding(
             rule=RULE.label,
             claim=(
-                f"{', '.join(named[:NAMED])}{more} "
+                f"{', '.join(modules[:NAMED])}{more} "
                 + ("are never called: " if uncalled else "never get a gradient: ")
                 + f"{numbers:,} of {model.trainable:,} trainable parameters "
                 f"({share:.1%}) are not trained"
@@ -77,15 +77,15 @@ def judge(case: Case) -> Finding | None:
 
 
 def _outermost(names: Sequence[str]) -> list[str]:
-    """Return the names below none of the others, each once."""
-    kept = dict.fromkeys(names)
-    return [name for name in kept if not any(name.startswith(f"{other}.") for other in kept)]
+    """Return the distinct names that lie below no other name."""
+    unique = dict.fromkeys(names)
+    return [name for name in unique if not any(name.startswith(f"{other}.") for other in unique)]
 
 
 def _own(model: Model) -> tuple[list[str], int]:
-    """Return the dead parameters without those of modules whose output nobody reads: P3 has them.
+    """Return the names of dead parameters, and the count of their elements.
 
-    And how many numbers are in them.
+    Parameters of modules with unused output are left out, because rule P3 reports them.
     """
     others = [part for part in model.discarded if not part.returned]
     dead = [name for name in model.dead if not any(_within(name, part.module) for part in others)]

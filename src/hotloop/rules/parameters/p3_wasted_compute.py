@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE"]
 
-AGAIN = 0.25  # of the forward passes: half of two epochs, less what differs
+AGAIN = 0.25  # of the forward passes: half of two epochs, minus a margin
 NAMED = 3
 
 
@@ -48,35 +48,35 @@ class Waste:
     seconds: float | None  # of the whole run; None: not measured
     places: tuple[SourceLocation, ...] = ()
     is_sure: bool = True  # False: the script may need it
-    is_open: bool = False  # the remedy may save more: the seconds are no bound
+    is_open: bool = False  # the remedy may save more than these seconds
 
 
 def judge(case: Case) -> Finding | None:
-    """Lead with what costs most; the rest is its evidence."""
-    found = [
+    """Lead with the largest cost; the other wastes are its evidence."""
+    wastes = [
         waste for model in case.models for waste in _wastes(case, model) if _counts(case, waste)
     ]
-    if not found:
+    if not wastes:
         return None
-    found.sort(key=lambda waste: (not waste.is_sure, -(waste.seconds or 0.0)))
-    sure = [waste for waste in found if waste.is_sure]
-    known = [waste.seconds for waste in sure or found if waste.seconds is not None]
+    wastes.sort(key=lambda waste: (not waste.is_sure, -(waste.seconds or 0.0)))
+    sure = [waste for waste in wastes if waste.is_sure]
+    known = [waste.seconds for waste in sure or wastes if waste.seconds is not None]
     seconds = sum(known) if known else None
-    bounded = None if any(waste.is_open for waste in found) else seconds
+    bounded = None if any(waste.is_open for waste in wastes) else seconds
     share = None if seconds is None else case.part(seconds)
     return Finding(
         rule=RULE.label,
-        claim=found[0].claim,
+        claim=wastes[0].claim,
         severity="note" if share is None or not sure else by_share(share),
         share=share,
         saves=None if bounded is None else case.per_step(bounded),
         ceiling=None if bounded is None else case.ceiling_without(bounded),
-        places=list(dict.fromkeys(place for waste in found for place in waste.places)),
+        places=list(dict.fromkeys(place for waste in wastes for place in waste.places)),
         evidence={
             "wasted": "not measured" if seconds is None else f"{seconds:.1f} s",
-            **{f"also {n}": waste.claim for n, waste in enumerate(found[1:], 1)},
+            **{f"also {n}": waste.claim for n, waste in enumerate(wastes[1:], 1)},
         },
-        remedies=[Remedy(text=waste.remedy, effort="code edit") for waste in found],
+        remedies=[Remedy(text=waste.remedy, effort="code edit") for waste in wastes],
     )
 
 
@@ -92,19 +92,19 @@ def _wastes(case: Case, model: Model) -> Iterator[Waste]:
 
 
 def _discarded(model: Model, passes: float) -> Iterator[Waste]:
-    """Yield the modules whose output no operator reads, or which is returned and not trained."""
+    """Yield the modules whose output no operator reads, or is returned without a gradient."""
     for part in model.discarded:
         cost = (
             "" if part.share is None else f", for {part.share:.0%} of the time in the model's parts"
         )
-        named = f"{part.module} ({part.kind}, {part.parameters:,} parameters)"
-        what = "and nothing reads its output"
+        name = f"{part.module} ({part.kind}, {part.parameters:,} parameters)"
+        effect = "and nothing reads its output"
         remedy = f"do not call {part.module}, or use its output"
-        if part.returned:  # the script may read it without a gradient, in a metric say
-            what = "and its output is returned, and no gradient comes back"
+        if part.returned:  # the script may read it without a gradient, for example in a metric
+            effect = "and its output is returned, and no gradient comes back"
             remedy = f"leave {part.module} out of the training pass if nothing reads its output"
         yield Waste(
-            claim=f"{named} runs in each forward pass{cost}, {what}",
+            claim=f"{name} runs in each forward pass{cost}, {effect}",
             remedy=remedy,
             seconds=None if part.seconds is None else part.seconds * passes,
             places=part.call_places,
@@ -119,37 +119,37 @@ def _doubled(model: Model, passes: float) -> Iterator[Waste]:
         alike = [repeat for repeat in _outermost(twice) if repeat.kind == kind]
         extra = [r.seconds * (1 - 1 / r.calls) for r in alike if r.seconds is not None]
         if not extra and not any(repeat.parameters for repeat in alike):
-            continue  # an activation or the like: nothing worth a word
-        named = ", ".join(repeat.module for repeat in alike[:NAMED])
+            continue  # for example an activation: not worth reporting
+        names = ", ".join(repeat.module for repeat in alike[:NAMED])
         calls = alike[0].call_places
         yield Waste(
             claim=f"{kind} runs {alike[0].calls:g} times on the same input in each forward pass "
-            f"({named}{f' and {len(alike) - NAMED} more' if len(alike) > NAMED else ''})",
+            f"({names}{f' and {len(alike) - NAMED} more' if len(alike) > NAMED else ''})",
             remedy=f"call {kind} once and use its result twice",
             seconds=sum(extra) * passes if extra else None,
-            places=(*calls[1:], *calls[:1]),  # the second call is the one to take out
+            places=(*calls[1:], *calls[:1]),  # the second call is the one to remove
         )
 
 
 def _recomputed(case: Case, model: Model, passes: float) -> Iterator[Waste]:
-    """Yield the frozen modules that run on inputs they had in an earlier epoch."""
+    """Yield the frozen modules that run on the same inputs as in an earlier epoch."""
     for repeat in _outermost([r for r in model.repeats if r.frozen and (r.again or 0) >= AGAIN]):
-        each = model.frozen_prefix_seconds if repeat.seconds is None else repeat.seconds
+        seconds = model.frozen_prefix_seconds if repeat.seconds is None else repeat.seconds
         if repeat.seconds is not None and repeat.same_input:
-            each = repeat.seconds / max(1.0, repeat.calls)  # `_doubled` counts the other calls
+            seconds = repeat.seconds / max(1.0, repeat.calls)  # `_doubled` counts the other calls
         again = repeat.again or 0.0
         yield Waste(
             claim=f"{repeat.module} ({repeat.kind}) is frozen and runs again on inputs it has had: "
             f"{again:.0%} of its forward passes",
             remedy=f"compute the outputs of {repeat.module} once and train on them",
-            seconds=None if each is None else each * passes * again,
+            seconds=None if seconds is None else seconds * passes * again,
             places=repeat.call_places[:1] or ((repeat.place,) if repeat.place else ()),
-            is_open=True,  # with its outputs kept, its inputs need not be read or moved either
+            is_open=True,  # with cached outputs, its inputs need not be read or moved either
         )
 
 
 def _outermost(repeats: list[Repeat]) -> list[Repeat]:
-    """Return those inside none of the others: their seconds are in these."""
+    """Return the repeats that lie in no other one, as the outer ones include the inner seconds."""
     names = [repeat.module for repeat in repeats]
     return [r for r in repeats if not any(r.module.startswith(f"{name}.") for name in names)]
 

@@ -32,12 +32,12 @@ KEEPS = re.compile(r"stochastic|kahan|master|mixed", re.IGNORECASE)
 
 
 def judge(case: Case) -> Finding | None:
-    """Look at each dtype by itself: a few large vectors must not hide what the matrices lose."""
+    """Look at each dtype separately, so that a few large vectors do not hide losses of matrices."""
     for optimizer in case.optimizers:
         bad = [lost for lost in optimizer.lost if lost.share > MOST and lost.never > MOST]
         if not bad or KEEPS.search(optimizer.name):
             continue
-        lost = max(bad, key=lambda each: each.numbers)
+        lost = max(bad, key=lambda loss: loss.numbers)
         rising = _rises(optimizer)
         return Finding(
             rule=RULE.label,
@@ -64,7 +64,7 @@ def judge(case: Case) -> Finding | None:
 
 
 def _rises(optimizer: Optimizer) -> bool:
-    """Whether the learning rate was highest at the last look: a warm-up was not over."""
+    """Whether the learning rate was highest when last sampled, as in an unfinished warm-up."""
     rates = [rate for _, rate in optimizer.rates]
     return bool(rates) and rates[-1] == max(rates) > rates[0]
 

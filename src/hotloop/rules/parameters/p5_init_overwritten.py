@@ -40,9 +40,9 @@ MARKS = {"hasattr", "getattr"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """A weight or bias that is given its value: nn.init.zeros_(self.out.weight)."""
+    """An assignment of an initial value: nn.init.zeros_(self.out.weight)."""
 
-    owner: str  # class it stands in
+    owner: str  # the class that contains it
     layer: str  # "out"
     parameter: str  # "weight"
     how: str  # "zeros_"
@@ -54,15 +54,15 @@ class Value:
 class Applied:
     """A call of `apply` with a function of the project."""
 
-    builds: frozenset[str]  # classes of the module it is applied to, its own parts included
+    builds: frozenset[str]  # classes of the module it is applied to, and of its submodules
     sets: Mapping[tuple[str, str], str]  # (kind of layer, parameter) -> how
-    owner: str | None  # class whose constructor it stands in; None: it stands in the script
+    owner: str | None  # the class whose constructor contains it; None: the script does
     place: SourceLocation
     line: int
 
 
 def judge(case: Case) -> Finding | None:
-    """Look for a value that a later `apply` sets again."""
+    """Look for a value that a later `apply` overwrites."""
     code = parse(case.sources)
     if not any(".apply(" in module.text for module in code.modules):
         return None
@@ -99,7 +99,7 @@ def _finding(value: Value, applied: Applied, hows: list[str]) -> Finding:
 
 
 def _kinds(code: ProjectCode) -> dict[str, set[str]]:
-    """Return the kinds of layer each attribute of that name holds: {"out": {"Linear"}}."""
+    """Return the layer classes that attributes hold, by attribute name: {"out": {"Linear"}}."""
     kinds: dict[str, set[str]] = {}
     for module in code.modules:
         for node in ast.walk(module.tree):
@@ -111,7 +111,7 @@ def _kinds(code: ProjectCode) -> dict[str, set[str]]:
 
 
 def _values(module: Module, owner: str, node: ast.ClassDef) -> Iterator[Value]:
-    """Yield the weights of layers that the class's constructor sets with care."""
+    """Yield the weights that the constructor of a class initialises explicitly."""
     for function in node.body:
         if not isinstance(function, Function) or function.name != "__init__":
             continue
@@ -134,8 +134,8 @@ def _subject(call: ast.Call) -> str:
     """Return "self.out.weight" of zeros_(self.out.weight) and of self.out.weight.data.zero_()."""
     head = dotted(call.func).rpartition(".")[0]
     is_method = head.endswith((".weight", ".bias", ".data"))
-    said = head if is_method else dotted(call.args[0]) if call.args else ""
-    return said.removesuffix(".data")
+    subject = head if is_method else dotted(call.args[0]) if call.args else ""
+    return subject.removesuffix(".data")
 
 
 def _applied(
@@ -156,7 +156,7 @@ def _applied(
             owner = _class_above(call, above) if subject == "self" else None
             built = {owner} if owner else _built_as(module, call.func.value)
             yield Applied(
-                builds=frozenset(_parts(built, classes)),
+                builds=frozenset(_with_parts(built, classes)),
                 sets=_sets(functions[0][1]),
                 owner=owner,
                 place=module.place(call),
@@ -174,34 +174,34 @@ def _class_above(node: ast.AST, above: Mapping[ast.AST, ast.AST]) -> str | None:
 
 def _built_as(module: Module, node: ast.expr) -> set[str]:
     """Return the classes whose instance a name of the script holds: model = Net()."""
-    said = ast.unparse(node)
-    found = {idioms.last_name(node)} if isinstance(node, ast.Call) else set()
+    name = ast.unparse(node)
+    classes = {idioms.last_name(node)} if isinstance(node, ast.Call) else set()
     for statement in ast.walk(module.tree):
-        if isinstance(statement, ast.Assign) and said in map(ast.unparse, statement.targets):
-            found.add(idioms.last_name(statement.value))
-    return found
+        if isinstance(statement, ast.Assign) and name in map(ast.unparse, statement.targets):
+            classes.add(idioms.last_name(statement.value))
+    return classes
 
 
-def _parts(names: set[str], classes: Mapping[str, tuple[Module, ast.ClassDef]]) -> set[str]:
-    """Return these classes of the project and all that they build, directly or through others."""
-    found: set[str] = set()
+def _with_parts(names: set[str], classes: Mapping[str, tuple[Module, ast.ClassDef]]) -> set[str]:
+    """Return these classes of the project and all classes that they build, transitively."""
+    built: set[str] = set()
     left = [name for name in names if name in classes]
     while left:
         name = left.pop()
-        if name not in found:
-            found.add(name)
+        if name not in built:
+            built.add(name)
             node = classes[name][1]
             left += [idioms.last_name(c) for c in ast.walk(node) if isinstance(c, ast.Call)]
-            left = [each for each in left if each in classes]
-    return found
+            left = [child for child in left if child in classes]
+    return built
 
 
 def _sets(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[tuple[str, str], str]:
-    """Return what an init function draws for each kind of layer; {} where it asks for a mark."""
+    """Return how an init function sets each kind of layer; {} if it checks a marker attribute."""
     text = {n.id for n in ast.walk(function) if isinstance(n, ast.Name)}
     if text & MARKS:
         return {}
-    found: dict[tuple[str, str], str] = {}
+    methods: dict[tuple[str, str], str] = {}
     for node in ast.walk(function):
         if not isinstance(node, ast.If):
             continue
@@ -216,8 +216,8 @@ def _sets(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[tuple[str, s
             how = idioms.last_name(call) if isinstance(call, ast.Call) else ""
             if isinstance(call, ast.Call) and how in DRAWN | CAREFUL:
                 parameter = _subject(call).rpartition(".")[2]
-                found |= {(kind, parameter): how for kind in kinds}
-    return found
+                methods |= {(kind, parameter): how for kind in kinds}
+    return methods
 
 
 RULE = Rule(

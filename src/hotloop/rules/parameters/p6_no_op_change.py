@@ -38,16 +38,16 @@ NO = {"", "0", "false", "none", "no", "off"}
 
 
 def judge(case: Case) -> Finding | None:
-    """Compare what is asked for with what was probed."""
+    """Compare the requested attention with the probed one."""
     still = [model for model in case.models if any(a.causal for a in model.attention)]
     if not still:
         return None
-    asked, place = next(_asked(case), (None, None))
-    if asked is None:
+    request, place = next(_requests(case), (None, None))
+    if request is None:
         return None
     return Finding(
         rule=RULE.label,
-        claim=f"{asked} asks for bidirectional attention, and {still[0].name} is still causal: "
+        claim=f"{request} asks for bidirectional attention, and {still[0].name} is still causal: "
         "no later token changes an earlier output",
         severity="critical",
         places=[place] if place else [],
@@ -60,7 +60,7 @@ def judge(case: Case) -> Finding | None:
     )
 
 
-def _asked(case: Case) -> Iterator[tuple[str, SourceLocation | None]]:
+def _requests(case: Case) -> Iterator[tuple[str, SourceLocation | None]]:
     for key, value in case.requested.items():
         if BIDIRECTIONAL.search(key) and value.lower() not in NO:
             yield f"{key}={value}", None
@@ -69,7 +69,7 @@ def _asked(case: Case) -> Iterator[tuple[str, SourceLocation | None]]:
 
 
 def _in_code(module: Module) -> Iterator[tuple[str, SourceLocation]]:
-    """Yield the names and settings that say it."""
+    """Yield the names and settings in the code that request bidirectional attention."""
     recurrent = {
         id(below)
         for node in ast.walk(module.tree)
@@ -79,19 +79,19 @@ def _in_code(module: Module) -> Iterator[tuple[str, SourceLocation]]:
     for node in ast.walk(module.tree):
         if id(node) in recurrent:
             continue
-        said, value = "", None
+        name, value = "", None
         if isinstance(node, Function | ast.ClassDef) and BIDIRECTIONAL.search(node.name):
             yield node.name, module.place(node)
         elif isinstance(node, ast.keyword):
-            said, value = node.arg or "", node.value
+            name, value = node.arg or "", node.value
         elif isinstance(node, ast.Assign):
-            said, value = ast.unparse(node.targets[0]).rpartition(".")[2], node.value
+            name, value = ast.unparse(node.targets[0]).rpartition(".")[2], node.value
         if not isinstance(value, ast.Constant):
-            continue  # what is only handed on may be False
-        if said == "is_decoder" and value.value is False:
+            continue  # a value that is only passed on may be False
+        if name == "is_decoder" and value.value is False:
             yield "is_decoder=False", module.place(node)
-        elif BIDIRECTIONAL.search(said) and value.value:
-            yield f"{said}={ast.unparse(value)}", module.place(node)
+        elif BIDIRECTIONAL.search(name) and value.value:
+            yield f"{name}={ast.unparse(value)}", module.place(node)
 
 
 RULE = Rule(

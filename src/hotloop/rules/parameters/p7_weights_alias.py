@@ -34,21 +34,21 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def judge(case: Case) -> Finding | None:
-    """Follow what holds a state dict from the loop to after it."""
+    """Follow a saved state dict from the loop to the code after it."""
     code = parse(case.sources)
     for loop in code.loops:
-        for kept in _kept(loop):
-            if (restored := _restored(loop, kept)) is not None:
-                name = ast.unparse(kept.targets[0])
+        for saved in _saved_weights(loop):
+            if (restored := _restored(loop, saved)) is not None:
+                name = ast.unparse(saved.targets[0])
                 return Finding(
                     rule=RULE.label,
                     claim=f'"{name}" is no copy: each later step writes into it, so the weights '
                     "that are restored are the last ones",
                     severity="critical",
-                    places=[loop.module.place(kept), loop.module.place(restored)],
+                    places=[loop.module.place(saved), loop.module.place(restored)],
                     remedies=[
                         Remedy(
-                            text=f"{name} = copy.deepcopy({ast.unparse(kept.value)})",
+                            text=f"{name} = copy.deepcopy({ast.unparse(saved.value)})",
                             effort="code edit",
                         )
                     ],
@@ -56,7 +56,7 @@ def judge(case: Case) -> Finding | None:
     return None
 
 
-def _kept(loop: TrainingLoop) -> Iterator[ast.Assign]:
+def _saved_weights(loop: TrainingLoop) -> Iterator[ast.Assign]:
     """Yield assignments of a plain state dict to a name or an attribute, under a condition."""
     for branch in loop.nodes():
         for node in ast.walk(branch) if isinstance(branch, ast.If) else ():
@@ -70,14 +70,14 @@ def _kept(loop: TrainingLoop) -> Iterator[ast.Assign]:
                 yield node
 
 
-def _restored(loop: TrainingLoop, kept: ast.Assign) -> ast.Call | None:
-    """Return the call after the loop with which the same model loads what was kept."""
-    target = kept.targets[0]
+def _restored(loop: TrainingLoop, saved: ast.Assign) -> ast.Call | None:
+    """Return the call after the loop that loads the saved weights into the same model."""
+    target = saved.targets[0]
     kinds = _FUNCTIONS if isinstance(target, ast.Name) else ast.ClassDef
-    scope = _around(loop.module.tree, kept, kinds)
+    scope = _around(loop.module.tree, saved, kinds)
     after = loop.node.end_lineno or 0
     for call in calls(scope, "load_state_dict"):
-        # A variable is another one in each function; what another method does comes at any line.
+        # A variable is local to its function; an attribute may be read by any method, at any line.
         own = isinstance(target, ast.Attribute) or (
             call.lineno > after and _around(loop.module.tree, call, kinds) is scope
         )
@@ -85,33 +85,35 @@ def _restored(loop: TrainingLoop, kept: ast.Assign) -> ast.Call | None:
             own
             and call.args
             and ast.unparse(call.args[0]) == ast.unparse(target)
-            and _model(call) == _model(kept.value)
-            and not _given_else(scope, kept, before=call.lineno)
+            and _model(call) == _model(saved.value)
+            and not _is_reassigned(scope, saved, before=call.lineno)
         ):
             return call
     return None
 
 
 def _around(tree: ast.Module, node: ast.AST, kinds: Any) -> ast.AST:
-    """Return the innermost function or class around a node; the module where there is none."""
-    inside = [each for each in ast.walk(tree) if isinstance(each, kinds) and node in ast.walk(each)]
-    return inside[-1] if inside else tree  # ast.walk goes from the outside in
+    """Return the innermost function or class around a node, else the module."""
+    scopes = [
+        scope for scope in ast.walk(tree) if isinstance(scope, kinds) and node in ast.walk(scope)
+    ]
+    return scopes[-1] if scopes else tree  # ast.walk goes from the outside in
 
 
 def _model(call: ast.AST) -> str | None:
-    """Return whose method is called."""
+    """Return the object whose method is called, as source text."""
     function = getattr(call, "func", None)
     return ast.unparse(function.value) if isinstance(function, ast.Attribute) else None
 
 
-def _given_else(scope: ast.AST, kept: ast.Assign, *, before: int) -> bool:
-    """Whether what was kept is given something else after that: a file's content, a copy."""
-    name = ast.unparse(kept.targets[0])
+def _is_reassigned(scope: ast.AST, saved: ast.Assign, *, before: int) -> bool:
+    """Whether the saved name is assigned again later: a copy, or the content of a file."""
+    name = ast.unparse(saved.targets[0])
     return any(
         isinstance(node, ast.Assign)
-        and node is not kept
+        and node is not saved
         and any(ast.unparse(target) == name for target in node.targets)
-        and (isinstance(kept.targets[0], ast.Attribute) or kept.lineno < node.lineno < before)
+        and (isinstance(saved.targets[0], ast.Attribute) or saved.lineno < node.lineno < before)
         and not isinstance(node.value, ast.Constant)
         for node in ast.walk(scope)
     )

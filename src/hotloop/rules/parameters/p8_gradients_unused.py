@@ -27,13 +27,13 @@ __all__ = ["RULE"]
 
 
 def judge(case: Case) -> Finding | None:
-    """Take the largest model that is trained by nobody; its part of the backward pass at most."""
-    asked = [model for model in case.models if model.role == "train" and model.trainable]
-    idle = [model for model in asked if model.unoptimised]
-    if not idle or len(idle) == len(asked):  # parameters may be updated by hand
+    """Report the largest model without an optimizer; its share of backward is an upper bound."""
+    trained = [model for model in case.models if model.role == "train" and model.trainable]
+    idle = [model for model in trained if model.unoptimised]
+    if not idle or len(idle) == len(trained):  # parameters may be updated by hand
         return None
-    model = max(idle, key=lambda each: each.trainable)
-    part = model.trainable / sum(each.trainable for each in asked)
+    model = max(idle, key=lambda candidate: candidate.trainable)
+    part = model.trainable / sum(candidate.trainable for candidate in trained)
     return costing(
         case,
         part * case.row("backward"),

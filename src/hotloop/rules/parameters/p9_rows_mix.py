@@ -40,7 +40,7 @@ BUILDS = (
 
 
 def judge(case: Case) -> Finding | None:
-    """Look for a model whose rows meet in such a layer."""
+    """Look for a model in which such a layer mixes the rows of a batch."""
     sizes = {loader.batch_size for loader in case.training_loaders}
     sizes |= {  # a label for each row
         shape[0]
@@ -49,14 +49,14 @@ def judge(case: Case) -> Finding | None:
         for shape in batches.shapes.values()
         if len(shape) == 1
     }
-    found = [
+    mixing = [
         model
         for model in case.models
         if model.mixes_rows and model.sequence_first and model.rows in sizes - {None}
     ]
-    if not found:
+    if not mixing:
         return None
-    model = found[0]
+    model = mixing[0]
     return Finding(
         rule=RULE.label,
         claim=f"{model.sequence_first[0]} of {model.name} has batch_first=False and is given "

@@ -6,16 +6,45 @@ Says so when: before a run, the validation part holds such a character; a warnin
 Stays silent when: the training part has all of them.
 Remedy: text of one kind for both parts: data.validation_share.
 Numbers: the run changes: it trains on other text.
-Seen: tests/diagnosis/checks/test_characters.py.
+Seen: tests/diagnosis/test_planned_text.py.
 Source: hotloop; a character that was never seen can cost ten nats, so 0.1 % of them moves the mean
     by 0.01.
 """
 
 from __future__ import annotations
 
-from hotloop.rules.base import Rule
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
 
 __all__ = ["RULE"]
+
+UNSEEN_WARN = 0.001  # of the validation: one can cost ten nats, which moves the mean by 0.01
+
+
+def judge(case: Case) -> Finding | None:
+    """Count the characters that training lacks."""
+    data = case.planned.data if case.planned else None
+    text = data.text if data is not None else None
+    if text is None or not text.unseen:
+        return None
+    share = text.unseen / text.valid
+    return Finding(
+        rule=RULE.label,
+        claim=f"{100 * share:.2g}% of the validation part ({text.unseen:,}) are characters that "
+        "never stand in the training part: no model can predict them",
+        severity="warn" if share >= UNSEEN_WARN else "note",
+        evidence={
+            "most often": ", ".join(
+                f"{character!r} {times}x" for character, times in text.most_unseen.items()
+            )
+        },
+        remedies=[Remedy(text="use text of one kind for both parts: data.validation_share")],
+    )
 
 
 RULE = Rule(
@@ -23,6 +52,9 @@ RULE = Rule(
     name="unseen_characters",
     title="Validation asks for characters that training lacks",
     page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.PLANNED_RUN,),
+    before_run=True,
     numerics="training",
     kind="correctness",
 )

@@ -5,15 +5,54 @@ Says so when: before a run, torch is older than 2.9, or Python is not 3.11 to 3.
 Stays silent when: both are in the range.
 Remedy: pip install -U torch, in a new environment.
 Numbers: nothing by itself.
-Seen: tests/diagnosis/checks/test_machine.py.
+Seen: tests/diagnosis/test_planned_machine.py.
 Source: pyproject.toml
 """
 
 from __future__ import annotations
 
-from hotloop.rules.base import Rule
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
 
 __all__ = ["RULE"]
+
+TORCH, PYTHON, NEXT_PYTHON = (2, 9), (3, 11), (3, 15)  # pyproject.toml
+
+
+def judge(case: Case) -> Finding | None:
+    """Compare both versions with the range."""
+    if case.planned is None or case.planned.machine is None:
+        return None
+    versions, mismatches = case.hardware.versions, []
+    python, torch = (_version(versions.get(name)) for name in ("python", "torch"))
+    if torch is not None and torch < TORCH:
+        mismatches.append(f"torch {versions['torch']} is older than {_dotted(TORCH)}")
+    if python is not None and not PYTHON <= python < NEXT_PYTHON:
+        mismatches.append(f"Python {versions['python']} is not {_dotted(PYTHON)} to 3.14")
+    if not mismatches:
+        return None
+    return Finding(
+        rule=RULE.label,
+        claim=f"{' and '.join(mismatches)}: hotloop is not tested with it",
+        severity="warn",
+        remedies=[Remedy(text="pip install -U torch, in a new environment", effort="option")],
+    )
+
+
+def _version(text: str | None) -> tuple[int, int] | None:
+    numbers = (text or "").split("+")[0].split(".")[:2]
+    if len(numbers) < 2 or not all(number.isdecimal() for number in numbers):
+        return None
+    return int(numbers[0]), int(numbers[1])
+
+
+def _dotted(version: tuple[int, int]) -> str:
+    return ".".join(map(str, version))
 
 
 RULE = Rule(
@@ -21,5 +60,8 @@ RULE = Rule(
     name="untested_versions",
     title="Versions that hotloop is not tested with",
     page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.PLANNED_RUN,),
+    before_run=True,
     kind="planning",
 )

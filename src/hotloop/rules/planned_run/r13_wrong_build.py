@@ -5,15 +5,37 @@ Says so when: before a run, none of them runs on the card.
 Stays silent when: one does, or the card is not known.
 Remedy: install a build of torch for this card.
 Numbers: nothing by itself.
-Seen: tests/diagnosis/checks/test_machine.py, on a made-up card; not yet seen on a card.
+Seen: tests/diagnosis/test_planned_machine.py, on a made-up card; not yet seen on a card.
 Source: https://pytorch.org/get-started/locally/ (2026-11)
 """
 
 from __future__ import annotations
 
-from hotloop.rules.base import Rule
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
 
 __all__ = ["RULE"]
+
+INSTALL = "https://pytorch.org/get-started/locally/"
+
+
+def judge(case: Case) -> Finding | None:
+    """Report why the build does not fit the GPU."""
+    machine = case.planned.machine if case.planned else None
+    if machine is None or machine.unfit_build is None:
+        return None
+    torch = case.hardware.versions.get("torch", "")
+    return Finding(
+        rule=RULE.label,
+        claim=f"torch {torch} does not fit the card: {machine.unfit_build}",
+        severity="critical",
+        remedies=[Remedy(text=f"install a build for this card ({INSTALL})", effort="option")],
+    )
 
 
 RULE = Rule(
@@ -21,5 +43,8 @@ RULE = Rule(
     name="wrong_build",
     title="torch has no kernels for this card",
     page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.PLANNED_RUN,),
+    before_run=True,
     kind="planning",
 )

@@ -6,16 +6,45 @@ Says so when: before a run, the rate is ten times above or below a rule of thumb
 Stays silent when: the rate is within that range, or the run starts from trained weights.
 Remedy: the rate of the rule of thumb, unless the rate was tuned.
 Numbers: the run changes: another learning rate.
-Seen: tests/diagnosis/checks/test_settings.py.
+Seen: tests/diagnosis/test_planned_settings.py.
 Source: Kaplan et al., "Scaling Laws for Neural Language Models", arXiv 2001.08361, 2020, appendix
     D.6; the factor 10 is hotloop's.
 """
 
 from __future__ import annotations
 
-from hotloop.rules.base import Rule
+import math
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
 
 __all__ = ["RULE"]
+
+RATE_FACTOR = 10  # off the rule of thumb, either way
+
+
+def judge(case: Case) -> Finding | None:
+    """Compare the rate with the rule of thumb."""
+    run = case.planned.settings if case.planned else None
+    if run is None or not run.from_scratch:
+        return None
+    usual = 0.003239 - 0.0001395 * math.log(run.parameters)
+    factor = run.learning_rate / usual if usual > 0 else 1.0
+    if 1 / RATE_FACTOR < factor < RATE_FACTOR:
+        return None
+    times = f"{factor:.3g} times" if factor > 1 else f"1/{1 / factor:.3g} of"
+    return Finding(
+        rule=RULE.label,
+        claim=f"training.learning_rate={run.learning_rate:g} is {times} what a model of "
+        f"{run.parameters:,} parameters usually takes",
+        severity="warn",
+        evidence={"rule of thumb": f"{usual:.2g} (arXiv 2001.08361, appendix D.6)"},
+        remedies=[Remedy(text=f"training.learning_rate={usual:.1g}, if the rate was not tuned")],
+    )
 
 
 RULE = Rule(
@@ -23,6 +52,9 @@ RULE = Rule(
     name="learning_rate_off",
     title="The learning rate is far from the usual",
     page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.PLANNED_RUN,),
+    before_run=True,
     numerics="training",
     kind="planning",
 )

@@ -7,15 +7,62 @@ Says so when: before a run, the checkpoints that it keeps do not fit or cannot b
 Stays silent when: there is room.
 Remedy: free some space, name another folder with --out, or keep fewer checkpoints.
 Numbers: nothing.
-Seen: tests/diagnosis/checks/test_settings.py.
+Seen: tests/diagnosis/test_planned_settings.py.
 Source: hotloop
 """
 
 from __future__ import annotations
 
-from hotloop.rules.base import Rule
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.core.units import bytes_
+from hotloop.rules.base import Needs, Rule
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+    from hotloop.core.case.planned_run import PlannedRun, RunSettings
 
 __all__ = ["RULE"]
+
+LITTLE = 10 << 30  # bytes: some checkpoints of a 100 M parameter model with its optimizer
+
+
+def judge(case: Case) -> Finding | None:
+    """Compare the free space with the need of the run, else with that of a few checkpoints."""
+    planned = case.planned
+    if planned is None:
+        return None
+    if planned.settings is not None:
+        return _refused(planned, planned.settings)
+    if planned.free_bytes >= LITTLE:
+        return None
+    return Finding(
+        rule=RULE.label,
+        claim=f"{bytes_(planned.free_bytes)} are free at {planned.folder}: checkpoints may not fit",
+        severity="note",
+        remedies=[Remedy(text="free some space, or put runs elsewhere: --out", effort="option")],
+    )
+
+
+def _refused(planned: PlannedRun, run: RunSettings) -> Finding | None:
+    why = run.unwritable
+    if planned.free_bytes < run.needed_bytes:
+        why = (
+            f"{run.keep + 2} checkpoints of {bytes_(run.checkpoint_bytes)} need "
+            f"{bytes_(run.needed_bytes)}, and {bytes_(planned.free_bytes)} are free"
+        )
+    if why is None:
+        return None
+    return Finding(
+        rule=RULE.label,
+        claim=f"{why}: hotloop train will refuse",
+        severity="critical",
+        remedies=[
+            Remedy(text="free some space, or name another folder with --out", effort="option"),
+            Remedy(text="lower training.keep"),
+        ],
+    )
 
 
 RULE = Rule(
@@ -23,5 +70,8 @@ RULE = Rule(
     name="disk_room",
     title="The disk is nearly full",
     page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.PLANNED_RUN,),
+    before_run=True,
     kind="planning",
 )

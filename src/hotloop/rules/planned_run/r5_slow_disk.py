@@ -5,15 +5,43 @@ Says so when: before a run, either is below 100 MB/s.
 Stays silent when: both are faster, or the disk could not be measured.
 Remedy: a local disk for data and runs: --out.
 Numbers: nothing.
-Seen: tests/diagnosis/checks/test_machine.py.
+Seen: tests/diagnosis/test_planned_machine.py.
 Source: hotloop; at 100 MB/s a checkpoint of 1 GB takes 10 s.
 """
 
 from __future__ import annotations
 
-from hotloop.rules.base import Rule
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.core.units import bytes_
+from hotloop.rules.base import Needs, Rule
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
 
 __all__ = ["RULE"]
+
+SLOW = 100e6  # bytes/s: a checkpoint of 1 GB then takes 10 s
+
+
+def judge(case: Case) -> Finding | None:
+    """Name the directions that are slow."""
+    machine = case.planned.machine if case.planned else None
+    if machine is None:
+        return None
+    known = {"write": machine.disk_write, "read": machine.disk_read}
+    slow = {how: rate for how, rate in known.items() if rate is not None and rate < SLOW}
+    if not slow:
+        return None
+    rates = " and ".join(f"{how}s {bytes_(rate)}/s" for how, rate in slow.items())
+    size = bytes_(machine.disk_timed_bytes)
+    return Finding(
+        rule=RULE.label,
+        claim=f"the disk {rates} at {machine.disk} ({size}, measured once)",
+        severity="note",
+        remedies=[Remedy(text="a local disk for data and runs: --out", effort="option")],
+    )
 
 
 RULE = Rule(
@@ -21,5 +49,8 @@ RULE = Rule(
     name="slow_disk",
     title="The disk is slow",
     page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.PLANNED_RUN,),
+    before_run=True,
     kind="speed",
 )

@@ -6,15 +6,40 @@ Says so when: before a run, the warm-up takes more than a third of the steps; cr
 Stays silent when: the warm-up is shorter.
 Remedy: a tenth of the steps, as usual.
 Numbers: the run changes: another schedule.
-Seen: tests/diagnosis/checks/test_settings.py.
+Seen: tests/diagnosis/test_planned_settings.py.
 Source: hotloop
 """
 
 from __future__ import annotations
 
-from hotloop.rules.base import Rule
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
 
 __all__ = ["RULE"]
+
+WARM_UP = 1 / 3  # of the steps; a tenth is usual
+
+
+def judge(case: Case) -> Finding | None:
+    """Compare the warm-up with the run."""
+    run = case.planned.settings if case.planned else None
+    if run is None or run.warm_up <= WARM_UP * run.steps:
+        return None
+    never = run.warm_up >= run.steps
+    return Finding(
+        rule=RULE.label,
+        claim=f"a warm-up of {run.warm_up} of {run.steps:,} steps: the peak learning rate "
+        + (
+            "is never reached" if never else f"comes after {run.warm_up / run.steps:.0%} of the run"
+        ),
+        severity="critical" if never else "warn",
+        remedies=[Remedy(text=f"training.warmup_steps={run.steps // 10} is a tenth, as usual")],
+    )
 
 
 RULE = Rule(
@@ -22,6 +47,9 @@ RULE = Rule(
     name="long_warm_up",
     title="The warm-up takes much of the run",
     page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.PLANNED_RUN,),
+    before_run=True,
     numerics="training",
     kind="correctness",
 )

@@ -5,15 +5,40 @@ Says so when: before a run, the limit is shorter than the forecast.
 Stays silent when: there is no limit, or the run fits in it.
 Remedy: as many steps as fit into the time (training.max_steps), or go on later with --resume.
 Numbers: the run changes: the learning rate comes down within the time.
-Seen: tests/diagnosis/checks/test_speed.py.
+Seen: tests/diagnosis/test_planned_time.py.
 Source: hotloop
 """
 
 from __future__ import annotations
 
-from hotloop.rules.base import Rule
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
 
 __all__ = ["RULE"]
+
+
+def judge(case: Case) -> Finding | None:
+    """Compare the limit with the forecast."""
+    if case.planned is None or case.planned.settings is None or case.planned.time is None:
+        return None
+    limit, time = case.planned.settings.max_time, case.planned.time
+    if limit is None or limit >= time.seconds:
+        return None
+    return Finding(
+        rule=RULE.label,
+        claim=f"training.max_time={limit:g} s ends the run after about {limit / time.seconds:.0%} "
+        f"of its {time.steps:,} steps: the learning rate never comes down",
+        severity="warn",
+        remedies=[
+            Remedy(text=f"training.max_steps={int(time.steps * limit / time.seconds)}"),
+            Remedy(text="go on later with --resume", effort="option"),
+        ],
+    )
 
 
 RULE = Rule(
@@ -21,6 +46,9 @@ RULE = Rule(
     name="cut_by_time",
     title="A time limit ends the run before its schedule",
     page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.PLANNED_RUN,),
+    before_run=True,
     numerics="training",
     kind="correctness",
 )

@@ -5,15 +5,38 @@ Says so when: before a run, it makes one.
 Stays silent when: it makes two or more.
 Remedy: training.eval_every_steps, a tenth of the steps.
 Numbers: nothing changes in what is trained.
-Seen: tests/diagnosis/checks/test_settings.py.
+Seen: tests/diagnosis/test_planned_settings.py.
 Source: hotloop
 """
 
 from __future__ import annotations
 
-from hotloop.rules.base import Rule
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
 
 __all__ = ["RULE"]
+
+
+def judge(case: Case) -> Finding | None:
+    """Count the validations."""
+    if case.planned is None or case.planned.settings is None or case.planned.time is None:
+        return None
+    run = case.planned.settings
+    if case.planned.time.validations > 1:
+        return None
+    return Finding(
+        rule=RULE.label,
+        claim="the run validates once, after its last step "
+        f"({run.eval_interval or 'no interval is set'}, and the run has {run.steps:,} steps): "
+        "overfitting is seen too late",
+        severity="warn",
+        remedies=[Remedy(text=f"training.eval_every_steps={max(1, run.steps // 10)}")],
+    )
 
 
 RULE = Rule(
@@ -21,5 +44,8 @@ RULE = Rule(
     name="one_validation",
     title="The run validates once, at its end",
     page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.PLANNED_RUN,),
+    before_run=True,
     kind="planning",
 )

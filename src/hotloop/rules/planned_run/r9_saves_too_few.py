@@ -5,15 +5,43 @@ Says so when: before a run, 20 minutes or more can pass between two checkpoints.
 Stays silent when: checkpoints come more often, or the whole run is shorter.
 Remedy: training.save_every=600s, the default.
 Numbers: nothing.
-Seen: tests/diagnosis/checks/test_speed.py.
+Seen: tests/diagnosis/test_planned_time.py.
 Source: hotloop
 """
 
 from __future__ import annotations
 
-from hotloop.rules.base import Rule
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.core.units import duration
+from hotloop.rules.base import Needs, Rule
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
 
 __all__ = ["RULE"]
+
+AT_RISK = 1200.0  # seconds of work that a crash may cost without a finding
+
+
+def judge(case: Case) -> Finding | None:
+    """Take the time between two saves as the cost of a crash."""
+    if case.planned is None or case.planned.settings is None or case.planned.time is None:
+        return None
+    run, time = case.planned.settings, case.planned.time
+    between = run.save_every
+    if run.save_every_steps:
+        between = min(between, run.save_every_steps * time.seconds / time.steps)
+    if min(between, time.seconds) < AT_RISK:
+        return None
+    lost = "the whole run" if between >= time.seconds else duration(between)
+    return Finding(
+        rule=RULE.label,
+        claim=f"a crash can cost {lost}: nothing is saved in between",
+        severity="warn",
+        remedies=[Remedy(text="training.save_every=600s, the default")],
+    )
 
 
 RULE = Rule(
@@ -21,5 +49,8 @@ RULE = Rule(
     name="saves_too_few",
     title="Too much work between two checkpoints",
     page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.PLANNED_RUN,),
+    before_run=True,
     kind="planning",
 )

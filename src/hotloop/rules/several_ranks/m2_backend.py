@@ -25,9 +25,11 @@ __all__ = ["RULE"]
 
 
 def judge(case: Case) -> Finding | None:
-    """Look at the back end."""
+    """Look at the backend."""
     backend = (case.process.backend or "").lower()
-    recorded = case.by_hotloop and case.hardware.device == "cuda"  # a record has no models
+    recorded = (
+        case.by_hotloop and case.hardware.device == "cuda"
+    )  # the record of a run contains no models
     if not backend or "nccl" in backend or not (case.on_card or recorded):
         return None
     return Finding(

@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE"]
 
-COVERED = 0.80  # of the difference, by one cause
+COVERED = 0.80  # share of the difference that one cause must explain
 COMPUTE = ("forward", "backward", "optimizer")
 ROWS = ("data wait", "prepare", "host to device", *COMPUTE, "after step")
 
 
 def judge(case: Case) -> Finding | None:
-    """Find the slowest process and what makes it so."""
+    """Find the slowest process and the cause."""
     rows = {row: case.process.ranks[row] for row in ROWS if case.process.ranks.get(row)}
     if not rows or len({len(times) for times in rows.values()}) != 1:
         return None
@@ -73,7 +73,7 @@ def judge(case: Case) -> Finding | None:
 def _cause(
     case: Case, rows: Mapping[str, Sequence[float]], slowest: int, late: float
 ) -> tuple[tuple[str, ...], str]:
-    """Return the row that explains the difference, or those of computing, or none; in words."""
+    """Return the rows that explain the difference (one, those of computing, or none), and words."""
     over = {row: times[slowest] - median_low(times) for row, times in rows.items()}
     row = max(over, key=over.__getitem__)
     computing = tuple(row for row in COMPUTE if row in over)
@@ -87,7 +87,7 @@ def _cause(
 
 
 def _more_tokens(case: Case, rows: Mapping[str, Sequence[float]], slowest: int) -> float | None:
-    """Return by how much more it has to compute, where that explains how much longer it takes."""
+    """Return the surplus of tokens of the slowest rank, if it explains the delay; else None."""
     tokens = case.process.ranks.get("tokens", ())
     computing = [sum(times) for times in zip(*(rows[r] for r in COMPUTE if r in rows), strict=True)]
     if len(tokens) != len(computing) or not tokens or median_low(tokens) <= 0:

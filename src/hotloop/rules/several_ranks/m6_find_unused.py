@@ -26,7 +26,7 @@ __all__ = ["RULE"]
 
 
 def judge(case: Case) -> Finding | None:
-    """Look for the argument, and for what it is needed for."""
+    """Look for the argument, and for parameters that need it."""
     if any(model.dead or model.unused for model in case.models):
         return None
     warned = any("find_unused_parameters=True was" in text for text in case.process.warnings)
@@ -48,7 +48,7 @@ def judge(case: Case) -> Finding | None:
 
 
 def is_on(keyword: ast.keyword) -> bool:
-    """Whether this is find_unused_parameters=True."""
+    """Whether a keyword is find_unused_parameters=True."""
     value = keyword.value
     return (
         keyword.arg == "find_unused_parameters"

@@ -33,7 +33,7 @@ __all__ = ["RULE"]
 RESUME = re.compile(r"resum", re.IGNORECASE)
 POSITION = re.compile(r"epoch|step|iter|batch", re.IGNORECASE)
 WITHIN = re.compile(r"step|batch|iter|skip|islice|offset", re.IGNORECASE)
-# What a script makes, by the words of its code, and the word of the object that is loaded.
+# State of a script: the pattern of code that creates it, and that of the object that is loaded.
 PARTS = {
     "optimizer": (re.compile(r"optim"), re.compile(r"opt", re.IGNORECASE)),
     "schedule": (
@@ -43,11 +43,11 @@ PARTS = {
     "scaler": (re.compile(r"GradScaler"), re.compile(r"scaler")),
 }
 GRAVE = {"optimizer", "schedule"}
-STATELESS = re.compile(r"last_epoch|LambdaLR")  # a schedule that is told where it stands
+STATELESS = re.compile(r"last_epoch|LambdaLR")  # a schedule that gets its position from the script
 
 
 def judge(case: Case) -> Finding | None:
-    """Compare what the resume path loads with what the script trains with."""
+    """Compare the state that the resume path loads with the state of the training."""
     code = parse(case.sources)
     if case.framework not in ("plain", "fabric") or not code.loops:
         return None
@@ -64,10 +64,10 @@ def judge(case: Case) -> Finding | None:
         if lost or middle:
             severity: Severity = "warn" if middle or set(lost) & GRAVE else "note"
             left = "leaves out the rest of the epoch it was saved in"
-            said = f"starts without the state of: {', '.join(lost)}"
+            fault = f"starts without the state of: {', '.join(lost)}"
             return Finding(
                 rule=RULE.label,
-                claim=f"a resumed run {' and '.join([said] * bool(lost) + [left] * middle)}",
+                claim=f"a resumed run {' and '.join([fault] * bool(lost) + [left] * middle)}",
                 severity=severity,
                 places=[module.place(loads[0])],
                 remedies=[
@@ -82,21 +82,21 @@ def judge(case: Case) -> Finding | None:
 
 
 def _resuming(code: ProjectCode, module: Module) -> list[ast.AST]:
-    """Return what runs to resume: functions so named, and what stands under such a test."""
-    found: list[ast.AST] = []
+    """Return the code that resumes: functions so named, and the bodies of such tests."""
+    nodes: list[ast.AST] = []
     for node in ast.walk(module.tree):
         if isinstance(node, Function) and RESUME.search(node.name):
-            found.append(node)
+            nodes.append(node)
         elif isinstance(node, ast.If) and RESUME.search(ast.unparse(node.test)):
-            found += node.body
-    called = {idioms.last_name(call) for part in found for call in ast.walk(part)} - {""}
-    named = [name for name in called if re.search(r"load|restore|resum", name.lower())]
-    return found + [f for name in named for _, f in code.functions.get(name, ()) if f not in found]
+            nodes += node.body
+    called = {idioms.last_name(call) for part in nodes for call in ast.walk(part)} - {""}
+    names = [name for name in called if re.search(r"load|restore|resum", name.lower())]
+    return nodes + [f for name in names for _, f in code.functions.get(name, ()) if f not in nodes]
 
 
 def _lost(code: ProjectCode, *, scaled: bool) -> list[str]:
-    """Return what is made and loaded nowhere in the project."""
-    whole = "\n".join(module.text for module in code.modules)
+    """Return the kinds of state that the project creates and never loads."""
+    text = "\n".join(module.text for module in code.modules)
     receivers = [
         ast.unparse(call.func)
         for module in code.modules
@@ -108,10 +108,10 @@ def _lost(code: ProjectCode, *, scaled: bool) -> list[str]:
         return []
     lost = [
         part
-        for part, (made, loaded) in PARTS.items()
-        if made.search(whole) and not any(loaded.search(each) for each in receivers)
+        for part, (created, loaded) in PARTS.items()
+        if created.search(text) and not any(loaded.search(receiver) for receiver in receivers)
     ]
-    idle = {"schedule"} if STATELESS.search(whole) else set()
+    idle = {"schedule"} if STATELESS.search(text) else set()
     idle |= set() if scaled else {"scaler"}
     return [part for part in lost if part not in idle]
 
@@ -127,7 +127,7 @@ def _is_looped(module: Module) -> bool:
 
 
 def _leaves_out(code: ProjectCode, text: str) -> bool:
-    """Whether a save within an epoch is resumed with the next epoch."""
+    """Whether a run saved within an epoch resumes with the next epoch."""
     if not re.search(r"epoch['\"]?\]?\)? \+ 1", text) or WITHIN.search(text):
         return False
     for loop in code.inner_loops:

@@ -35,10 +35,10 @@ STILL = 1e-5  # relative range of the losses; random batches alone make 1e-3 and
 def judge(case: Case) -> Finding | None:
     """Look at the rates, at all losses, then at the plateau of guessing."""
     rates = _rates(case)
-    said = rates or _losses(case)
-    if said is None:
+    fault = rates or _losses(case)
+    if fault is None:
         return None
-    claim, severity = said
+    claim, severity = fault
     values = [value for _, value in case.steps.losses]
     places = [scheduler.place for scheduler in case.schedulers if rates]
     places += [optimizer.place for optimizer in case.optimizers]

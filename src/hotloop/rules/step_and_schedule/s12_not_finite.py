@@ -21,12 +21,15 @@ from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
     from hotloop.core.case.case import Case
+    from hotloop.core.case.planned_run import PlannedRun
 
 __all__ = ["RULE"]
 
 
 def judge(case: Case) -> Finding | None:
-    """Name the first step."""
+    """Name the first step whose loss is not finite."""
+    if case.planned is not None:
+        return _before_run(case.planned)
     bad = [(step, value) for step, value in case.steps.losses if not math.isfinite(value)]
     first = case.steps.nonfinite
     if first is None and not bad:
@@ -60,6 +63,21 @@ def judge(case: Case) -> Finding | None:
     )
 
 
+def _before_run(planned: PlannedRun) -> Finding | None:
+    problem = None if planned.settings is None else planned.settings.problem
+    if problem is None:
+        return None
+    return Finding(
+        rule=RULE.label,
+        claim=f"the run ends in its first steps: {problem}",
+        severity="critical",
+        remedies=[
+            Remedy(text="lower training.learning_rate, or lengthen training.warmup_steps"),
+            Remedy(text="set training.gradient_clip (hotloop explain unstable-loss)"),
+        ],
+    )
+
+
 RULE = Rule(
     id="S12",
     name="not_finite",
@@ -67,6 +85,7 @@ RULE = Rule(
     page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS,),
+    before_run=True,
     weight=2,
     numerics="training",
     kind="correctness",

@@ -36,12 +36,12 @@ __all__ = ["RULE"]
 
 BEST = re.compile(r"best|lowest|highest")
 VALIDATION = re.compile(r"(^|[^a-z])(val|valid|validation|dev|eval)([^a-z]|$)", re.IGNORECASE)
-# Words of a summary, which rightly stands after the loop.
+# Words of a summary, which belongs after the loop.
 SUMMARY = re.compile(r"final|test|finish|done|best|total|after|trained|complete", re.IGNORECASE)
 
 
 def judge(case: Case) -> Finding | None:
-    """Look after each training loop for code that was meant to stand in it."""
+    """Look for code after a training loop that was meant to be inside it."""
     code = parse(case.sources)
     for loop in code.loops:
         for node, why in _misplaced(loop):
@@ -66,23 +66,23 @@ def judge(case: Case) -> Finding | None:
 
 def _misplaced(loop: TrainingLoop) -> Iterator[tuple[ast.AST, str]]:
     tree = loop.module.tree
-    rest = list(idioms.unnested(idioms.following(tree, loop.node)))
-    yield from _every_n(loop, rest)
+    following = list(idioms.unnested(idioms.following(tree, loop.node)))
+    yield from _every_n(loop, following)
     if isinstance(loop.node, ast.For) and not _is_nested(loop):
-        found = [*_printed(loop, rest)]
-        if idioms.evaluations(rest):
-            found = [*_best(loop, rest), *_appended(loop, rest), *found]
-        if found and not idioms.evaluations(loop.nodes()):
-            yield from found
+        misplaced = [*_printed(loop, following)]
+        if idioms.evaluations(following):
+            misplaced = [*_best(loop, following), *_appended(loop, following), *misplaced]
+        if misplaced and not idioms.evaluations(loop.nodes()):
+            yield from misplaced
 
 
-def _every_n(loop: TrainingLoop, rest: Sequence[ast.AST]) -> Iterator[tuple[ast.AST, str]]:
-    """Yield the "every N" tests of what only the loop changes."""
+def _every_n(loop: TrainingLoop, following: Sequence[ast.AST]) -> Iterator[tuple[ast.AST, str]]:
+    """Yield the "every N" tests of variables that only the loop changes."""
     body = idioms.own(loop)
     changed = idioms.names(loop.node.target) if isinstance(loop.node, ast.For) else set()
     changed |= idioms.assigned(n for n in body if isinstance(n, ast.AugAssign))
-    changed -= idioms.assigned(n for n in rest if isinstance(n, ast.stmt))
-    for node in rest:
+    changed -= idioms.assigned(n for n in following if isinstance(n, ast.stmt))
+    for node in following:
         if not isinstance(node, ast.If) or not idioms.counted(node.test) & changed:
             continue
         inside = [below for part in node.body for below in ast.walk(part)]
@@ -92,21 +92,21 @@ def _every_n(loop: TrainingLoop, rest: Sequence[ast.AST]) -> Iterator[tuple[ast.
             yield node, f"the test '{ast.unparse(node.test)}'"
 
 
-def _best(loop: TrainingLoop, rest: Sequence[ast.AST]) -> Iterator[tuple[ast.AST, str]]:
+def _best(loop: TrainingLoop, following: Sequence[ast.AST]) -> Iterator[tuple[ast.AST, str]]:
     """Yield the comparisons with a best value that the loop never updates."""
-    inside = idioms.assigned(loop.node.body)
-    for node in rest:
+    assigned = idioms.assigned(loop.node.body)
+    for node in following:
         if not isinstance(node, ast.If) or not isinstance(node.test, ast.Compare):
             continue
-        kept = idioms.names(node.test) & idioms.assigned(node.body)
-        for name in sorted(name for name in kept if BEST.search(name) and name not in inside):
+        updated = idioms.names(node.test) & idioms.assigned(node.body)
+        for name in sorted(name for name in updated if BEST.search(name) and name not in assigned):
             if name in _before(loop):
                 yield node, f"the update of {name}"
 
 
-def _appended(loop: TrainingLoop, rest: Sequence[ast.AST]) -> Iterator[tuple[ast.AST, str]]:
-    """Yield what is appended to a list of validation values, once."""
-    for node in rest:
+def _appended(loop: TrainingLoop, following: Sequence[ast.AST]) -> Iterator[tuple[ast.AST, str]]:
+    """Yield the calls that append to a list of validation values, once."""
+    for node in following:
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
             continue
         listed = node.func.value
@@ -116,11 +116,11 @@ def _appended(loop: TrainingLoop, rest: Sequence[ast.AST]) -> Iterator[tuple[ast
                 yield node, f"'{ast.unparse(node.func)}'"
 
 
-def _printed(loop: TrainingLoop, rest: Sequence[ast.AST]) -> Iterator[tuple[ast.AST, str]]:
-    """Yield what prints the loop's variable beside a validation value."""
+def _printed(loop: TrainingLoop, following: Sequence[ast.AST]) -> Iterator[tuple[ast.AST, str]]:
+    """Yield the f-strings that print the loop variable with a validation value."""
     assert isinstance(loop.node, ast.For)
     target = idioms.names(loop.node.target)
-    for node in rest:
+    for node in following:
         if isinstance(node, ast.JoinedStr) and idioms.names(node) & target:
             text = ast.unparse(node).replace("_", " ")
             if VALIDATION.search(text) and not SUMMARY.search(text):
@@ -138,7 +138,7 @@ def _before(loop: TrainingLoop) -> set[str]:
 
 
 def _home(loop: TrainingLoop) -> ast.FunctionDef | ast.AsyncFunctionDef | ast.Module:
-    """Return the function the loop stands in, or the module."""
+    """Return the function that contains the loop, else the module."""
     above = idioms.ancestors(loop.module.tree)
     node = above[loop.node]
     while not isinstance(node, Function | ast.Module):
@@ -147,7 +147,7 @@ def _home(loop: TrainingLoop) -> ast.FunctionDef | ast.AsyncFunctionDef | ast.Mo
 
 
 def _is_nested(loop: TrainingLoop) -> bool:
-    """Return whether a loop of the same function repeats the loop and what follows it."""
+    """Whether a loop of the same function repeats this loop and the code after it."""
     around = (n for n in ast.walk(_home(loop)) if isinstance(n, ast.For | ast.While))
     return any(loop.node in set(ast.walk(n)) for n in around if n is not loop.node)
 

@@ -31,7 +31,7 @@ AT_STAKE = 1800.0  # seconds of training
 
 
 def judge(case: Case) -> Finding | None:
-    """Ask what stands between the end of the training and its first save."""
+    """Look for an evaluation between the end of the training and its first save."""
     seconds = _planned_seconds(case)
     if seconds < AT_STAKE or any(save.step < case.steps.count for save in case.saves):
         return None
@@ -59,17 +59,17 @@ def judge(case: Case) -> Finding | None:
 
 
 def _planned_seconds(case: Case) -> float:
-    """Return how long the training takes in seconds: as observed, or as planned."""
+    """Return the duration of the training in seconds, as observed or as planned."""
     time = case.step_time
     planned = (case.total_steps or 0) * (time.median if time else 0.0)
     return max(planned, sum(case.steps.wall), case.seconds)
 
 
 def _risk(loop: TrainingLoop) -> ast.Call | None:
-    """Return the evaluation that stands before the first save after the loop, or None."""
-    rest = list(idioms.unnested(idioms.following(loop.module.tree, loop.node)))
-    first = min(map(idioms.line, idioms.saves(rest)), default=0)
-    risky = [call for call in idioms.evaluations(rest) if idioms.line(call) < first]
+    """Return the evaluation between the loop and the first save after it, or None."""
+    following = list(idioms.unnested(idioms.following(loop.module.tree, loop.node)))
+    first = min(map(idioms.line, idioms.saves(following)), default=0)
+    risky = [call for call in idioms.evaluations(following) if idioms.line(call) < first]
     return next((call for call in risky if call.args or call.keywords), None)
 
 

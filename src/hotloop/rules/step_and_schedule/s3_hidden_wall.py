@@ -33,18 +33,18 @@ if TYPE_CHECKING:
 __all__ = ["RULE"]
 
 HIDDEN = 0.20  # share of the wall time
-SMALL = 0.01  # share of the wall time that is not worth naming
-ONCE = 60.0  # seconds; less than a minute at the start or the end is nobody's worry
+SMALL = 0.01  # share of the wall time below which a part is not named
+ONCE = 60.0  # seconds; a shorter start or end is not reported
 CLOCKS = {"time", "perf_counter", "monotonic", "process_time", "default_timer"}
 
 
 def judge(case: Case) -> Finding | None:
-    """Add up what is no step."""
-    parts = _parts(case)
-    seconds = sum(parts.values())
-    ordered = sorted(parts, key=lambda part: -parts[part])
+    """Sum the time outside the steps."""
+    seconds_of = _outside_steps(case)
+    seconds = sum(seconds_of.values())
+    ordered = sorted(seconds_of, key=lambda part: -seconds_of[part])
     share = case.part(seconds)
-    said = ", ".join(f"{part} {case.part(parts[part]):.0%}" for part in ordered)
+    shares = ", ".join(f"{part} {case.part(seconds_of[part]):.0%}" for part in ordered)
     places = [place for part in ordered for place in _places(case, part)]
     timer = next(filter(None, (_timer_before(case, place) for place in places)), None)
     hidden = f"; the script's own timer stops before it, in line {timer.line}" if timer else ""
@@ -54,9 +54,9 @@ def judge(case: Case) -> Finding | None:
         least=HIDDEN,
         severity=by_share(share, warn=HIDDEN, critical=2 * HIDDEN),
         rule=RULE.label,
-        claim=f"{share:.0%} of the wall time is outside the steps ({said}){hidden}",
+        claim=f"{share:.0%} of the wall time is outside the steps ({shares}){hidden}",
         places=[*places, *([timer] if timer else [])],
-        evidence={part: f"{parts[part]:.1f} s" for part in ordered},
+        evidence={part: f"{seconds_of[part]:.1f} s" for part in ordered},
         remedies=[
             Remedy(text="evaluate and save less often", effort="configuration line"),
             Remedy(text="time the whole epoch, so that this is seen", effort="code edit"),
@@ -64,44 +64,44 @@ def judge(case: Case) -> Finding | None:
     )
 
 
-def _parts(case: Case) -> dict[str, float]:
-    """Return the seconds of each part that counts."""
+def _outside_steps(case: Case) -> dict[str, float]:
+    """Return the seconds outside the steps, by part."""
     once = {
         "starting": sum(map(case.row, ("start", "import", "data load"))),
         "compiling": case.row("compile"),
         "ending": case.row("after training"),
     }
-    # A stopped run that evaluated before its first step, or once, says nothing about how often it
-    # will. What may be a part of training, as an agent's rollouts are, is no evaluation.
-    sure = [each for each in case.evaluations if each.is_sure]
-    moments = {each.step for each in sure} - {0}
+    # A stopped run that evaluated only before its first step, or once, does not show how often it
+    # evaluates. A span that may be part of training, such as an agent's rollouts, is not counted.
+    sure = [span for span in case.evaluations if span.is_sure]
+    moments = {span.step for span in sure} - {0}
     if case.stopped:
-        sure = [each for each in sure if each.step and len(moments) > 1]
-    often = {
+        sure = [span for span in sure if span.step and len(moments) > 1]
+    recurring = {
         "evaluating": evaluation_seconds(case, sure) if case.evaluations else case.row("evaluate"),
         "saving": case.row("save"),
         "sleeping": case.row("idle"),
     }
-    parts = {part: seconds for part, seconds in often.items() if case.part(seconds) >= SMALL}
-    if case.stopped:  # the start is no part of what its shares refer to
-        return parts
-    return parts | {part: seconds for part, seconds in once.items() if seconds >= ONCE}
+    large = {part: seconds for part, seconds in recurring.items() if case.part(seconds) >= SMALL}
+    if case.stopped:  # its shares do not refer to the start
+        return large
+    return large | {part: seconds for part, seconds in once.items() if seconds >= ONCE}
 
 
 def _places(case: Case, part: str) -> list[SourceLocation]:
-    seen: dict[str, Sequence[EvaluationSpan | Save]] = {
+    spans: dict[str, Sequence[EvaluationSpan | Save]] = {
         "evaluating": case.evaluations,
         "saving": case.saves,
     }
     spent: dict[SourceLocation, float] = {}
-    for each in seen.get(part, ()):
-        if each.place:
-            spent[each.place] = spent.get(each.place, 0.0) + each.seconds
+    for span in spans.get(part, ()):
+        if span.place:
+            spent[span.place] = spent.get(span.place, 0.0) + span.seconds
     return sorted(spent, key=lambda place: -spent[place])[:1]
 
 
 def _timer_before(case: Case, place: SourceLocation) -> SourceLocation | None:
-    """Return where the loop's last timer is read, if `place` comes after it in the same loop."""
+    """Return where a loop last reads its timer, if `place` follows in the same loop; else None."""
     for loop in parse(case.sources).loops:
         if not site(loop.module, loop.node).holds(place.file, place.line):
             continue
@@ -112,7 +112,7 @@ def _timer_before(case: Case, place: SourceLocation) -> SourceLocation | None:
 
 
 def _readings(loop: ast.AST) -> Iterator[ast.AST]:
-    """Yield each "clock() - began" of a loop."""
+    """Yield each "clock() - start" of a loop."""
     for node in ast.walk(loop):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
             name = idioms.last_name(node.left)
@@ -127,6 +127,6 @@ RULE = Rule(
     page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS,),
-    weight=-1,  # it sums up what others name
+    weight=-1,  # it sums up the findings of other rules
     yields_to=("H8", "H9", "H13"),
 )

@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 __all__ = ["RULE"]
 
 FEWEST = 3
-SHARE = 0.05  # of the wall time, as of checkpoints in general
+SHARE = 0.05  # of the wall time, as for checkpoints in general
 BETWEEN_FAILURES = 86_400.0  # seconds
-UNTRAINED = 0.5  # of a file's bytes: then it is worth leaving them out
+UNTRAINED = 0.5  # share of a file's bytes from which leaving them out pays
 
 
 def judge(case: Case) -> Finding | None:
-    """Compare the saves of the costliest line with those that would do."""
+    """Compare the saves of the costliest line with the number that suffices."""
     by_place: dict[SourceLocation | None, list[Save]] = defaultdict(list)
     for save in case.saves:
         by_place[save.place].append(save)
@@ -50,20 +50,20 @@ def judge(case: Case) -> Finding | None:
     spent = sum(save.seconds for save in saves)
     # Young's first-order best interval between checkpoints: sqrt(2 x cost x time to failure).
     interval = math.sqrt(2 * spent / len(saves) * BETWEEN_FAILURES)
-    wanted = math.ceil(case.seconds / interval)
+    enough = math.ceil(case.seconds / interval)
     when = _improvement(case, place) if place else None
     size = sum(save.bytes or 0 for save in saves)
     frozen = sum(save.frozen_bytes for save in saves)
     return costing(
         case,
-        spent * max(0.0, 1 - wanted / len(saves)),
+        spent * max(0.0, 1 - enough / len(saves)),
         least=SHARE,
         rule=RULE.label,
         claim=(
             f"{len(saves)} saves take {spent:.1f} s, {case.part(spent):.0%} of the wall time"
             + (", one at each improvement" if when else "")
         ),
-        places=[found for found in (place, when) if found],
+        places=[location for location in (place, when) if location],
         evidence={
             "written": f"{size / 1e6:.0f} MB",
             **({"never trained": f"{frozen / 1e6:.0f} MB of them"} if frozen else {}),
@@ -84,7 +84,7 @@ def _remedies(*, is_large: bool) -> list[Remedy]:
 
 
 def _improvement(case: Case, place: SourceLocation) -> SourceLocation | None:
-    """Return the "if it improved" that the save at `place` stands under, directly or by a call."""
+    """Return the "if it improved" test around the save at `place`, or around a call of it."""
     code = parse(case.sources)
     for module in code.modules:
         if module.path != place.file:

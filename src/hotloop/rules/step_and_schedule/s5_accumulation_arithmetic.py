@@ -35,23 +35,23 @@ if TYPE_CHECKING:
 __all__ = ["RULE"]
 
 ACCUMULATION = re.compile(r"accum|micro", re.IGNORECASE)
-FEWEST = 1.5  # backward calls per step: below, nothing is accumulated
-# Their update does not change with the scale of the gradient; clipping and logged losses do.
+FEWEST = 1.5  # backward calls per step: with fewer, nothing is accumulated
+# Optimizers whose update is independent of the gradient's scale; clipping and logs are not.
 SCALE_FREE = ("Adam", "NAdam", "RAdam", "Adafactor", "Lion", "RMSprop", "Muon")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccumulationLoop:
-    """A loop over micro batches of which several make a step."""
+    """A loop over micro batches, several of which make a step."""
 
     loop: TrainingLoop
     nodes: list[ast.AST]  # of the loop and the functions it calls
     above: Mapping[ast.AST, ast.AST]
     guard: ast.If | None  # the "every N" test; None for a loop over the micro batches of a step
-    number: str  # N, as it is written
+    number: str  # N, as source text
 
     def unguarded(self, *names: str) -> Iterator[ast.Call]:
-        """Yield the calls that every micro batch makes."""
+        """Yield the calls that are made for every micro batch."""
         for call in calls(iter(self.nodes), *names):
             node: ast.AST | None = call
             while node is not None and node is not self.loop.node and not idioms.is_every_n(node):
@@ -67,10 +67,10 @@ def judge(case: Case) -> Finding | None:
         return None
     code = parse(case.sources)
     for window in _windows(code):
-        found = [*_wiped(window), *_undivided(case, window), *_clipped(window)]
-        found += _dropped(case, window)
-        if found:
-            severity, claim, node = found[0]
+        faults = [*_wiped(window), *_undivided(case, window), *_clipped(window)]
+        faults += _dropped(case, window)
+        if faults:
+            severity, claim, node = faults[0]
             module = code.module_of(node)
             return Finding(
                 rule=RULE.label,
@@ -79,7 +79,7 @@ def judge(case: Case) -> Finding | None:
                 places=[SourceLocation(file=module.path, line=idioms.line(node))],
                 evidence={
                     "backward calls per step": "unknown" if backwards is None else f"{backwards:g}",
-                    **{f"also {n}": said for n, (_, said, _) in enumerate(found[1:], 1)},
+                    **{f"also {n}": other for n, (_, other, _) in enumerate(faults[1:], 1)},
                 },
                 remedies=[
                     Remedy(
@@ -101,20 +101,20 @@ def _windows(code: ProjectCode) -> Iterator[AccumulationLoop]:
         if "accelerat" in loop.module.text:  # accelerate divides the loss and skips steps itself
             continue
         nodes = list(loop.nodes())
-        steps, found = idioms.optimizer_steps(nodes), idioms.guards(nodes, above)
-        # An optimizer that steps at every batch beside it: the every-N one is a second network.
-        if len(found) == 1 and all(idioms.guards([step], above) for step in steps):
-            number = idioms.modulus(found[0].test)
+        steps, guards = idioms.optimizer_steps(nodes), idioms.guards(nodes, above)
+        # If another optimizer steps at every batch, the every-N one belongs to a second network.
+        if len(guards) == 1 and all(idioms.guards([step], above) for step in steps):
+            number = idioms.modulus(guards[0].test)
             yield AccumulationLoop(
-                loop=loop, nodes=nodes, above=above, guard=found[0], number=number
+                loop=loop, nodes=nodes, above=above, guard=guards[0], number=number
             )
         elif not steps and isinstance(loop.node, ast.For):
-            rest = idioms.unnested(idioms.following(loop.module.tree, loop.node))
-            said = ast.unparse(loop.node.iter)
-            if said.startswith("range(") and idioms.optimizer_steps(rest):
-                named = f"{said} {ast.unparse(loop.node.target)}"
-                if ACCUMULATION.search(named):
-                    number = said[len("range(") : -1]
+            following = idioms.unnested(idioms.following(loop.module.tree, loop.node))
+            iterated = ast.unparse(loop.node.iter)
+            if iterated.startswith("range(") and idioms.optimizer_steps(following):
+                header = f"{iterated} {ast.unparse(loop.node.target)}"
+                if ACCUMULATION.search(header):
+                    number = iterated[len("range(") : -1]
                     yield AccumulationLoop(
                         loop=loop, nodes=nodes, above=above, guard=None, number=number
                     )
@@ -155,18 +155,18 @@ def _is_divided(window: AccumulationLoop, backward: ast.Call) -> bool:
     if any(calls(iter(window.nodes), "div", "div_", "mul_", "_foreach_div_", "_foreach_mul_")):
         return True
     loss = idioms.names(backward.func)
-    made: list[ast.AST] = [backward]  # the expressions that make the loss
+    loss_nodes: list[ast.AST] = [backward]  # the expressions that compute the loss
     for node in window.nodes:
         if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div | ast.Mult):
             if idioms.names(node.target) & loss or "grad" in ast.unparse(node.target):
                 return True
         elif isinstance(node, ast.Assign) and idioms.assigned([node]) & loss:
-            made.append(node)
-    if any(_scales(node) for part in made for node in ast.walk(part)):
+            loss_nodes.append(node)
+    if any(_scales(node) for part in loss_nodes for node in ast.walk(part)):
         return True
     elsewhere = [*ast.walk(window.loop.module.tree), *window.nodes]
-    said = {ast.unparse(node) for node in elsewhere if _scales(node)}
-    return any(ACCUMULATION.search(x) and ".item()" not in x and "len(" not in x for x in said)
+    scaled = {ast.unparse(node) for node in elsewhere if _scales(node)}
+    return any(ACCUMULATION.search(x) and ".item()" not in x and "len(" not in x for x in scaled)
 
 
 def _scales(node: ast.AST) -> bool:
@@ -188,12 +188,12 @@ def _dropped(case: Case, window: AccumulationLoop) -> Iterator[Fault]:
     left = batches % size if batches and size else case.steps.left
     if window.guard is None or size < 2 or not left:
         return
-    rest = idioms.unnested(idioms.following(window.loop.module.tree, window.loop.node))
-    if idioms.optimizer_steps(rest) or isinstance(window.guard.test, ast.BoolOp):
+    following = idioms.unnested(idioms.following(window.loop.module.tree, window.loop.node))
+    if idioms.optimizer_steps(following) or isinstance(window.guard.test, ast.BoolOp):
         return
-    whole = f"the last {left} of {batches} batches of an epoch"
-    seen = f"{left} micro batches at the end of an epoch or of the run"
-    yield "note", f"{whole if batches else seen} make no step of their own", window.guard
+    of_epoch = f"the last {left} of {batches} batches of an epoch"
+    of_run = f"{left} micro batches at the end of an epoch or of the run"
+    yield "note", f"{of_epoch if batches else of_run} make no step of their own", window.guard
 
 
 RULE = Rule(

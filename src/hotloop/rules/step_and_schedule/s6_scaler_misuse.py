@@ -35,17 +35,17 @@ Fault = tuple[Severity, str, SourceLocation | None, str]
 
 def judge(case: Case) -> Finding | None:
     """Report the first fault; the others are its evidence."""
-    found = [fault for scaler in case.scalers if scaler.enabled for fault in _scaler(case, scaler)]
-    found += _autocast(case)
-    if not found:
+    faults = [fault for scaler in case.scalers if scaler.enabled for fault in _scaler(case, scaler)]
+    faults += _autocast(case)
+    if not faults:
         return None
-    severity, claim, place, remedy = found[0]
+    severity, claim, place, remedy = faults[0]
     return Finding(
         rule=RULE.label,
         claim=claim,
         severity=severity,
         places=[place] if place else [],
-        evidence={f"also {n}": said for n, (_, said, _, _) in enumerate(found[1:], 1)},
+        evidence={f"also {n}": other for n, (_, other, _, _) in enumerate(faults[1:], 1)},
         remedies=[Remedy(text=remedy, effort="code edit")],
     )
 
@@ -85,7 +85,7 @@ def _scaler(case: Case, scaler: Scaler) -> Iterator[Fault]:
 
 
 def _clip(case: Case) -> SourceLocation | None:
-    """Return where a training loop clips gradients."""
+    """Return where a training loop clips gradients with torch's own function, or None."""
     code = parse(case.sources)
     for loop in code.loops:
         for call in calls(loop.nodes(), "clip_grad_norm_", "clip_grad_value_"):

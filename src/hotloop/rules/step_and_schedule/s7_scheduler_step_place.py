@@ -32,20 +32,20 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE"]
 
-OFF = 1.5  # times too long or too short: below, people round
+OFF = 1.5  # factor too long or too short; smaller deviations are rounding
 SAME = 0.15  # relative difference of counts that are meant to be equal: warm-up, ragged batches
-FAR = 5.0  # times: epochs and batches differ by more than any margin
+FAR = 5.0  # factor that only a confusion of epochs and batches reaches
 ENOUGH = 20  # sampled learning rates
 TAIL = 0.25  # of the observed steps
 ZERO = 1e-6  # of the highest learning rate
-# Those that end. LinearLR and ConstantLR are warm-ups by custom, the cyclic ones never end.
+# Schedules that end. LinearLR and ConstantLR are usually warm-ups; cyclic ones never end.
 ENDING = ("CosineAnnealingLR", "OneCycleLR", "PolynomialLR", "LambdaLR")
-CONTAINERS = ("SequentialLR", "ChainedScheduler")  # they step their parts themselves
+CONTAINERS = ("SequentialLR", "ChainedScheduler")  # they step their schedules themselves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleFault:
-    """What is wrong with a schedule."""
+    """A fault of a schedule."""
 
     claim: str
     severity: Severity
@@ -55,8 +55,8 @@ class ScheduleFault:
 
 def judge(case: Case) -> Finding | None:
     """Compare each schedule with its optimizer and with the run, then look at the rate."""
-    parts = any(schedule.name in CONTAINERS for schedule in case.schedulers)
-    for schedule in () if parts else case.schedulers:
+    has_container = any(schedule.name in CONTAINERS for schedule in case.schedulers)
+    for schedule in () if has_container else case.schedulers:
         fault = _unused(case, schedule) or _length(case, schedule) or _order(case, schedule)
         if fault is not None:
             return _finding(case, fault, schedule)
@@ -66,25 +66,25 @@ def judge(case: Case) -> Finding | None:
 
 def _finding(case: Case, fault: ScheduleFault, schedule: Scheduler | None = None) -> Finding:
     rates = [rate for optimizer in case.optimizers for _, rate in optimizer.rates]
-    whole = f" of {case.planned_steps}" if case.planned_steps and case.stopped else ""
-    seen = {"optimizer steps": f"{case.steps.count}{whole}"}
+    of_planned = f" of {case.planned_steps}" if case.planned_steps and case.stopped else ""
+    evidence = {"optimizer steps": f"{case.steps.count}{of_planned}"}
     if rates:
-        seen["learning rate"] = f"{rates[0]:.3g} at first, {rates[-1]:.3g} at last"
+        evidence["learning rate"] = f"{rates[0]:.3g} at first, {rates[-1]:.3g} at last"
     if schedule is not None:
-        seen[schedule.name] = f"stepped {schedule.steps} times, built for {schedule.total}"
+        evidence[schedule.name] = f"stepped {schedule.steps} times, built for {schedule.total}"
     return Finding(
         rule=RULE.label,
         claim=fault.claim,
         severity=fault.severity,
         places=[place for place in fault.places if place],
-        evidence=seen,
+        evidence=evidence,
         remedies=[Remedy(text=fault.remedy, effort="code edit")],
     )
 
 
 def _unused(case: Case, schedule: Scheduler) -> ScheduleFault | None:
-    """A schedule that is never stepped, or moves an optimizer nobody steps."""
-    # A call may yet come in a stopped run, and was not counted where the schedule is gone.
+    """Return the fault of a schedule that is never stepped, or whose optimizer is not."""
+    # In a stopped run a call may still follow; calls of a deleted schedule were not counted.
     surely = case.stopped is None and not schedule.gone
     surely = surely or (_has_turned(case) and not _stepped(case))
     if not schedule.steps and schedule.optimizer_steps and surely:
@@ -108,7 +108,7 @@ def _unused(case: Case, schedule: Scheduler) -> ScheduleFault | None:
 
 
 def _has_turned(case: Case) -> bool:
-    """Whether the loop went round often enough for a call at the end of an epoch."""
+    """Whether enough epochs ended for a call at the end of an epoch."""
     return case.stopped is None or case.epochs > 2
 
 
@@ -122,12 +122,12 @@ def _of_same(case: Case, schedule: Scheduler) -> list[Scheduler]:
 
 
 def _own(case: Case, schedule: Scheduler) -> Optimizer | None:
-    """Return the optimizer whose rate it sets, where that is known."""
+    """Return the optimizer whose learning rate it sets; None: unknown."""
     return next((o for o in case.optimizers if o.key == schedule.optimizer), None)
 
 
 def _planned(case: Case, schedule: Scheduler) -> float | None:
-    """Return the steps of its optimizer in the whole run; None: unknown."""
+    """Return the planned steps of its optimizer in the whole run; None: unknown."""
     own = _own(case, schedule)
     steps = own.steps if own else case.steps.count
     if case.stopped is None:
@@ -141,29 +141,33 @@ def _planned(case: Case, schedule: Scheduler) -> float | None:
 
 
 def _length(case: Case, schedule: Scheduler) -> ScheduleFault | None:
-    """A schedule that ends long before the run does, or long after."""
-    total, made, stepped = schedule.total, schedule.optimizer_steps, schedule.steps - schedule.begun
+    """Return the fault of a schedule that ends long before the run, or long after it."""
+    total, updates, stepped = (
+        schedule.total,
+        schedule.optimizer_steps,
+        schedule.steps - schedule.begun,
+    )
     planned = _planned(case, schedule)
-    if not (planned and total and made and stepped > 0) or schedule.name not in ENDING:
+    if not (planned and total and updates and stepped > 0) or schedule.name not in ENDING:
         return None
-    # Of the whole run, at least and at most: of epochs one may be over that was not counted.
+    # Bounds of the calls in the whole run: a finished epoch may not have been counted yet.
     exact = case.stopped is None and not schedule.gone
-    least, most = (schedule.begun + n * planned / made for n in (stepped, stepped + (not exact)))
+    least, most = (schedule.begun + n * planned / updates for n in (stepped, stepped + (not exact)))
     calls = least if total < least else most
     if total / OFF < calls < total * OFF or least <= total <= most:
         return None
     unit, severity = _unit(case, schedule, calls, planned)
     if calls > total:
         then = "rises again" if schedule.name == "CosineAnnealingLR" else "stays at its end"
-        said = f"ends after {total / calls:.0%} of the run, then the learning rate {then}"
+        text = f"ends after {total / calls:.0%} of the run, then the learning rate {then}"
         places = (*_stepped(case), schedule.place)
         if unit is None and _stays_up(case, schedule):
             return None
     else:
-        said = f"is at {calls / total:.0%} of its length when the run ends"
+        text = f"is at {calls / total:.0%} of its length when the run ends"
         places = (schedule.place, *_stepped(case))
     why = f": {unit}" if unit else ""
-    fault = ScheduleFault(claim=f"{schedule.name} {said}{why}", severity=severity, places=places)
+    fault = ScheduleFault(claim=f"{schedule.name} {text}{why}", severity=severity, places=places)
     if calls < total and (handed := _handed(case)):
         remedy = 'return [optimizer], [{"scheduler": scheduler, "interval": "step"}]'
         fault = replace(fault, places=(*handed, *places), remedy=remedy)
@@ -171,7 +175,7 @@ def _length(case: Case, schedule: Scheduler) -> ScheduleFault | None:
 
 
 def _handed(case: Case) -> list[SourceLocation]:
-    """Return where schedulers are handed to Lightning, which steps them once an epoch."""
+    """Return where schedulers are passed to Lightning, which steps them once per epoch."""
     return [
         module.place(node)
         for module in (parse(case.sources).modules if case.framework == "lightning" else ())
@@ -185,7 +189,7 @@ def _handed(case: Case) -> list[SourceLocation]:
 def _unit(
     case: Case, schedule: Scheduler, calls: float, planned: float
 ) -> tuple[str | None, Severity]:
-    """Return in which wrong unit the schedule is counted, if the figures say so."""
+    """Return the wrong unit of the schedule, if the figures show it, and the severity."""
     total, micro = schedule.total or 0, case.steps.backwards or 1.0
     stepped = schedule.steps - schedule.begun
     each_step = _same(stepped, schedule.optimizer_steps)
@@ -203,7 +207,7 @@ def _unit(
 
 
 def _stepped(case: Case) -> tuple[SourceLocation, ...]:
-    """Return where schedules are stepped, by name in the training loops."""
+    """Return where training loops step schedules, recognised by name."""
     return tuple(
         dict.fromkeys(
             loop.module.place(call)
@@ -219,16 +223,16 @@ def _same(one: float, other: float) -> bool:
 
 
 def _stays_up(case: Case, schedule: Scheduler) -> bool:
-    """Whether the rate was seen at the end of a schedule and is not 0: a tail by design."""
+    """Whether the learning rate at the end of the run is not 0, so that the tail is intended."""
     own = _own(case, schedule)
     rates = own.rates if own else max((o.rates for o in case.optimizers), key=len, default=())
     return bool(rates) and case.stopped is None and rates[-1][1] > 0.01 * max(r for _, r in rates)
 
 
 def _order(case: Case, schedule: Scheduler) -> ScheduleFault | None:
-    """PyTorch's own warning; under a scaler it is a false alarm (a skipped first step)."""
-    said = any("before `optimizer.step()`" in text for text in case.process.warnings)
-    if not said or case.scalers:
+    """Return the fault that PyTorch warns of; with a scaler, the warning is a false alarm."""
+    warned = any("before `optimizer.step()`" in text for text in case.process.warnings)
+    if not warned or case.scalers:
         return None
     return ScheduleFault(
         claim="the schedule is stepped before the optimizer, so its first value is left out",
@@ -239,7 +243,7 @@ def _order(case: Case, schedule: Scheduler) -> ScheduleFault | None:
 
 
 def _ended(case: Case) -> ScheduleFault | None:
-    """A learning rate that has long been 0."""
+    """Return the fault of a learning rate that has been 0 for a long time."""
     for optimizer in case.optimizers:
         rates = [rate for _, rate in optimizer.rates]
         peak = max(rates, default=0.0)

@@ -44,30 +44,30 @@ BY_NAME = {"seed_everything", "set_seed", "seed_all", "fix_seed", "set_random_se
 PUT_BACK = ("fork_rng", "set_rng_state", "setstate", "set_state")
 OFTEN = 0.5  # seeds per step
 
-Found = tuple[Module, ast.Call, Severity, str]
+Fault = tuple[Module, ast.Call, Severity, str]
 
 
 def judge(case: Case) -> Finding | None:
     """Report the first seed that repeats random numbers."""
     code = parse(case.sources)
     asynchronous = any(loader.workers for loader in case.training_loaders)
-    found = [*_in_items(code, asynchronous=asynchronous), *_in_steps(code)]
-    seen = case.process.seeds_in_step
-    if found:
-        module, call, severity, claim = found[0]
+    faults = [*_in_items(code, asynchronous=asynchronous), *_in_steps(code)]
+    seeds = case.process.seeds_in_step
+    if faults:
+        module, call, severity, claim = faults[0]
         place = module.place(call)
     else:
         own = [place for place in case.process.seed_places if not _is_known(code, place)]
-        if not own or seen < OFTEN * case.steps.count:
+        if not own or seeds < OFTEN * case.steps.count:
             return None
         place, severity = own[0], "warn"
-        claim = f"a global seed is set {seen} times in {case.steps.count} steps"
+        claim = f"a global seed is set {seeds} times in {case.steps.count} steps"
     return Finding(
         rule=RULE.label,
         claim=claim,
         severity=severity,
         places=[place],
-        evidence={"seeds set between the first step and the last": f"{seen}"},
+        evidence={"seeds set between the first step and the last": f"{seeds}"},
         remedies=[
             Remedy(
                 text="seed once before training; give what must repeat a torch.Generator",
@@ -77,7 +77,7 @@ def judge(case: Case) -> Finding | None:
     )
 
 
-def _in_items(code: ProjectCode, *, asynchronous: bool) -> Iterator[Found]:
+def _in_items(code: ProjectCode, *, asynchronous: bool) -> Iterator[Fault]:
     """Yield the seeds set while a sample is read."""
     for name in ("__getitem__", "__getitems__"):
         for module, function in code.functions.get(name, ()):
@@ -101,7 +101,7 @@ def _in_items(code: ProjectCode, *, asynchronous: bool) -> Iterator[Found]:
                     )
 
 
-def _in_steps(code: ProjectCode) -> Iterator[Found]:
+def _in_steps(code: ProjectCode) -> Iterator[Fault]:
     """Yield the fixed seeds set in the loop over batches."""
     for loop in code.inner_loops:
         changing = idioms.assigned(loop.node.body) | {

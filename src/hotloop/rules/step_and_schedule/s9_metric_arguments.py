@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE"]
 
-# Those whose result changes when the arguments are swapped.
+# Functions whose result changes if the arguments are swapped.
 TRUTH_FIRST = {
     "average_precision_score",
     "balanced_accuracy_score",
@@ -80,15 +80,15 @@ def judge(case: Case) -> Finding | None:
             first, second = map(_side, call.args[:2])
             name = module.name(call)
             last = name.rpartition(".")[2]
-            wanted: Side | None = None
+            first_side: Side | None = None
             if name.startswith("sklearn.") and last in TRUTH_FIRST:
-                wanted = "truth"
+                first_side = "truth"
             elif name in losses or (name.startswith(("torch.", "F.")) and last in PREDICTION_FIRST):
-                wanted = "prediction"
-            if wanted and first and second and first != second and first != wanted:
+                first_side = "prediction"
+            if first_side and first and second and first != second and first != first_side:
                 return Finding(
                     rule=RULE.label,
-                    claim=f"{last} takes the {wanted} first and gets it second: "
+                    claim=f"{last} takes the {first_side} first and gets it second: "
                     f"{ast.unparse(call):.80}",
                     severity="critical",
                     places=[module.place(call)],
@@ -119,7 +119,7 @@ def _losses(module: Module) -> set[str]:
 
 
 def _side(node: ast.expr) -> Side | None:
-    """Return what an argument is by its name, methods and indices stripped; None if unclear."""
+    """Return the side of an argument by its name, without methods and indices; None: unclear."""
     name = ""
     while not name:
         match node:

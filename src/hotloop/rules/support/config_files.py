@@ -1,7 +1,7 @@
-"""Reads the configuration files a script loaded: their keys with lines, and who reads them.
+"""Read the configuration files that a script loaded: their keys with lines, and their readers.
 
-YAML and JSON go through PyYAML's event parser, which builds no objects and keeps a key that stands
-twice; TOML, which refuses such keys itself, is read line by line. A file that is none of them, or
+YAML and JSON are parsed by PyYAML's event parser, which builds no objects and keeps duplicate keys;
+TOML, which rejects duplicates itself, is read line by line. A file of another format, or one that
 cannot be parsed, has no settings.
 """
 
@@ -27,34 +27,34 @@ if TYPE_CHECKING:
     from hotloop.core.case.environment import Config
     from hotloop.rules.support.config_reads import Reads
 
-__all__ = ["ConfigKey", "asked", "near", "own", "settings", "unread"]
+__all__ = ["ConfigKey", "near", "own", "requested", "settings", "unread"]
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is not in every build of PyYAML
 _NOT_READ = {"author", "comment", "description", "name", "notes", "project", "run_name", "tags"}
-_MOST_KEYS = 2_000  # of a file that is taken for a configuration, not for data
+_MOST_KEYS = 2_000  # of a configuration file; a file with more keys is taken for data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigKey:
-    """One key of a configuration file, or of what the code asks for."""
+    """One key of a configuration file, or of a request in the code."""
 
     key: str  # dotted
-    value: str | None  # as it stands; None: a section or a list
+    value: str | None  # as source text; None: a section or a list
     place: SourceLocation | None
     first: SourceLocation | None = None  # the same key, earlier in the same section
     first_value: str | None = None
 
     @property
     def name(self) -> str:
-        """Return the last part of the key."""
+        """The last segment of the key."""
         return self.key.rpartition(".")[2]
 
 
 def settings(config: Config) -> tuple[ConfigKey, ...]:
-    """Return all keys of a file in their order, sections before what is in them."""
+    """Return all keys of a file in their order, each section before its content."""
     if config.path.endswith(".toml"):
         return tuple(_toml(config))
-    # JSON is YAML, but for tabs
+    # JSON is YAML, except for tabs
     text = config.text.replace("\t", " ") if config.path.endswith(".json") else config.text
     try:
         events = iter(yaml.parse(text, Loader=_LOADER))
@@ -64,60 +64,71 @@ def settings(config: Config) -> tuple[ConfigKey, ...]:
 
 
 def own(case: Case) -> Iterator[Config]:
-    """Yield the project's configuration: what its own code loads, each file once."""
+    """Yield the configuration files that the project's own code loads, each once."""
     for config in case.configs:
         if config.place is not None and 0 < len(settings(config)) <= _MOST_KEYS:
             yield config
 
 
-def asked(case: Case, names: Iterable[str]) -> list[ConfigKey]:
-    """Return what code and configuration ask for under one of these names, where it is read."""
+def requested(case: Case, names: Iterable[str]) -> list[ConfigKey]:
+    """Return the settings with one of these names in the code, or in keys that the code reads."""
     wanted = set(names)
-    found = [ConfigKey(key=k, value=v, place=None) for k, v in case.requested.items()]
+    requested_keys = [ConfigKey(key=k, value=v, place=None) for k, v in case.requested.items()]
     for config in own(case):
-        if (seen := _read(case, config)) is not None:
-            last = {s.key: s for s in settings(config) if s.key in seen.keys}
-            found += last.values()
-    return [setting for setting in found if setting.name in wanted and setting.value is not None]
+        if (file_reads := _read(case, config)) is not None:
+            last = {s.key: s for s in settings(config) if s.key in file_reads.keys}
+            requested_keys += last.values()
+    return [
+        setting
+        for setting in requested_keys
+        if setting.name in wanted and setting.value is not None
+    ]
 
 
 def unread(case: Case) -> list[ConfigKey]:
-    """Return the topmost settings that no program of the project reads, as far as that is certain.
+    """Return the topmost settings that certainly no program of the project reads.
 
-    None of a file that cannot be followed through the code, or of which most would be left: labels,
-    a vocabulary. A key counts as read if its name stands in the code, or in another program.
+    A file is skipped if it cannot be followed through the code, or if most of its keys would be
+    unread (labels, a vocabulary). A key counts as read if its name occurs in the code, or in
+    another program.
     """
-    found: list[ConfigKey] = []
+    unread_keys: list[ConfigKey] = []
     known = _names(case)
     for config in own(case):
-        seen, others = _read(case, config), config.elsewhere
-        if seen is None or others is None:
+        file_reads, others = _read(case, config), config.elsewhere
+        if file_reads is None or others is None:
             continue
-        there = {s.key: s for s in settings(config)}
-        left = [
+        by_key = {s.key: s for s in settings(config)}
+        unread_in_file = [
             s
-            for s in there.values()
-            if not (s.name in known or s.name in others or s.key in seen.keys or seen.covers(s.key))
+            for s in by_key.values()
+            if not (
+                s.name in known
+                or s.name in others
+                or s.key in file_reads.keys
+                or file_reads.covers(s.key)
+            )
         ]
-        keys = {s.key for s in left}
-        if len(left) <= len(there) / 2:
-            found += [s for s in left if s.key.rpartition(".")[0] not in keys]
-    return [s for s in found if s.name not in _NOT_READ and s.name[:1] not in "_$<"]
+        keys = {s.key for s in unread_in_file}
+        if len(unread_in_file) <= len(by_key) / 2:
+            unread_keys += [s for s in unread_in_file if s.key.rpartition(".")[0] not in keys]
+    return [s for s in unread_keys if s.name not in _NOT_READ and s.name[:1] not in "_$<"]
 
 
 def near(case: Case, setting: ConfigKey) -> str | None:
-    """Return the key that `setting`, which nobody reads, is meant to be, as far as can be told.
+    """Return the key that the unread `setting` is probably a misspelling of, or None.
 
-    The code asks for it in the same section, takes a default where it is not there, and no file has
-    it.
+    The code reads that key in the same section with a default, and no file has it.
     """
     files = [config for config in own(case) if any(s == setting for s in settings(config))]
-    there = {s.key for config in own(case) for s in settings(config)}
+    present = {s.key for config in own(case) for s in settings(config)}
     section = setting.key.rpartition(".")[0]
     for config in files:
-        seen = _read(case, config)
-        wanted = (seen.asked if seen is not None else frozenset()) - there
-        names = [n for above, _, n in (key.rpartition(".") for key in wanted) if above == section]
+        file_reads = _read(case, config)
+        candidates = (file_reads.optional if file_reads is not None else frozenset()) - present
+        names = [
+            n for above, _, n in (key.rpartition(".") for key in candidates) if above == section
+        ]
         if close := difflib.get_close_matches(setting.name, sorted(names), n=1, cutoff=0.8):
             return close[0]
     return None
@@ -134,20 +145,20 @@ def _followed(sources: tuple[tuple[str, str], ...], place: SourceLocation) -> Re
 
 
 def _below(event: Any, events: Iterator[Any], path: str, prefix: str) -> Iterator[ConfigKey]:
-    """Yield what stands in a map or list that `event` starts; nothing for any other event."""
+    """Yield the keys of a map or list that `event` starts; nothing for any other event."""
     if isinstance(event, yaml.SequenceStartEvent):
         while not isinstance(child := next(events), yaml.SequenceEndEvent):
             yield from _below(child, events, path, prefix)
     if not isinstance(event, yaml.MappingStartEvent):
         return
-    seen: dict[str, ConfigKey] = {}
+    first_by_name: dict[str, ConfigKey] = {}
     while not isinstance(key := next(events), yaml.MappingEndEvent):
-        named = isinstance(key, yaml.ScalarEvent)
-        if not named:
+        is_named = isinstance(key, yaml.ScalarEvent)
+        if not is_named:
             yield from _below(key, events, path, prefix)
         value = next(events)
-        name = prefix + (str(key.value) if named else "?")
-        first = seen.get(name) if named else None
+        name = prefix + (str(key.value) if is_named else "?")
+        first = first_by_name.get(name) if is_named else None
         setting = ConfigKey(
             key=name,
             value=str(value.value) if isinstance(value, yaml.ScalarEvent) else None,
@@ -155,7 +166,7 @@ def _below(event: Any, events: Iterator[Any], path: str, prefix: str) -> Iterato
             first=first.place if first else None,
             first_value=first.value if first else None,
         )
-        seen[name] = setting
+        first_by_name[name] = setting
         yield setting
         yield from _below(value, events, path, f"{name}.")
 
@@ -172,15 +183,15 @@ def _toml(config: Config) -> Iterator[ConfigKey]:
 
 
 def _names(case: Case) -> set[str]:
-    """Return all names the code reads: variables, attributes, strings that are no dict's keys."""
-    found: set[str] = set()
+    """Return all names in the code: variables, attributes, strings that are not dict keys."""
+    names: set[str] = set()
     for module in parse(case.sources).modules:
         written = {id(k) for n in ast.walk(module.tree) if isinstance(n, ast.Dict) for k in n.keys}
         for node in ast.walk(module.tree):
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
-                found.add(node.attr)
+                names.add(node.attr)
             elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                found.add(node.id)
+                names.add(node.id)
             elif (
                 isinstance(node, ast.Constant)
                 and isinstance(node.value, str)
@@ -188,5 +199,5 @@ def _names(case: Case) -> set[str]:
                 and not re.search(r"\s", node.value)
             ):
                 # "--weight-decay" is an option's name
-                found.update(node.value.lstrip("-").replace("-", "_").split("."))
-    return found
+                names.update(node.value.lstrip("-").replace("-", "_").split("."))
+    return names

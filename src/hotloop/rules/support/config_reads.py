@@ -1,10 +1,9 @@
-"""Follows a configuration through the project's code: which of its keys are read by name.
+"""Follow a configuration through the project's code to find the keys that are read by name.
 
 A value is followed from the call that loads the file through variables, attributes, arguments and
-results of the project's own functions. A part of it that goes where keys are not named (`**cfg`,
-`cfg[key]`, a loop over it, a library's function) is read whole. Variables are told apart by the
-function that they belong to, attributes by their name alone; the order of statements is not looked
-at. So more may be called read than is.
+results of the project's own functions. A section that escapes to where keys are not named (`**cfg`,
+`cfg[key]`, a loop over it, a library function) counts as read whole. Variables are distinguished by
+their function, attributes by name only, and statement order is ignored: keys may be overcounted.
 """
 
 from __future__ import annotations
@@ -24,19 +23,19 @@ if TYPE_CHECKING:
 
 __all__ = ["Reads", "reads"]
 
-ROOT, FILE = "", "\0file"  # the whole of it; the file it stands in, or its text
-ROUNDS = 8  # through the code: a value gets one call further in each
+ROOT, FILE = "", "\0file"  # the whole configuration; the file object or its text
+ROUNDS = 8  # passes over the code: a value is followed one call further in each
 _OPENING = {"open", "read_bytes", "read_text"}
 _LOADING = {
     *(f"yaml.{name}" for name in ("load", "safe_load", "full_load", "unsafe_load")),
     *(f"{module}.{name}" for module in ("json", "tomllib", "tomli") for name in ("load", "loads")),
     "omegaconf.OmegaConf.load",
 }
-_SAME = {  # what gives the same keys back, by name or as attributes
+_SAME = {  # functions that keep the keys, as items or attributes
     *("AttrDict", "DotDict", "EasyDict", "Munch", "Namespace", "OrderedDict", "SimpleNamespace"),
     *("copy", "create", "deepcopy", "dict", "expandvars", "to_container"),
 }
-_SHOWING = {  # what shows or writes it, and decides nothing by it
+_SHOWING = {  # functions that only display or save it
     *("dump", "dumps", "safe_dump", "pprint", "print", "repr", "str", "save", "to_yaml"),
     *("bool", "id", "isinstance", "len", "type", "debug", "info", "warning"),
 }
@@ -47,20 +46,20 @@ _NONE: Paths = frozenset()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reads:
-    """What the code reads of one file, as dotted keys."""
+    """The dotted keys of one file that the code reads."""
 
-    keys: Paths  # by name
-    asked: Paths  # of them, those that may be absent: asked for with a default
-    whole: Paths  # parts that are read, or may be, without their keys being named
+    keys: Paths  # read by name
+    optional: Paths  # those of `keys` that are read with a default
+    whole: Paths  # sections that are, or may be, read without naming their keys
 
     def covers(self, key: str) -> bool:
-        """Whether a key stands in a part that is read whole."""
-        parts = key.split(".")
-        return any(".".join(parts[:n]) in self.whole for n in range(len(parts) + 1))
+        """Whether a key lies in a section that is read whole."""
+        segments = key.split(".")
+        return any(".".join(segments[:n]) in self.whole for n in range(len(segments) + 1))
 
 
 def reads(code: ProjectCode, place: SourceLocation) -> Reads | None:
-    """Return what is read of the file that is opened at `place`; None: it cannot be followed."""
+    """Return the reads of the file opened at `place`; None: it cannot be followed."""
     flow = _Flow(code, place)
     for _ in range(ROUNDS):
         before = flow.size()
@@ -70,26 +69,26 @@ def reads(code: ProjectCode, place: SourceLocation) -> Reads | None:
     if flow.is_lost or not flow.is_loaded:
         return None
     return Reads(
-        keys=frozenset(flow.keys), asked=frozenset(flow.asked), whole=frozenset(flow.whole)
+        keys=frozenset(flow.keys), optional=frozenset(flow.optional), whole=frozenset(flow.whole)
     )
 
 
 class _Flow:
-    """The values that are known so far; each run through the code adds to them."""
+    """The values known so far; each pass over the code adds to them."""
 
     def __init__(self, code: ProjectCode, place: SourceLocation) -> None:
         self._code, self._place = code, place
-        self.keys, self.asked, self.whole = set[str](), set[str](), set[str]()
+        self.keys, self.optional, self.whole = set[str](), set[str](), set[str]()
         self.is_lost = self.is_loaded = False
         self._names: dict[tuple[int, str], Paths] = defaultdict(frozenset)  # scope and name
         self._attributes: dict[str, Paths] = defaultdict(frozenset)
         self._returned: dict[int, Paths] = defaultdict(frozenset)  # by function
         self._module = code.modules[0] if code.modules else None
-        self._scopes: list[Function] = []  # the functions around, the innermost last
+        self._scopes: list[Function] = []  # the enclosing functions, innermost last
         self._bound = {
             id(function): variables(function)
-            for found in code.functions.values()
-            for _, function in found
+            for definitions in code.functions.values()
+            for _, function in definitions
         }
         self._classes = {
             node.name: node
@@ -99,13 +98,13 @@ class _Flow:
         }
 
     def size(self) -> int:
-        """Return how much is known."""
+        """Return the number of known values."""
         tables = (self._names, self._attributes, self._returned)
         values = sum(len(paths) for table in tables for paths in table.values())
-        return values + len(self.keys) + len(self.asked) + len(self.whole)
+        return values + len(self.keys) + len(self.optional) + len(self.whole)
 
     def run(self) -> None:
-        """Go through all of the code once."""
+        """Visit all of the code once."""
         for module in self._code.modules:
             self._module = module
             self._block(module.tree.body)
@@ -128,38 +127,38 @@ class _Flow:
             case ast.AugAssign():
                 self._bind(node.target, self._value(node.value))
             case ast.Return() if node.value is not None:
-                found = self._value(node.value)
+                paths = self._value(node.value)
                 if self._scopes:
-                    self._returned[id(self._scopes[-1])] |= found
+                    self._returned[id(self._scopes[-1])] |= paths
             case ast.For() | ast.AsyncFor():
                 self._escape(self._value(node.iter))
                 self._block([*node.body, *node.orelse])
             case ast.With() | ast.AsyncWith():
                 for item in node.items:
-                    found = self._value(item.context_expr)
+                    paths = self._value(item.context_expr)
                     if item.optional_vars is not None:
-                        self._bind(item.optional_vars, found)
+                        self._bind(item.optional_vars, paths)
                 self._block(node.body)
             case ast.Expr() | ast.If() | ast.While() | ast.Assert() | ast.Delete():
-                self._rest(node, kept=True)
+                self._visit_children(node, contained=True)
             case _:
-                self._rest(node, kept=False)
+                self._visit_children(node, contained=False)
 
-    def _rest(self, node: ast.AST, *, kept: bool) -> None:
-        """Go through what is below; what is not `kept` here may go anywhere."""
+    def _visit_children(self, node: ast.AST, *, contained: bool) -> None:
+        """Visit the children; values escape unless they are `contained`."""
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
-                found = self._value(child)
-                if not kept:
-                    self._escape(found)
+                paths = self._value(child)
+                if not contained:
+                    self._escape(paths)
             else:
                 self._statement(child)
 
     def _function(self, node: Function) -> None:
-        given = node.args
-        named = [*given.posonlyargs, *given.args]
-        defaults = zip(reversed(named), reversed(given.defaults), strict=False)
-        words = zip(given.kwonlyargs, given.kw_defaults, strict=True)
+        arguments = node.args
+        positional = [*arguments.posonlyargs, *arguments.args]
+        defaults = zip(reversed(positional), reversed(arguments.defaults), strict=False)
+        words = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
         for argument, default in (*defaults, *words):
             if default is not None:
                 self._names[id(node), argument.arg] |= self._value(default)
@@ -170,8 +169,8 @@ class _Flow:
     def _assign(self, target: ast.expr, value: ast.expr) -> None:
         pairs = isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)
         if pairs and len(target.elts) == len(value.elts):  # type: ignore[attr-defined]
-            for inner, given in zip(target.elts, value.elts, strict=True):  # type: ignore[attr-defined]
-                self._assign(inner, given)
+            for inner, inner_value in zip(target.elts, value.elts, strict=True):  # type: ignore[attr-defined]
+                self._assign(inner, inner_value)
         else:
             self._bind(target, self._value(value))
 
@@ -184,7 +183,7 @@ class _Flow:
             self._escape(paths)
 
     def _scope(self, name: str) -> int:
-        """Return the function whose variable it is, or the module."""
+        """Return the id of the function that owns a variable, else of the module."""
         for function in reversed(self._scopes):
             if name in self._bound.get(id(function), ()):
                 return id(function)
@@ -197,14 +196,14 @@ class _Flow:
     # Expressions.
 
     def _value(self, node: ast.expr) -> Paths:
-        """Return which parts of the configuration an expression is; note what it reads."""
+        """Return the sections that an expression may be, and record the keys that it reads."""
         match node:
             case ast.Name():
-                return self._named(node.id)
+                return self._variable(node.id)
             case ast.Attribute():
                 base = self._value(node.value)
-                found = self._read(base, node.attr) if base - {FILE} else _NONE
-                return found | (base & {FILE}) | self._attribute(node.attr)
+                result = self._read(base, node.attr) if base - {FILE} else _NONE
+                return result | (base & {FILE}) | self._attribute(node.attr)
             case ast.Subscript():
                 return self._item(self._value(node.value), node.slice)
             case ast.Call():
@@ -218,9 +217,9 @@ class _Flow:
                 both = self._value(node.left) | self._value(node.right)
                 return both if isinstance(node.op, ast.BitOr) else _NONE
             case ast.NamedExpr():
-                found = self._value(node.value)
-                self._bind(node.target, found)
-                return found
+                result = self._value(node.value)
+                self._bind(node.target, result)
+                return result
             case ast.Compare():
                 return self._compare(node)
             case ast.Dict():
@@ -229,12 +228,12 @@ class _Flow:
                 self._escape(_NONE.union(*(paths for key, paths in pairs if key is not None)))
                 return _NONE.union(*(paths for key, paths in pairs if key is None))
             case ast.JoinedStr() | ast.FormattedValue() | ast.UnaryOp():
-                self._rest(node, kept=True)
+                self._visit_children(node, contained=True)
             case _:
-                self._rest(node, kept=False)
+                self._visit_children(node, contained=False)
         return _NONE
 
-    def _named(self, name: str) -> Paths:
+    def _variable(self, name: str) -> Paths:
         scope = self._scope(name)
         if (scope, name) in self._names or scope != id(self._module) or self._module is None:
             return self._names[scope, name]
@@ -242,15 +241,15 @@ class _Flow:
         return self._attribute(origin) if name in self._module.aliases else _NONE
 
     def _attribute(self, name: str) -> Paths:
-        """Return what an attribute of that name, or a variable of any module, may be."""
+        """Return what an attribute, or a module variable, of that name may be."""
         ofs = (self._names[id(m), name] for m in self._code.modules if (id(m), name) in self._names)
         return self._attributes[name].union(*ofs)
 
     def _read(self, base: Paths, key: str, *, default: bool = False) -> Paths:
-        found = frozenset(f"{path}.{key}" if path else key for path in base - {FILE})
-        self.keys |= found
-        self.asked |= found if default else _NONE
-        return found
+        paths = frozenset(f"{path}.{key}" if path else key for path in base - {FILE})
+        self.keys |= paths
+        self.optional |= paths if default else _NONE
+        return paths
 
     def _item(self, base: Paths, index: ast.expr) -> Paths:
         if isinstance(index, ast.Constant):
@@ -262,13 +261,13 @@ class _Flow:
     def _compare(self, node: ast.Compare) -> Paths:
         sides = [node.left, *node.comparators]
         values = [self._value(side) for side in sides]
-        for at, operator in enumerate(node.ops):
-            if isinstance(operator, ast.In | ast.NotIn) and values[at + 1]:
-                key = sides[at]
+        for index, operator in enumerate(node.ops):
+            if isinstance(operator, ast.In | ast.NotIn) and values[index + 1]:
+                key = sides[index]
                 if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                    self._read(values[at + 1], key.value, default=True)
+                    self._read(values[index + 1], key.value, default=True)
                 else:
-                    self._escape(values[at + 1])
+                    self._escape(values[index + 1])
         return _NONE
 
     # Calls.
@@ -278,11 +277,11 @@ class _Flow:
         assert module is not None
         name = module.name(node)
         last = name.rpartition(".")[2]
-        at, last_line = self._place.line or 0, node.end_lineno or 0
-        here = module.path == self._place.file and node.lineno <= at <= last_line
+        line, last_line = self._place.line or 0, node.end_lineno or 0
+        here = module.path == self._place.file and node.lineno <= line <= last_line
         if name in _LOADING:
-            given = self._given(node)
-            if FILE not in _NONE.union(*given) and not (here and "OmegaConf" in name):
+            paths = self._arguments(node)
+            if FILE not in _NONE.union(*paths) and not (here and "OmegaConf" in name):
                 return _NONE
             self.is_loaded = True
             return frozenset({ROOT})
@@ -292,26 +291,26 @@ class _Flow:
         elif not isinstance(node.func, ast.Name):
             self._value(node.func)
         if here and last in _OPENING:
-            self._given(node)
+            self._arguments(node)
             return frozenset({FILE})
         return self._method(node, last, base) if base else self._plain(node, last)
 
-    def _given(self, node: ast.Call) -> list[Paths]:
-        return [self._value(each) for each in (*node.args, *(w.value for w in node.keywords))]
+    def _arguments(self, node: ast.Call) -> list[Paths]:
+        return [self._value(arg) for arg in (*node.args, *(w.value for w in node.keywords))]
 
     def _method(self, node: ast.Call, name: str, base: Paths) -> Paths:
-        """Call a method of the configuration, or of its file."""
+        """Follow a method call on the configuration or its file."""
         if base == {FILE}:
-            self._given(node)
+            self._arguments(node)
             return base
         first = node.args[0] if node.args else None
         if name in ("get", "pop", "setdefault") and first is not None:
-            for each in (*node.args[1:], *(word.value for word in node.keywords)):
-                self._value(each)
+            for argument in (*node.args[1:], *(word.value for word in node.keywords)):
+                self._value(argument)
             if not isinstance(first, ast.Constant):
                 return self._item(base, first)
             return self._read(base, str(first.value), default=name != "pop" or len(node.args) > 1)
-        for paths in self._given(node):
+        for paths in self._arguments(node):
             self._escape(paths)
         if name == "copy":
             return base
@@ -320,40 +319,40 @@ class _Flow:
         return _NONE
 
     def _plain(self, node: ast.Call, name: str) -> Paths:
-        """Call what is no method of the configuration."""
+        """Follow a call that is not a method of the configuration."""
         if name in ("getattr", "hasattr") and len(node.args) > 1:
             base, key = self._value(node.args[0]), node.args[1]
-            self._rest(ast.Tuple(node.args[2:]), kept=True)
+            self._visit_children(ast.Tuple(node.args[2:]), contained=True)
             if base and isinstance(key, ast.Constant):
                 may_lack = len(node.args) > 2 or name == "hasattr"
                 return self._read(base, str(key.value), default=may_lack)
             return self._item(base, key) if base else _NONE
         own = self._code.functions.get(name, ())
         if own:
-            return self._own(node, [function for _, function in own])
+            return self._call_own(node, [function for _, function in own])
         if name in self._classes:
-            return self._built(node, self._classes[name])
+            return self._construct(node, self._classes[name])
         if name in _SHOWING:
-            self._shown(node)
+            self._display(node)
             return _NONE
-        given = _NONE.union(*self._given(node))
+        paths = _NONE.union(*self._arguments(node))
         if name in _SAME:
-            return given
-        if name == "update" and isinstance(node.func, ast.Attribute) and given - {FILE}:
-            self._bind(_holder(node.func.value), given)
+            return paths
+        if name == "update" and isinstance(node.func, ast.Attribute) and paths - {FILE}:
+            self._bind(_holder(node.func.value), paths)
             return _NONE
-        self._escape(given)
+        self._escape(paths)
         return _NONE
 
-    def _shown(self, node: ast.Call) -> None:
-        """Go through what is shown or saved; a dict or list around the configuration is no more."""
-        for each in (*node.args, *(word.value for word in node.keywords)):
-            inner = each.values if isinstance(each, ast.Dict) else getattr(each, "elts", [each])
+    def _display(self, node: ast.Call) -> None:
+        """Visit arguments that are displayed or saved, also inside a dict or list."""
+        for arg in (*node.args, *(word.value for word in node.keywords)):
+            inner = arg.values if isinstance(arg, ast.Dict) else getattr(arg, "elts", [arg])
             for value in inner:
                 self._value(value)
 
-    def _own(self, node: ast.Call, functions: Sequence[Function]) -> Paths:
-        """Hand arguments on to functions of the project; return what they may return."""
+    def _call_own(self, node: ast.Call, functions: Sequence[Function]) -> Paths:
+        """Pass arguments on to functions of the project; return what they may return."""
         values = [(None, self._value(arg)) for arg in node.args]
         words = [(word.arg, self._value(word.value)) for word in node.keywords]
         for arg, (_, paths) in zip(node.args, values, strict=True):
@@ -362,37 +361,37 @@ class _Flow:
         for function in functions:
             names = [arg.arg for arg in (*function.args.posonlyargs, *function.args.args)]
             skip = int(names[:1] in (["self"], ["cls"]))
-            for at, (_, paths) in enumerate(values):
-                known = at + skip < len(names)
-                self._pass(function, names[at + skip] if known else None, paths)
+            for index, (_, paths) in enumerate(values):
+                known = index + skip < len(names)
+                self._pass(function, names[index + skip] if known else None, paths)
             for word, paths in words:
                 known = word in {*names, *(arg.arg for arg in function.args.kwonlyargs)}
                 self._pass(function, word if known else None, paths)
         return _NONE.union(*(self._returned[id(function)] for function in functions))
 
     def _pass(self, function: Function, name: str | None, paths: Paths) -> None:
-        if name is None:  # `**cfg`, or what is taken by *args and **kwargs
+        if name is None:  # `**cfg`, or an argument taken by *args or **kwargs
             self._escape(paths)
         else:
             self._names[id(function), name] |= paths
 
-    def _built(self, node: ast.Call, kind: ast.ClassDef) -> Paths:
-        """Make an instance of one of the project's classes; one without a constructor is a dict."""
+    def _construct(self, node: ast.Call, kind: ast.ClassDef) -> Paths:
+        """Instantiate a class of the project; without a constructor it counts as a dict."""
         inits = [f for f in kind.body if isinstance(f, Function) and f.name == "__init__"]
         if inits:
-            self._own(node, inits)
+            self._call_own(node, inits)
             return _NONE
         spread = [word.value for word in node.keywords if word.arg is None]
         for value in spread:
             self._escape(self._value(value))
-        given = _NONE.union(*self._given(node))
-        if kind.decorator_list:  # a dataclass: its fields keep what they are given
-            self._escape(given)
-        return given
+        paths = _NONE.union(*self._arguments(node))
+        if kind.decorator_list:  # a dataclass: its fields keep the arguments
+            self._escape(paths)
+        return paths
 
 
 def _holder(node: ast.expr) -> ast.expr:
-    """Return `args` of args.__dict__ and vars(args): what is put in there are its attributes."""
+    """Return `args` for args.__dict__ and vars(args), whose items are its attributes."""
     if isinstance(node, ast.Attribute) and node.attr == "__dict__":
         return node.value
     if isinstance(node, ast.Call) and dotted(node.func) == "vars" and node.args:

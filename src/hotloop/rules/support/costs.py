@@ -1,4 +1,4 @@
-"""What seconds of a run cost, as rules say it: hot lines, time at a line, findings from seconds."""
+"""The cost of seconds of a run, shared by rules: hot lines, time at a line, findings."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
     "whole_run",
 ]
 
-MOST = 0.5  # of the seconds: a line that holds less is not the line they go to
+MOST = 0.5  # share of the seconds that a line must hold to be the hot line
 DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}  # torch's -> Hardware's
 _PRODUCTS = frozenset(
     {
@@ -54,7 +54,7 @@ _PRODUCTS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """A stretch of source lines."""
+    """A range of source lines."""
 
     file: str
     first: int
@@ -62,11 +62,11 @@ class Site:
 
     @property
     def place(self) -> SourceLocation:
-        """Return its first line."""
+        """The first line."""
         return SourceLocation(file=self.file, line=self.first)
 
     def holds(self, file: str, line: int | None) -> bool:
-        """Whether a line is one of these."""
+        """Whether a line lies in the range."""
         return file == self.file and line is not None and self.first <= line <= self.last
 
 
@@ -77,31 +77,31 @@ def site(module: Module, node: ast.AST) -> Site:
 
 
 def costing(
-    case: Case, seconds: float, *, least: float = ABSTAIN, of: float | None = None, **said: Any
+    case: Case, seconds: float, *, least: float = ABSTAIN, of: float | None = None, **fields: Any
 ) -> Finding | None:
     """Return a finding about `seconds` of the run, or None below `least` of its wall time.
 
-    `of`: the seconds of the whole run where that is another than what was observed. `said` are
-    fields of the Finding; a severity among them takes the place of the one by share.
+    `of` is the total in seconds, if it is not the judged time of the case. `fields` are passed to
+    the Finding; a severity among them overrides the one by share.
     """
-    whole = case.judged if of is None else of
-    share = seconds / whole if whole else 0.0
+    total = case.judged if of is None else of
+    share = seconds / total if total else 0.0
     if share < least:
         return None
     known = {
         "severity": "note" if share < ABSTAIN else by_share(share),
         "share": share,
         "saves": case.per_step(seconds),
-        "ceiling": whole / (whole - seconds) if whole > seconds else None,
+        "ceiling": total / (total - seconds) if total > seconds else None,
     }
-    return Finding(**{**known, **said})
+    return Finding(**{**known, **fields})
 
 
 def seconds_at(case: Case, sites: Collection[Site], *, rows: Collection[str] = ()) -> float:
-    """Return the seconds the main thread spent in `sites` and in what they call.
+    """Return the seconds that the main thread spent in `sites` and in their callees.
 
-    From the stack samples of `rows` (all of them by default), or from timed waits where those
-    saw more: 20 samples a second miss what is short.
+    The larger of two sums in `rows` (default: all rows): stack samples and timed waits, as 20
+    samples per second miss short waits.
     """
     if not sites:
         return 0.0
@@ -109,34 +109,44 @@ def seconds_at(case: Case, sites: Collection[Site], *, rows: Collection[str] = (
         stack.seconds
         for stack in case.stacks
         if (not rows or stack.row in rows)
-        and any(at.holds(frame.file, frame.line) for frame in stack.frames for at in sites)
+        and any(
+            line_range.holds(frame.file, frame.line)
+            for frame in stack.frames
+            for line_range in sites
+        )
     )
     waited = sum(
         sync.seconds
         for sync in case.syncs
         if (not rows or sync.row in rows)
         and sync.place
-        and any(at.holds(sync.place.file, sync.place.line) for at in sites)
+        and any(line_range.holds(sync.place.file, sync.place.line) for line_range in sites)
     )
     return max(sampled, waited)
 
 
 def hot_path(case: Case, stacks: Sequence[Stack]) -> list[SourceLocation]:
-    """Return the deepest own line that holds half of the seconds, and the loop's line above it.
+    """Return the deepest own line that holds half of the seconds, and its calling line in the loop.
 
-    Goes down the calls from the outermost frame as long as one line holds half of all seconds;
-    where none does, the line that stands innermost for the longest.
+    The search descends from the outermost frame while one line holds half of all seconds. If no
+    line does, return the line that is innermost for the longest time.
     """
-    total, path, left = sum(stack.seconds for stack in stacks), list[SourceLocation](), list(stacks)
-    while left:
+    total, path, remaining = (
+        sum(stack.seconds for stack in stacks),
+        list[SourceLocation](),
+        list(stacks),
+    )
+    while remaining:
         below: dict[SourceLocation, list[Stack]] = defaultdict(list)
-        for stack in left:
+        for stack in remaining:
             own = [frame for frame in reversed(stack.frames) if frame.own]
             if len(own) > len(path):
                 frame = own[len(path)]
                 below[SourceLocation(file=frame.file, line=frame.line)].append(stack)
-        place, left = max(below.items(), key=lambda item: _seconds(item[1]), default=(None, []))
-        if place is None or _seconds(left) < MOST * total:
+        place, remaining = max(
+            below.items(), key=lambda item: _seconds(item[1]), default=(None, [])
+        )
+        if place is None or _seconds(remaining) < MOST * total:
             break
         path.append(place)
     if not path:
@@ -147,11 +157,11 @@ def hot_path(case: Case, stacks: Sequence[Stack]) -> list[SourceLocation]:
 
 
 def _innermost(stacks: Sequence[Stack]) -> list[SourceLocation]:
-    found: dict[SourceLocation, float] = defaultdict(float)
+    seconds: dict[SourceLocation, float] = defaultdict(float)
     for stack in stacks:
         if place := stack.place:
-            found[place] += stack.seconds
-    return sorted(found, key=lambda place: -found[place])[:1]
+            seconds[place] += stack.seconds
+    return sorted(seconds, key=lambda place: -seconds[place])[:1]
 
 
 def _seconds(stacks: Iterable[Stack]) -> float:
@@ -159,10 +169,10 @@ def _seconds(stacks: Iterable[Stack]) -> float:
 
 
 def whole_run(case: Case) -> float | None:
-    """Return the seconds the whole run takes: as observed, or as planned where it was stopped.
+    """Return the seconds of the whole run: as observed, or as planned if it was stopped early.
 
-    What came before the first step happens once; the rest is taken in proportion to the steps.
-    None where it was stopped and nobody knows how many steps it has.
+    The time before the first step counts once; the rest is scaled to the planned steps. Return
+    None if the run was stopped and its planned steps are unknown.
     """
     if case.stopped is None:
         return case.seconds
@@ -173,7 +183,7 @@ def whole_run(case: Case) -> float | None:
 
 
 def in_steps(case: Case, share: float = 1.0) -> float:
-    """Return the seconds of the run that are `share` of its steps, waits for data included."""
+    """Return `share` of the seconds of all steps, including waits for data."""
     return share * sum(map(case.row, IN_STEP))
 
 
@@ -183,7 +193,7 @@ def products(case: Case) -> list[Operator]:
 
 
 def compute_dtype(case: Case) -> str:
-    """Return the dtype of the trained model's products, as Hardware spells it."""
+    """Return the matmul dtype of the trained model, in the spelling of Hardware."""
     model = next((model for model in case.models if model.role == "train"), None)
     return DTYPES.get((model.compute if model else None) or "float32", "fp32")
 
@@ -191,7 +201,7 @@ def compute_dtype(case: Case) -> str:
 def flop_rate(case: Case) -> float | None:
     """Return the FLOP/s of the steps: counted, or 6 per parameter and token; None: unknown.
 
-    6 N a token: Kaplan et al. 2020, https://arxiv.org/abs/2001.08361, 2.1.
+    6 N per token: Kaplan et al. 2020, https://arxiv.org/abs/2001.08361, 2.1.
     """
     work, step = case.steps.flops, case.step_time
     if work is None and case.steps.tokens:
@@ -200,12 +210,12 @@ def flop_rate(case: Case) -> float | None:
     return work / step.median if work and step and step.median > 0 else None
 
 
-def evaluation_seconds(case: Case, stretches: Iterable[EvaluationSpan]) -> float:
-    """Return what some evaluations of a case took, without what was saved or logged in between.
+def evaluation_seconds(case: Case, spans: Iterable[EvaluationSpan]) -> float:
+    """Return the seconds of some evaluations, without saves and logging in between.
 
-    A stretch goes on until the next training event; how much of all of them was evaluation is what
-    the row of the wall time says.
+    A span lasts until the next training event, so the spans are scaled to the "evaluate" row of the
+    wall time.
     """
-    whole = sum(stretch.seconds for stretch in case.evaluations)
-    part = sum(stretch.seconds for stretch in stretches)
-    return case.row("evaluate") * part / whole if whole else 0.0
+    total = sum(span.seconds for span in case.evaluations)
+    part = sum(span.seconds for span in spans)
+    return case.row("evaluate") * part / total if total else 0.0

@@ -1,4 +1,4 @@
-"""What a training loop waits for and what that costs: the facts that the data rules share."""
+"""Facts that the data rules share: what a training loop waits for, and the cost."""
 
 from __future__ import annotations
 
@@ -37,27 +37,27 @@ __all__ = [
     "workers_for",
 ]
 
-MATTERS = 0.05  # share of the wall time from which the wait for data is spoken of (rule D1)
+MATTERS = 0.05  # share of the wall time from which a wait for data is reported (rule D1)
 _READERS = ("__getitem__", "__getitems__", "__iter__", "__next__")
 
 
 def waits_for_data(case: Case) -> bool:
-    """Whether the loop waits for data long enough to be spoken of, hand-made batches included."""
+    """Whether the wait for data, including batches made by the loop, is long enough to report."""
     return case.share("data wait") >= MATTERS
 
 
 def feeding(case: Case) -> Loader | None:
-    """Return what the training waited for longest; None where nothing was seen to feed it."""
+    """Return the training loader with the longest total wait; None without a loader."""
     return max(case.training_loaders, key=lambda loader: sum(loader.waits), default=None)
 
 
 def place_of(loader: Loader | None) -> list[SourceLocation]:
-    """Return where the loader was built, as a list of one or none."""
+    """Return where the loader was built, as a list with at most one place."""
     return [loader.place] if loader and loader.place else []
 
 
 def item_seconds(loader: Loader) -> float | None:
-    """Return what reading one sample takes in the loop's own process, median; None: unknown."""
+    """Return the median seconds to read a sample in the loop's own process; None: unknown."""
     if loader.items:
         return statistics.median(loader.items)
     if loader.workers or not loader.waits or not loader.batch_size:
@@ -66,9 +66,9 @@ def item_seconds(loader: Loader) -> float | None:
 
 
 def reading_seconds(case: Case, loader: Loader) -> float | None:
-    """Return what reading samples took in the loop's own process in all; None: unknown.
+    """Return the total seconds of reading samples in the loop's own process; None: unknown.
 
-    By the mean of the samples that were timed, and at most what the loop waited for data.
+    Computed from the mean of the timed samples, and bounded by the wait for data.
     """
     if loader.workers:
         return None
@@ -80,47 +80,50 @@ def reading_seconds(case: Case, loader: Loader) -> float | None:
 
 
 def steady(loader: Loader) -> list[float]:
-    """Return the waits without the first of each epoch, in seconds."""
+    """Return the waits in seconds, without the first one of each epoch."""
     first = Counter(loader.first_waits)
-    kept = []
+    waits = []
     for wait in loader.waits:
         if first[wait]:
             first[wait] -= 1
         else:
-            kept.append(wait)
-    return kept
+            waits.append(wait)
+    return waits
 
 
 def quantile(values: Sequence[float], part: float) -> float:
-    """Return the value below which `part` (0..1) of them lie."""
+    """Return the value below which `part` (0..1) of the values lie."""
     return sorted(values)[min(len(values) - 1, math.floor(part * len(values)))]
 
 
 def rare(case: Case, loader: Loader) -> float:
-    """Return how many batches of the run each entry of the loader's thinned `waits` stands for."""
-    asked = (case.steps.backwards or 1.0) * case.steps.count
-    return max(1.0, asked / len(loader.waits)) if loader.waits else 1.0
+    """Return how many batches of the run each entry of the thinned `loader.waits` represents."""
+    batches = (case.steps.backwards or 1.0) * case.steps.count
+    return max(1.0, batches / len(loader.waits)) if loader.waits else 1.0
 
 
 def unused_cores(case: Case) -> float | None:
-    """Return the cores that this run, its workers included, did not keep busy; None: unknown."""
+    """Return the cores left idle by this run, including its workers; None: unknown."""
     used, cores = case.readings.get("cpu_cores"), case.hardware.cores
     return cores - statistics.median(used) if used and cores is not None else None
 
 
 def workers_for(case: Case, loader: Loader) -> int:
-    """Return a first guess of loader processes that hide the wait; 0: there is no core for one.
+    """Return a first guess of the workers that hide the wait; 0: no core is free for one.
 
-    As many as make a batch within the rest of a step, and one; a core is left to the loop.
+    The guess is the number that makes a batch in the remaining time of a step, plus one; one core
+    is reserved for the loop.
     """
     spare = math.floor(case.hardware.cores or 1) - 1
-    if loader.iterable and not loader.worker_info:  # a second one would read the same (rule D25)
+    if (
+        loader.iterable and not loader.worker_info
+    ):  # a second worker would read the same data (rule D25)
         spare = min(spare, 1)
     if not loader.waits or not case.steps.wall:
         return max(0, min(spare, 2))
     batch = statistics.median(loader.waits) * max(1, loader.workers)
-    rest = statistics.median(case.steps.wall) / (case.steps.backwards or 1) - batch
-    return max(0, min(spare, math.ceil(batch / max(rest, batch / 64)) + 1))
+    free = statistics.median(case.steps.wall) / (case.steps.backwards or 1) - batch
+    return max(0, min(spare, math.ceil(batch / max(free, batch / 64)) + 1))
 
 
 def stacks_of(case: Case, row: str = "data wait") -> list[Stack]:
@@ -129,7 +132,7 @@ def stacks_of(case: Case, row: str = "data wait") -> list[Stack]:
 
 
 def lines(stacks: Iterable[Stack]) -> list[SourceLocation]:
-    """Return the hottest line of a data set's reading function, then the hottest line below it."""
+    """Return the hottest line of the functions that read samples, and the hottest line below."""
     reading: dict[SourceLocation, float] = defaultdict(float)
     stacks = list(stacks)
     for stack in stacks:
@@ -141,22 +144,22 @@ def lines(stacks: Iterable[Stack]) -> list[SourceLocation]:
 
 
 def hottest(stacks: Iterable[Stack]) -> list[SourceLocation]:
-    """Return the project's own innermost line with the most time, as a list of one or none."""
-    inside: dict[SourceLocation, float] = defaultdict(float)
+    """Return the project's innermost line with the most time, as a list with at most one place."""
+    seconds: dict[SourceLocation, float] = defaultdict(float)
     for stack in stacks:
         if stack.place:
-            inside[stack.place] += stack.seconds
-    return [max(inside, key=inside.__getitem__)] if inside else []
+            seconds[stack.place] += stack.seconds
+    return [max(seconds, key=seconds.__getitem__)] if seconds else []
 
 
 def reader(stack: Stack) -> Frame | None:
-    """Return the innermost of the project's frames that reads a sample: its __getitem__."""
+    """Return the innermost frame of the project that reads a sample, such as __getitem__."""
     own = (frame for frame in stack.frames if frame.own)
     return next((f for f in own if f.function.rpartition(".")[2] in _READERS), None)
 
 
 def keep_samples(loader: Loader | None) -> list[Remedy]:
-    """Return the remedy that reads each sample once; none where reading draws random numbers."""
+    """Return the remedy that reads each sample once; [] if reading draws random numbers."""
     if loader and (loader.uses_random or loader.iterable):
         return []
     return [
@@ -169,10 +172,10 @@ def keep_samples(loader: Loader | None) -> list[Remedy]:
 
 
 def read_ahead(loader: Loader) -> list[Remedy]:
-    """Return the remedy that reads in worker processes; none where the technique has no use.
+    """Return the remedy that reads in worker processes; [] if the technique does not apply.
 
-    It leaves alone streams and what is cut from memory (rule D3); of who has workers already other
-    rules speak (with_workers).
+    It does not apply to streams, to data in memory (rule D3), or to a loader that already has
+    workers (see with_workers).
     """
     if loader.workers or loader.iterable or loader.in_memory:
         return []
@@ -188,9 +191,9 @@ def read_ahead(loader: Loader) -> list[Remedy]:
 def with_workers(
     case: Case, loader: Loader, text: str, *, count: int | None = None, pin: bool = False
 ) -> Remedy:
-    """Return a remedy that sets the processes of a loader, or whether it pins what they make.
+    """Return a remedy that sets the number of workers of a loader, or its pinning.
 
-    It names the technique, but where that would be refused.
+    It names the technique unless that would be refused.
     """
     count = loader.workers if count is None else count
     streams = loader.iterable or loader.uses_random
@@ -210,7 +213,7 @@ def costs(
     evidence: Mapping[str, str] | None = None,
     remedies: Sequence[Remedy],
 ) -> Finding:
-    """Return a finding about `seconds` of the run, which are gone where the cause is."""
+    """Return a finding about `seconds` of the run, which are saved if the cause is removed."""
     share = case.part(seconds)
     return Finding(
         rule=rule,

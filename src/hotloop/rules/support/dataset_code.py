@@ -1,4 +1,4 @@
-"""Finds where the code of a project's data set stands."""
+"""Find the code of a project's data sets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["method", "returned", "windows"]
 
 
 def method(case: Case, kind: str, name: str) -> tuple[Module, Function] | None:
-    """Return the method `name` of the project's class `kind`, with its file; None: not there."""
+    """Return the method `name` of the project's class `kind`, with its file; None: not found."""
     for module in parse(case.sources).modules:
         for node in ast.walk(module.tree):
             if isinstance(node, ast.ClassDef) and node.name == kind.rpartition(".")[2]:
@@ -27,41 +27,41 @@ def method(case: Case, kind: str, name: str) -> tuple[Module, Function] | None:
 
 
 def returned(case: Case, kind: str, name: str) -> SourceLocation | None:
-    """Return the line of the method's last return, or of the method where it has none."""
-    found = method(case, kind, name)
-    if found is None:
+    """Return the line of the method's last return, else of the method itself."""
+    definition = method(case, kind, name)
+    if definition is None:
         return None
-    module, function = found
+    module, function = definition
     returns = [node for node in ast.walk(function) if isinstance(node, ast.Return)]
     return module.place(max(returns, key=lambda node: node.lineno, default=function))
 
 
 def windows(case: Case) -> list[SourceLocation]:
     """Return the lines that cut windows one position apart: x[i : i + n] for i in range(...)."""
-    found = []
+    places = []
     for module in parse(case.sources).modules:
         for node in ast.walk(module.tree):
             if isinstance(node, ast.Call) and dotted(node.func).endswith("unfold"):
-                steps = [ast.unparse(given) for given in node.args[2:3]]
-                found += [module.place(node)] if steps == ["1"] else []
+                steps = [ast.unparse(argument) for argument in node.args[2:3]]
+                places += [module.place(node)] if steps == ["1"] else []
             elif isinstance(node, ast.ListComp | ast.GeneratorExp):
                 first = node.generators[0]
                 if _by_one(first.iter) and _cuts(node.elt, ast.unparse(first.target)):
-                    found.append(module.place(node))
+                    places.append(module.place(node))
             elif isinstance(node, ast.For) and _by_one(node.iter):
                 name = ast.unparse(node.target)
                 cut = [part for part in node.body if _cuts(part, name)]
-                found += [module.place(part) for part in cut[:1]]
-    return found
+                places += [module.place(part) for part in cut[:1]]
+    return places
 
 
 def _by_one(node: ast.AST) -> bool:
-    """Whether it is range(...) without a step."""
+    """Whether a node is range(...) without a step."""
     return isinstance(node, ast.Call) and dotted(node.func) == "range" and len(node.args) < 3
 
 
 def _cuts(node: ast.AST, name: str) -> bool:
-    """Whether something is cut from `name` to `name` and more."""
+    """Whether a node contains a slice from `name` to `name` plus a size."""
     return any(
         isinstance(part, ast.Slice)
         and part.lower is not None

@@ -1,4 +1,4 @@
-"""Lines of the project's own code that take the time themselves, with no module of torch below."""
+"""Lines of the project that take the time themselves, without a torch module below them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 __all__ = ["HotLine", "hot_line"]
 
-_ROWS = ("prepare", "forward")  # D28 and H18 name lines of the other rows, where a loader reads
+_ROWS = ("prepare", "forward")  # with a loader, D28 and H18 name lines of the other rows
 _LEAST = 0.25  # of the time
 _MODULE = "nn/modules/module.py"
 
 
 class HotLine(NamedTuple):
-    """A line, what calls it, and the seconds that it takes."""
+    """A line, its calling line, and its seconds."""
 
     place: SourceLocation
     caller: SourceLocation | None
@@ -28,9 +28,11 @@ class HotLine(NamedTuple):
 
 
 def hot_line(case: Case) -> HotLine | None:
-    """Return the line that takes most of the steps, if that is a quarter of the time or more."""
+    """Return the line with the most time in the steps, if that is at least a quarter."""
     loader = feeding(case)
-    rows = (*_ROWS, "data wait") if loader is None else _ROWS  # no other rule knows what reads
+    rows = (
+        (*_ROWS, "data wait") if loader is None else _ROWS
+    )  # without a loader, no other rule names the reading line
     seconds: dict[SourceLocation, float] = defaultdict(float)
     callers: dict[SourceLocation, SourceLocation | None] = {}
     for stack in case.stacks:
@@ -44,7 +46,7 @@ def hot_line(case: Case) -> HotLine | None:
 
 
 def _line(stack: Stack) -> SourceLocation | None:
-    """Return the innermost own line, unless a module was called from it."""
+    """Return the innermost own line, unless it calls a module."""
     for frame in stack.frames:
         if frame.own:
             return SourceLocation(file=frame.file, line=frame.line)
@@ -55,4 +57,4 @@ def _line(stack: Stack) -> SourceLocation | None:
 
 def _caller(stack: Stack, place: SourceLocation) -> SourceLocation | None:
     own = [SourceLocation(file=frame.file, line=frame.line) for frame in stack.frames if frame.own]
-    return next((each for each in own if each != place), None)
+    return next((line for line in own if line != place), None)

@@ -1,4 +1,4 @@
-"""Idioms of training scripts in their syntax: what evaluates, what saves, what is guarded by what.
+"""Recognise idioms of training scripts in their syntax: evaluations, saves, guarded steps.
 
 Names decide, as a reader would: `validate(model)` evaluates, `build_val_loader()` does not.
 """
@@ -43,12 +43,12 @@ _SAVED = {"checkpoint", "ckpt", "model", "state", "pretrained", "weights", "best
 
 
 def names(node: ast.AST) -> set[str]:
-    """Return the names read or written below."""
+    """Return the names that are read or written below a node."""
     return {below.id for below in ast.walk(node) if isinstance(below, ast.Name)}
 
 
 def last_name(node: ast.AST) -> str:
-    """Return "step" of optimizer.step, of a call of it or of a plain step; "" for others."""
+    """Return "step" for optimizer.step, for a call of it and for a plain step; else ""."""
     return dotted(node.func if isinstance(node, ast.Call) else node).rpartition(".")[2]
 
 
@@ -58,19 +58,19 @@ def line(node: ast.AST) -> int:
 
 
 def assigned(nodes: Iterable[ast.AST]) -> set[str]:
-    """Return the names that plain or augmented assignments below give a value."""
-    found: set[str] = set()
+    """Return the names that plain or augmented assignments below bind."""
+    assigned_names: set[str] = set()
     for top in nodes:
         for node in ast.walk(top):
             if isinstance(node, ast.Assign):
-                found |= set().union(*map(names, node.targets))
+                assigned_names |= set().union(*map(names, node.targets))
             elif isinstance(node, ast.AugAssign | ast.AnnAssign):
-                found |= names(node.target)
-    return found
+                assigned_names |= names(node.target)
+    return assigned_names
 
 
 def ancestors(tree: ast.AST) -> Mapping[ast.AST, ast.AST]:
-    """Return the node above each node."""
+    """Return the parent of each node."""
     return {below: node for node in ast.walk(tree) for below in ast.iter_child_nodes(node)}
 
 
@@ -85,13 +85,13 @@ def following(tree: ast.AST, node: ast.stmt) -> Sequence[ast.stmt]:
 
 
 def unnested(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """Return all nodes below that run once: not in a loop, a function or a class of their own."""
-    left = list(nodes)
-    while left:
-        node = left.pop(0)
+    """Yield all nodes below that run once: not inside a loop, function or class."""
+    queue = list(nodes)
+    while queue:
+        node = queue.pop(0)
         yield node
         if not isinstance(node, ast.For | ast.While | Function | ast.ClassDef | ast.Lambda):
-            left = [*ast.iter_child_nodes(node), *left]
+            queue = [*ast.iter_child_nodes(node), *queue]
 
 
 def evaluations(nodes: Iterable[ast.AST]) -> list[ast.Call]:
@@ -116,24 +116,24 @@ def _saves(call: ast.Call) -> bool:
     name = dotted(call.func)
     if name in {"torch.save", "accelerator.save", "fabric.save"}:
         return True
-    head, *rest = name.rpartition(".")[2].lower().split("_")
-    return head == "save" and bool(_SAVED & set(rest))
+    head, *words = name.rpartition(".")[2].lower().split("_")
+    return head == "save" and bool(_SAVED & set(words))
 
 
 def guards(nodes: Iterable[ast.AST], above: Mapping[ast.AST, ast.AST]) -> list[ast.If]:
-    """Return the "every N" tests that optimizer steps among `nodes` stand under."""
-    found: dict[ast.If, None] = {}
+    """Return the "every N" tests around optimizer steps among `nodes`."""
+    tests: dict[ast.If, None] = {}
     for step in optimizer_steps(nodes):
         node = above.get(step)
         while node is not None and not isinstance(node, ast.For | ast.While | Function):
             if isinstance(node, ast.If) and counted(node.test):
-                found[node] = None
+                tests[node] = None
             node = above.get(node)
-    return list(found)
+    return list(tests)
 
 
 def compiling(code: ProjectCode) -> list[SourceLocation]:
-    """Return where torch.compile is called, or stands as a decorator."""
+    """Return where torch.compile is called or used as a decorator."""
     return [
         module.place(node)
         for module in code.modules
@@ -147,16 +147,16 @@ def compiling(code: ProjectCode) -> list[SourceLocation]:
 
 
 def counted(test: ast.AST) -> set[str]:
-    """Return the names that an "every N" test takes the remainder of: {"step"} of step % 10."""
-    found: set[str] = set()
+    """Return the names whose remainder an "every N" test takes: {"step"} for step % 10."""
+    counted_names: set[str] = set()
     for node in ast.walk(test):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
-            found |= names(node.left)
-    return found
+            counted_names |= names(node.left)
+    return counted_names
 
 
 def modulus(test: ast.AST) -> str:
-    """Return the N of an "every N" test, as it is written."""
+    """Return the N of an "every N" test, as source text."""
     remainders = (
         n for n in ast.walk(test) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod)
     )
@@ -164,16 +164,16 @@ def modulus(test: ast.AST) -> str:
 
 
 def optimizer_steps(nodes: Iterable[ast.AST]) -> list[ast.Call]:
-    """Return the calls of an optimizer's step among `nodes`, a scaler's included."""
+    """Return the calls of an optimizer's or a scaler's step among `nodes`."""
     steps = (call for call in calls(iter(nodes), "step") if isinstance(call.func, ast.Attribute))
     return [call for call in steps if not _SCHEDULE.search(dotted(call.func).lower())]
 
 
 def is_every_n(node: ast.AST) -> bool:
-    """Return whether a node is an "every N" test: if step % n == 0."""
+    """Whether a node is an "every N" test: if step % n == 0."""
     return isinstance(node, ast.If) and bool(counted(node.test))
 
 
 def own(loop: TrainingLoop) -> list[ast.AST]:
-    """Return what stands in the loop itself, functions that it calls left out."""
+    """Return the nodes of the loop itself, without functions that it calls."""
     return [node for part in loop.node.body for node in ast.walk(part)]

@@ -1,4 +1,4 @@
-"""Compares a setting that was asked for with what is in effect in the process (rule C4)."""
+"""Compare a requested setting with the one in effect in the process (rule C4)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NAMES", "in_effect"]
 
-# topic -> names under which code and configurations ask for it
+# topic -> its names in code and configurations
 NAMES = {
     "accumulation": ("accumulation_steps", "grad_accum", "gradient_accumulation_steps"),
     "attention": ("attention_implementation", "attn_impl", "attn_implementation"),
@@ -37,22 +37,22 @@ _DTYPES = {
 
 
 def in_effect(case: Case, topic: str, value: str) -> str | None:
-    """Return what is in effect in place of `value`; None: the same, or it cannot be told."""
+    """Return what is in effect instead of `value`; None: the same, or unknown."""
     return _READ[topic](case, value.strip().lower())
 
 
 def _accumulation(case: Case, value: str) -> str | None:
-    seen = case.steps.backwards
-    if seen is None or not value.isdigit() or case.steps.how != "optimizer":
+    backwards = case.steps.backwards
+    if backwards is None or not value.isdigit() or case.steps.how != "optimizer":
         return None
-    return None if round(seen) == int(value) else f"{seen:g} backward passes make a step"
+    return None if round(backwards) == int(value) else f"{backwards:g} backward passes make a step"
 
 
 def _attention(case: Case, value: str) -> str | None:
     used = [attention for model in case.models for attention in model.attention]
-    seen = {attention.kind for attention in used} | {attention.kernel for attention in used}
-    wanted = "flash" if value.startswith("flash") else value
-    if not used or wanted not in {"eager", "flash", "flex", "sdpa"} or wanted in seen:
+    effective = {attention.kind for attention in used} | {attention.kernel for attention in used}
+    requested = "flash" if value.startswith("flash") else value
+    if not used or requested not in {"eager", "flash", "flex", "sdpa"} or requested in effective:
         return None
     return f"attention runs as {', '.join(sorted({attention.kind for attention in used}))}"
 
@@ -83,11 +83,15 @@ def _compile(case: Case, value: str) -> str | None:
 
 
 def _dtype(case: Case, value: str) -> str | None:
-    wanted = _DTYPES.get(value, value.removeprefix("torch."))
-    seen = {model.compute for model in case.models if model.role == "train"} - {None}
-    if wanted not in {"bfloat16", "float16", "float32"} or not seen or wanted in seen:
+    requested = _DTYPES.get(value, value.removeprefix("torch."))
+    effective = {model.compute for model in case.models if model.role == "train"} - {None}
+    if (
+        requested not in {"bfloat16", "float16", "float32"}
+        or not effective
+        or requested in effective
+    ):
         return None
-    return f"products run in {', '.join(sorted(filter(None, seen)))}"
+    return f"products run in {', '.join(sorted(filter(None, effective)))}"
 
 
 def _fused(case: Case, value: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Finds the statements of a training step in a script's tree."""
+"""Find the statements of a training step in a script's tree."""
 
 from __future__ import annotations
 
@@ -16,31 +16,32 @@ _ELSEWHERE = (ast.For, ast.While, ast.FunctionDef, ast.AsyncFunctionDef, ast.Cla
 
 
 def of_a_step(tree: ast.AST) -> list[ast.stmt]:
-    """Return the simple statements of the innermost loop with a backward pass, gradients on.
+    """Return the simple statements of the innermost loop with a backward pass.
 
-    What stands in a loop inside of that one is left out. Return none where several loops have one.
+    Statements in nested loops or without gradients are left out. Return [] if several innermost
+    loops have a backward pass.
     """
     loops = [
         node
         for node in ast.walk(tree)
         if isinstance(node, ast.For | ast.While) and any(calls(node, "backward"))
     ]
-    inner = [loop for loop in loops if not any(o in loops for o in _inside(loop))]
+    inner = [loop for loop in loops if not any(o in loops for o in _descendants(loop))]
     return list(_simple(inner[0])) if len(inner) == 1 else []
 
 
-def _inside(node: ast.AST) -> Iterator[ast.AST]:
-    return (each for each in ast.walk(node) if each is not node)
+def _descendants(node: ast.AST) -> Iterator[ast.AST]:
+    return (descendant for descendant in ast.walk(node) if descendant is not node)
 
 
 def _simple(loop: ast.For | ast.While) -> Iterator[ast.stmt]:
-    left: list[ast.AST] = [*loop.body]
-    while left:
-        node = left.pop(0)
+    queue: list[ast.AST] = [*loop.body]
+    while queue:
+        node = queue.pop(0)
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.Expr):
             yield node
         elif not isinstance(node, _ELSEWHERE) and not _without_gradients(node):
-            left += ast.iter_child_nodes(node)
+            queue += ast.iter_child_nodes(node)
 
 
 def _without_gradients(node: ast.AST) -> bool:

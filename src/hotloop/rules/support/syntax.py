@@ -1,7 +1,7 @@
-"""The project's code as rules read it: parsed once, calls and loops found by name.
+"""The project's code as rules read it: parsed once, with calls and loops found by name.
 
-Only syntax: nothing is imported or run. A name is what stands in the source ("optimizer.step"),
-aliases of imports resolved to their origin ("torch.nn.functional.cross_entropy").
+Only the syntax is read: nothing is imported or run. A name is the source text ("optimizer.step"),
+with import aliases resolved to their origin ("torch.nn.functional.cross_entropy").
 """
 
 from __future__ import annotations
@@ -43,27 +43,29 @@ class Module:
     aliases: Mapping[str, str]  # local name -> dotted origin
 
     def place(self, node: ast.AST) -> SourceLocation:
-        """Return where a node stands."""
+        """Return the source location of a node."""
         return SourceLocation(file=self.path, line=getattr(node, "lineno", None))
 
     def name(self, node: ast.AST) -> str:
-        """Return the dotted name of a call's function or of an expression; "" when it has none."""
-        found = dotted(node.func if isinstance(node, ast.Call) else node)
-        head, dot, rest = found.partition(".")
-        return self.aliases.get(head, head) + dot + rest
+        """Return the dotted name of a call's function or of an expression; "" if it has none."""
+        name = dotted(node.func if isinstance(node, ast.Call) else node)
+        head, dot, attributes = name.partition(".")
+        return self.aliases.get(head, head) + dot + attributes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingLoop:
-    """A loop that trains: a backward pass is made in it, directly or in a function it calls."""
+    """A loop with a backward pass, directly or in a function that it calls."""
 
     module: Module
     node: ast.For | ast.While
-    functions: tuple[Function, ...]  # of the project, called from it, directly or through others
-    inner: bool  # no training loop stands inside it: the loop over batches
+    functions: tuple[
+        Function, ...
+    ]  # functions of the project that it calls, directly or through others
+    inner: bool  # it contains no other training loop: it is the loop over batches
 
     def nodes(self) -> Iterator[ast.AST]:
-        """Return all that runs in the loop, the project's own functions included."""
+        """Yield all nodes that run in the loop, including the project's functions."""
         for part in (*self.node.body, *self.functions):
             yield from ast.walk(part)
 
@@ -78,29 +80,29 @@ class ProjectCode:
 
     @property
     def inner_loops(self) -> tuple[TrainingLoop, ...]:
-        """Return the loops over batches."""
+        """The loops over batches."""
         return tuple(loop for loop in self.loops if loop.inner)
 
     def module_of(self, node: ast.AST) -> Module:
-        """Return the file a node is from; StopIteration when it is from none."""
+        """Return the file that contains a node; raise StopIteration if none does."""
         return next(m for m in self.modules if any(node is n for n in ast.walk(m.tree)))
 
 
 def dotted(node: ast.AST) -> str:
-    """Return "a.b.c" for such an expression, "" for any other; a call inside counts as its name."""
-    parts: list[str] = []
+    """Return "a.b.c" for such an expression, else ""; a call inside counts as its name."""
+    names: list[str] = []
     while True:
         if isinstance(node, ast.Attribute):
-            parts.append(node.attr)
+            names.append(node.attr)
             node = node.value
         elif isinstance(node, ast.Call):
-            parts.append("()")
+            names.append("()")
             node = node.func
         elif isinstance(node, ast.Name):
-            parts.append(node.id)
-            return ".".join(reversed(parts)).replace(".()", "()")
+            names.append(node.id)
+            return ".".join(reversed(names)).replace(".()", "()")
         else:
-            return ".".join(reversed([*parts, ""])).replace(".()", "()") if parts else ""
+            return ".".join(reversed([*names, ""])).replace(".()", "()") if names else ""
 
 
 def calls(nodes: ast.AST | Iterator[ast.AST], *names: str) -> Iterator[ast.Call]:
@@ -112,17 +114,17 @@ def calls(nodes: ast.AST | Iterator[ast.AST], *names: str) -> Iterator[ast.Call]
 
 
 def keyword(call: ast.Call, name: str) -> ast.expr | None:
-    """Return what a call is given by a keyword; None where it is not."""
+    """Return the value of a keyword argument of a call, or None."""
     return next((word.value for word in call.keywords if word.arg == name), None)
 
 
 def is_constant(node: ast.expr | None, value: bool) -> bool:
-    """Whether True or False, as `value` says, stands there."""
+    """Whether a node is the constant `value`, True or False."""
     return isinstance(node, ast.Constant) and node.value is value
 
 
 def evaluating(code: ProjectCode) -> Iterator[tuple[Module, ast.AST]]:
-    """Return the `with` blocks and the functions that run without autograd, with their files."""
+    """Yield the `with` blocks and functions that run without autograd, with their files."""
     for module in code.modules:
         for node in ast.walk(module.tree):
             if isinstance(node, ast.With):
@@ -136,44 +138,49 @@ def evaluating(code: ProjectCode) -> Iterator[tuple[Module, ast.AST]]:
 
 
 def running(code: ProjectCode, *, evaluation: bool = True) -> Iterator[tuple[Module, ast.AST]]:
-    """Return each node that runs in a loop over training batches or in evaluation, once."""
-    home = {id(node): module for found in code.functions.values() for module, node in found}
-    parts: list[tuple[Module, ast.AST]] = [
-        (loop.module, part) for loop in code.inner_loops for part in loop.node.body
+    """Yield each node that runs in a loop over training batches or in evaluation, once."""
+    home = {
+        id(node): module for definitions in code.functions.values() for module, node in definitions
+    }
+    roots: list[tuple[Module, ast.AST]] = [
+        (loop.module, root) for loop in code.inner_loops for root in loop.node.body
     ]
     reached = [function for loop in code.inner_loops for function in loop.functions]
     for module, node in evaluating(code) if evaluation else ():
-        parts.append((module, node))
+        roots.append((module, node))
         reached += _reached([node], code.functions)
-    parts += [(home[id(function)], function) for function in reached]
+    roots += [(home[id(function)], function) for function in reached]
     seen: set[int] = set()
-    for module, part in parts:
-        for node in ast.walk(part):
+    for module, root in roots:
+        for node in ast.walk(root):
             if id(node) not in seen:
                 seen.add(id(node))
                 yield module, node
 
 
 def variables(function: Function) -> set[str]:
-    """Return the names of a function's own variables, its arguments among them."""
-    given = function.args
-    found = {argument.arg for argument in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
-    found |= {each.arg for each in (given.vararg, given.kwarg) if each is not None}
+    """Return the names of a function's local variables, including its arguments."""
+    arguments = function.args
+    names = {
+        argument.arg
+        for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+    }
+    names |= {extra.arg for extra in (arguments.vararg, arguments.kwarg) if extra is not None}
     shared: set[str] = set()
-    left: list[ast.AST] = list(function.body)
-    while left:
-        node = left.pop()
+    queue: list[ast.AST] = list(function.body)
+    while queue:
+        node = queue.pop()
         if isinstance(node, ast.Global | ast.Nonlocal):
             shared.update(node.names)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            found.add(node.id)
+            names.add(node.id)
         if not isinstance(node, Function | ast.ClassDef):
-            left.extend(ast.iter_child_nodes(node))
-    return found - shared
+            queue.extend(ast.iter_child_nodes(node))
+    return names - shared
 
 
 def parse(sources: Mapping[str, str]) -> ProjectCode:
-    """Return the parsed project; files that are no Python are left out."""
+    """Parse the project; files that are not valid Python are left out."""
     return _parse(tuple(sources.items()))
 
 
@@ -197,13 +204,13 @@ def _parse(sources: Sequence[tuple[str, str]]) -> ProjectCode:
 
 
 def _aliases(tree: ast.Module) -> dict[str, str]:
-    found = {}
+    aliases = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found.update({a.asname: a.name for a in node.names if a.asname})
+            aliases.update({a.asname: a.name for a in node.names if a.asname})
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found.update({a.asname or a.name: f"{node.module}.{a.name}" for a in node.names})
-    return found
+            aliases.update({a.asname or a.name: f"{node.module}.{a.name}" for a in node.names})
+    return aliases
 
 
 _OFTEN = {
@@ -222,33 +229,33 @@ _OFTEN = {
 def _reached(
     body: Sequence[ast.AST], functions: Mapping[str, tuple[tuple[Module, Function], ...]]
 ) -> tuple[Function, ...]:
-    """Return the project's functions that are called by name from `body`, and from each other."""
-    found: dict[int, Function] = {}
-    left = list(body)
-    while left:
-        for node in ast.walk(left.pop()):
+    """Return the project's functions that `body` calls by name, directly or indirectly."""
+    reached: dict[int, Function] = {}
+    queue = list(body)
+    while queue:
+        for node in ast.walk(queue.pop()):
             if not isinstance(node, ast.Call):
                 continue
             name = dotted(node.func).rpartition(".")[2]
             plain = isinstance(node.func, ast.Name)
             for _, function in functions.get(name, ()) if plain or name not in _OFTEN else ():
-                if id(function) not in found:
-                    found[id(function)] = function
-                    left.append(function)
-    return tuple(found.values())
+                if id(function) not in reached:
+                    reached[id(function)] = function
+                    queue.append(function)
+    return tuple(reached.values())
 
 
 def _loops(
     modules: Sequence[Module], functions: Mapping[str, tuple[tuple[Module, Function], ...]]
 ) -> tuple[TrainingLoop, ...]:
-    found = []
+    training_loops = []
     for module in modules:
         for node in ast.walk(module.tree):
             if isinstance(node, ast.For | ast.While):
                 reached = _reached(node.body, functions)
                 if any(_trains(part) for part in (*node.body, *reached)):
-                    found.append((module, node, reached))
-    training = {id(node) for _, node, _ in found}
+                    training_loops.append((module, node, reached))
+    training = {id(node) for _, node, _ in training_loops}
     return tuple(
         TrainingLoop(
             module=module,
@@ -260,7 +267,7 @@ def _loops(
                 for below in ast.walk(part)
             ),
         )
-        for module, node, reached in found
+        for module, node, reached in training_loops
     )
 
 

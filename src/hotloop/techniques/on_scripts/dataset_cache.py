@@ -68,10 +68,10 @@ class SampleCache:
         """Return data[index], from memory where it is there."""
         if type(index) is not int:
             return data[index]
-        kept = self._samples.get(index)
-        if kept is None:
+        cached = self._samples.get(index)
+        if cached is None:
             return data[index] if self.is_off else self._keep(index, data[index])
-        sample, held, is_frozen = kept
+        sample, held, is_frozen = cached
         self.hits += 1
         self._since += 1
         if self._lends and _is_changed(held):
@@ -95,11 +95,11 @@ class SampleCache:
         after = self._since + len(indices)
         is_due = self._since < first or self._since // every != after // every
         if self._lends and not is_due and all(type(index) is int for index in indices):
-            kept = [self._samples.get(index) for index in indices]
+            cached = [self._samples.get(index) for index in indices]
             # One expression each: this is done for every sample that is read.
-            if None not in kept and not any(_is_changed(held) for _, held, _ in kept):  # type: ignore[misc]
-                self.hits, self._since = self.hits + len(kept), after
-                return [s if frozen else lent(s) for s, _, frozen in kept]  # type: ignore[misc]
+            if None not in cached and not any(_is_changed(held) for _, held, _ in cached):  # type: ignore[misc]
+                self.hits, self._since = self.hits + len(cached), after
+                return [s if frozen else lent(s) for s, _, frozen in cached]  # type: ignore[misc]
         return [self.read(data, index) for index in indices]
 
     def _look(self, left: int) -> None:
@@ -210,9 +210,9 @@ def _as_collated(batch: Any) -> Any:
     if isinstance(batch, torch.Tensor):
         return batch.contiguous()
     if type(batch) in (tuple, list):
-        return [_as_collated(each) for each in batch]
+        return [_as_collated(item) for item in batch]
     if type(batch) is dict:
-        return {key: _as_collated(each) for key, each in batch.items()}
+        return {key: _as_collated(item) for key, item in batch.items()}
     raise TypeError(f"a {type(batch).__name__} is no batch of tensors")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -17,54 +17,17 @@ from torch import Tensor
 from hotloop.process.internal_frames import hide
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-__all__ = ["CopyStream", "CudaCopyStream", "Sending"]
+    from hotloop.machine.copy_stream import CopyStream
+
+__all__ = ["Sending"]
 
 _END: Any = object()
 # What lets memory be written without the tensor's version telling of it.
 _OPENS = ("numpy", "__array__", "data_ptr", "untyped_storage", "__dlpack__")
 # What a batch of an odd kind or a card without memory may raise: such a loop is left alone.
 _FAILS = (RuntimeError, ValueError, TypeError, AttributeError, LookupError)
-
-
-class CopyStream(Protocol):
-    """A way to a device beside the one that computes."""
-
-    def send(self, tensors: Sequence[Tensor]) -> tuple[list[Tensor], Any]:
-        """Begin to copy; return where the copies will be, and what `arrive` waits for."""
-
-    def arrive(self, tensor: Tensor, event: Any, *, wait: bool) -> None:
-        """Let the computing stream wait for a copy, and the host only with `wait`."""
-
-
-class CudaCopyStream:
-    """A side stream. torch's host allocator keeps a pinned buffer until its copy is done."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-
-    def send(self, tensors: Sequence[Tensor]) -> tuple[list[Tensor], Any]:
-        """Copy from pinned memory on the side stream, and mark where that ends."""
-        event = torch.cuda.Event()  # type: ignore[no-untyped-call]
-        with torch.cuda.stream(self._stream):
-            sent = [
-                (each if each.is_pinned() else each.pin_memory()).to(
-                    self._device, non_blocking=True
-                )
-                for each in tensors
-            ]
-            event.record(self._stream)
-        return sent, event
-
-    def arrive(self, tensor: Tensor, event: Any, *, wait: bool) -> None:
-        """Order the computing stream behind this batch's copies, not behind the next one's."""
-        if wait:
-            event.synchronize()
-        computing = torch.cuda.current_stream(self._device)
-        computing.wait_event(event)
-        tensor.record_stream(computing)  # its memory is not reused while it is computed with
 
 
 class Sending:
@@ -77,14 +40,14 @@ class Sending:
 
     def __init__(
         self,
-        lane: Callable[[torch.device], CopyStream],
+        stream: Callable[[torch.device], CopyStream],
         kind: str,
         troubles: list[str] | None = None,
     ) -> None:
-        self._make_lane, self._kind = lane, kind
+        self._make_stream, self._kind = stream, kind
         self._troubles = [] if troubles is None else troubles
         self._is_off = False
-        self._lane: CopyStream | None = None
+        self._stream: CopyStream | None = None
         self.device: torch.device | None = None  # where the loop moves its batches
         self.moved: set[int] = set()  # which of a batch's tensors it moves, by their number
         self.sent = self.taken = 0  # tensors that were sent ahead, and those that the loop took
@@ -109,18 +72,18 @@ class Sending:
             return batch
 
     def _sent(self, batch: Any) -> Any:
-        found = list[Tensor]()
-        marked = _rebuilt(batch, found)
-        wanted = [at for at in range(len(found)) if at in self.moved]
+        tensors = list[Tensor]()
+        marked = _rebuilt(batch, tensors)
+        wanted = [at for at in range(len(tensors)) if at in self.moved]
         copies, event = dict[int, Tensor](), None  # of what is not sent there is no copy
         if wanted and self.device is not None:
-            if self._lane is None:
-                self._lane = self._make_lane(self.device)
-            sent, event = self._lane.send([_plain(found[at]) for at in wanted])
+            if self._stream is None:
+                self._stream = self._make_stream(self.device)
+            sent, event = self._stream.send([_plain(tensors[at]) for at in wanted])
             copies, self.sent = dict(zip(wanted, sent, strict=True)), self.sent + len(sent)
-        for at, tensor in enumerate(found):
+        for at, tensor in enumerate(tensors):
             tensor.__dict__["_parcel"] = _Parcel(
-                self, at, tensor._version, copies.get(at), self._lane, event
+                self, at, tensor._version, copies.get(at), self._stream, event
             )
         return marked
 
@@ -134,13 +97,13 @@ class Sending:
         if device.type != self._kind:
             return None
         if self.device != device:
-            self.device, self._lane = device, None
+            self.device, self._stream = device, None
             self.moved.clear()
         self.moved.add(parcel.number)
         sent, parcel.copy = parcel.copy, None  # a second call gets memory of its own
         if sent is None or sent.device != device or tensor._version != parcel.version:
             return None
-        parcel.lane.arrive(sent, parcel.event, wait=wait)
+        parcel.stream.arrive([sent], parcel.event, wait=wait)
         self.taken += 1
         return sent
 
@@ -154,11 +117,11 @@ class _Parcel:
         number: int,
         version: int,
         copy: Tensor | None,
-        lane: Any,
+        stream: Any,
         event: Any,
     ) -> None:
         self.sending, self.number, self.version = sending, number, version
-        self.copy, self.lane, self.event = copy, lane, event
+        self.copy, self.stream, self.event = copy, stream, event
 
 
 class _Batched(Tensor):
@@ -173,9 +136,9 @@ class _Batched(Tensor):
             if func in (Tensor.to, Tensor.cuda):
                 device = _goal(func is Tensor.cuda, args[1:], kwargs)
                 wait = not kwargs.get("non_blocking", False)
-                found = device and parcel.sending.ask(parcel, first, device, wait=wait)
-                if found is not None:
-                    return found
+                copied = device and parcel.sending.ask(parcel, first, device, wait=wait)
+                if copied is not None:
+                    return copied
             elif getattr(func, "__name__", "") in _OPENS:
                 parcel.copy = None
         with torch._C.DisableTorchFunctionSubclass():
@@ -212,22 +175,22 @@ def _goal(is_cuda: bool, args: Any, kwargs: Any) -> torch.device | None:
     return device
 
 
-def _rebuilt(value: Any, found: list[Tensor]) -> Any:
-    """Return a batch in containers of its own, its plain tensors marked and put into `found`."""
+def _rebuilt(value: Any, tensors: list[Tensor]) -> Any:
+    """Return a batch in containers of its own, its plain tensors marked and put into `tensors`."""
     if type(value) is Tensor:
         odd = value.requires_grad or value.is_inference()  # whose version says nothing
         if odd or value.device.type != "cpu" or value.layout != torch.strided:
             return value
-        found.append(value.as_subclass(_Batched))
-        return found[-1]
+        tensors.append(value.as_subclass(_Batched))
+        return tensors[-1]
     if type(value) in (list, tuple):
-        return type(value)([_rebuilt(each, found) for each in value])
+        return type(value)([_rebuilt(item, tensors) for item in value])
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_rebuilt(each, found) for each in value))
+        return type(value)(*(_rebuilt(item, tensors) for item in value))
     if isinstance(value, Mapping) and hasattr(value, "__setitem__"):
         new: Any = copy.copy(value)
         for key in value:
-            new[key] = _rebuilt(value[key], found)
+            new[key] = _rebuilt(value[key], tensors)
         return new
     return value
 

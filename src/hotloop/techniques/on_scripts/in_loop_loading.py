@@ -78,8 +78,8 @@ class InLoop:
     def _put_back(self) -> None:
         if self._without_seed is not None:
             loader, generator = self._without_seed
-            if (found := loader()) is not None:
-                found.generator = generator
+            if (there := loader()) is not None:
+                there.generator = generator
             self._without_seed = None
 
 

@@ -147,8 +147,8 @@ def _rows_of(numbers: Tensor, rows: int) -> Tensor | None:
 
     if not numbers.dim() or numbers.shape[0] != rows:
         return None
-    each = numbers.numel() // rows
-    return torch.arange(rows, device=numbers.device).repeat_interleave(each)
+    per_row = numbers.numel() // rows
+    return torch.arange(rows, device=numbers.device).repeat_interleave(per_row)
 
 
 def _numbers(name: str, value: Any, rows: int, wide: int) -> Tensor | None:
@@ -157,21 +157,21 @@ def _numbers(name: str, value: Any, rows: int, wide: int) -> Tensor | None:
 
     if value is None or isinstance(value, str | bytes | bool | float):
         return None
-    if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
+    if isinstance(value, list | tuple) and all(isinstance(text, str) for text in value):
         return None
     try:
-        found = value if isinstance(value, torch.Tensor) else torch.as_tensor(value)
+        numbers = value if isinstance(value, torch.Tensor) else torch.as_tensor(value)
     except _FAILS:
         raise Uncut(f"{name} is a {type(value).__name__}, which may count on the width") from None
-    per_row = found.dim() and found.shape[0] == rows
-    if wide in (found.shape[1:] if per_row else found.shape):
-        raise Uncut(f"{name} {list(found.shape)} has a dimension as wide as the rows")
-    if not found.dim() and int(found) == wide:
+    per_row = numbers.dim() and numbers.shape[0] == rows
+    if wide in (numbers.shape[1:] if per_row else numbers.shape):
+        raise Uncut(f"{name} {list(numbers.shape)} has a dimension as wide as the rows")
+    if not numbers.dim() and int(numbers) == wide:
         raise Uncut(f"{name} is {wide}, the width of the rows")
-    counts = found.dim() and not per_row and not found.is_floating_point() and found.numel()
-    if counts and wide < int(found.max()) < rows * wide:
+    counts = numbers.dim() and not per_row and not numbers.is_floating_point() and numbers.numel()
+    if counts and wide < int(numbers.max()) < rows * wide:
         raise Uncut(f"{name} may hold places in all rows one after the other")
-    return found
+    return numbers
 
 
 class Narrowing:
@@ -226,14 +226,14 @@ class Narrowing:
     def _tried(self, cut: Any, batch: Any) -> Any:
         """Return the first batch that can be cut; whole, where a step with it fails."""
         self.untried = why_no_copy() if self._tries else "it was not asked for"
-        found = None if self.untried is not None else Copy.begin()
-        if isinstance(found, Copy):  # pragma: no cover - in the copy
-            self._copy, self._first = found, cut
-            _vary(found, cut, batch)
+        trial = None if self.untried is not None else Copy.begin()
+        if isinstance(trial, Copy):  # pragma: no cover - in the copy
+            self._copy, self._first = trial, cut
+            _vary(trial, cut, batch)
             return copy.deepcopy(cut)
-        if found is not None:
-            said = "a step with a narrower batch fails in a copy of the process"
-            return self._end(f"{said}: {found}", batch)
+        if trial is not None:
+            sentence = "a step with a narrower batch fails in a copy of the process"
+            return self._end(f"{sentence}: {trial}", batch)
         self.cuts = True
         return cut
 
@@ -261,7 +261,7 @@ def narrowed(batch: Mapping[str, Any], keep: int, wide: int) -> Any:
     return new if type(batch) is dict else type(batch)(new)  # type: ignore[call-arg]
 
 
-def _vary(found: Copy, cut: Any, whole: Any) -> None:  # pragma: no cover - in a copy
+def _vary(trial: Copy, cut: Any, whole: Any) -> None:  # pragma: no cover - in a copy
     """Have each module that is given rows take the whole ones too, and then the cut ones again.
 
     What a module keeps from a call, as a mask or positions, may be of that call's width.
@@ -295,7 +295,7 @@ def _vary(found: Copy, cut: Any, whole: Any) -> None:  # pragma: no cover - in a
             module(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - told
             name, said = type(error).__name__, " ".join(str(error).split())[:200]
-            found.failed(f"{type(module).__name__} takes no rows of changing width: {name}: {said}")
+            trial.failed(f"{type(module).__name__} takes no rows of changing width: {name}: {said}")
         running.clear()
 
     register_module_forward_hook(called, with_kwargs=True)

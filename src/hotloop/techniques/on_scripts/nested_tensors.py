@@ -25,15 +25,15 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
         return change(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         given = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
-        new = {name: mapped(each, change) for name, each in given.items()}
-        same = all(new[name] is each for name, each in given.items())
+        new = {name: mapped(item, change) for name, item in given.items()}
+        same = all(new[name] is item for name, item in given.items())
         return value if same else dataclasses.replace(value, **new)
     if type(value) in (dict, OrderedDict):
-        return type(value)((key, mapped(each, change)) for key, each in value.items())
+        return type(value)((key, mapped(item, change)) for key, item in value.items())
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(mapped(each, change) for each in value))
+        return type(value)(*(mapped(item, change) for item in value))
     if type(value) in (list, tuple):
-        return type(value)(mapped(each, change) for each in value)
+        return type(value)(mapped(item, change) for item in value)
     return value
 
 

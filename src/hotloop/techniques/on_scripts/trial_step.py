@@ -97,13 +97,13 @@ class Copy:
 
 
 def _verdict(pipe: int) -> str | None:
-    parts, until = list[bytes](), time.monotonic() + LIMIT
+    chunks, until = list[bytes](), time.monotonic() + LIMIT
     while wait([pipe], max(0.0, until - time.monotonic())):
         part = os.read(pipe, 1 << 16)
         if not part:
-            said: str | None = json.loads(b"".join(parts) or '"a copy of the process died"')
-            return said
-        parts.append(part)
+            verdict: str | None = json.loads(b"".join(chunks) or '"a copy of the process died"')
+            return verdict
+        chunks.append(part)
     return f"a copy of the process had not made a step after {LIMIT:.0f} s"
 
 
@@ -145,9 +145,9 @@ def _watch(copy: Copy, frame: FrameType | None) -> None:  # pragma: no cover
 
     def seen(frame: FrameType, event: str, about: Any) -> Any:
         if event == "exception" and not issubclass(about[0], _NO_FAULTS):
-            said = " ".join(str(about[1]).split())
+            message = " ".join(str(about[1]).split())
             where = f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
-            copy.failed(f"{about[0].__name__}: {said[:200]} ({where})")
+            copy.failed(f"{about[0].__name__}: {message[:200]} ({where})")
         return seen
 
     sys.settrace(lambda frame, event, about: None)

@@ -1,0 +1,13 @@
+"""The formats that are read: a new one is a value in its reader's file, and a name in this list."""
+
+from hotloop.data.readers import arrow, csv, json_array, jsonlines, prose
+
+__all__ = ["BY_SUFFIX", "FORMATS"]
+
+_ALL = (
+    *(jsonlines.JSONL, json_array.JSON, csv.CSV, csv.TSV),
+    *(arrow.PARQUET, arrow.ARROW, prose.TXT),
+)
+FORMATS = {format.name: format for format in _ALL}
+_SUFFIXES = {suffix: format for format in _ALL for suffix in format.suffixes}
+BY_SUFFIX = {suffix: _SUFFIXES[suffix] for suffix in sorted(_SUFFIXES)}

@@ -1,0 +1,211 @@
+"""Decides the plan of a run, once: what is asked for, what suits the hardware, what fits.
+
+Nothing is written, and no step is made but those that a technique measures to settle its choice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from hotloop import techniques
+from hotloop.config.derive_plan import Choice, derive_plan, for_ranks
+from hotloop.core.errors import PlanError
+from hotloop.core.plan import Plan, Use
+from hotloop.core.progress import Note
+from hotloop.engine import apply_plan
+from hotloop.engine.first_micro_batches import settled
+from hotloop.jobs.forecast.memory_fit import Forecasts, fit_memory, packing_loses, shapes
+from hotloop.jobs.forecast.per_rank_memory import suits
+from hotloop.machine.threads import usable_threads
+from hotloop.techniques.selection import TYPED, without_effect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from hotloop.core.hardware import Hardware
+    from hotloop.core.progress import Tell
+    from hotloop.jobs.forecast.memory_forecast import Forecast
+    from hotloop.jobs.request import RunRequest
+    from hotloop.session.accumulation_windows import AccumulationWindows
+    from hotloop.session.job import Job
+    from hotloop.session.ranks import ProcessGroup
+
+__all__ = ["Decision", "Draft", "decide", "requested", "share_out"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A plan before it is fitted to the memory, and where its techniques come from."""
+
+    plan: Plan
+    origins: Mapping[str, str]  # technique id -> who asked for it
+    choices: Sequence[Choice] = ()  # what was derived, with the reason; none of a plan file
+    refused: Sequence[str] = ()  # what settings ask for and cannot have, a sentence each
+
+    def without(self, *ids: str) -> Draft:
+        """Return the draft without some techniques."""
+        plan = self.plan
+        for id in ids:
+            plan = plan.minus(id)
+        choices = [choice for choice in self.choices if choice.use.id not in ids]
+        return replace(self, plan=plan, choices=choices)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """The plan of a run, with its reasons and its memory forecast."""
+
+    plan: Plan
+    origins: Mapping[str, str]  # technique id -> who asked for it
+    choices: Sequence[Choice]
+    forecast: Forecast
+    memory: str  # the forecast in a sentence
+    too_much: str | None  # what to expect and what to do where it does not fit
+    packing: str | None  # why 4-bit weights cost more than they save
+
+
+def decide(
+    request: RunRequest,
+    job: Job,
+    feed: AccumulationWindows,
+    hardware: Hardware,
+    *,
+    steps: int,
+    ranks: ProcessGroup,
+    tell: Tell,
+    kept: Plan | None = None,
+    unpacked: Callable[[], tuple[Any, Job]] | None = None,
+) -> Decision:
+    """Return the plan for `steps` optimizer steps; the first rank's plan counts for all ranks.
+
+    `kept` is the plan of a resumed run, which stays. `unpacked` returns the configuration and the
+    job without 4-bit weights, where the request has them. Raises PlanError for techniques that
+    cannot work, ConfigError, and DeviceError where the memory cannot be forecast.
+    """
+    if kept is None:
+        draft = requested(request, hardware, steps, ranks.world)
+    else:
+        plan = for_ranks(kept, ranks.world, request.config.training.batch_size)
+        draft = Draft(plan=plan, origins={use.id: "the run's plan" for use in plan.techniques})
+    for why in draft.refused:
+        tell(Note(text=why, warning=True))
+    apply_plan.check(draft.plan, hardware, draft.origins)
+    forecasts = Forecasts(job, hardware, shapes(request.config, job))
+    draft = share_out(draft, forecasts)
+    sized_here = request.origins["training.batch_size"].startswith(("auto", "preset"))
+    fit = fit_memory(forecasts, draft.plan, tell, may_halve=kept is None and sized_here)
+    packing = None
+    if unpacked is not None:
+        config, plain = unpacked()
+        plain_forecasts = Forecasts(plain, hardware, shapes(config, plain))
+        packing = packing_loses(plain_forecasts, fit.plan, fit.forecast)
+    return Decision(
+        plan=_agreed(settled(job, fit.plan, hardware, feed, steps), ranks),
+        origins=draft.origins,
+        choices=draft.choices,
+        forecast=fit.forecast,
+        memory=fit.text,
+        too_much=fit.too_much,
+        packing=packing,
+    )
+
+
+def requested(request: RunRequest, hardware: Hardware, steps: int, ranks: int) -> Draft:
+    """Return the plan of --plan, or the derived one, changed by --with and --without."""
+    draft = (
+        _derived(request, hardware, steps, ranks)
+        if request.plan is None
+        else _of_file(request, request.plan, ranks)
+    )
+    for use in request.added:
+        clashes = techniques.get(use.id).excludes & {choice.use.id for choice in draft.choices}
+        draft = draft.without(*(id for id in clashes if draft.origins[id] == "auto"), use.id)
+        draft = replace(
+            draft,
+            plan=replace(draft.plan, techniques=(*draft.plan.techniques, use)),
+            origins={**draft.origins, use.id: "--with"},
+        )
+    for id in request.removed:
+        if draft.plan.choice(id) is None:
+            raise PlanError(f"--without {id}: the plan does not use it")
+        draft = draft.without(id)
+    return draft
+
+
+def _of_file(request: RunRequest, plan: Plan, ranks: int) -> Draft:
+    """Return the plan of a file for these ranks; PlanError where its steps have another size."""
+    whole = plan.micro_batch * plan.accumulation * plan.ranks
+    batch_size = request.config.training.batch_size
+    if whole != batch_size and (plan.ranks == 1 or not plan.makes(batch_size)):
+        raise PlanError(
+            f"{request.plan_file} makes optimizer steps of {whole} samples, the configuration "
+            f"of {batch_size}; set training.batch_size={whole} or use another plan"
+        )
+    origins = {use.id: f"plan {request.plan_file}" for use in plan.techniques}
+    return Draft(plan=for_ranks(plan, ranks, batch_size), origins=origins)
+
+
+def _derived(request: RunRequest, hardware: Hardware, steps: int, ranks: int) -> Draft:
+    """Return the plan for this hardware, with what settings ask for.
+
+    What is derived gives way. Raises PlanError for what was typed and cannot work.
+    """
+    config = request.config
+    plan, derived = derive_plan(
+        config.training,
+        request.recipe.attends(config),
+        hardware,
+        origins=request.origins,
+        steps=steps,
+        threads=usable_threads(hardware.cores),
+        ranks=ranks,
+    )
+    requested, refused = request.recipe.asked(config), list[str]()
+    choices = [choice for choice in derived if choice.use.id not in requested]
+    for id, wish in requested.items():
+        use, origin = Use.of(id, **wish.choice), request.origins[wish.key]
+        if not wish.is_wanted:
+            continue
+        why = techniques.get(id).blocked(hardware, plan)
+        if why is not None and origin in TYPED:
+            raise without_effect(use, why)
+        if why is not None:
+            refused.append(f"{wish.key} ({origin}): refused: {why}")
+            continue
+        others = techniques.get(id).excludes
+        choices = [c for c in choices if c.use.id not in others or c.origin != "auto"]
+        choices.append(Choice(use=use, origin=origin, reason="asked for"))
+    choices.sort(key=lambda choice: choice.use.id)
+    return Draft(
+        plan=replace(plan, techniques=tuple(choice.use for choice in choices)),
+        origins={choice.use.id: choice.origin for choice in choices},
+        choices=choices,
+        refused=refused,
+    )
+
+
+def share_out(draft: Draft, forecasts: Forecasts) -> Draft:
+    """Return the draft with the way of sharing that suits the model, where nobody asked for one."""
+    plan, hardware = draft.plan, forecasts.hardware
+    if plan.choice("ddp") is None or draft.origins["ddp"] != "auto":
+        return draft
+    id, reason = suits(forecasts.of(plan), plan, hardware)
+    clashes = {other for other in techniques.get(id).excludes if draft.origins.get(other) == "auto"}
+    away = {"ddp", *clashes} - {id}
+    changed = plan.plus(id)
+    for clash in away:
+        changed = changed.minus(clash)
+    if techniques.get(id).blocked(hardware, changed) is not None:  # by what was asked for
+        return draft
+    choices = [
+        replace(choice, use=Use.of(id), reason=reason) if choice.use.id == "ddp" else choice
+        for choice in draft.choices
+        if choice.use.id == "ddp" or choice.use.id not in away
+    ]
+    return replace(draft, plan=changed, origins={**draft.origins, id: "auto"}, choices=choices)
+
+
+def _agreed(plan: Plan, ranks: ProcessGroup) -> Plan:
+    """Return the first rank's plan: what was measured or forecast may be otherwise here."""
+    return Plan.from_json(ranks.exchange(plan.to_json())[0])

@@ -1,0 +1,133 @@
+"""Refuses what does not fit a run: other settings, data, code or plan, on any rank."""
+
+from __future__ import annotations
+
+import platform
+from typing import TYPE_CHECKING, Any
+
+from hotloop import techniques
+from hotloop.config.derive_plan import for_ranks
+from hotloop.config.schema import flatten
+from hotloop.config.settings import differences
+from hotloop.core.errors import ConfigError, DataError, UsageError
+from hotloop.core.plan import Plan, Use
+from hotloop.core.version import code_version
+from hotloop.jobs.request import DATA_PATHS, parse_use, read_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from hotloop.jobs.request import RunRequest
+    from hotloop.session.ranks import ProcessGroup
+
+__all__ = [
+    "refuse_changes",
+    "refuse_other_code",
+    "refuse_other_data",
+    "refuse_other_plan",
+    "refuse_unlike",
+    "refuse_unlike_data",
+]
+
+
+def refuse_unlike(request: RunRequest, ranks: ProcessGroup) -> None:
+    """Raise ConfigError on every rank where one was told other things than the first one.
+
+    Where its data lie, and where the run does, may be another place on each machine.
+    """
+    own: dict[str, object] = {
+        "recipe": request.recipe.name,
+        **{key: value for key, value in flatten(request.config).items() if key not in DATA_PATHS},
+        "--plan": request.plan and request.plan.to_json(),
+        "--with": sorted(map(str, request.added)),
+        "--without": sorted(request.removed),
+        "hotloop's own code": code_version(),
+    }
+    of_ranks = ranks.exchange(own)
+    first, mine = of_ranks[0], of_ranks[ranks.rank]
+    with ranks.together():
+        if unlike := [key for key in first if mine.get(key) != first[key]]:
+            raise ConfigError(
+                f"rank {ranks.rank} on {platform.node()} was told other things than rank 0:\n  "
+                + "\n  ".join(f"{key}: {mine.get(key)!r}, and {first[key]!r}" for key in unlike)
+                + "\nstart the same command on every machine; what hotloop derives from a machine, "
+                "set yourself"
+            )
+
+
+def refuse_unlike_data(fingerprint: str, ranks: ProcessGroup) -> None:
+    """Raise DataError on every rank where one has read other data than the first one."""
+    first = ranks.exchange(fingerprint)[0]
+    with ranks.together():
+        if fingerprint != first:
+            raise DataError(
+                f"rank {ranks.rank} on {platform.node()} has read other data than rank 0: their "
+                f"fingerprint is {fingerprint}, and {first}; give every machine the same files"
+            )
+
+
+def refuse_other_plan(
+    kept: Plan,
+    batch_size: int,
+    *,
+    plan_file: Path | None = None,
+    added: Sequence[str] = (),
+    removed: Sequence[str] = (),
+) -> None:
+    """Raise UsageError where --plan, --with or --without say other than the plan a run keeps.
+
+    So the command that began a run may be typed again to go on with it. Raises PlanError for what
+    no run could be given.
+    """
+    typed = {use.id: (use, f"--with {text}") for text in added for use in [parse_use(text)]}
+    if plan_file is not None:
+        requested = for_ranks(read_plan(plan_file), kept.ranks, batch_size)
+        shapes = [f"{p.micro_batch} x {p.accumulation}" for p in (requested, kept)]
+        if shapes[0] != shapes[1]:
+            raise _keeps(f"--plan {plan_file}", f"micro batches of {shapes[1]}, not {shapes[0]}")
+        said = f"--plan {plan_file}"
+        typed = {**{use.id: (use, said) for use in requested.techniques}, **typed}
+    for id in (*typed, *removed):
+        techniques.get(id)
+    for id, (use, said) in typed.items():
+        has = kept.choice(id)
+        if id not in removed and (has is None or not dict(use.choice).items() <= has.items()):
+            raise _keeps(said, f"no {use}" if has is None else f"{Use.of(id, **has)}")
+    for id in removed:
+        if (has := kept.choice(id)) is not None:
+            raise _keeps(f"--without {id}", f"{Use.of(id, **has)}")
+
+
+def _keeps(option: str, has: str) -> UsageError:
+    return UsageError(f"{option}: a resumed run keeps its plan, which has {has}; leave it out")
+
+
+def refuse_changes(record: Mapping[str, Any], request: RunRequest) -> None:
+    """Raise ConfigError with a diff when a run in the way was started with other settings."""
+    if changed := differences(record["config"], flatten(request.config)):
+        raise ConfigError(
+            "a run of this set is there with other settings:\n  "
+            + "\n  ".join(changed)
+            + "\nname another folder with --out"
+        )
+
+
+def refuse_other_data(record: Mapping[str, Any], fingerprint: str) -> None:
+    """Raise ConfigError when the data are not those a run was started with."""
+    was = record["data"]["fingerprint"]
+    if was != fingerprint:
+        raise ConfigError(
+            f"the data have changed since the run was started:\n  data fingerprint: run has {was}, "
+            f"now {fingerprint}\ngo on with the same data, or start a new run with init_from"
+        )
+
+
+def refuse_other_code(record: Mapping[str, Any]) -> None:
+    """Raise ConfigError where a finished run that others go on from was made by other code."""
+    was, now = record.get("code", "unknown"), code_version()
+    if record["status"] == "complete" and was != now:
+        raise ConfigError(
+            f"that run was made by other code of hotloop:\n  run has {was}, now {now}\n"
+            "name another folder with --out, or train the phases after it one by one (phase=...)"
+        )

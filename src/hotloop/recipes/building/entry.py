@@ -1,0 +1,58 @@
+"""The entry of a recipe: its configuration side, and where the rest of it is. Needs no torch."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from hotloop.config.derive_plan import RequestedTechnique
+    from hotloop.config.layers import SettingsLayer
+    from hotloop.config.resolve import Resolver
+    from hotloop.core.case.planned_run import DataKind
+    from hotloop.core.hardware import Hardware
+
+__all__ = ["Recipe"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """A recipe's configuration side, and where the rest of it is."""
+
+    name: str
+    resolve: Resolver
+    idle: Callable[..., dict[str, str]]  # why a setting that was given has no effect
+    auto: Callable[[Hardware], SettingsLayer]  # what preset=auto sets
+    # The attention asked for, and over how many tokens; None: the model has its own.
+    attends: Callable[[Any], tuple[str, int] | None] = lambda config: None
+    # Runs it asks for: name -> in words; none: one run.
+    series: Callable[[Any], Mapping[str, str]] = lambda config: {}
+    member: Callable[[Any, str], Any] = lambda config, name: config  # of one run of a series
+    # The same, of a run that goes on from others in the series' folder.
+    after: Callable[[Any, Path], Any] = lambda config, out: config
+    one: str = ""  # the setting that names one, as typed
+    is_chain: bool = False  # each run of the series goes on from those before it
+    # Techniques that settings ask for, by id.
+    asked: Callable[[Any], Mapping[str, RequestedTechnique]] = lambda config: {}
+    paths: tuple[str, ...] = ()  # settings of its own that name a file or folder
+    data: DataKind | None  # what its rows are, for a preflight; None: of another kind
+    package: str  # of the entry's module: `__package__`
+    # Where in the package the rest finds what belongs to this recipe, as "module" or "module:name".
+    # Empty: it has none.
+    module: str = "recipe"  # has prepare_data, build and rebuilt
+    ladder: str  # a building.ladder.Ladder, for hotloop bench
+    sample: str = ""  # draws texts, for hotloop sample: as building.protocols.Sample
+    predicts: str = ""  # what, for the help of hotloop predict
+    predict: str = ""  # says something of rows, for hotloop predict: as building.protocols.Predict
+    section: str = ""  # report.facts.Facts -> Html: of the page of a run
+    manifests: str = ""  # key=value arguments -> building.protocols.Manifest and folder of each run
+
+    def load(self, path: str = "") -> Any:
+        """Import and return what a field names; without `path` the torch side."""
+        module, _, name = (path or self.module).partition(":")
+        found = importlib.import_module(f"{self.package}.{module}")
+        return getattr(found, name) if name else found

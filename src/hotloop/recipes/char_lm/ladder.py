@@ -1,0 +1,141 @@
+"""The ladder of char-lm: from the loop that people write to hotloop's own choice.
+
+What the project behind the recipe ran is known by its kind only: float32, attention written out,
+AdamW as it comes, a loader that makes each sample in the loop, small micro batches. An eighth of
+the batch stands for "small".
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from hotloop.core.plan import Plan
+from hotloop.recipes.building.ladder import Claim, Ladder, Rung, either, lean, using
+
+if TYPE_CHECKING:
+    from hotloop.recipes.building.ladder import Spot
+
+__all__ = ["LADDER"]
+
+_PART: Final = 8  # of the batch in a micro batch of the loop before
+_GATHERED = "published by others, gathered for hotloop's design, 2026-11"
+_C1 = "others' measurement, 6 x 384 on 2 cores with AVX512_BF16, torch 2.13, 2026-11"
+
+
+def _before(below: Plan, spot: Spot) -> Plan:
+    del below
+    batch = spot.own.micro_batch * spot.own.accumulation
+    micro = next(n for n in range(max(1, batch // _PART), 0, -1) if batch % n == 0)
+    return Plan(micro_batch=micro, accumulation=batch // micro).plus("sdpa", backend="naive")
+
+
+def _whole(below: Plan, spot: Spot) -> Plan | str:
+    if below.micro_batch >= spot.own.micro_batch:
+        return "the micro batch is as large already"
+    own = spot.own
+    return replace(below, micro_batch=own.micro_batch, accumulation=own.accumulation)
+
+
+def _by_hand(below: Plan, spot: Spot) -> Plan:
+    """The best plan that was written by hand (C1); without bf16 that of C2."""
+    whole = _whole(_before(below, spot), spot)
+    plan = _before(below, spot) if isinstance(whole, str) else whole
+    plan = plan.plus("fused-adamw").plus("gc-freeze")
+    low = using("autocast-bf16")(plan, spot)
+    if isinstance(low, str) or spot.hardware.device != "cpu":
+        fused = (plan if isinstance(low, str) else low).plus("sdpa", backend="auto")
+        products = using("matmul-onednn")(fused, spot)
+        return fused if isinstance(products, str) else products
+    return low  # attention stays written out
+
+
+def _compiled(below: Plan, spot: Spot) -> Plan | str:
+    return using("compile")(_by_hand(below, spot), spot)
+
+
+LADDER = Ladder(
+    recipe="char-lm",
+    judged="own",
+    rungs=(
+        Rung(
+            id="before",
+            name="plain loop",
+            change=_before,
+            program="plain loop",
+        ),
+        Rung(id="engine", name="hotloop's loop and feed", change=lambda below, spot: below),
+        Rung(id="micro-batch", name="+ whole micro batch", change=_whole),
+        Rung(
+            id="sdpa",
+            name="+ fused attention",
+            change=using("sdpa", backend="auto"),
+            claims=(
+                Claim(of="below", text="2.1x at length 1024, 0.3x at 128 in bf16", source=_C1),
+            ),
+        ),
+        Rung(
+            id="products",
+            name="+ faster float32 products",
+            change=either(using("tf32"), using("matmul-onednn")),
+            claims=(Claim(of="below", text="2.27x the products' rate through oneDNN", source=_C1),),
+        ),
+        Rung(
+            id="low",
+            name="+ 16 bit",
+            change=either(using("autocast-bf16"), using("autocast-fp16")),
+            claims=(Claim(of="before", text="bf16 + fused attention 2.7x plain", source=_C1),),
+        ),
+        Rung(
+            id="fused",
+            name="+ fused AdamW",
+            change=using("fused-adamw"),
+        ),
+        Rung(id="lean", name="+ gc freeze, late reads", change=lean),
+        Rung(
+            id="graphs",
+            name="+ CUDA graphs",
+            change=using("cuda-graphs"),
+            claims=(
+                Claim(
+                    of="below",
+                    text="5.1x at a tiny batch, 1.01x at a large one",
+                    source=_GATHERED,
+                ),
+            ),
+        ),
+        Rung(
+            id="compile",
+            name="+ compile",
+            change=using("compile"),
+            claims=(Claim(of="below", text="+14..45 % on sm86 to sm120", source=_GATHERED),),
+        ),
+        Rung(
+            id="hand",
+            name="best written by hand",
+            change=_by_hand,
+            claims=(Claim(of="before", text="3.2x (bf16, 2,454 -> 7,914 tokens/s)", source=_C1),),
+            is_top=True,
+        ),
+        Rung(
+            id="hand-compiled",
+            name="the same compiled",
+            change=_compiled,
+            claims=(Claim(of="before", text="3.7x (bf16, 2,454 -> 9,107 tokens/s)", source=_C1),),
+            is_top=True,
+        ),
+        Rung(
+            id="own",
+            name="hotloop's own choice",
+            change=lambda below, spot: spot.own,
+            claims=(
+                Claim(
+                    of="before",
+                    text="5-10x tokens/s, 8 -> 60-85 % utilisation",
+                    source="expected by one of the five projects, never measured",
+                ),
+            ),
+            is_top=True,
+        ),
+    ),
+)

@@ -1,0 +1,9 @@
+"""Examples of cuda-graphs."""
+
+from tests.golden.machines import NOT_CUDA
+from tests.golden.techniques import Examples
+
+EXAMPLES = Examples(
+    blocked_on=NOT_CUDA,
+    says="forward and backward are replayed",
+)
