@@ -144,8 +144,13 @@ CODE = re.compile(
 )
 
 
+@cache
 def constants(path):
-    """Yield the strings of a file that are no docstrings, an f-string as one, and their lines."""
+    """Return the strings of a file that are no docstrings, an f-string as one, and their lines."""
+    return list(strings(path))
+
+
+def strings(path):
     tree = ast.parse(path.read_text())
     skip = set()
     for node in ast.walk(tree):

@@ -64,13 +64,13 @@ def test_a_first_rank_that_waits_for_one_that_is_gone_ends_with_the_reason():
 
 @pytest.mark.parametrize("asleep", [False, True])
 def test_they_end_when_the_first_one_is_killed(asleep):
-    command = [sys.executable, "-c", FIRST + "time.sleep(50)", SLEEPER + "print(1); time.sleep(50)"]
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
-        until = time.monotonic() + 20
-        while len(siblings := psutil.Process(process.pid).children()) < 2:
-            assert time.monotonic() < until
-            time.sleep(0.05)
-        time.sleep(2.0)  # until they have asked to end with it
+    sibling = SLEEPER + "import os; os.write(1, b'.'); time.sleep(50)"
+    command = [sys.executable, "-c", FIRST + "time.sleep(50)", sibling]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
+        for _ in range(2):  # until they have asked to end with it
+            assert process.stdout.read(1) == b"."
+        siblings = psutil.Process(process.pid).children()
+        assert len(siblings) == 2
         for each in siblings if asleep and sys.platform == "linux" else []:
             each.suspend()
         process.kill()
