@@ -144,9 +144,8 @@ def predict(
     notes: list[str] = []
     ways = []
     if request.known:
-        ways.append(
-            _score_way(ORACLE if model.router is None else ROUTED, answers, request, tasks, notes)
-        )
+        name = ORACLE if model.router is None else ROUTED
+        ways.append(_score_way(name, answers, request, tasks, notes))
     if request.known and baselines:
         ways += _baseline_ways(speaks, request, tasks, config.seed, count_answers, notes)
     return Answered(
