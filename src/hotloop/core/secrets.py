@@ -57,9 +57,9 @@ class Hider:
     """Removes the secrets of a command from texts and JSON values."""
 
     def __init__(self, words: Sequence[str]) -> None:
-        found = {secret for _, secrets in _secrets_in(words) for secret in secrets}
+        secrets_of_words = {secret for _, secrets in _secrets_in(words) for secret in secrets}
         self._secrets = sorted(
-            (secret_ for secret_ in found if _is_telling(secret_)), key=len, reverse=True
+            (word for word in secrets_of_words if _is_telling(word)), key=len, reverse=True
         )
 
     def text(self, text: str) -> str:

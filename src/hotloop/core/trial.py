@@ -159,9 +159,9 @@ def compare(
     from the `scatter` of processes, and the ratio itself is beyond 1 -+ edge. SAME: the whole
     interval is within 1 -+ edge. Everything else is UNKNOWN.
     """
-    for trial_ in (trial, other):
-        if not trial_.is_ok:
-            return Comparison(verdict="UNKNOWN", why=f"{trial_.outcome}: {trial_.reason}")
+    for candidate in (trial, other):
+        if not candidate.is_ok:
+            return Comparison(verdict="UNKNOWN", why=f"{candidate.outcome}: {candidate.reason}")
     shared = sorted(trial.rounds.keys() & other.rounds.keys())
     pairs = [(trial.rounds[round], other.rounds[round]) for round in shared]
     if any(not (math.isfinite(time) and time > 0) for pair in pairs for time in pair):

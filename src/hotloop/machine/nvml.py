@@ -75,8 +75,8 @@ def holders(nvml: Any, handle: Any) -> list[GpuMemoryHolder] | None:
     processes = _ask(nvml, handle, "ComputeRunningProcesses")
     if processes is None:
         return None
-    holders_ = [GpuMemoryHolder(pid=one.pid, memory_bytes=one.usedGpuMemory) for one in processes]
-    return sorted(holders_, key=lambda one: -(one.memory_bytes or 0))
+    result = [GpuMemoryHolder(pid=one.pid, memory_bytes=one.usedGpuMemory) for one in processes]
+    return sorted(result, key=lambda one: -(one.memory_bytes or 0))
 
 
 def traffic(nvml: Any, handle: Any) -> dict[str, float]:

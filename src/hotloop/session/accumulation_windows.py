@@ -90,7 +90,7 @@ class AccumulationWindows:
         ]
 
     def after(self, position: Position) -> Position:
-        """Return the position once the window at `at` has been stepped."""
+        """Return the position after the step of the window at `position`."""
         first, count = self.span(position)
         whole = first + count >= self.per_epoch
         return Position(  # written out: dataclasses.replace takes three times as long
@@ -132,5 +132,8 @@ def dealt(pieces: Sequence[tuple[int, int]], ranks: int) -> list[list[tuple[int,
         half = (count + 1) // 2
         cut[index : index + 1] = [(first, half), (first + half, count - half)]
     rounds = [cut[start : start + ranks] for start in range(0, len(cut), ranks)]
-    turns = [round_ if turn % 2 == 0 else round_[::-1] for turn, round_ in enumerate(rounds)]
+    turns = [
+        pieces_of_round if turn % 2 == 0 else pieces_of_round[::-1]
+        for turn, pieces_of_round in enumerate(rounds)
+    ]
     return [[turn[rank] for turn in turns] for rank in range(ranks)]

@@ -71,7 +71,7 @@ class Stack:
         return SourceLocation(file=own.file, line=own.line) if own else None
 
     def passes(self, *fragments: str) -> bool:
-        """Whether a frame's "file:function" contains one of `parts`."""
+        """Whether a frame's "file:function" contains one of `fragments`."""
         return any(
             fragment in f"{frame.file}:{frame.function}"
             for frame in self.frames

@@ -35,15 +35,13 @@ def alive(entries: list[LiveObject]) -> list[tuple[LiveObject, Any]]:
 
 
 def unoptimised(module: Any, optimizers: list[LiveObject]) -> int:
-    """Return how many parameters of `module` get a gradient that no optimizer uses.
+    """Return how many numbers of `module` get a gradient that no optimizer uses.
 
     0 without gradients, before an optimizer is in use, and where one holds some of them.
     """
     import torch
 
-    used = [
-        each_optimizer for entry, each_optimizer in alive(optimizers) if entry.number is not None
-    ]
+    used = [instance for entry, instance in alive(optimizers) if entry.number is not None]
     if not used or not torch.is_grad_enabled():
         return 0
     held = {

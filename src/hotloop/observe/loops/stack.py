@@ -80,7 +80,7 @@ def levels(
     Raises Unknown if a library's own loop is on the stack, unless `has_library_length` says that
     its length is known.
     """
-    levels_: list[Level] = []
+    stack: list[Level] = []
     between: list[FrameType] = []
     plain = True
     while frame is not None:
@@ -88,22 +88,22 @@ def levels(
         if is_own(file):
             if not has_library_length and any(map(_goes_round, between)):
                 raise Unknown("the loop is a library's")
-            plain = plain and (bool(levels_) or all(map(_is_torch, between)))
+            plain = plain and (bool(stack) or all(map(_is_torch, between)))
             code, instruction = frame.f_code, frame.f_lasti // 2
             if code.co_flags & _GENERATORS:
                 raise Unknown("a generator")
             _, line, _, column = next(_after(code.co_positions(), instruction), (None,) * 4)
             called = _called(_tree(file), code.co_name, code.co_firstlineno, line, column)
-            levels_.insert(0, Level(file=file, at=called, names=names(frame)))
+            stack.insert(0, Level(file=file, at=called, names=names(frame)))
             between = []
             if code.co_name == "<module>":  # a script or an imported module: it runs once
                 break
         elif not is_hotloop(file):
             between.append(frame)
         frame = frame.f_back
-    if not levels_:
+    if not stack:
         raise Unknown("nothing of the script's is on the stack")
-    return levels_, plain
+    return stack, plain
 
 
 def _after(positions: Any, count: int) -> Any:

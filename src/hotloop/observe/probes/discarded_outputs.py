@@ -111,7 +111,7 @@ def _uses(
         returned = {
             n
             for n, produced in marked
-            if (tensor_ := produced()) is not None and id(tensor_) in out
+            if (output_tensor := produced()) is not None and id(output_tensor) in out
         }
         alive = {number for number, produced in marked if produced() is not None} - returned
     return used | alive | (modules.keys() - called), returned
