@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hotloop.core.errors import WriteError
@@ -31,10 +31,6 @@ class DiskSpeed:
     write: float | None = None  # until the disk says it has them
     read: float | None = None  # the file taken out of the page cache before
     why_not: str | None = None
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain JSON values."""
-        return asdict(self)
 
 
 def measure_disk(
