@@ -11,6 +11,7 @@ import torch
 
 from hotloop.api import load_run, train
 from hotloop.cli.main import main
+from hotloop.core.codec import to_json
 from hotloop.core.errors import ConfigError, DivergedError, WriteError
 from hotloop.core.progress import EpochDone, Evaluated, Note, Progress, ReadyToTrain
 from hotloop.core.storage.files import DISK, Disk
@@ -79,7 +80,7 @@ def test_the_effects_are_told_and_recorded(tiny, tmp_path):
     assert prepared.facts["saving"].startswith("after step 1, every 7 steps, every 600 s, and at")
     assert {row.word for row in prepared.effects} <= {"in effect", "not needed here", "refused"}
     record = RunDir.open(tmp_path / "run").read()
-    assert record["effects"] == [row.to_json() for row in prepared.effects]
+    assert record["effects"] == [to_json(row) for row in prepared.effects]
     assert [m.step for m in heard if isinstance(m, Evaluated)] == [10, 20, 30, 40]
 
 

@@ -3,6 +3,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
+from hotloop.core.codec import to_json
 from hotloop.core.hardware import Hardware
 from hotloop.machine.free_resources import free_now
 from hotloop.machine.threads import Load
@@ -39,7 +40,7 @@ def test_a_card_has_memory_of_its_own():
 
 
 def test_it_is_written_as_json():
-    keys = free(Hardware(device="cpu", name="x")).to_json().keys()
+    keys = to_json(free(Hardware(device="cpu", name="x"))).keys()
     assert set(keys) == {
         "memory_bytes",
         "host_memory_bytes",

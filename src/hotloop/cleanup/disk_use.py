@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import stat
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from hotloop.core.codec import to_json
 from hotloop.core.env import ENV, Environment
 
 if TYPE_CHECKING:
@@ -53,10 +54,6 @@ class Item:
     step: int | None = None  # of a checkpoint
     last_used: float | None = None  # Unix time; of a cache
 
-    def to_json(self) -> dict[str, object]:
-        """Return plain JSON values."""
-        return {**asdict(self), "path": str(self.path)}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shelf:
@@ -74,11 +71,6 @@ class Shelf:
         """The items that can go."""
         return tuple(item for item in self.items if item.goes)
 
-    def to_json(self) -> dict[str, object]:
-        """Return plain JSON values."""
-        items = [item.to_json() for item in self.items]
-        return {**asdict(self), "path": str(self.path), "items": items}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherCache:
@@ -89,10 +81,6 @@ class OtherCache:
     bytes: int
     last_used: float | None
     how: str  # how to shrink it
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain JSON values."""
-        return {**asdict(self), "path": str(self.path)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,12 +97,7 @@ class CleanupResult:
 
     def to_json(self) -> dict[str, object]:
         """Return plain JSON values."""
-        return {
-            "schema": SCHEMA,
-            "can_go_bytes": self.can_go,
-            "shelves": [shelf.to_json() for shelf in self.shelves],
-            "caches": [cache.to_json() for cache in self.caches],
-        }
+        return {"schema": SCHEMA, "can_go_bytes": self.can_go, **to_json(self)}
 
 
 def taken(path: Path) -> int:

@@ -16,6 +16,7 @@ from hotloop.cleanup.clean import look, remove
 from hotloop.cleanup.disk_use import CleanupRequest
 from hotloop.cleanup.runs import LEAST
 from hotloop.cli.terminal.lines import facts, telling
+from hotloop.core.codec import to_json
 from hotloop.core.env import ENV
 from hotloop.core.errors import UsageError, WriteError
 from hotloop.core.storage.files import write_json
@@ -53,7 +54,7 @@ def run(
         with telling(quiet=options.quiet) as tell:
             gone, wrong = _remove(result, order, tell)
     if options.json is not None:
-        outcome = {"removed": [item.to_json() for item in gone], "failed": wrong}
+        outcome = {"removed": [to_json(item) for item in gone], "failed": wrong}
         write_json(options.json, {**result.to_json(), "dry_run": not options.yes, **outcome})
     _end(result, gone, out, removed=options.yes)
     if wrong:

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from hotloop.core.codec import to_json
 from hotloop.core.env import ENV
 from hotloop.core.storage.files import write_json
 from hotloop.core.units import ago, duration
@@ -45,7 +46,7 @@ def run(args: Sequence[str], *, console: Console | None = None) -> int:
     options = parser.parse_args(args)
     run_rows = rows(options.folder)
     if options.json is not None:
-        write_json(options.json, {"schema": SCHEMA, "runs": [row.to_json() for row in run_rows]})
+        write_json(options.json, {"schema": SCHEMA, "runs": [to_json(row) for row in run_rows]})
     width = None if sys.stdout.isatty() else WIDTH
     out = console or Console(file=sys.stdout, no_color=ENV.no_color, highlight=False, width=width)
     if not run_rows:

@@ -5,6 +5,7 @@ import math
 import types
 import typing
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from hotloop.core.errors import DataError, did_you_mean
@@ -15,12 +16,14 @@ _T = TypeVar("_T")
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}  # JSON has no words for them
 
 
-def to_json(value: object) -> object:
-    """Return JSON values. A value with its own `to_json` method uses that."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = dataclasses.fields(value)
-        return {field.name: _inner(getattr(value, field.name)) for field in fields}
-    return _inner(value)
+def to_json(value: Any, *, schema: int | None = None) -> dict[str, Any]:
+    """Return the fields of a dataclass as JSON can hold them, after the number of a schema.
+
+    A value inside it that has a `to_json` of its own decides for itself.
+    """
+    head = {} if schema is None else {"schema": schema}
+    fields = {field.name: _inner(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    return {**head, **fields}
 
 
 def _inner(value: object) -> object:
@@ -33,7 +36,9 @@ def _inner(value: object) -> object:
         return {str(key): _inner(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_inner(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
+    if isinstance(value, frozenset):
+        return sorted(value)
+    if isinstance(value, Path) or (isinstance(value, float) and not math.isfinite(value)):
         return str(value)
     return value
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal
 
 __all__ = ["Effect", "Word"]
@@ -18,7 +18,3 @@ class Effect:
     origin: str  # where the request came from
     word: Word
     how: str  # how it was read back, or why not
-
-    def to_json(self) -> dict[str, object]:
-        """Return the row as JSON values."""
-        return asdict(self)

@@ -7,8 +7,10 @@ additional: older files lack it, and it is looked up in the list of rules).
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, get_args
+
+from hotloop.core.codec import to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -95,34 +97,19 @@ class Finding:
 
     def to_json(self) -> dict[str, object]:
         """Return an entry of findings.json."""
-        return {
-            "rule": self.rule,
-            "kind": self.kind,
-            "claim": self.claim,
-            "severity": self.severity,
-            "share": self.share,
-            "part": self.part,
-            "saves": self.saves,
-            "ceiling": self.ceiling,
-            "effort": self.effort,
-            "places": [asdict(place) for place in self.places],
-            "evidence": {
-                name: value if isinstance(value, str) else value.to_json()
-                for name, value in self.evidence.items()
-            },
-            "because": list(self.because),
-            "remedies": [asdict(remedy) for remedy in self.remedies],
-        }
+        fields = to_json(self)
+        behind = {name: fields.pop(name) for name in ("places", "evidence", "because", "remedies")}
+        return {**fields, "effort": self.effort, **behind}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
     """All findings of the doctor, ranked, with its measurements and what it did not check."""
 
-    findings: Sequence[Finding]
     wall: Mapping[str, float]  # seconds by row, of what was observed
     steps: int  # optimizer steps that were observed
     step_time: Measurement | None  # of one step; None: none was timed
+    findings: Sequence[Finding]
     not_worth_it: Sequence[Finding] = ()
     not_checked: Sequence[str] = ()  # a sentence each, with the reason
     own_time: float  # the doctor's own seconds, which are not in `wall`
@@ -130,17 +117,7 @@ class Diagnosis:
 
     def to_json(self) -> dict[str, object]:
         """Return findings.json."""
-        return {
-            "schema": SCHEMA,
-            "wall": dict(self.wall),
-            "steps": self.steps,
-            "step_time": self.step_time and self.step_time.to_json(),
-            "findings": [finding.to_json() for finding in self.findings],
-            "not_worth_it": [finding.to_json() for finding in self.not_worth_it],
-            "not_checked": list(self.not_checked),
-            "own_time": self.own_time,
-            "unstable": self.unstable,
-        }
+        return to_json(self, schema=SCHEMA)
 
 
 def by_share(share: float, *, warn: float = WARN, critical: float = CRITICAL) -> Severity:

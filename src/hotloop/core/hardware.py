@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
+from hotloop.core.codec import to_json
 from hotloop.core.errors import DataError, HotloopError, did_you_mean
 from hotloop.core.gpu_specs import GpuSpec, find_card
 from hotloop.core.measurement import Measurement, Source
@@ -118,14 +119,7 @@ class Hardware:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values under a schema number."""
-        value: dict[str, Any] = {"schema": SCHEMA}
-        value |= {item.name: getattr(self, item.name) for item in fields(self)}
-        return value | {
-            "capability": list(self.capability) if self.capability else None,
-            "cpu_features": sorted(self.cpu_features),
-            "versions": dict(self.versions),
-            "measured": {dtype: reading.to_json() for dtype, reading in self.measured.items()},
-        }
+        return to_json(self, schema=SCHEMA)
 
     @classmethod
     def from_json(cls, value: object, *, place: str = "hardware") -> Self:

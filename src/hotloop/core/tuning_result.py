@@ -143,9 +143,7 @@ class Tuned:
 
     def to_json(self) -> dict[str, object]:
         """Return trials.json."""
-        body = to_json(self)
-        assert isinstance(body, dict)
-        return {"schema": SCHEMA, **body}
+        return to_json(self, schema=SCHEMA)
 
     @classmethod
     def from_json(cls, raw: Mapping[str, object]) -> "Tuned":

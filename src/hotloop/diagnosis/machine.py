@@ -11,6 +11,7 @@ from hotloop.core.case.case import Case
 from hotloop.core.case.environment import ProcessFacts
 from hotloop.core.case.planned_run import MachineState, PlannedRun
 from hotloop.core.case.steps_and_loaders import Steps
+from hotloop.core.codec import to_json
 from hotloop.core.env import ENV
 from hotloop.core.hardware import DTYPES
 from hotloop.core.plan import Plan
@@ -56,15 +57,15 @@ class MachineCheck:
         return {
             **self.diagnosis.to_json(),
             "hardware": self.hardware.to_json(),
-            "free": self.free.to_json(),
+            "free": to_json(self.free),
             "precisions": dict(self.precisions),
             "techniques": dict(self.techniques),
             "disks": {
                 name: {"folder": str(folder), "free_bytes": free}
                 for name, (folder, free) in self.disks.items()
             },
-            "disk_speed": self.speed.to_json(),
-            "torch_build": self.build.to_json(),
+            "disk_speed": to_json(self.speed),
+            "torch_build": to_json(self.build),
         }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from hotloop.core.codec import to_json
 from hotloop.core.storage.files import free_bytes
 from hotloop.core.storage.rundir import RunDir
 from hotloop.core.units import bytes_
@@ -72,7 +73,7 @@ class RecipeCheck:
             "estimate": self.estimate and self.estimate.to_json(),
             "facts": {**self.prepared.facts(), **self.facts()},
             "plan": self.prepared.plan.to_json(),
-            "effects": [effect.to_json() for effect in self.effects],
+            "effects": [to_json(effect) for effect in self.effects],
             "hardware": self.prepared.hardware.to_json(),
         }
 

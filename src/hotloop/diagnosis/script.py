@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from hotloop.core.case.case import Case
+from hotloop.core.codec import to_json
 from hotloop.core.effect import Effect
 from hotloop.core.env import ENV, forget_children, observe_children
 from hotloop.core.errors import HotloopError
@@ -180,7 +181,7 @@ def _save(
         "command": list(redacted(target.command)),
         "hotloop": __version__,
         "hardware": case.hardware.to_json(),
-        "effects": [effect.to_json() for effect in effects],
+        "effects": [to_json(effect) for effect in effects],
     }
     known = Observed(case=case, diagnosis=diagnosis, folder=None, page=None, effects=effects)
     try:

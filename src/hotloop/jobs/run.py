@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from hotloop.core.codec import to_json
 from hotloop.core.errors import (
     DataError,
     DeviceError,
@@ -103,7 +104,7 @@ def execute(
             tell,
         )
         facts = prepared.facts(run.checkpoints if prepared.ranks.rank == 0 else None)
-        rows = [effect.to_json() for effect in effects]
+        rows = [to_json(effect) for effect in effects]
         _note_down(
             run, prepared, effects=rows, facts=facts, status="running", **_who(run, prepared)
         )
@@ -274,7 +275,7 @@ def _fell_back(run: RunDir, effects: list[Effect]) -> Callable[[str], None]:
             replace(row, word="refused", how=text) if row.technique.startswith("compile") else row
             for row in effects
         ]
-        run.update(effects=[row.to_json() for row in rows])
+        run.update(effects=[to_json(row) for row in rows])
 
     return correct
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hotloop.core.errors import WriteError
@@ -31,10 +31,6 @@ class DiskSpeed:
     write: float | None = None  # until fsync returns
     read: float | None = None  # after the file was dropped from the page cache
     why_not: str | None = None
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain JSON values."""
-        return asdict(self)
 
 
 def measure_disk(

@@ -7,7 +7,7 @@ import mmap
 import os
 import re
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -42,10 +42,6 @@ class Storage:
     kind: Kind | None  # virtual: a virtual machine's disk, whatever is behind it
     read: float | None = None  # bytes/s, measured once
     cold: bool | None = None  # False: a part of it was in memory already
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain JSON values."""
-        return asdict(self)
 
 
 def open_quietly(path: Path) -> BinaryIO:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -30,10 +30,6 @@ class Free:
     busy_cores: float  # cores of the machine that other processes use
     shm_bytes: int | None = None  # size of /dev/shm; None: there is none
     shm_free_bytes: int | None = None
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain JSON values."""
-        return asdict(self)
 
 
 def free_now(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +21,6 @@ class TorchBuild:
     hip: str | None = None
     arches: tuple[str, ...] = ()  # "sm_86" has kernels, "compute_90" can be compiled for later ones
     card_here: str | None = None  # evidence of an NVIDIA GPU, whatever torch sees
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain JSON values."""
-        return asdict(self)
 
     def why_not(self, capability: tuple[int, int]) -> str | None:
         """Return why no kernel of this build runs on a GPU of `capability`, or None.

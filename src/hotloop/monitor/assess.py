@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hotloop.core.units import bytes_, count
@@ -56,10 +56,6 @@ class Assessment:
     thresholds: str
     share: float | None = None  # of the ceiling, 0..1
     notes: Sequence[MonitorNote] = ()
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain JSON values."""
-        return asdict(self)
 
 
 def assess(

@@ -9,6 +9,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from hotloop.core.codec import to_json
 from hotloop.core.storage.files import write_file
 from hotloop.monitor.sample import EXPECTED
 from hotloop.monitor.series import headline
@@ -55,7 +56,7 @@ def document(
         "samples_taken": history.seen,
         "ended": about.ended,
         "sampling_cpu_percent_of_one_core": round(about.cpu_percent, 3),
-        "assessment": assessment.to_json(),
+        "assessment": to_json(assessment),
         "run": None if last is None or last.run is None else _run(last.run),
         "run_phase_percent": {
             name: round(100 * n / history.seen, 1) for name, n in history.phases.items()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,10 +38,6 @@ class RunRow:
     saved_step: int | None = None
     saved_ago_s: float | None = None
     left_s: float | None = None
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain JSON values."""
-        return asdict(self)
 
 
 def rows(folder: Path) -> list[RunRow]:

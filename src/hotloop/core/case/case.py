@@ -157,9 +157,7 @@ class Case:
 
     def to_json(self) -> dict[str, object]:
         """Return case.json."""
-        body = to_json(self)
-        assert isinstance(body, dict)
-        return {"schema": SCHEMA, **body}
+        return to_json(self, schema=SCHEMA)
 
     @classmethod
     def from_json(cls, raw: Mapping[str, object]) -> "Case":

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
+
+from hotloop.core.codec import to_json
 
 if TYPE_CHECKING:
     import os
@@ -42,10 +44,6 @@ class Reference:
     line: int
     name: str | None = None  # of the manifest's entry, such as the expert's
 
-    def to_json(self) -> dict[str, object]:
-        """Return plain JSON values."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missing:
@@ -56,7 +54,7 @@ class Missing:
 
     def to_json(self) -> dict[str, object]:
         """Return plain JSON values."""
-        return {"what": self.what, **self.place.to_json()}
+        return {"what": self.what, **to_json(self.place)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +83,7 @@ class DataSet:
 
     def to_json(self) -> dict[str, object]:
         """Return plain JSON values."""
+        fields = to_json(self)
         return {
             "id": self.id,
             "config": self.config,
@@ -95,8 +94,8 @@ class DataSet:
             "bytes": self.bytes,
             "unit": self.unit,
             "rows": self.rows,
-            "splits": dict(self.splits),
+            "splits": fields["splits"],
             "last_used": self.last_used,
-            "storage": None if self.storage is None else self.storage.to_json(),
-            "referred_by": [place.to_json() for place in self.referred_by],
+            "storage": fields["storage"],
+            "referred_by": fields["referred_by"],
         }

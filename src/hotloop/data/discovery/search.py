@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hotloop.core.codec import to_json
 from hotloop.core.env import ENV, Environment
 from hotloop.core.errors import UsageError
 from hotloop.data.discovery.folder_scan import FolderScan, search
@@ -39,13 +40,7 @@ class DiscoveryResult:
 
     def to_json(self) -> dict[str, object]:
         """Return plain JSON values."""
-        return {
-            "schema": SCHEMA,
-            "project": str(self.project),
-            "data_sets": [item.to_json() for item in self.data_sets],
-            "missing": [item.to_json() for item in self.missing],
-            "notes": list(self.notes),
-        }
+        return to_json(self, schema=SCHEMA)
 
 
 def find(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from hotloop.core.codec import to_json
 from hotloop.core.errors import DataError
 from hotloop.data.sampling.padded_widths import MULTIPLE, rounded_up
 from hotloop.data.statistics.decoded_documents import decoder, spans
@@ -140,7 +141,7 @@ class TokenStatistics:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
-        return {"schema": SCHEMA, **asdict(self)}
+        return to_json(self, schema=SCHEMA)
 
 
 def statistics(

@@ -13,9 +13,10 @@ or predictions: scikit-learn's f1_score(average="macro") and torchmetrics' say t
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from hotloop.core.codec import to_json
 from hotloop.core.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
@@ -99,8 +100,7 @@ class MetricsReport:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values; null where there were no such rows."""
-        groups = {name: asdict(scores) for name, scores in self.groups.items()}
-        return {"schema": SCHEMA, "whole": asdict(self.whole), "groups": groups}
+        return to_json(self, schema=SCHEMA)
 
 
 def report(
