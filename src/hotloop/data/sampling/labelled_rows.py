@@ -102,22 +102,15 @@ def labelled(
     if VALID in splits:
         train_rows, valid_rows, valid_split = whole[TRAIN], whole[VALID], VALID
     else:
-        known, row_groups = columns[TRAIN]["label"], tasks.get(TRAIN)
+        label, group = columns[TRAIN]["label"], tasks.get(TRAIN)
         if fold is None:
-            is_held = held_out(
-                known, groups=row_groups, share=share, seed=seed, names=classes.names
-            )
+            is_held = held_out(label, groups=group, share=share, seed=seed, names=classes.names)
         else:
             index, count = fold
-            fold_of_row = folds(
-                known, groups=row_groups, count=count, seed=seed, names=classes.names
-            )
-            is_held = np.equal(fold_of_row, index - 1)
-        train_rows, valid_rows, valid_split = (
-            np.flatnonzero(~is_held),
-            np.flatnonzero(is_held),
-            TRAIN,
-        )
+            of_row = folds(label, groups=group, count=count, seed=seed, names=classes.names)
+            is_held = np.equal(of_row, index - 1)
+        train_rows, valid_rows = np.flatnonzero(~is_held), np.flatnonzero(is_held)
+        valid_split = TRAIN
     return Labelled(
         store=store,
         classes=classes,
