@@ -92,7 +92,9 @@ def _texts() -> list[str]:
     """Return the presets of the recipes on pretrained models, with the forecast of each."""
     record = json.loads(FORECASTS.read_text(encoding="utf-8"))
     lines = []
-    for recipe in ("pair-classifier", "chat-sft", "expert-sft", "task-router"):
+    for recipe in RECIPES:
+        if recipe == "char-lm":  # it stands above
+            continue
         resolve = RECIPES[recipe].resolve
         lines += [f"## Presets of {recipe}", ""]
         rows = [

@@ -425,15 +425,21 @@ def test_in_a_script_it_takes_effect_and_says_so(
     examples, files = examples_of(technique), (source_of(technique), file_of(technique))
     examples.stand_in(monkeypatch)
     technique = replace(technique, apply=examples.apply or technique.apply)
-    before = switches()
+    before, frozen = switches(), gc.get_freeze_count()
     fail(wrong_in_a_script(technique, examples), *files)
-    assert switches() == before, f"in a script, too, `apply` must {UNDO}"
+    left = {name: value for name, value in switches().items() if value != before[name]}
+    assert not left, f"after the script {left}, before it {before}: `apply` must {UNDO}"
+    # What is frozen may go meanwhile; nothing more may be frozen.
+    assert gc.get_freeze_count() <= frozen, f"objects are still frozen: `apply` must {UNDO}"
 
 
-def switches() -> tuple[object, ...]:
+def switches() -> dict[str, object]:
     """Return what a technique may leave behind in this process."""
-    cudnn, precision = torch.backends.cudnn.benchmark, torch.get_float32_matmul_precision()
-    return torch.get_num_threads(), precision, cudnn, gc.get_freeze_count()
+    return {
+        "torch.get_num_threads()": torch.get_num_threads(),
+        "torch.get_float32_matmul_precision()": torch.get_float32_matmul_precision(),
+        "torch.backends.cudnn.benchmark": torch.backends.cudnn.benchmark,
+    }
 
 
 def test_an_unknown_id_is_answered_with_the_nearest() -> None:
