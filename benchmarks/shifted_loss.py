@@ -1,7 +1,4 @@
-"""The loss of labels that stand at their own token: each is predicted from the place before it.
-
-Dims: B batch, T positions, V vocabulary.
-"""
+"""The loss of labels that stand at their own token: each is predicted from the place before it."""
 
 from __future__ import annotations
 
@@ -15,14 +12,15 @@ if TYPE_CHECKING:
 __all__ = ["shifted_loss"]
 
 
-def shifted_loss(logits_BTV: Tensor, labels_BT: Tensor) -> Tensor:
-    """Return the mean cross entropy in nats of the labels that are not -100, a scalar.
+def shifted_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """Return the mean cross entropy of the labels that are not -100, in nats.
 
+    Logits are [B, T, V], labels [B, T].
     The logits at t are of the label at t + 1. The first label of each row is never used, and
     `data.tokenrows` gives none to the first token of a document: nothing is predicted from another
     one. The mean is over all used labels of the batch; without any it is 0, and so are gradients.
     """
     total = functional.cross_entropy(
-        logits_BTV[:, :-1].flatten(0, 1), labels_BT[:, 1:].flatten(), reduction="sum"
+        logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten(), reduction="sum"
     )
-    return total / (labels_BT[:, 1:] != -100).sum().clamp(min=1)
+    return total / (labels[:, 1:] != -100).sum().clamp(min=1)
