@@ -2,7 +2,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hotloop.config.schema import flatten, said, setting, settings_of
+from hotloop.config.schema import flatten, setting, setting_text, settings_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,5 +43,5 @@ def test_each_configuration_has_its_own_default_map() -> None:
 
 def test_a_setting_is_told_with_its_value_and_origin() -> None:
     config = Outer(wait=5400.0)
-    assert said(config, "wait", {"wait": "command line"}) == "wait=1h30m (command line)"
-    assert said(config, "inner.rate", {}) == "inner.rate=0.25"
+    assert setting_text(config, "wait", {"wait": "command line"}) == "wait=1h30m (command line)"
+    assert setting_text(config, "inner.rate", {}) == "inner.rate=0.25"

@@ -1,4 +1,4 @@
-"""Makes Samples of any map-style data set: order, batches and random draws by place alone."""
+"""Make Samples of a map-style data set; order, batches and random draws depend on position only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["MapStyle", "Mapped"]
 
 
 class MapStyle(Protocol):
-    """What torch calls a map-style data set."""
+    """A map-style data set, as torch calls it."""
 
     def __len__(self) -> int:
         """Return the number of samples."""
@@ -35,12 +35,12 @@ class MapStyle(Protocol):
 
 
 class Mapped:
-    """Samples of a map-style data set, each met once in an epoch.
+    """Samples of a map-style data set, each once in an epoch.
 
-    While a sample is read, the generators of torch, numpy and random are at a place of
-    (seed, epoch, index): augmentation is the same in any process, in any order and after a resume.
-    `collate` makes a batch of samples (by default they are stacked: equal shapes are needed), and
-    `targets` counts the positions of a batch that carry loss (by default its samples).
+    While a sample is read, the generators of torch, numpy and random are seeded by (seed, epoch,
+    index): augmentation is the same in any process, in any order and after a resume. `collate`
+    makes a batch of samples (by default it stacks them, which needs equal shapes), and `targets`
+    counts the positions of a batch that carry loss (by default its samples).
     """
 
     in_memory = False
@@ -78,7 +78,7 @@ class Mapped:
         return self._order[1][first : first + count]
 
     def batch(self, epoch: int, first: int, count: int) -> Batch:
-        """Return the samples of those places; DataError names the one that cannot be read."""
+        """Return the samples at those positions; DataError names one that cannot be read."""
         indices = self.ids(epoch, first, count).tolist()
         with _generators_kept():
             tensors = self._collate([self._read(epoch, index) for index in indices])
@@ -88,7 +88,7 @@ class Mapped:
 
     def _read(self, epoch: int, index: int) -> Mapping[str, Tensor]:
         seed = seed_of(self._seed, epoch, index)
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed would reseed the card too
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would reseed the GPU too
         random.seed(seed)
         np.random.seed(seed & 0xFFFFFFFF)
         try:
@@ -102,7 +102,7 @@ class Mapped:
 
 @contextmanager
 def _generators_kept() -> Iterator[None]:
-    """Put the host's generators back: the training draws from them too."""
+    """Restore the host's generators at the end, because the training draws from them too."""
     state, python, numpy = torch.get_rng_state(), random.getstate(), np.random.get_state()
     try:
         yield

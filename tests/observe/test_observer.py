@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from hotloop.core.case.case import IN_STEP
 from hotloop.core.case.steps_and_loaders import ROWS
+from hotloop.observe.hooks.listener import Probe
 from hotloop.observe.observer import LEARNED, ScriptObserver
 from hotloop.observe.when_to_stop import StopLimits
 
@@ -423,12 +424,12 @@ def test_a_loop_in_another_thread_is_left_alone():
     assert "optimizer steps of other threads: only the main one is watched" in case.not_checked
 
 
-@pytest.mark.parametrize("method", ["took", "add_to"])
+@pytest.mark.parametrize("method", ["on_batch", "add_to"])
 def test_a_watcher_with_a_fault_is_left_out_and_told(method):
     def fail(*_: object) -> None:
         raise KeyError("planted")
 
-    class Faulty:
+    class Faulty(Probe):
         pass
 
     setattr(Faulty, method, fail)
@@ -442,7 +443,7 @@ def test_a_watcher_with_a_fault_is_left_out_and_told(method):
 def test_a_fault_at_a_door_takes_the_doors_out_and_is_told():
     def train() -> None:
         epochs(1)
-        hosts[0].iterating = None  # what the doors of loaders call
+        hosts[0].on_iterator_created = None  # what the hooks of loaders call
         epochs(3)
         assert nn.Module.__call__ is old
 

@@ -1,4 +1,4 @@
-"""The settings that every recipe shares, their older spellings, and the checks across them."""
+"""Settings that every recipe shares, their older spellings, and the checks across them."""
 
 import math
 import re
@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Literal, Protocol
 
 from hotloop.config.layers import SettingsLayer
-from hotloop.config.schema import said, setting
+from hotloop.config.schema import setting, setting_text
 from hotloop.config.settings import Resolved
 from hotloop.core.errors import ConfigError
 
@@ -42,8 +42,8 @@ NO_WORKERS = (  # data.num_workers, of a recipe that reads mapped files
     "has no effect: batches are cut from a memory-mapped file in microseconds and no loader "
     "process is started"
 )
-ALL = "all"  # in place of a set's name: one run for each
-_SET_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")  # it becomes a folder's name
+ALL = "all"  # instead of a set's name: one run for each set
+_SET_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")  # it becomes the name of a folder
 _TENTH = 10  # "min_lr = 1e-4 # learning_rate / 10 usually", nanoGPT's config, 2026-11; and warm-up
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 How = Literal["published", "measured", "rule"]
@@ -51,7 +51,7 @@ How = Literal["published", "measured", "rule"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """How a recipe is trained. Times in seconds; the schedule counts optimizer steps."""
+    """Settings of training. Times are in seconds; the schedule counts optimizer steps."""
 
     epochs: int | None = setting(None, "times through the training data", low=1)
     max_steps: int | None = setting(None, "optimizer steps; with epochs, the first wins", low=1)
@@ -100,18 +100,18 @@ class Training:
     log_every: int = setting(10, "optimizer steps between progress lines", low=1)
 
     def fixed_saves(self, steps: int) -> int:
-        """Return the checkpoints by the number of steps, the first and the last included."""
+        """Return the number of checkpoints by step count in `steps` steps, first and last too."""
         return len({1, steps, *range(0, steps + 1, self.save_every_steps or steps)} - {0})
 
     def warmup(self, steps: int) -> int:
-        """Return the optimizer steps of the warm-up in a run of `steps`."""
+        """Return the optimizer steps of warm-up in a run of `steps` optimizer steps."""
         share = self.warmup_share
         return self.warmup_steps if share is None else round(share * steps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Data:
-    """What a recipe is trained on."""
+    """Settings of the training data."""
 
     path: str | None = setting(None, "file or folder to train on")
     max_chars: int | None = setting(None, "read no more characters than this", low=1)
@@ -126,42 +126,42 @@ class Data:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """Values for one card or experiment, each with its reason."""
+    """Values for one GPU or experiment, each with its reason."""
 
     source: How
     values: Mapping[str, object]
     reasons: Mapping[str, str]
-    sources: Mapping[str, How] = field(default_factory=dict)  # of values that came otherwise
+    sources: Mapping[str, How] = field(default_factory=dict)  # of values with another source
 
     def how(self, key: str) -> How:
-        """Return how a value came about."""
+        """Return the source of a value: published, measured or a rule."""
         return self.sources.get(key, self.source)
 
     def layer(self, origin: str) -> SettingsLayer:
-        """Return the values as a layer that says where each comes from and why."""
-        said = {key: f"{origin} ({self.how(key)}): {self.reasons[key]}" for key in self.values}
-        return SettingsLayer(origin=origin, values=self.values, origins=said)
+        """Return the values as a layer whose origins state the source and reason of each value."""
+        origins = {key: f"{origin} ({self.how(key)}): {self.reasons[key]}" for key in self.values}
+        return SettingsLayer(origin=origin, values=self.values, origins=origins)
 
 
 class Shared(Protocol):
-    """A recipe's configuration, as far as every recipe's is alike."""
+    """The part of a configuration that all recipes share."""
 
     @property
     def training(self) -> Training:
-        """Return how it is trained."""
+        """Return the settings of training."""
         ...
 
 
 def give_way(resolved: Resolved[Shared]) -> SettingsLayer:
-    """Return changes to settings nobody asked for that contradict what the user did ask for.
+    """Return changes to default settings that contradict settings of the user.
 
-    Two contradicting settings of the user's own are left to `check_shared`, which refuses them.
+    Where two of the user's own settings contradict each other, `check_shared` refuses them.
     """
-    training, asked = resolved.config.training, resolved.asked
+    training, requested = resolved.config.training, resolved.asked
     changes: dict[str, tuple[object, str]] = {}  # setting -> new value, the setting it yields to
 
     def gives_way(key: str, to: str) -> bool:
-        return f"training.{key}" not in asked and f"training.{to}" in asked
+        return f"training.{key}" not in requested and f"training.{to}" in requested
 
     max_steps = training.max_steps
     if training.epochs and max_steps and gives_way("max_steps", "epochs"):
@@ -190,8 +190,10 @@ def give_way(resolved: Resolved[Shared]) -> SettingsLayer:
         origin="rule",
         values={f"training.{key}": value for key, (value, _) in changes.items()},
         origins={
-            f"training.{key}": f"was {said(config, f'training.{key}', origins).partition('=')[2]},"
-            f" gave way to {said(config, f'training.{to}', origins)}"
+            f"training.{key}": (
+                f"was {setting_text(config, f'training.{key}', origins).partition('=')[2]},"
+                f" gave way to {setting_text(config, f'training.{to}', origins)}"
+            )
             for key, (_, to) in changes.items()
         },
     )
@@ -202,43 +204,43 @@ def check_shared(
 ) -> None:
     """Raise ConfigError for shared settings that contradict each other, one line for each.
 
-    `more` is what else is wrong with the configuration.
+    `more` are further problems of the configuration, which join the error.
     """
     training = config.training
 
-    def told(key: str) -> str:
-        return said(config, key, origins)
+    def text(key: str) -> str:
+        return setting_text(config, key, origins)
 
     problems = []
     if training.epochs is None and training.max_steps is None:
         problems.append("training has no end: set training.epochs or training.max_steps")
     if training.batch_size % training.accumulation:
         problems.append(
-            f"{told('training.batch_size')} is not divisible by {told('training.accumulation')}:"
+            f"{text('training.batch_size')} is not divisible by {text('training.accumulation')}:"
             " every micro batch must have the same size"
         )
     if _warmup_too_long(training.warmup_steps, training.max_steps):
         problems.append(
-            f"{told('training.warmup_steps')} is more than {told('training.max_steps')}:"
+            f"{text('training.warmup_steps')} is more than {text('training.max_steps')}:"
             " the peak learning rate would never be reached"
         )
     if training.warmup_share is not None and training.warmup_steps:
         problems.append(
-            f"{told('training.warmup_share')} and {told('training.warmup_steps')}: leave one out"
+            f"{text('training.warmup_share')} and {text('training.warmup_steps')}: leave one out"
         )
     if _rates_crossed(training):
         problems.append(
-            f"{told('training.min_learning_rate')} is above {told('training.learning_rate')}:"
+            f"{text('training.min_learning_rate')} is above {text('training.learning_rate')}:"
             " lower it, or set training.schedule=constant"
         )
     if training.eval_every_steps and training.eval_every_epochs:
         problems.append(
-            f"{told('training.eval_every_steps')} and {told('training.eval_every_epochs')}:"
+            f"{text('training.eval_every_steps')} and {text('training.eval_every_epochs')}:"
             " set one of them to null"
         )
     if training.patience and not (training.eval_every_steps or training.eval_every_epochs):
         problems.append(
-            f"{told('training.patience')} needs validation: set training.eval_every_steps"
+            f"{text('training.patience')} needs validation: set training.eval_every_steps"
         )
     problems += more
     if problems:
@@ -246,10 +248,10 @@ def check_shared(
 
 
 def set_names(config: Shared, names: Iterable[str], origins: Mapping[str, str]) -> list[str]:
-    """Return a sentence for each name of a data set that cannot be that of a folder."""
-    told = said(config, "data.sets", origins)
+    """Return a sentence for each name of a data set that is not valid as a folder's name."""
+    sets = setting_text(config, "data.sets", origins)
     return [
-        f"{told}: {name!r} cannot be a set's name, which becomes a folder's: expected letters, "
+        f"{sets}: {name!r} cannot be a set's name, which becomes a folder's: expected letters, "
         f"digits, _ . - and not {ALL!r}, which means every set"
         for name in names
         if name == ALL or not _SET_NAME.fullmatch(name)

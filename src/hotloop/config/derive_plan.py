@@ -1,4 +1,4 @@
-"""From configuration and hardware to a plan: every derived choice stands with its reason."""
+"""Derives a plan from configuration and hardware, with a reason for every choice."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Choice:
     """One technique of a derived plan."""
 
     use: Use
-    origin: str  # the key, preset or "auto" that brought it in
+    origin: str  # origin of the setting that chose it, or "auto"
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedTechnique:
-    """A technique that a setting asks for, or asks to leave out."""
+    """A technique that a setting requests or excludes."""
 
     key: str  # of the setting
     choice: Mapping[str, Value] = field(default_factory=dict)
@@ -43,10 +43,10 @@ class RequestedTechnique:
 
 
 def auto_layer(hardware: Hardware) -> SettingsLayer:
-    """Return what `preset=auto` sets: the batch, by the memory of the device.
+    """Return the settings of `preset=auto`: the batch size, by the memory of the device.
 
-    96, 128 and 192 are the batches of the 12, 16 and 24 GB presets. A card's usable memory is a
-    little under its name, so the limits are too.
+    96, 128 and 192 are the batch sizes of the 12, 16 and 24 GB presets. The usable memory of a GPU
+    is a little below its nominal size, and so are the limits.
     """
     if hardware.device == "cpu":
         values = {"training.batch_size": 48, "training.accumulation": 4}
@@ -61,9 +61,10 @@ def auto_layer(hardware: Hardware) -> SettingsLayer:
 
 
 def for_ranks(plan: Plan, ranks: int, batch_size: int) -> Plan:
-    """Return a plan that was made for another number of ranks, for this one.
+    """Return a plan adapted to another number of ranks.
 
-    Of several ranks one technique has them share; a process alone needs none.
+    Several ranks need one technique that shares the model or its gradients; without one, ddp is
+    added. A single process needs none of them.
     """
     plan = plan.over(ranks, batch_size)
     there = [id for id in SHARING if plan.choice(id) is not None]
@@ -84,10 +85,10 @@ def derive_plan(
     threads: tuple[int, str],
     ranks: int = 1,
 ) -> tuple[Plan, list[Choice]]:
-    """Return the plan for a configuration on this machine, and why each technique is in it.
+    """Return the plan for a configuration on this machine, with a reason for each technique.
 
-    What was asked for stays in it even where it cannot work: the engine says so. What is derived
-    here is left out where it cannot work. Raises PlanError when a micro batch would be empty.
+    A requested technique stays in the plan even where it cannot work, and the engine then reports
+    it; a derived one is left out. Raises PlanError when a micro batch would be empty.
     """
     choices = [
         *_precision(training.precision, hardware, origins["training.precision"]),
@@ -127,36 +128,36 @@ def _always(id: str, reason: str) -> Choice:
     return Choice(use=Use.of(id), origin="auto", reason=reason)
 
 
-def _precision(asked: str, hardware: Hardware, origin: str) -> list[Choice]:
-    if asked in ("bf16", "fp16"):
-        return [Choice(use=Use.of(f"autocast-{asked}"), origin=origin, reason="asked for")]
+def _precision(precision: str, hardware: Hardware, origin: str) -> list[Choice]:
+    if precision in ("bf16", "fp16"):
+        return [Choice(use=Use.of(f"autocast-{precision}"), origin=origin, reason="asked for")]
     no_bf16, no_fp16 = hardware.why_no_bf16(), hardware.why_no_fp16()
-    if asked == "auto" and no_bf16 is None:
+    if precision == "auto" and no_bf16 is None:
         reason = "this device has bf16 matrix units"
         return [Choice(use=Use.of("autocast-bf16"), origin="auto", reason=reason)]
-    if asked == "auto" and no_fp16 is None:
+    if precision == "auto" and no_fp16 is None:
         return [Choice(use=Use.of("autocast-fp16"), origin="auto", reason=f"no bf16: {no_bf16}")]
-    if asked == "fp32" and origin == "command line":
+    if precision == "fp32" and origin == "command line":
         return []  # float32 was typed: TF32 would be something else
     if hardware.why_no_tf32() is None:
         return [_always("tf32", "float32 products on tensor cores")]
     return []
 
 
-def _compile(asked: str, hardware: Hardware, origin: str, steps: int) -> list[Choice]:
-    if asked == "true":
+def _compile(use_compile: str, hardware: Hardware, origin: str, steps: int) -> list[Choice]:
+    if use_compile == "true":
         return [Choice(use=Use.of("compile"), origin=origin, reason="asked for")]
-    if asked == "auto" and hardware.device == "cuda" and steps >= LONG_RUN:
+    if use_compile == "auto" and hardware.device == "cuda" and steps >= LONG_RUN:
         reason = f"{steps} steps on a card are enough to pay a compilation back"
         return [Choice(use=Use.of("compile"), origin="auto", reason=reason)]
     return []
 
 
 def _attention(
-    asked: str, context: int, hardware: Hardware, low_precision: bool, origin: str
+    kernel: str, context: int, hardware: Hardware, low_precision: bool, origin: str
 ) -> Choice:
-    if asked != "auto":
-        return Choice(use=Use.of("sdpa", backend=asked), origin=origin, reason="asked for")
+    if kernel != "auto":
+        return Choice(use=Use.of("sdpa", backend=kernel), origin=origin, reason="asked for")
     if hardware.device == "cpu" and low_precision and context <= SHORT_CONTEXT:
         reason = f"written-out products win in bf16 on a CPU up to context {SHORT_CONTEXT}"
         return Choice(use=Use.of("sdpa", backend="naive"), origin="auto", reason=reason)

@@ -1,4 +1,4 @@
-"""The cards that recipes on pretrained models have presets for, by their memory."""
+"""GPU presets of the recipes on pretrained models, by GPU memory."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
     from hotloop.core.hardware import Hardware
 
-__all__ = ["LAYOUT", "by_memory", "card_presets", "same_batch"]
+__all__ = ["LAYOUT", "by_memory", "presets_by_gpu", "same_batch"]
 
 GIB = 1 << 30
-_USABLE = 0.93  # of a card's memory by name: what drivers leave
-_CARDS = {  # GB; the names of char-lm
+_USABLE = 0.93  # share of a GPU's nominal memory that drivers leave free
+_GPUS = {  # name of the preset, as in char-lm -> GB
     "t4": 16,
     "12gb": 12,
     "16gb": 16,
@@ -30,16 +30,19 @@ _CARDS = {  # GB; the names of char-lm
 LAYOUT = "padded where that adds 15 % at most: attention is one call a layer, faster on a CPU"
 
 
-def card_presets(
+def presets_by_gpu(
     sizes: Mapping[int, int], preset: Callable[[str, int], Preset], *, cpu: Preset
 ) -> Mapping[str, Preset]:
-    """Return the presets by name; `sizes` are rows of a micro batch by GB of memory."""
-    cards = {name: preset(f"{memory} GB", sizes[memory]) for name, memory in _CARDS.items()}
-    return MappingProxyType({**cards, "cpu": cpu})
+    """Return the presets by name; `sizes` are the rows of `preset`, by GB of memory."""
+    gpus = {name: preset(f"{memory} GB", sizes[memory]) for name, memory in _GPUS.items()}
+    return MappingProxyType({**gpus, "cpu": cpu})
 
 
 def same_batch(rows: int) -> Callable[[str, int], Preset]:
-    """Return the preset of a card whose step has `rows`: what is learned hangs on no card."""
+    """Return a preset factory with `rows` per optimizer step on every GPU.
+
+    Only the micro batch depends on the GPU, so that the result of training does not.
+    """
 
     def preset(memory: str, micro: int) -> Preset:
         return Preset(
@@ -59,15 +62,15 @@ def same_batch(rows: int) -> Callable[[str, int], Preset]:
 def by_memory(
     sizes: Mapping[int, int], preset: Callable[[str, int], Preset], *, cpu: Preset
 ) -> Callable[[Hardware], SettingsLayer]:
-    """Return what `preset=auto` sets, by the memory of the device: the card's below it in size."""
+    """Return the function for `preset=auto`: the largest preset that fits the device's memory."""
 
     def auto(hardware: Hardware) -> SettingsLayer:
         if hardware.device == "cpu":
             return cpu.layer("auto (CPU)")
         memory = (hardware.memory_bytes or 0) / GIB
         fitting = [size for least, size in sizes.items() if memory >= least * _USABLE]
-        made = preset("", max(fitting, default=min(sizes.values()) // 2))
+        chosen = preset("", max(fitting, default=min(sizes.values()) // 2))
         why = f"{memory:.0f} GiB on {hardware.name}" if memory else "memory unknown"
-        return SettingsLayer(origin=f"auto ({why})", values=made.values)
+        return SettingsLayer(origin=f"auto ({why})", values=chosen.values)
 
     return auto

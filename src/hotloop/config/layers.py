@@ -23,32 +23,32 @@ __all__ = [
 
 COMMAND_LINE = "command line"
 _MAX_BYTES = 256 * 1024  # a configuration is a few KiB
-_MAX_DEPTH = 8  # section, key, map, and room
-# Of JSON as far as it is valid: texts (and whether they are keys), brackets, words, numbers.
+_MAX_DEPTH = 8  # section, key, map, and some reserve
+# Tokens of valid JSON: texts (and whether they are keys), brackets, words, numbers.
 _TOKEN = re.compile(
     r'"[^"\\]*(?:\\.[^"\\]*)*"(?P<key>\s*:)?|[][{}]|-?(?:NaN|Infinity)|-?\d[\d.eE+-]*'
 )
-_LONGEST_NUMBER = 400  # digits: float's largest has 309
+_LONGEST_NUMBER = 400  # digits; the largest float has 309
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is not in every build of PyYAML
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsLayer:
-    """Settings from one place. `values` maps dotted keys to what came; fields decide its type."""
+    """Settings from one source. `values` maps dotted keys to raw values, not yet converted."""
 
     origin: str
     values: Mapping[str, object]
-    origins: Mapping[str, str] = field(default_factory=dict)  # of single keys, when known better
-    asked: bool = False  # the user's own words, which contradict rather than give way
+    origins: Mapping[str, str] = field(default_factory=dict)  # of keys with a more precise origin
+    asked: bool = False  # set by the user: such settings never give way
 
     def where(self, key: str) -> str:
-        """Return where a key's value came from."""
+        """Return the origin of a key's value."""
         return self.origins.get(key, self.origin)
 
 
 @dataclass(frozen=True, slots=True)
 class _Map:
-    """A map as it came: keys may stand twice."""
+    """A parsed map, in which a key may occur twice."""
 
     entries: Sequence[tuple[str, str, object]]  # key, place, value
 
@@ -56,8 +56,8 @@ class _Map:
 def parse_assignments(args: Sequence[str]) -> SettingsLayer:
     """Return the settings of `key=value` arguments.
 
-    A value is taken as it stands, but one that starts with [ { " or ' is read as a YAML list, map
-    or quoted text. Raises UsageError for an argument of another form, ConfigError for a value.
+    A value is taken literally, unless it starts with [ { " or ': then it is read as a YAML list,
+    map or quoted text. Raises UsageError for an argument of another form, ConfigError for a value.
     """
     entries = []
     for arg in args:
@@ -88,7 +88,10 @@ def read_config(path: Path) -> SettingsLayer:
 
 
 def parse_yaml(data: bytes, name: str) -> SettingsLayer:
-    """Return the settings of a YAML document; no anchors, aliases, tags or second document."""
+    """Return the settings of a YAML document without anchors, aliases and tags.
+
+    Raises ConfigError with the line at fault.
+    """
     root = _yaml(_decode(data, name), name)
     return _flatten(_top(_Map([]) if root is None else root, name), name)
 
@@ -99,8 +102,8 @@ def parse_json(data: bytes, name: str) -> SettingsLayer:
     lines = _key_lines(text)
 
     def pairs(items: list[tuple[str, object]]) -> _Map:
-        at = zip(items, next(lines), strict=True)
-        return _Map([(key, f"{name}:{line}", value) for (key, value), line in at])
+        item_lines = zip(items, next(lines), strict=True)
+        return _Map([(key, f"{name}:{line}", value) for (key, value), line in item_lines])
 
     def refuse(word: str) -> NoReturn:
         line = next(line for line, token in _tokens(text) if token[0] == word)
@@ -119,18 +122,18 @@ def parse_json(data: bytes, name: str) -> SettingsLayer:
 
 
 def _tokens(text: str) -> Iterator[tuple[int, re.Match[str]]]:
-    line, at = 1, 0
+    line, position = 1, 0
     for token in _TOKEN.finditer(text):
-        line += text.count("\n", at, token.start())
-        at = token.start()
+        line += text.count("\n", position, token.start())
+        position = token.start()
         yield line, token
 
 
 def _key_lines(text: str) -> Iterator[list[int]]:
-    """Yield the lines of an object's keys, object by object as they close.
+    """Yield, for each JSON object when it closes, the lines of its keys.
 
-    It reads no further than the parser, which asks for an object's lines when that is whole: what
-    it reads is valid.
+    The parser requests the lines of an object once it is complete, so the text read here is always
+    valid JSON.
     """
     opened: list[list[int]] = []
     for line, token in _tokens(text):
@@ -143,7 +146,7 @@ def _key_lines(text: str) -> Iterator[list[int]]:
 
 
 def _deep(text: str) -> int:
-    """Return the line where nesting leaves what a configuration may have."""
+    """Return the line where nesting exceeds the depth of a configuration."""
     depth = 0
     for line, token in _tokens(text):
         depth += (token[0] in "[{") - (token[0] in "]}")
@@ -164,13 +167,13 @@ def _decode(data: bytes, name: str) -> str:
 
 def _top(root: object, name: str) -> _Map:
     if not isinstance(root, _Map):
-        got = "a list" if isinstance(root, list) else show(root)
-        raise ConfigError(f"{name}: expected a map of settings, got {got}")
+        actual = "a list" if isinstance(root, list) else show(root)
+        raise ConfigError(f"{name}: expected a map of settings, got {actual}")
     return root
 
 
 def _flatten(root: _Map, origin: str) -> SettingsLayer:
-    """Return dotted keys. A key that stands twice, in whatever spelling, raises ConfigError."""
+    """Return the settings by dotted key. Raises ConfigError for a key that occurs twice."""
     values: dict[str, object] = {}
     places: dict[str, str] = {}
 
@@ -209,7 +212,7 @@ def _typed(key: str, text: str) -> object:
 
 
 def _yaml(text: str, name: str) -> object:
-    """Return the one document of a YAML text: None, Plain, str, list or _Map."""
+    """Return the only document of a YAML text as None, Plain, str, list or _Map."""
     events: Iterator[Any] = yaml.parse(text, Loader=_LOADER)
     try:
         tree: object = None
@@ -249,8 +252,8 @@ def _node(event: Any, events: Iterator[Any], name: str, depth: int) -> object:
     if isinstance(event, yaml.SequenceStartEvent):
         return [value for _, value in children]
     entries = []
-    for (at, key), (_, value) in zip(children[::2], children[1::2], strict=True):
+    for (key_place, key), (_, value) in zip(children[::2], children[1::2], strict=True):
         if not isinstance(key, str):
-            raise ConfigError(f"{at}: a key must be text")
-        entries.append((str(key), at, value))
+            raise ConfigError(f"{key_place}: a key must be text")
+        entries.append((str(key), key_place, value))
     return _Map(entries)

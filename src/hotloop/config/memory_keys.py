@@ -1,4 +1,4 @@
-"""Which settings can change the memory of a training step: forecasts are kept by these."""
+"""Selects the settings that can change the memory of a training step: the key of a forecast."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ if TYPE_CHECKING:
 
 __all__ = ["NOTHING_TO_MEMORY", "deciding"]
 
-# A key that is not listed decides: a new one costs a forecast too many, never a wrong one. What the
-# plan says (micro batch, accumulation, precision) and the shape of a sample are told apart there.
+# A key that is not listed belongs to the forecast's key, so that a new setting can only cause an
+# unnecessary forecast, never a wrong one. The plan (micro batch, accumulation, precision) and the
+# shape of a sample are separate parts of that key.
 NOTHING_TO_MEMORY = frozenset(
     {
         "seed",

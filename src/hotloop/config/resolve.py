@@ -1,4 +1,4 @@
-"""Resolves what a user asked of a recipe: defaults < preset < experiment < file < command line."""
+"""Resolves the settings of a recipe: defaults < preset < experiment < file < command line."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ AUTO = "auto"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolver:
-    """What a recipe's settings are made of. The schema has `preset` and `experiment`."""
+    """The sources and checks of a recipe's settings; the schema has `preset` and `experiment`."""
 
     schema: type[Any]
     aliases: Mapping[str, str]  # older spelling -> key
     presets: Mapping[str, Preset]
     experiments: Mapping[str, Preset]
     check: Callable[[Any, Mapping[str, str]], None]  # raises ConfigError; takes the origins
-    # What follows from other settings, where nobody asked for anything else.
+    # Settings that follow from others, where the user did not set them.
     derived: Callable[[Resolved[Any]], SettingsLayer | None] = lambda resolved: None
 
     def __call__(
@@ -39,11 +39,11 @@ class Resolver:
         auto_layer: Callable[[], SettingsLayer] | None = None,
         manifest: SettingsLayer | None = None,
     ) -> Resolved[Any]:
-        """Return the configuration; a `manifest` stands between the file and what was typed.
+        """Return the configuration; a `manifest` ranks between the file and typed settings.
 
-        `auto_layer` derives preset=auto from the machine; it is called only when that preset is in
-        force, and only after every key and value was found good. What nobody asked for gives way
-        to what the user did ask for. Raises UsageError for an argument without =, else ConfigError.
+        `auto_layer` derives preset=auto from the machine. It is called only for that preset, and
+        only after every key and value has been checked. Defaults give way to settings of the user.
+        Raises UsageError for an argument without =, else ConfigError.
         """
         *file, typed = _user_layers(assignments, config_file)
         user = [*file, *([] if manifest is None else [manifest]), typed]
@@ -54,12 +54,12 @@ class Resolver:
         elif auto_layer is not None:
             layers.append(auto_layer())
         if first.experiment is not None:
-            named = self.experiments[first.experiment]
-            layers.append(named.layer(f"experiment {first.experiment}"))
+            experiment = self.experiments[first.experiment]
+            layers.append(experiment.layer(f"experiment {first.experiment}"))
         layers += user
         resolved = resolve(self.schema, layers, self.aliases)
-        if (more := self.derived(resolved)) is not None:
-            layers.append(more)
+        if (derived_layer := self.derived(resolved)) is not None:
+            layers.append(derived_layer)
             resolved = resolve(self.schema, layers, self.aliases)
         resolved = resolve(self.schema, [*layers, give_way(resolved)], self.aliases)
         self.check(resolved.config, resolved.origins)
@@ -68,7 +68,10 @@ class Resolver:
     def asked(
         self, assignments: Sequence[str], config_file: Path | None = None
     ) -> dict[str, object]:
-        """Return only what the user asked for, as `flatten` gives it: on resume it must agree."""
+        """Return only the user's own settings, in the form of `flatten`.
+
+        A resumed run must agree with them.
+        """
         user = _user_layers(assignments, config_file)
         return resolve(self.schema, user, self.aliases).given()
 

@@ -1,4 +1,4 @@
-"""Declares configuration dataclasses: each field with its default, meaning and allowed values."""
+"""Declares fields of configuration dataclasses with their default, meaning and allowed values."""
 
 import dataclasses
 import functools
@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast, get_origin, get_type_hints
 
 from hotloop.config.values import FieldRule, typed
 
-__all__ = ["Setting", "changed", "flatten", "said", "setting", "settings_of"]
+__all__ = ["Setting", "changed", "flatten", "setting", "setting_text", "settings_of"]
 
 T = TypeVar("T")
 
@@ -24,7 +24,7 @@ class Setting:
 
     @property
     def is_map(self) -> bool:
-        """Return whether it holds a map, whose entries look like keys below it."""
+        """Return whether the setting is a map, whose entries look like keys below it."""
         return get_origin(self.kind) is Mapping
 
     def text(self, value: object) -> str:
@@ -43,7 +43,7 @@ def setting(
     choices: Iterable[str] = (),
     duration: bool = False,
 ) -> T:
-    """Declare a field: default, meaning, and what it may hold beyond its type."""
+    """Declare a field with its default, its meaning and the limits of its values."""
     rule = FieldRule(
         meaning=meaning,
         low=low,
@@ -59,7 +59,7 @@ def setting(
 
 
 def settings_of(schema: type) -> Mapping[str, Setting]:
-    """Return the leaves of a schema by dotted key, in the order they were declared."""
+    """Return the leaves of a schema by dotted key, in the order of declaration."""
     return MappingProxyType({leaf.key: leaf for leaf in _leaves(schema, "")})
 
 
@@ -85,12 +85,12 @@ def flatten(config: object) -> dict[str, Any]:
 
 
 def changed(config: object) -> dict[str, Any]:
-    """Return the settings that are not their defaults, as `flatten` gives them."""
-    given, plain = flatten(config), flatten(type(config)())
-    return {key: value for key, value in given.items() if value != plain[key]}
+    """Return the settings that differ from their defaults, in the form of `flatten`."""
+    flat, defaults = flatten(config), flatten(type(config)())
+    return {key: value for key, value in flat.items() if value != defaults[key]}
 
 
-def said(config: object, key: str, origins: Mapping[str, str]) -> str:
-    """Return 'key=value (origin)', for an error about several settings."""
+def setting_text(config: object, key: str, origins: Mapping[str, str]) -> str:
+    """Return 'key=value (origin)' for an error message; without an origin, 'key=value'."""
     text = f"{key}={settings_of(type(config))[key].text(flatten(config)[key])}"
     return f"{text} ({origins[key]})" if key in origins else text

@@ -1,4 +1,4 @@
-"""Resolves layers of settings into a typed configuration, and says where each value came from."""
+"""Resolves layers of settings into a typed configuration with the origin of each value."""
 
 import dataclasses
 import difflib
@@ -22,7 +22,7 @@ _NO_ALIASES: Mapping[str, str] = MappingProxyType({})
 
 
 class Renamed(NamedTuple):
-    """A setting that was written in an older project's spelling."""
+    """A setting that was written in the spelling of an older project."""
 
     old: str
     new: str
@@ -40,15 +40,15 @@ class SettingRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved(Generic[S_co]):
-    """A configuration and where every value of it came from."""
+    """A configuration with the origin of every value."""
 
     config: S_co
-    origins: Mapping[str, str]  # of every key; sources.COMMAND_LINE when typed
-    asked: frozenset[str]  # keys in the user's own words
+    origins: Mapping[str, str]  # of every key; layers.COMMAND_LINE when typed
+    asked: frozenset[str]  # keys that the user set
     renamed: tuple[Renamed, ...]
 
     def rows(self) -> list[SettingRow]:
-        """Return one row for each setting, in the schema's order."""
+        """Return one row for each setting, in the order of the schema."""
         values = flatten(self.config)
         spelt = {new: f", written {old}" for old, new, _ in self.renamed}
         return [
@@ -62,21 +62,21 @@ class Resolved(Generic[S_co]):
         ]
 
     def given(self) -> dict[str, Any]:
-        """Return what the user asked for, in the form of `flatten`."""
+        """Return the settings of the user, in the form of `flatten`."""
         return {key: value for key, value in flatten(self.config).items() if key in self.asked}
 
 
 def resolve(
     schema: type[S], layers: Sequence[SettingsLayer], aliases: Mapping[str, str] = _NO_ALIASES
 ) -> Resolved[S]:
-    """Return the schema's defaults overlaid by the layers, the last one winning.
+    """Return the schema's defaults overridden by the layers; the last layer wins.
 
-    A map is replaced whole by the last layer that names it or an entry of it. Raises ConfigError
+    The last layer that sets a map, or an entry of it, replaces the whole map. Raises ConfigError
     with one line for each key or value that does not fit.
     """
     values: dict[str, object] = {}
     origins = dict.fromkeys(settings_of(schema), DEFAULT)
-    asked: set[str] = set()
+    requested: set[str] = set()
     renamed: dict[str, Renamed] = {}
     problems: list[str] = []
     for layer in layers:
@@ -84,7 +84,7 @@ def resolve(
         problems += reading.problems
         for key, value in reading.values.items():
             values[key], origins[key] = value, layer.where(reading.spelt[key])
-            (asked.add if layer.asked else asked.discard)(key)
+            (requested.add if layer.asked else requested.discard)(key)
             renamed.pop(key, None)
             if (old := reading.spelt[key]) in aliases:
                 renamed[key] = Renamed(old, key, origins[key])
@@ -93,13 +93,13 @@ def resolve(
     return Resolved(
         config=_overlay(schema(), values, ""),
         origins=origins,
-        asked=frozenset(asked),
+        asked=frozenset(requested),
         renamed=tuple(renamed.values()),
     )
 
 
 def rebuild(schema: type[S], flat: Mapping[str, object], origin: str) -> S:
-    """Return the configuration that `flatten` took apart; what is absent has its default.
+    """Return the configuration for settings in the form of `flatten`; absent keys have defaults.
 
     Raises ConfigError when a key or value does not fit the schema.
     """
@@ -107,7 +107,7 @@ def rebuild(schema: type[S], flat: Mapping[str, object], origin: str) -> S:
 
 
 def differences(saved: Mapping[str, object], asked: Mapping[str, object]) -> list[str]:
-    """Return one line for each asked setting that a run was not started with."""
+    """Return one line for each requested setting that differs from the run's saved settings."""
     return [
         f"{key}: run has {typed(saved.get(key))}, asked {typed(value)}"
         for key, value in asked.items()
@@ -128,7 +128,7 @@ def _overlay(config: Any, values: Mapping[str, object], prefix: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """One layer, typed. `spelt` has the key as it was written."""
+    """One layer with converted values; `spelt` maps a key to its spelling in the layer."""
 
     values: dict[str, object]
     spelt: dict[str, str]
@@ -136,36 +136,36 @@ class _Reading:
 
 
 def _read(schema: type, layer: SettingsLayer, aliases: Mapping[str, str]) -> _Reading:
-    known = settings_of(schema)
+    settings = settings_of(schema)
     raws: dict[str, object] = {}
     reading = _Reading({}, {}, [])
     for old, raw in layer.values.items():
         key = aliases.get(old, old)
-        leaf, entry = _leaf(known, key)
+        leaf, entry = _leaf(settings, key)
         place, name = layer.where(old), show(Plain(old))
         if leaf is None:
-            if raw != {} or not _names_in(known, f"{old}."):  # an empty section says nothing
-                reading.problems.append(f"{place}: {_stray(known, aliases, old, raw)}")
+            if raw != {} or not _names_in(settings, f"{old}."):  # an empty section says nothing
+                reading.problems.append(f"{place}: {_stray(settings, aliases, old, raw)}")
         elif leaf.key in raws and not leaf.is_map:
-            other = reading.spelt[leaf.key]
-            reading.problems.append(f"{place}: {name} and {other} are the same setting; keep one")
+            earlier = reading.spelt[leaf.key]
+            reading.problems.append(f"{place}: {name} and {earlier} are the same setting; keep one")
         else:
             reading.spelt.setdefault(leaf.key, old)
             raws[leaf.key] = _joined(raws.get(leaf.key), {entry: raw} if entry else raw)
     for key, raw in raws.items():
         try:
-            reading.values[key] = convert(known[key].kind, known[key].rule, raw)
+            reading.values[key] = convert(settings[key].kind, settings[key].rule, raw)
         except ConfigError as error:
             old = reading.spelt[key]
             reading.problems.append(f"{layer.where(old)}: {old}: {error}")
     return reading
 
 
-def _leaf(known: Mapping[str, Setting], key: str) -> tuple[Setting | None, str]:
-    """Return the setting a key belongs to and, below a map, the name of the entry."""
-    if key in known:
-        return known[key], ""
-    for leaf in known.values():
+def _leaf(settings: Mapping[str, Setting], key: str) -> tuple[Setting | None, str]:
+    """Return the setting that a key belongs to and, for an entry of a map, the entry's name."""
+    if key in settings:
+        return settings[key], ""
+    for leaf in settings.values():
         if leaf.is_map and key.startswith(f"{leaf.key}."):
             return leaf, key.removeprefix(f"{leaf.key}.")
     return None, ""
@@ -177,26 +177,30 @@ def _joined(before: object, raw: object) -> object:
     return raw
 
 
-def _stray(known: Mapping[str, Setting], aliases: Mapping[str, str], key: str, raw: object) -> str:
-    """Return why a key is none of the schema's, and what was probably meant."""
-    above = next((leaf for leaf in known.values() if key.startswith(f"{leaf.key}.")), None)
-    if above is not None:
-        return f"{above.key} is one value ({expected(above.kind, above.rule)}), not a section"
-    if names := _names_in(known, f"{key}."):
+def _stray(
+    settings: Mapping[str, Setting], aliases: Mapping[str, str], key: str, raw: object
+) -> str:
+    """Return why the schema does not have a key, with a suggestion."""
+    parent = next((leaf for leaf in settings.values() if key.startswith(f"{leaf.key}.")), None)
+    if parent is not None:
+        return f"{parent.key} is one value ({expected(parent.kind, parent.rule)}), not a section"
+    if names := _names_in(settings, f"{key}."):
         return f"{key} is a section, expected {key}.NAME with NAME one of {names}; got {show(raw)}"
-    section, _, last = key.rpartition(".")
-    names = _names_in(known, f"{section}." if section else "")
-    spellings = {name: name for name in known} | dict(aliases)
-    meant = sorted({new for old, new in spellings.items() if old.rpartition(".")[2] == last})
-    if not meant and names:  # a prefix in common must not make two names alike
-        near = difflib.get_close_matches(last, names.split(", "), n=1)
-        meant = [f"{section}.{name}".removeprefix(".") for name in near]
-    meant = meant or ([] if names else difflib.get_close_matches(key, known, n=1))
-    hint = f"; did you mean {' or '.join(meant)}?" if meant else ""
+    section, _, leaf_name = key.rpartition(".")
+    names = _names_in(settings, f"{section}." if section else "")
+    spellings = {name: name for name in settings} | dict(aliases)
+    suggestions = sorted(
+        {new for old, new in spellings.items() if old.rpartition(".")[2] == leaf_name}
+    )
+    if not suggestions and names:  # a prefix in common must not make two names alike
+        near = difflib.get_close_matches(leaf_name, names.split(", "), n=1)
+        suggestions = [f"{section}.{name}".removeprefix(".") for name in near]
+    suggestions = suggestions or ([] if names else difflib.get_close_matches(key, settings, n=1))
+    hint = f"; did you mean {' or '.join(suggestions)}?" if suggestions else ""
     listed = f"; {section or 'the top level'} takes {names}" if names else ""
-    return f"unknown key {str(key)!r}{hint or listed or '; known: ' + _names_in(known, '')}"
+    return f"unknown key {str(key)!r}{hint or listed or '; known: ' + _names_in(settings, '')}"
 
 
-def _names_in(known: Mapping[str, Setting], section: str) -> str:
-    below = [key.removeprefix(section) for key in known if key.startswith(section)]
-    return ", ".join(dict.fromkeys(name.partition(".")[0] for name in below))
+def _names_in(settings: Mapping[str, Setting], section: str) -> str:
+    names = [key.removeprefix(section) for key in settings if key.startswith(section)]
+    return ", ".join(dict.fromkeys(name.partition(".")[0] for name in names))

@@ -1,4 +1,4 @@
-"""The settings that the recipes on pretrained text models share: adapters, and older spellings."""
+"""Settings that the recipes on pretrained text models share: adapters, and older spellings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from hotloop.config.common import ALIASES
-from hotloop.config.schema import said, setting
+from hotloop.config.schema import setting, setting_text
 
 __all__ = [
     "NOT_PADDED",
@@ -54,13 +54,13 @@ SFT_ALIASES: Mapping[str, str] = MappingProxyType(
 
 
 def is_typed(origins: Mapping[str, str], key: str) -> bool:
-    """Whether somebody asked for a setting: neither a default nor of a preset."""
+    """Return whether a setting comes neither from a default nor from a preset."""
     return not origins[key].startswith(("auto", "preset", "default"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adapter:
-    """What is trained beside the frozen weights; method=none trains all of the model."""
+    """Adapters on frozen weights; method=none trains the whole model."""
 
     method: Literal["none", "lora", "dora", "ia3"] = setting("none", "adapters, or all weights")
     rank: int = setting(16, "of the products that adapt a weight", low=1)
@@ -70,11 +70,11 @@ class Adapter:
 
 
 def check_adapter(config: object, adapter: Adapter, origins: Mapping[str, str]) -> list[str]:
-    """Return what of the adapter settings contradicts itself, a sentence each."""
+    """Return a sentence for each contradiction among the adapter settings."""
     names = adapter.targets.split(",")
-    told = said(config, "adapter.targets", origins)
+    targets = setting_text(config, "adapter.targets", origins)
     if not all(name.strip() for name in names):
-        return [f"{told} names nothing between two commas"]
+        return [f"{targets} names nothing between two commas"]
     if "all-linear" in names and len(names) > 1:
-        return [f"{told}: all-linear has every layer in it already; leave the others out"]
+        return [f"{targets}: all-linear has every layer in it already; leave the others out"]
     return []

@@ -1,4 +1,4 @@
-"""Reads one configuration value as the type its field declares; nothing is guessed or executed."""
+"""Converts one configuration value to the type of its field, without guessing or executing."""
 
 import math
 import re
@@ -12,7 +12,7 @@ from hotloop.core.errors import ConfigError, did_you_mean
 __all__ = ["QUOTED", "FieldRule", "Plain", "convert", "expected", "show", "typed"]
 
 # Scalars are those of YAML 1.2.2, section 10.3.2 (https://yaml.org/spec/1.2.2/), not of YAML 1.1,
-# where `on` is true, 017 is 15 and 1:30 is 90; _ between digits is Python's.
+# where `on` is true, 017 is 15 and 1:30 is 90; _ between digits comes from Python.
 _NULLS = frozenset({"null", "Null", "NULL", "~"})
 _BOOLS = MappingProxyType(
     {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
@@ -27,14 +27,14 @@ _SHOWN = 60  # characters of a value that a message repeats
 
 
 class Plain(str):
-    """Text that came without quotes: a number, a truth value, null or words, as its field says."""
+    """Text without quotes; the field decides whether it is a number, truth value, null or text."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldRule:
-    """What a field may hold beyond its type. Ends are included unless said to be open."""
+    """The meaning of a field and its limits beyond the type; `*_open` excludes an end."""
 
     meaning: str
     low: float | None = None
@@ -62,9 +62,9 @@ class FieldRule:
 
 
 def convert(kind: object, rule: FieldRule, raw: object) -> object:
-    """Return `raw` as a `kind`: int, float, bool, str, Literal, tuple of floats, map, or X | None.
+    """Convert `raw` to `kind`: int, float, bool, str, Literal, tuple of floats, map, or X | None.
 
-    Raises ConfigError "expected ..., got ..."; the caller knows the key and the place.
+    Raises ConfigError "expected ..., got ..."; the caller adds the key and the place.
     """
     inner, optional = _without_none(kind)
     empty = raw is None or (isinstance(raw, Plain) and raw in _NULLS)
@@ -80,7 +80,7 @@ def convert(kind: object, rule: FieldRule, raw: object) -> object:
 
 
 def expected(kind: object, rule: FieldRule) -> str:
-    """Return in words what a field takes, for an error or a reference page."""
+    """Return the allowed values of a field in words, for an error or a reference page."""
     inner, optional = _without_none(kind)
     words = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
     if choices := _choices(inner, rule):
@@ -97,7 +97,7 @@ def expected(kind: object, rule: FieldRule) -> str:
 
 
 def show(value: object) -> str:
-    """Return what came, shortened, on one line in which nothing can steer a terminal."""
+    """Return a value as one printable line of at most `_SHOWN` characters, for a message."""
     if isinstance(value, str):
         plain = value.isprintable() and value == value.strip() != ""
         text = str(value) if plain and isinstance(value, Plain) else repr(str(value))
@@ -114,7 +114,7 @@ def show(value: object) -> str:
 
 
 def typed(value: object, rule: FieldRule | None = None) -> str:
-    """Return a setting's value in full, as it would be typed."""
+    """Return the full value of a setting, as a user would type it."""
     if isinstance(value, str):
         bare = value.isprintable() and value not in _NULLS and not value.startswith(QUOTED)
         return value if bare else repr(value)
@@ -140,7 +140,7 @@ def _choices(kind: object, rule: FieldRule) -> tuple[str, ...]:
 
 
 def _read(kind: object, rule: FieldRule, raw: object) -> object:
-    """Return `raw` as `kind`, or None when it is none."""
+    """Return `raw` converted to `kind`, or None where it does not fit."""
     if choices := _choices(kind, rule):
         return _choice(choices, raw)
     if get_origin(kind) is tuple:
@@ -192,7 +192,7 @@ def _bool(raw: object) -> bool | None:
 
 
 def _text(raw: object) -> str | None:
-    """Return clean text. Raises ConfigError for what no path, name or terminal should get."""
+    """Return clean text. Raises ConfigError for interpolations, control codes and surrogates."""
     if not isinstance(raw, str) or not raw:
         return None
     if "${" in raw:

@@ -1,7 +1,7 @@
-"""Whether a plan trains as the baseline does: losses, gradient norms and first gradients compared.
+"""Whether a plan trains like the baseline: compares losses, gradient norms and first gradients.
 
 Equal losses are not enough: a kernel can be right forward and wrong backward. So the gradients of
-the first step are held against the baseline's as well, tensor by tensor.
+the first step are compared with the baseline's as well, tensor by tensor.
 """
 
 import math
@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 __all__ = ["Evidence", "Parity", "Promise", "Rounding", "agree", "noise", "rounding"]
 
-SLACK = 3.0  # times the noise of the baseline itself: it was seen once only
+SLACK = 3.0  # factor on the baseline's own noise, which was measured only once
 SMALL = 1e-3  # of the largest tensor's gradient norm: rounding alone turns smaller ones
-LOUD = 0.01  # noise of the baseline beyond which nothing can be held against it
-WHOLE = 0.02  # a ratio so near to a whole number is no rounding
-FEWEST_LATE = 20  # losses of which a mean is compared where the training itself is another
+LOUD = 0.01  # noise of the baseline above which no comparison is made
+WHOLE = 0.02  # a ratio this near to a whole number is not due to rounding
+FEWEST_LATE = 20  # losses in a mean, if the training itself is different
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,26 +22,26 @@ class Evidence:
     """What the first steps of a trial computed."""
 
     losses: Sequence[float] = ()  # of each backward pass
-    norms: Sequence[float] = ()  # of the gradient at each optimizer step
+    norms: Sequence[float] = ()  # gradient norm at each optimizer step
     tensors: Mapping[str, float] = field(default_factory=dict)  # gradient norms at the first step
     samples: Mapping[str, Sequence[float]] = field(default_factory=dict)  # some of their elements
     late: Sequence[float] = ()  # losses of the timed steps
-    draws: bool = False  # whether random numbers are drawn in a step, as dropout does
+    draws: bool = False  # whether a step draws random numbers, as dropout does
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """How far a plan may be from the baseline."""
+    """How far a plan may deviate from the baseline."""
 
     tolerance: float = 0.0  # relative, on losses and norms
-    cosine: float = 1.0  # of each tensor's first gradient with the baseline's, at least
-    is_training: bool = False  # another training: only what it learns can be compared
-    redraws: bool = False  # a step's random numbers are drawn otherwise, where it draws some
+    cosine: float = 1.0  # least cosine of each tensor's first gradient with the baseline's
+    is_training: bool = False  # a different training: only the learning can be compared
+    redraws: bool = False  # a step draws its random numbers differently
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rounding:
-    """How far the baseline is from itself where sums are made in another order, relative."""
+    """The relative deviation of the baseline from itself with another order of sums."""
 
     steps: float = 0.0  # its losses and gradient norms
     tensors: float = 0.0  # each tensor's gradient at the first step
@@ -49,19 +49,19 @@ class Rounding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parity:
-    """Whether the promise is kept; None: it cannot be told."""
+    """Whether the promise is kept; None: unknown."""
 
     kept: bool | None
     why: str  # a sentence without its full stop
 
 
 def noise(base: Evidence, again: Evidence) -> float:
-    """Return how far two runs of the baseline are apart, relative: 0 where they are equal."""
+    """Return the relative deviation of two runs of the baseline: 0 if they are equal."""
     return max(_apart(base.losses, again.losses)[0], _apart(base.norms, again.norms)[0])
 
 
 def rounding(base: Evidence, again: Evidence) -> Rounding | None:
-    """Compare the baseline with itself in another order of sums; None where that says nothing."""
+    """Compare the baseline with itself in another order of sums; None if they do not match."""
     counts = [(len(e.losses) > 0, len(e.norms), e.tensors.keys()) for e in (base, again)]
     alike = len(base.losses) == len(again.losses)
     losses = (base.losses, again.losses) if alike else (_means(base), _means(again))
@@ -77,95 +77,97 @@ def rounding(base: Evidence, again: Evidence) -> Rounding | None:
     return Rounding(steps=steps, tensors=max(turns))
 
 
-def _means(of: Evidence) -> list[float]:
-    """Return the mean loss of each optimizer step: backward passes may be more and smaller."""
-    each, left = divmod(len(of.losses), len(of.norms) or 1)
-    if left or not each:
+def _means(evidence: Evidence) -> list[float]:
+    """Return the mean loss of each optimizer step, over its backward passes; [] if uneven."""
+    per_step, remainder = divmod(len(evidence.losses), len(evidence.norms) or 1)
+    if remainder or not per_step:
         return []
-    return [math.fsum(of.losses[at : at + each]) / each for at in range(0, len(of.losses), each)]
+    return [
+        math.fsum(evidence.losses[start : start + per_step]) / per_step
+        for start in range(0, len(evidence.losses), per_step)
+    ]
 
 
 def _turn(cosine: float) -> float:
-    """Return the relative difference of two vectors of one length, from their cosine."""
+    """Return the relative difference of two vectors of equal norm, from their cosine."""
     return math.sqrt(max(0.0, 2 * (1 - cosine)))
 
 
 def agree(
     base: Evidence,
-    tried: Evidence,
+    trial: Evidence,
     promise: Promise,
     *,
     noise: float = 0.0,
     order: Rounding | None = None,
 ) -> Parity:
-    """Hold a trial to its promise. `noise` is what two runs of the baseline differ by.
+    """Check whether a trial keeps its promise. `noise` is the deviation of two baseline runs.
 
-    A promise that is not bitwise allows what the baseline's own sums in another `order` differ by.
+    A promise that is not bitwise also allows the baseline's own deviation in another `order` of
+    sums.
     """
-    if not base.losses or not tried.losses:
+    if not base.losses or not trial.losses:
         return Parity(kept=None, why="no loss was seen: nothing ran backward")
     if bad := [loss for loss in (*base.losses, *base.norms) if not math.isfinite(loss)]:
         return Parity(kept=None, why=f"a loss or gradient norm of the baseline is {bad[0]}")
-    if bad := [loss for loss in (*tried.losses, *tried.norms) if not math.isfinite(loss)]:
+    if bad := [loss for loss in (*trial.losses, *trial.norms) if not math.isfinite(loss)]:
         return Parity(kept=False, why=f"a loss or gradient norm is {bad[0]}")
     if noise > LOUD:
         why = f"two runs as it is differ by {noise:.1e}: set a seed, then it can be told"
         return Parity(kept=None, why=why)
-    if promise.redraws and tried.draws:
+    if promise.redraws and trial.draws:
         why = "dropout draws other masks for other micro batches or ranks: tune without dropout"
         return Parity(kept=None, why=f"{why}, then use that plan with it")
     if promise.is_training:
-        return _learns(base, tried, noise)
-    if len(tried.losses) != len(base.losses):
-        why = f"{len(tried.losses)} backward passes instead of {len(base.losses)} in the same steps"
+        return _learns(base, trial, noise)
+    if len(trial.losses) != len(base.losses):
+        why = f"{len(trial.losses)} backward passes instead of {len(base.losses)} in the same steps"
         return Parity(kept=False, why=why)
-    if len(tried.norms) != len(base.norms):
-        why = f"{len(tried.norms)} optimizer steps instead of {len(base.norms)}"
+    if len(trial.norms) != len(base.norms):
+        why = f"{len(trial.norms)} optimizer steps instead of {len(base.norms)}"
         return Parity(kept=False, why=why)
     order = order if order is not None and promise.tolerance > 0 else Rounding()
     allowed = max(promise.tolerance, SLACK * order.steps) + SLACK * noise
     for what, mine, theirs in (
-        ("losses", tried.losses, base.losses),
-        ("gradient norms", tried.norms, base.norms),
+        ("losses", trial.losses, base.losses),
+        ("gradient norms", trial.norms, base.norms),
     ):
-        far, at = _apart(theirs, mine)
+        far, index = _apart(theirs, mine)
         if far > allowed:
-            return Parity(kept=False, why=_differ(what, mine[at], theirs[at], at, allowed))
-    if allowed == 0:  # then every loss must be equal, also of the steps that were timed
-        far, at = _apart(base.late, tried.late)
+            return Parity(kept=False, why=_differ(what, mine[index], theirs[index], index, allowed))
+    if allowed == 0:  # then every loss must be equal, also in the timed steps
+        far, index = _apart(base.late, trial.late)
         if far > 0:
-            why = _differ("later losses", tried.late[at], base.late[at], at, allowed)
+            why = _differ("later losses", trial.late[index], base.late[index], index, allowed)
             return Parity(kept=False, why=why)
     turn = max(_turn(promise.cosine), SLACK * order.tensors)
-    return _gradients(base, tried, turn, noise, allowed)
+    return _gradients(base, trial, turn, noise, allowed)
 
 
 def _gradients(
-    base: Evidence, tried: Evidence, turn: float, noise: float, allowed: float
+    base: Evidence, trial: Evidence, turn: float, noise: float, allowed: float
 ) -> Parity:
-    """Compare the first gradients, tensor by tensor; `turn` is how far one may be, relative."""
+    """Compare the first gradients, tensor by tensor; `turn` is the largest relative difference."""
     if not base.tensors:
         return Parity(kept=None, why="no gradient was seen at the first step")
-    if base.tensors.keys() != tried.tensors.keys():
+    if base.tensors.keys() != trial.tensors.keys():
         return Parity(kept=False, why="other parameters have gradients than in the baseline")
     largest, worst = max(base.tensors.values()), 1.0
     for name, norm in base.tensors.items():
         if norm < SMALL * largest:
             continue
-        far = abs(tried.tensors[name] - norm) / norm
+        far = abs(trial.tensors[name] - norm) / norm
         if far > max(allowed, turn):
             why = f"the first gradient of tensor {name} has another norm ({far:.1e} apart)"
             return Parity(kept=False, why=why)
-        cosine = _cosine(base.samples.get(name, ()), tried.samples.get(name, ()))
+        cosine = _cosine(base.samples.get(name, ()), trial.samples.get(name, ()))
         worst = min(worst, cosine)
-        if (
-            cosine < 1 - turn**2 / 2 - SLACK * noise - 1e-12
-        ):  # the last: what a cosine itself rounds
+        if cosine < 1 - turn**2 / 2 - SLACK * noise - 1e-12:  # 1e-12: rounding of the cosine itself
             why = f"the first gradient of tensor {name} points elsewhere (cosine {cosine:.6f})"
             return Parity(kept=False, why=why)
-    far, _ = _apart(base.losses, tried.losses)
+    far, _ = _apart(base.losses, trial.losses)
     if far == 0 and worst >= 1 - 1e-12:
-        n = len(base.losses) + (min(len(base.late), len(tried.late)) if allowed == 0 else 0)
+        n = len(base.losses) + (min(len(base.late), len(trial.late)) if allowed == 0 else 0)
         return Parity(kept=True, why=f"{n} losses equal bit for bit")
     return Parity(
         kept=True,
@@ -174,44 +176,46 @@ def _gradients(
     )
 
 
-def _differ(what: str, mine: float, theirs: float, at: int, allowed: float) -> str:
-    """Say how one value differs; a ratio near a whole number has a likely cause."""
+def _differ(what: str, mine: float, theirs: float, index: int, allowed: float) -> str:
+    """Describe how a value differs; a ratio near a whole number has a likely cause."""
     far = abs(mine - theirs) / max(abs(theirs), 1e-30)
-    said = f"{what} differ: {mine:.6g} instead of {theirs:.6g} at the {_nth(at + 1)} "
-    said += f"({far:.1e}, allowed {allowed:.1e})"
+    sentence = f"{what} differ: {mine:.6g} instead of {theirs:.6g} at the {_nth(index + 1)} "
+    sentence += f"({far:.1e}, allowed {allowed:.1e})"
     large, small = max(abs(mine), abs(theirs)), min(abs(mine), abs(theirs))
     ratio = large / small if small else math.inf
     if math.isfinite(ratio) and round(ratio) >= 2 and abs(ratio - round(ratio)) < WHOLE * ratio:
-        said += f"; a ratio of {round(ratio)} is a sum taken for a mean, or scaled by accumulation"
-    return said
+        sentence += (
+            f"; a ratio of {round(ratio)} is a sum taken for a mean, or scaled by accumulation"
+        )
+    return sentence
 
 
 def _nth(number: int) -> str:
     return {1: "first", 2: "second", 3: "third"}.get(number, f"{number}th")
 
 
-def _learns(base: Evidence, tried: Evidence, noise: float) -> Parity:
-    """Compare what is learned in the same number of later steps."""
-    n = min(len(base.late), len(tried.late))
+def _learns(base: Evidence, trial: Evidence, noise: float) -> Parity:
+    """Compare the mean loss of the same number of later steps."""
+    n = min(len(base.late), len(trial.late))
     if n < FEWEST_LATE:
         return Parity(kept=None, why=f"only {n} later losses were seen, {FEWEST_LATE} are needed")
-    theirs, mine = list(base.late[:n]), list(tried.late[:n])
+    theirs, mine = list(base.late[:n]), list(trial.late[:n])
     before, now = math.fsum(theirs) / n, math.fsum(mine) / n
     spread = math.sqrt(sum((loss - before) ** 2 for loss in theirs) / (n - 1) / n)
     allowed = 2 * math.sqrt(2) * spread + SLACK * noise * abs(before)
-    said = f"mean loss of the same {n} steps {now:.4g} against {before:.4g} (+-{allowed:.2g})"
+    comparison = f"mean loss of the same {n} steps {now:.4g} against {before:.4g} (+-{allowed:.2g})"
     if now > before + allowed:
-        return Parity(kept=False, why=f"it learns less: {said}")
-    return Parity(kept=True, why=f"{said}; only a whole run can show more")
+        return Parity(kept=False, why=f"it learns less: {comparison}")
+    return Parity(kept=True, why=f"{comparison}; only a whole run can show more")
 
 
 def _apart(theirs: Sequence[float], mine: Sequence[float]) -> tuple[float, int]:
-    """Return the largest relative difference and where it is."""
+    """Return the largest relative difference and its index."""
     worst, where = 0.0, 0
-    for at, (a, b) in enumerate(zip(theirs, mine, strict=False)):
+    for index, (a, b) in enumerate(zip(theirs, mine, strict=False)):
         far = 0.0 if a == b else abs(a - b) / max(abs(a), 1e-30)
         if far > worst or math.isnan(far):
-            worst, where = far, at
+            worst, where = far, index
     return worst, where
 
 

@@ -1,4 +1,4 @@
-"""Frozen dataclasses to JSON and back, by their annotations."""
+"""Converts frozen dataclasses to JSON and back, by their annotations."""
 
 import dataclasses
 import math
@@ -44,9 +44,9 @@ def _inner(value: object) -> object:
 
 
 def from_json(kind: type[_T], raw: object, *, place: str = "") -> _T:
-    """Return a `kind`, a dataclass, from what `to_json` made of one.
+    """Return an instance of the dataclass `kind` from the result of `to_json`.
 
-    Fields that are absent take their default. Raises DataError that names the place.
+    Absent fields take their default. Raises DataError that names the place.
     """
     where = place or kind.__name__.lower()
     if not isinstance(raw, Mapping):

@@ -1,4 +1,4 @@
-"""Where the documents of a batch begin: worked out once a batch, on the host, for every layer."""
+"""Where the documents of a batch begin, computed once per batch on the host for all layers."""
 
 from __future__ import annotations
 
@@ -16,23 +16,22 @@ __all__ = ["Boundaries", "bucket"]
 class Boundaries:
     """The segments of a batch of `rows` x `width` positions, read as one flat row.
 
-    A segment is a document, or the padding after the documents of a row: together they are all
-    positions, none crosses from one row into the next, and none is empty. No token may look out of
-    its segment.
+    A segment is a document, or the padding after the documents of a row. Together they cover all
+    positions; none crosses a row boundary, and none is empty. A token attends only to its segment.
     """
 
     cu_seqlens: Tensor  # [segments + 1] int32: where each begins, then the number of positions
-    lengths: tuple[int, ...]  # [segments] positions of each: known without asking a device
+    lengths: tuple[int, ...]  # [segments] positions of each, on the host
     max_seqlen: int  # positions of the longest one, rounded up to a power of two
     rows: int
     width: int  # positions of a row
 
     def to(self, device: torch.device) -> Boundaries:
-        """Return them with the tensor on a device; the host does not wait for pinned memory."""
+        """Return a copy with the tensor on a device; from pinned memory the host does not wait."""
         return replace(self, cu_seqlens=self.cu_seqlens.to(device, non_blocking=True))
 
 
 def bucket(count: int) -> int:
-    """Return a count of 1 or more rounded up to a power of two: few values, so few graphs."""
+    """Return a count of 1 or more rounded up to a power of two, so that few graphs are needed."""
     assert count > 0, count
     return 1 << (count - 1).bit_length()

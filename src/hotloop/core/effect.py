@@ -12,7 +12,7 @@ Word = Literal["in effect", "not needed here", "refused"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """What came of a request for a technique."""
+    """The outcome of a request for a technique."""
 
     technique: str  # with its choices
     origin: str  # where the request came from

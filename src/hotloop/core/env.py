@@ -1,4 +1,4 @@
-"""The one place that reads the environment: once, at import; and that changes it, for children."""
+"""The only place that reads the environment, once at import, or changes it, for children."""
 
 import json
 import os
@@ -27,34 +27,34 @@ _NO_NAME = r'[\\/:*?"<>|]'  # characters that a file name may not hold somewhere
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parent:
-    """What an observed script tells its child processes."""
+    """What an observed script passes to its child processes."""
 
-    folder: Path  # where they leave what they saw
-    limits: Mapping[str, float | bool | None]  # steps, seconds, full: as host.Limits
-    plan: Mapping[str, object] | None = None  # techniques to put into them, a plan's JSON
+    folder: Path  # where they write their cases
+    limits: Mapping[str, float | bool | None]  # steps, seconds, full: as in StopLimits
+    plan: Mapping[str, object] | None = None  # techniques to apply in them, a plan's JSON
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """What hotloop takes from the environment."""
+    """The settings that hotloop reads from the environment."""
 
-    cache: Path  # tokenised data and measurements live here; everything in it can be rebuilt
-    hub: Path  # where huggingface_hub keeps what it fetched
+    cache: Path  # tokenised data and measurements; everything in it can be rebuilt
+    hub: Path  # where huggingface_hub keeps its downloads
     datasets: Path  # where Hugging Face's datasets keeps its Arrow files
     no_color: bool
     rank: int  # torchrun's RANK; 0 for a single process
     world: int  # torchrun's WORLD_SIZE
     local_rank: int = 0  # torchrun's LOCAL_RANK: on this machine
     local_world: int = 1  # torchrun's LOCAL_WORLD_SIZE: processes on this machine
-    torchrun: bool = False  # its TORCHELASTIC_RUN_ID is there: it started this process
-    restarts: int = 0  # torchrun's TORCHELASTIC_RESTART_COUNT: how often the group began anew
+    torchrun: bool = False  # TORCHELASTIC_RUN_ID is set: torchrun started this process
+    restarts: int = 0  # torchrun's TORCHELASTIC_RESTART_COUNT: restarts of the group
     ray: str | None = None  # RAY_ADDRESS: the cluster that Ray's own commands use
-    fault: str | None = None  # HOTLOOP_FAULT, for tests: what is to fail
+    fault: str | None = None  # HOTLOOP_FAULT, for tests: what must fail
     parent: Parent | None = None  # HOTLOOP_PARENT: this is a child of an observed script
 
     @classmethod
     def read(cls, values: Mapping[str, str]) -> "Environment":
-        """Return what `values` say; an empty one counts as absent. Raises ConfigError."""
+        """Read the variables in `values`; an empty one counts as absent. Raises ConfigError."""
         rank, world = _whole(values, "RANK", 0), _whole(values, "WORLD_SIZE", 1)
         if not 0 <= rank < world:
             raise ConfigError(
@@ -92,7 +92,7 @@ def _whole(values: Mapping[str, str], name: str, default: int) -> int:
 def _cache(values: Mapping[str, str]) -> Path:
     """Return the absolute path of the cache folder, by the XDG base directory specification.
 
-    A relative XDG_CACHE_HOME is to be ignored:
+    It says to ignore a relative XDG_CACHE_HOME:
     https://specifications.freedesktop.org/basedir-spec/latest/ (2026-11)
     """
     own, shared = values.get("HOTLOOP_CACHE"), values.get("XDG_CACHE_HOME")
@@ -119,7 +119,7 @@ def _hugging_face(values: Mapping[str, str]) -> Path:
 
 
 def _folder(values: Mapping[str, str], *names: str) -> Path | None:
-    """Return the folder that the first of `names` to be set says, with ~ and $NAME filled in."""
+    """Return the folder in the first set variable of `names`, with ~ and $NAME expanded."""
     text = next((values[name] for name in names if values.get(name)), None)
     if text is None:
         return None
@@ -131,9 +131,9 @@ def _parent(text: str | None) -> Parent | None:
     if not text:
         return None
     try:
-        told = json.loads(text)
+        content = json.loads(text)
         return Parent(
-            folder=Path(told["folder"]), limits=dict(told["limits"]), plan=told.get("plan")
+            folder=Path(content["folder"]), limits=dict(content["limits"]), plan=content.get("plan")
         )
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigError(
@@ -146,9 +146,9 @@ def observe_children(
     limits: Mapping[str, float | bool | None],
     plan: Mapping[str, object] | None = None,
 ) -> None:
-    """Have Python processes that this one starts leave in `folder` what they saw.
+    """Make Python processes that this one starts write their cases into `folder`.
 
-    The one change of the environment: children inherit it, however they are started.
+    This changes the environment, which children inherit however they are started.
     """
     ahead = str(ROOT / "children")
     old = os.environ.get("PYTHONPATH")
@@ -159,7 +159,7 @@ def observe_children(
 
 
 def compile_cache() -> Path:
-    """Return where torch.compile keeps what it built: by torch's own rule (torch 2.13)."""
+    """Return the cache folder of torch.compile, by torch's own rule (torch 2.13)."""
     own = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
     if own is not None:
         return Path(own).absolute()
@@ -174,7 +174,7 @@ def compile_cache() -> Path:
 
 
 def named(names: Iterable[str]) -> dict[str, str]:
-    """Return those of `names` that are set in the environment now: what libraries go by."""
+    """Return the variables in `names` that are set in the environment now, with their values."""
     return {name: os.environ[name] for name in names if name in os.environ}
 
 
@@ -182,7 +182,7 @@ ENV = Environment.read(os.environ)
 
 
 def forget_children() -> None:
-    """Take back what `observe_children` did: later children are none of the script's."""
+    """Undo `observe_children`, because later children do not belong to the script."""
     ahead = str(ROOT / "children")
     rest = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path != ahead]
     os.environ.pop("HOTLOOP_PARENT", None)
@@ -192,5 +192,5 @@ def forget_children() -> None:
 
 
 def inherited(**more: str) -> dict[str, str]:
-    """Return the environment for a child process: this one's as it is now, and `more`."""
+    """Return the environment for a child process: that of this process now, with `more`."""
     return {**os.environ, **more}

@@ -35,7 +35,7 @@ class HotloopError(Exception):
     """Base of every error raised on purpose. The message says what to do."""
 
     exit_code: ClassVar[int] = 70
-    is_told = False  # another process of the group says it
+    is_told = False  # another process of the group reports it
 
 
 class UsageError(HotloopError):

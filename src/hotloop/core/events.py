@@ -1,6 +1,6 @@
-"""The event file of a run, and steps as the view that report, doctor and monitor take of it.
+"""The event file of a run, and its steps as report, doctor and monitor read them.
 
-One JSON object a line. Every line has `v` (schema), `kind`, `step` and `t` (seconds since this
+One JSON object per line. Every line has `v` (schema), `kind`, `step` and `t` (seconds since this
 process began the run, monotonic). Kinds:
 
     session       a process starts or resumes: at (UTC), pid
@@ -45,15 +45,15 @@ __all__ = [
 ]
 
 SCHEMA = 1
-# "exchange" is what a rank waits for the others, and for what travels between them.
+# "exchange" is the time that a rank waits for other ranks and for communication.
 PHASES = ("data", "forward", "backward", "exchange", "update")
-WARMUP_STEPS = 3  # allocation, cache fills and lazy initialisation live in the first steps
+WARMUP_STEPS = 3  # allocation, cache fills and lazy initialisation happen in the first steps
 
-_FIRST = 16  # steps of a process that stay apart: they are the warm-up
-_TOLD = 3  # lines that are no events are named one by one
+_FIRST = 16  # first steps of a process, which are never merged: they are the warm-up
+_TOLD = 3  # lines that are no events are named individually, up to this many
 _END = 1 << 18  # bytes: some 900 steps
 _MOST, _HUGE = 1 << 53, 1e300  # of steps and tokens; of other numbers
-# Fields that are numbers where they are there; "wall" of the end is a table.
+# Fields that are numbers if present; "wall" of an end event is a table.
 _NUMBERS = frozenset({
     "t", "loss", "durable", "bytes", "evaluated", "memory_bytes", "utilisation", "tokens_per_s",
     "norm", "lr"
@@ -69,7 +69,7 @@ class StepTrace:
 
     step: int  # 1 for the first
     nth: int  # step of its process: 1 for the first after a start or resume
-    steps: int = 1  # it stands for, of a long log: their sums, and the mean loss
+    steps: int = 1  # steps merged into it in a long log: sums, and the mean loss
     rank: int
     clock: str  # "host": when the host went on; "device": when the device was done
     wall: float  # seconds
@@ -89,7 +89,7 @@ class StepTrace:
 
 
 def event_line(kind: str, *, step: int, t: float, **fields: object) -> str:
-    """Return one event as a JSON line without its newline; ValueError for NaN, no JSON number."""
+    """Return an event as a JSON line without its newline. Raises ValueError for NaN."""
     return json.dumps(
         {"v": SCHEMA, "kind": kind, "step": step, "t": round(t, 6), **fields},
         separators=(",", ":"),
@@ -113,9 +113,10 @@ def step_line(
     targets: int,
     ids: str,
 ) -> str:
-    """Return a step event as `event_line` would, in a fifth of its time: it is written each step.
+    """Return a step event like `event_line`, in a fifth of the time, because every step writes one.
 
-    Seconds; `loss`, `norm` and `learning_rate` must be finite. Python's float repr is JSON.
+    Times are in seconds; `loss`, `norm` and `learning_rate` must be finite. Python's float repr is
+    JSON.
     """
     spent = "".join(f'"{name}":{phases[name]:.7f},' for name in PHASES if name in phases)
     return (
@@ -129,17 +130,17 @@ def step_line(
 def _parse(path: Path) -> Iterator[Event]:
     try:
         with path.open("rb") as stream:
-            whole = (line for line in stream if line.endswith(b"\n"))  # a torn one: it is written
+            whole = (line for line in stream if line.endswith(b"\n"))  # without a torn one
             yield from read_lines(whole, str(path))
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from error
 
 
 def read_lines(lines: Iterable[bytes], place: str) -> Iterator[Event]:
-    """Yield the events of whole lines; in place of one that is none, a note that says so.
+    """Yield the events of complete lines; for a line that is no event, yield a note.
 
-    Such a note has `skipped`, the number of lines. Raises DataError where the first line is of
-    another schema: the file is another version's.
+    Such a note has `skipped`, the number of lines. Raises DataError if the first line has another
+    schema: another version wrote the file.
     """
     good, bad, last, t = 0, 0, 0, 0.0
     for number, line in enumerate(lines, 1):
@@ -172,7 +173,7 @@ def _skipped(text: str, step: int, t: float, *, lines: int) -> Event:
 
 
 def newest_step(path: Path) -> int:
-    """Return the newest step that the end of a file tells of, a torn line left out; 0 for none."""
+    """Return the newest step at the end of a file, ignoring a torn line; 0 for none."""
     try:
         with path.open("rb") as stream:
             start = max(0, stream.seek(0, os.SEEK_END) - _END)
@@ -184,15 +185,15 @@ def newest_step(path: Path) -> int:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from error
     whole = (line for line in lines if line.endswith(b"\n"))
     events = surviving(read_lines(whole, f"the end of {path}"))
-    return max((_int(each, "step") for each in events if each["kind"] == "step"), default=0)
+    return max((_int(event, "step") for event in events if event["kind"] == "step"), default=0)
 
 
 class _SchemaError(DataError):
-    """An event of another version."""
+    """The event has the schema of another version."""
 
 
 def read_event(line: bytes, place: str) -> Event:
-    """Return the event of a whole line; DataError naming `place` when it is none."""
+    """Return the event of a complete line. Raises DataError with `place` if it is no event."""
     try:
         event = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -231,51 +232,51 @@ def _fault(event: Event, place: str) -> str | None:
 
 
 def read_events(path: Path, *, void: bool = False, most: int | None = None) -> list[Event]:
-    """Return the events of a file in order, `surviving` ones or, with `void`, all.
+    """Return the events of a file in order: the `surviving` ones or, with `void`, all.
 
-    A torn last line is ignored; a line that is no event is skipped, and a note says so
-    (`read_lines`). With `most` a longer log has so many step events at most: older steps that
-    follow one another are one event with their sums and `steps`, their number. Raises DataError
-    naming a file that cannot be read or is another version's.
+    A torn last line is ignored; a line that is no event is replaced by a note (`read_lines`). With
+    `most`, a long log gives about that many step events: older consecutive steps are merged into
+    one event with their sums and `steps`, their number. Raises DataError with the name of a file
+    that cannot be read or that another version wrote.
     """
-    left: list[Event] = []
-    together, made = 2, 0  # steps of an event; step events
+    events: list[Event] = []
+    steps_per_event, step_events = 2, 0  # steps of an event; step events
     for event in _parse(path):
         if event["kind"] == "resumed_from" and not void:
-            left = _before(left, event)
-        left.append(event)
-        made += event["kind"] == "step"
-        if most is not None and made > most:
-            left = _together(left, together, newest=most // 4)
-            made = sum(each["kind"] == "step" for each in left)
-            together *= 1 if made < 0.6 * most else 2
-            most *= 1 if made < 0.9 * most else 2  # of steps that do not follow one another
-    return left
+            events = _before(events, event)
+        events.append(event)
+        step_events += event["kind"] == "step"
+        if most is not None and step_events > most:
+            events = _merged(events, steps_per_event, newest=most // 4)
+            step_events = sum(entry["kind"] == "step" for entry in events)
+            steps_per_event *= 1 if step_events < 0.6 * most else 2
+            most *= 1 if step_events < 0.9 * most else 2  # steps are not consecutive
+    return events
 
 
-def _together(events: Sequence[Event], size: int, *, newest: int) -> list[Event]:
-    """Put up to `size` steps into one event, but for the newest and a process's first ones."""
+def _merged(events: Sequence[Event], size: int, *, newest: int) -> list[Event]:
+    """Merge up to `size` steps into one event, except the newest and the first of a process."""
     alone = 0
-    left: list[Event] = []
+    merged: list[Event] = []
     older = sum(event["kind"] == "step" for event in events) - newest
     for event in events:
         alone = _FIRST if event["kind"] == "session" else alone
         if event["kind"] != "step":
-            left.append(event)
+            merged.append(event)
             continue
         older, alone = older - 1, alone - 1
-        last = left[-1] if left else event
+        last = merged[-1] if merged else event
         follows = last["kind"] == "step" and _int(last, "step") + _many(event) == event["step"]
         block = (_int(event, "step") - 1) // size == (_int(last, "step") - 1) // size
         if older >= 0 > alone + 1 and follows and block and last is not event:
-            left[-1] = _sum_of(last, event)
+            merged[-1] = _sum_of(last, event)
         else:
-            left.append(event)
-    return left
+            merged.append(event)
+    return merged
 
 
 def _sum_of(one: Event, other: Event) -> Event:
-    """Return two step events as one: sums, the mean loss, and what is so after the later one."""
+    """Merge two step events: sums, the mean loss, and all else from the later one."""
     n, m = _many(one), _many(other)
     sums = {
         key: one[key] + other[key]  # type: ignore[operator]
@@ -292,13 +293,13 @@ def _many(event: Event) -> int:
 
 
 def surviving(events: Iterable[Event]) -> list[Event]:
-    """Leave out what a resume made void; the sessions stay."""
-    left: list[Event] = []
+    """Return the events without those that a resume made void; sessions stay."""
+    valid: list[Event] = []
     for event in events:
         if event["kind"] == "resumed_from":
-            left = _before(left, event)
-        left.append(event)
-    return left
+            valid = _before(valid, event)
+        valid.append(event)
+    return valid
 
 
 def _before(events: Iterable[Event], resumed: Event) -> list[Event]:
@@ -308,7 +309,7 @@ def _before(events: Iterable[Event], resumed: Event) -> list[Event]:
 def _survives(event: Event, resumed: Event) -> bool:
     """Whether an event still counts after a resume from an earlier position.
 
-    A validation that came after the checkpoint of its own step will be made again.
+    A validation after the checkpoint of its own step will be repeated.
     """
     last = _int(resumed, "step")
     if event["kind"] == "eval" and "evaluated" in resumed:
@@ -336,18 +337,18 @@ def _float(event: Event, key: str) -> float:
 
 
 def steps(events: Iterable[Event], *, rank: int = 0) -> list[StepTrace]:
-    """Return the optimizer steps among `events`, those of `read_events`.
+    """Return the optimizer steps in `events`, which come from `read_events`.
 
-    Raises DataError naming the step and the field that is missing or of a wrong type.
+    Raises DataError with the step and the field that is missing or has a wrong type.
     """
-    found, nth = [], 0
+    traces, nth = [], 0
     for event in events:
         if event["kind"] == "session":
             nth = 0
         elif event["kind"] == "step":
             nth += _many(event)
-            found.append(_step(event, rank, nth))
-    return found
+            traces.append(_step(event, rank, nth))
+    return traces
 
 
 def _step(event: Event, rank: int, nth: int) -> StepTrace:
@@ -371,11 +372,11 @@ def _step(event: Event, rank: int, nth: int) -> StepTrace:
 
 
 def steady(trace: Iterable[StepTrace]) -> list[StepTrace]:
-    """Leave out the warm-up steps: those at every start and resume."""
+    """Return the steps without the warm-up steps after every start and resume."""
     return [step for step in trace if step.nth > WARMUP_STEPS]
 
 
 def step_time(trace: Iterable[StepTrace]) -> Measurement | None:
-    """Return the wall time of the steady steps in seconds, or None when there are none."""
+    """Return the wall time of the steady steps in seconds, or None if there are none."""
     readings = tuple(step.wall / step.steps for step in steady(trace))
     return Measurement(unit="s", readings=readings) if readings else None

@@ -1,7 +1,7 @@
-"""What the doctor finds: a claim with its evidence, what it costs and what to do about it.
+"""The doctor's findings: a claim with its evidence, its cost and its remedies.
 
 Format history of findings.json: schema 1 (2026-11); a finding has the kind of its rule (2026-12,
-additional: older files lack it, and the list of rules tells it).
+additional: older files lack it, and it is looked up in the list of rules).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
 SCHEMA = 1
 Severity = Literal["note", "warn", "critical"]
 Effort = Literal["option", "configuration line", "code edit"]  # the least first
-# What a rule is about: seconds; whether the run does what its author believes; whether a planned
+# The subject of a rule: seconds; whether the run does what its author believes; whether a planned
 # run can be made, come to its end and be judged; or a change that would not pay.
 Kind = Literal["speed", "correctness", "planning", "not worth it"]
 
@@ -43,7 +43,7 @@ ABSTAIN, WARN, CRITICAL = 0.02, 0.10, 0.20  # shares of the wall time; the docto
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceLocation:
-    """Where the cause stands."""
+    """The place of the cause in the sources."""
 
     file: str
     line: int | None = None  # from 1
@@ -51,34 +51,34 @@ class SourceLocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedy:
-    """One thing to do about it."""
+    """One remedy for a finding."""
 
-    text: str  # a sentence, with the setting as it would be typed
+    text: str  # a sentence, with the setting as it is typed
     effort: Effort = "configuration line"
-    technique: str | None = None  # its id, where one is the remedy
+    technique: str | None = None  # id of the technique that is the remedy
     choice: str = ""  # of the technique, as it is typed: "count=0"
 
     @property
     def use(self) -> str | None:
-        """Return what stands behind `--with` for it, or None."""
+        """Return the argument of `--with` for it, or None."""
         return ":".join(filter(None, (self.technique, self.choice))) if self.technique else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What one rule has to say about a run."""
+    """What one rule says about a run."""
 
     rule: str  # id and name
-    kind: Kind | None = None  # of its rule: filled in by what runs the rules (hotloop.rules.judged)
+    kind: Kind | None = None  # of its rule; filled in when the rules are run (rules/diagnose.py)
     claim: str  # one sentence, with its figures
     severity: Severity
     share: float | None = None  # of the whole wall time, 0..1: all of its cause
-    part: float | None = None  # of it what the claim alone speaks of, where that is less
+    part: float | None = None  # the part of `share` that the claim is about, if that is less
     saves: float | None = None  # seconds per optimizer step, at most
     ceiling: float | None = None  # how many times faster the run can become by it, at most
     places: Sequence[SourceLocation] = ()
     evidence: Mapping[str, Measurement | str] = field(default_factory=dict)
-    because: Sequence[str] = ()  # rules of the same cause, "D26 tiny_epoch: why"
+    because: Sequence[str] = ()  # rules with the same cause, "D26 tiny_epoch: why"
     remedies: Sequence[Remedy] = ()  # the best first
 
     def __post_init__(self) -> None:
@@ -86,13 +86,13 @@ class Finding:
 
     @property
     def effort(self) -> Effort | None:
-        """Return the least effort that any remedy takes; None without a remedy."""
+        """Return the smallest effort of all remedies; None without a remedy."""
         efforts = {remedy.effort for remedy in self.remedies}
         return next((effort for effort in get_args(Effort) if effort in efforts), None)
 
     @property
     def is_correctness(self) -> bool:
-        """Whether the run does something else than its author believes: no speed is worth that."""
+        """Whether the run does something else than its author believes, which no speed is worth."""
         return self.kind == "correctness"
 
     def to_json(self) -> dict[str, object]:
@@ -104,16 +104,16 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """All that a doctor found, ranked, with what it measured and what it left out."""
+    """All findings of the doctor, ranked, with its measurements and what it did not check."""
 
     wall: Mapping[str, float]  # seconds by row, of what was observed
     steps: int  # optimizer steps that were observed
-    step_time: Measurement | None  # of one of them; None: none was timed
+    step_time: Measurement | None  # of one step; None: none was timed
     findings: Sequence[Finding]
     not_worth_it: Sequence[Finding] = ()
     not_checked: Sequence[str] = ()  # a sentence each, with the reason
-    own_time: float  # seconds the doctor itself took, which are no part of `wall`
-    unstable: str | None = None  # why the step time is no sound base; said before all else
+    own_time: float  # the doctor's own seconds, which are not in `wall`
+    unstable: str | None = None  # why the step time is unreliable; shown first
 
     def to_json(self) -> dict[str, object]:
         """Return findings.json."""
@@ -121,7 +121,7 @@ class Diagnosis:
 
 
 def by_share(share: float, *, warn: float = WARN, critical: float = CRITICAL) -> Severity:
-    """Return how much a share of the wall time matters; the caller abstains below ABSTAIN."""
+    """Return the severity of a share of the wall time; the caller abstains below ABSTAIN."""
     if share >= critical:
         return "critical"
     return "warn" if share >= warn else "note"

@@ -1,7 +1,7 @@
-"""What vendors publish about their cards: dense peaks, bandwidth, memory. One cited line a card.
+"""What vendors publish about their GPUs: dense peaks, bandwidth, memory. One cited line per GPU.
 
-A card is found only if every word of its device name is known here: a laptop part, a `Ti`, a `D`,
-a MIG slice or a vGPU of the same number is another card, and what is not here is unknown.
+A GPU is found only if every word of its device name is known here: a laptop part, a `Ti`, a `D`, a
+MIG slice or a vGPU of the same number is another GPU, and a GPU that is not listed is unknown.
 """
 
 import re
@@ -42,21 +42,21 @@ _RTX4080S = f"836 AI TOPS / 8, 256 bit x 23 Gbit/s, {_GEFORCE}/40-series/rtx-408
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuSpec:
-    """One card as its vendor describes it. What could not be confirmed is absent or None."""
+    """A GPU as its vendor describes it. Unconfirmed figures are absent or None."""
 
-    words: frozenset[str]  # all of them are in the device name, in lower case
-    optional: frozenset[str]  # these may be there as well; any other word means another card
+    words: frozenset[str]  # words of the device name, all required, in lower case
+    optional: frozenset[str]  # further words allowed; any other word means another GPU
     capability: tuple[int, int]
     flops: Mapping[str, float]  # fp32, tf32, bf16, fp16 -> dense FLOP/s
     bandwidth: float | None  # bytes/s
     memory_bytes: int  # nominal
     source: str
-    derived: bool = False  # peaks are arithmetic on published figures, as `source` says
+    derived: bool = False  # peaks are computed from published figures, as `source` says
 
     @property
     def name(self) -> str:
-        """Return its words as people say them: rtx 4080 super."""
-        return " ".join(sorted(self.words, key=_said))
+        """Return its words in their usual order: rtx 4080 super."""
+        return " ".join(sorted(self.words, key=_word_order))
 
 
 def _card(
@@ -96,7 +96,7 @@ CARDS: tuple[GpuSpec, ...] = (
     _card("a100 40gb", (8, 0), 40, 1.555, 19.5, 156, 312, _A100, also="sxm4 pcie"),
     _card("a100 80gb pcie", (8, 0), 80, 1.935, 19.5, 156, 312, _A100),
     _card("a100 80gb sxm4", (8, 0), 80, 2.039, 19.5, 156, 312, _A100),
-    _card("a10", (8, 6), 24, 0.6, 31.2, 62.5, 125, _A10),  # the A10G is another card
+    _card("a10", (8, 6), 24, 0.6, 31.2, 62.5, 125, _A10),  # the A10G is another GPU
     _card("rtx 3060", (8, 6), 12, None, 12.7, 12.7, 25.5, _RTX3060, derived=True),
     _card("rtx 3060", (8, 6), 8, None, 12.7, 12.7, 25.5, _RTX3060, derived=True),
     _card("rtx 3070", (8, 6), 8, 0.448, 20.3, 20.3, 40.6, _GA102),
@@ -120,14 +120,14 @@ CARDS: tuple[GpuSpec, ...] = (
 )
 
 
-def _said(word: str) -> tuple[int, str]:
-    """Return the rank of a word in a name: the line, the number, what it is besides."""
+def _word_order(word: str) -> tuple[int, str]:
+    """Return the sort key of a word in a name: series, number, then all other words."""
     number = any(letter.isdigit() for letter in word)
     return (0 if word == "rtx" else 1 if number and not word.endswith("gb") else 2), word
 
 
 def card_named(text: str) -> GpuSpec:
-    """Return the card of a short name: rtx3090, "RTX 4080 Super", t4; UsageError lists them."""
+    """Return the GPU with a short name: rtx3090, "RTX 4080 Super", t4. UsageError lists all."""
     words = re.sub(r"(?<=[a-z])(?=\d)|(?<=\d)(?=[a-z])", " ", text.lower())
     words = re.sub(r"\b([tlhav]) (?=\d)", r"\1", re.sub(r"(?<=\d) s\b", " super", words))
     words = re.sub(r"(?<=l40) s\b|(?<=l40) super\b", "s", re.sub(r"(?<=\d) gb\b", "gb", words))
@@ -138,10 +138,10 @@ def card_named(text: str) -> GpuSpec:
 
 
 def find_card(name: str, memory_bytes: int | None = None) -> GpuSpec | None:
-    """Return the one card that `name` can mean, or None: an unknown or ambiguous name has no peak.
+    """Return the only GPU that `name` can mean, or None if it is unknown or ambiguous.
 
-    `memory_bytes`, where known, must agree: it tells twins of one name apart and finds rebuilt
-    cards. Twins with equal figures, such as the two V100, need no memory.
+    `memory_bytes`, if known, must agree: it distinguishes GPUs of one name and detects modified
+    ones. GPUs of one name with equal figures, such as the two V100, need no memory.
     """
     words = frozenset(re.split(r"[\s\-_()]+", name.lower())) - {""}
     fits = [

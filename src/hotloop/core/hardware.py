@@ -1,4 +1,4 @@
-"""What the machine is, as training sees it, and what it can and cannot do. Unknown is None.
+"""The machine as training sees it, and what it supports. Unknown is None.
 
 Format history: schema 1 (2026-11).
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["DTYPES", "Device", "Hardware"]
 
 Device = Literal["cpu", "cuda", "mps"]
-DTYPES = ("fp32", "tf32", "bf16", "fp16")  # the names under which speeds are asked for
+DTYPES = ("fp32", "tf32", "bf16", "fp16")  # the names of the speeds
 SCHEMA = 1
 
 _BF16_CPU = frozenset({"avx512_bf16", "amx_bf16", "bf16"})  # the last one is Arm's
@@ -27,31 +27,31 @@ _BF16_CPU = frozenset({"avx512_bf16", "amx_bf16", "bf16"})  # the last one is Ar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hardware:
-    """One machine and the device that trains. `machine.detect` fills it in."""
+    """One machine and its training device. `machine.detect` fills it in."""
 
     device: Device
     name: str  # of the device, as the driver or /proc/cpuinfo spells it
     count: int = 1  # devices of this kind
-    memory_bytes: int | None = None  # of ONE device; on cpu: all that this process may be given
-    host_memory_bytes: int | None = None  # all that this process may be given, cgroups included
+    memory_bytes: int | None = None  # of ONE device; on cpu: all that this process may have
+    host_memory_bytes: int | None = None  # all that this process may have within its cgroups
     cores: float | None = None  # the smaller of affinity and cgroup quota; may be a fraction
     capability: tuple[int, int] | None = None  # CUDA compute capability
-    smem_bytes: int | None = None  # shared memory one block can have on request
+    smem_bytes: int | None = None  # largest shared memory of a block (opt-in)
     cpu_features: frozenset[str] = frozenset()  # flags as the kernel names them; empty: unknown
     versions: Mapping[str, str] = field(default_factory=dict)
     measured: Mapping[str, Measurement] = field(default_factory=dict)  # dtype -> FLOP/s
 
     @property
     def card(self) -> GpuSpec | None:
-        """Return the vendor's line for this device, if its name, memory and capability agree."""
+        """Return the vendor's figures of this device if name, memory and capability agree."""
         card = find_card(self.name, self.memory_bytes) if self.device == "cuda" else None
         agrees = card is not None and self.capability in (None, card.capability)
         return card if agrees else None
 
     def peak_flops(self, dtype: str) -> Measurement | None:
-        """Return dense FLOP/s of one device, published before measured; None if neither is known.
+        """Return dense FLOP/s of one device, published or else measured; None if neither is known.
 
-        MFU is judged against the published peak; `measured[dtype]` is the ceiling seen here.
+        MFU refers to the published peak; `measured[dtype]` is the ceiling measured on this machine.
         """
         if dtype not in DTYPES:
             hint = did_you_mean(dtype, DTYPES)
@@ -69,7 +69,7 @@ class Hardware:
         return _cited(card, "bytes/s", card.bandwidth)
 
     def why_no_bf16(self) -> str | None:
-        """Return why bf16 does not pay here, or None. Emulated bf16 (T4) counts as none."""
+        """Return why bf16 does not pay here, or None. Emulated bf16 (T4) counts as unsupported."""
         if self.device == "mps":
             return "bf16 on Apple's MPS is untested"
         if self.device == "cuda":
@@ -92,13 +92,13 @@ class Hardware:
         return "fp16 on a CPU runs 40 to 100 times slower than fp32; use bf16 or fp32"
 
     def why_no_tf32(self) -> str | None:
-        """Return why TF32 does not exist here, or None."""
+        """Return why TF32 is not available here, or None."""
         if self.device != "cuda":
             return f"TF32 is a format of CUDA tensor cores; this is a {self.device} device"
         return self._why_below((8, 0), "TF32", "fp32 stays fp32")
 
     def why_no_fp8(self) -> str | None:
-        """Return why float8 products do not exist here, or None."""
+        """Return why float8 products are not available here, or None."""
         if self.device != "cuda":
             return f"float8 products need a CUDA card, and this is a {self.device} device"
         return self._why_below((8, 9), "float8 products", "use int8-mixed-precision or bf16")
@@ -123,7 +123,7 @@ class Hardware:
 
     @classmethod
     def from_json(cls, value: object, *, place: str = "hardware") -> Self:
-        """Return what `to_json` wrote; `place` names it in errors. Raises DataError."""
+        """Return the object that `to_json` wrote; errors name it `place`. Raises DataError."""
         if not isinstance(value, dict) or value.get("schema") != SCHEMA:
             raise DataError(f"{place}: expected an object of schema {SCHEMA}, got {value!r:.80}")
         known = {item.name for item in fields(cls)}
@@ -201,12 +201,12 @@ def _versions(value: object, place: str) -> dict[str, str]:
 
 
 def _measured(value: object, place: str) -> dict[str, Measurement]:
-    found = _mapping(value, place)
-    for dtype in found.keys() - set(DTYPES):
+    readings = _mapping(value, place)
+    for dtype in readings.keys() - set(DTYPES):
         raise DataError(f"{place}: unknown dtype {dtype!r}{did_you_mean(dtype, DTYPES)}")
     return {
         dtype: Measurement.from_json(item, place=f"{place}.{dtype}")
-        for dtype, item in found.items()
+        for dtype, item in readings.items()
     }
 
 

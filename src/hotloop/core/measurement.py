@@ -1,4 +1,4 @@
-"""A number that remembers how it was obtained: readings kept whole, summarised on demand."""
+"""A number with its origin: all readings are kept, and summarised on demand."""
 
 import math
 import statistics
@@ -12,20 +12,20 @@ __all__ = ["Measurement", "Source", "typical"]
 
 Source = Literal["measured", "published", "derived"]
 
-# Our own thresholds; they decide when hotloop answers "cannot be told".
-_FEWEST = 5  # readings: the fewest whose quartiles do not rest on the single worst one
+# hotloop's own thresholds for the answer "cannot be told".
+_FEWEST = 5  # readings: the fewest whose quartiles do not depend on the single worst one
 _WIDEST = 0.10  # interquartile range over median
 _DRIFT = 0.05  # second half against first, over median
 _FEWEST_FOR_DRIFT = 10  # two halves of five
-_HICCUPS = 0.05  # of the times, the longest, that are not typical: the first ones, mostly
+_HICCUPS = 0.05  # share of the times, the longest ones, that are not typical: mostly the first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
     """Repeated readings of one quantity in `unit`, in the order in which they were taken.
 
-    `where` is the citation of a number from outside; a published one must have it, and a derived
-    one has it when it is arithmetic on published figures. Raises HotloopError without readings.
+    `where` is the citation of an external number; a published one must have it, and a derived one
+    has it if it is computed from published figures. Raises HotloopError without readings.
     """
 
     unit: str
@@ -46,12 +46,12 @@ class Measurement:
 
     @property
     def median(self) -> float:
-        """Return the middle reading, in `unit`: robust to the odd slow step."""
+        """Return the median reading, in `unit`, which an occasional slow step does not affect."""
         return statistics.median(self.readings)
 
     @property
     def quartiles(self) -> tuple[float, float] | None:
-        """Return the first and the third quartile, in `unit`; None where they say nothing."""
+        """Return the first and third quartile, in `unit`; None for too few or infinite readings."""
         if self.n < 2 or not self._finite:
             return None
         low, _, high = statistics.quantiles(self.readings, n=4, method="inclusive")
@@ -59,7 +59,7 @@ class Measurement:
 
     @property
     def spread(self) -> float | None:
-        """Return the interquartile range over the median; None where that says nothing."""
+        """Return the interquartile range over the median; None if there are no quartiles."""
         if self.quartiles is None or self.median == 0:
             return None
         low, high = self.quartiles
@@ -67,7 +67,7 @@ class Measurement:
 
     @property
     def drift(self) -> float | None:
-        """Return (second half - first half) / median, of medians; None under ten readings."""
+        """Return (median of second half - of first half) / median; None under ten readings."""
         if self.n < _FEWEST_FOR_DRIFT or not self._finite or self.median == 0:
             return None
         first, second = self._halves
@@ -76,7 +76,7 @@ class Measurement:
     def why_unstable(self) -> str | None:
         """Return why this number must not be compared, or None if it may be.
 
-        A cited number has one reading by nature, so count, spread and drift do not apply to it.
+        A cited number has a single reading, so count, spread and drift do not apply to it.
         """
         if not self._finite:
             bad = sum(not math.isfinite(reading) for reading in self.readings)
@@ -87,13 +87,15 @@ class Measurement:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values; a reading that is not finite becomes a string."""
-        shown = [reading if math.isfinite(reading) else str(reading) for reading in self.readings]
-        value: dict[str, Any] = {"unit": self.unit, "readings": shown, "source": self.source}
+        readings = [
+            reading if math.isfinite(reading) else str(reading) for reading in self.readings
+        ]
+        value: dict[str, Any] = {"unit": self.unit, "readings": readings, "source": self.source}
         return value | ({"where": self.where} if self.where is not None else {})
 
     @classmethod
     def from_json(cls, value: object, *, place: str = "measurement") -> Self:
-        """Return what `to_json` wrote; `place` names it in errors. Raises DataError."""
+        """Return the object that `to_json` wrote; errors name it `place`. Raises DataError."""
         if not isinstance(value, dict):
             raise DataError(f"{place}: expected an object, got {type(value).__name__}")
         for key in value.keys() - {"unit", "readings", "source", "where"}:
@@ -125,7 +127,7 @@ class Measurement:
             return f"readings spread by {self.spread:.0%} of the median, at most {_WIDEST:.0%}"
         if self.drift is None:
             return None
-        # A step between the halves, not the noise inside them: it must exceed both their ranges.
+        # A jump between the halves, not noise inside them: it must exceed both their ranges.
         moved = abs(self.drift * self.median)
         if abs(self.drift) > _DRIFT and moved > max(map(_iqr, self._halves)):
             return f"the second half of the readings is off the first by {self.drift:+.0%}"
@@ -133,9 +135,9 @@ class Measurement:
 
 
 def typical(times: Sequence[float]) -> float:
-    """Return the mean without the longest ones; 0 of none. Parts of a step add up to it."""
-    kept = sorted(times)[: math.ceil(len(times) * (1 - _HICCUPS))]
-    return statistics.mean(kept) if kept else 0.0
+    """Return the mean without the longest times; 0 for none. Means of a step's parts add up."""
+    shortest = sorted(times)[: math.ceil(len(times) * (1 - _HICCUPS))]
+    return statistics.mean(shortest) if shortest else 0.0
 
 
 def _is_source(value: object) -> TypeGuard[Source]:

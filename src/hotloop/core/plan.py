@@ -1,4 +1,4 @@
-"""What to do to a run: pure data that can be printed, diffed, hashed, stored and run again."""
+"""The plan of a run: pure data that can be printed, compared, hashed, stored and run again."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hotloop.core.errors import PlanError, did_you_mean
 
 __all__ = ["SCHEMA", "Plan", "Use", "Value", "elsewhere", "measured_on"]
 
-# History: 1 (2026-11) micro_batch, accumulation, techniques; ranks, of several processes; measured,
-# in files of tune.
+# History: 1 (2026-11) micro_batch, accumulation, techniques; ranks, for several processes;
+# measured, in files of tune.
 SCHEMA = 1
 Value = str | int | float | bool
 
@@ -40,21 +40,21 @@ class Use:
 
     @property
     def typed(self) -> str:
-        """Return what --with takes for it."""
+        """Return the argument of --with for it."""
         return ":".join([self.id, *(f"{name}={value}" for name, value in self.choice)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The shape of an optimizer step, and the techniques in force, sorted by id.
+    """The shape of an optimizer step, and the techniques in use, sorted by id.
 
-    Their order says nothing, because each is applied at its own stage.
+    Their order has no meaning, because each is applied at its own stage.
     """
 
     micro_batch: int  # samples of one forward pass
     accumulation: int = 1  # forward passes of one optimizer step, of one rank
     techniques: tuple[Use, ...] = ()
-    ranks: int = 1  # processes that make a step together, each with its share of the samples
+    ranks: int = 1  # processes that share the samples of a step
 
     def __post_init__(self) -> None:
         if self.micro_batch < 1 or self.accumulation < 1 or self.ranks < 1:
@@ -82,8 +82,8 @@ class Plan:
     def over(self, ranks: int, batch_size: int) -> Plan:
         """Return this plan for `ranks` processes, with the same samples in an optimizer step.
 
-        The micro batch is what memory allows, so it does not grow; what ranks take off is
-        accumulation first.
+        The micro batch does not grow, because memory limits it; more ranks reduce the accumulation
+        first.
         """
         if ranks == self.ranks:
             return self
@@ -93,24 +93,24 @@ class Plan:
         return replace(self, micro_batch=micro_batch, accumulation=accumulation, ranks=ranks)
 
     def makes(self, batch_size: int) -> bool:
-        """Whether an optimizer step takes so many samples: what does not divide is rounded up."""
+        """Whether an optimizer step takes `batch_size` samples, the accumulation rounded up."""
         return self.accumulation == -(-batch_size // (self.micro_batch * self.ranks))
 
     @property
     def fingerprint(self) -> str:
-        """Hex digits, the same on any machine for plans without `differences`."""
+        """Return 12 hex digits, equal on all machines for plans without `differences`."""
         return digest(json.dumps(self.to_json(), sort_keys=True))[:12]
 
     def differences(self, other: Plan) -> list[str]:
-        """Return one line for each part in which `other` differs from this plan."""
-        mine, theirs = self._parts(), other._parts()
+        """Return one line for each setting in which `other` differs from this plan."""
+        mine, theirs = self._summary(), other._summary()
         return [
             f"{key}: {mine.get(key, 'off')} -> {theirs.get(key, 'off')}"
             for key in sorted(mine.keys() | theirs.keys())
             if json.dumps(mine.get(key)) != json.dumps(theirs.get(key))  # 1 is not True
         ]
 
-    def _parts(self) -> dict[str, object]:
+    def _summary(self) -> dict[str, object]:
         return {
             "micro_batch": self.micro_batch,
             "accumulation": self.accumulation,
@@ -130,7 +130,7 @@ class Plan:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, object], *, place: str = "a plan") -> Plan:
-        """Read a plan strictly: PlanError names an unknown key, a wrong type or schema."""
+        """Read a plan strictly. Raises PlanError for an unknown key, a wrong type or schema."""
         if not isinstance(raw, Mapping):
             raise PlanError(f"{place} must be an object, not {raw!r}")
         known = ("schema", "micro_batch", "accumulation", "ranks", "techniques", "measured")
@@ -165,22 +165,22 @@ class Plan:
 
 
 def measured_on(raw: Mapping[str, object]) -> Mapping[str, str] | None:
-    """Return the machine and versions that a plan file says it was proved on; None: it was not.
+    """Return the machine and versions on which a plan file was proved; None if it was not.
 
-    Raises PlanError when that part is not as hotloop tune writes it.
+    Raises PlanError if that part is not in the format of hotloop tune.
     """
-    said = raw.get("measured")
-    if said is None:
+    measured = raw.get("measured")
+    if measured is None:
         return None
-    if not isinstance(said, Mapping) or not all(
-        isinstance(key, str) and isinstance(value, str) for key, value in said.items()
+    if not isinstance(measured, Mapping) or not all(
+        isinstance(key, str) and isinstance(value, str) for key, value in measured.items()
     ):
-        raise PlanError(f"a plan's 'measured' must map names to words, not be {said!r}")
-    return said
+        raise PlanError(f"a plan's 'measured' must map names to words, not be {measured!r}")
+    return measured
 
 
 def elsewhere(measured: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
-    """Return what differs between the machine that a plan was proved on and this one."""
+    """Return the differences between the machine on which a plan was proved and this one."""
     return [
         f"{name} {measured.get(name, 'unknown')}, here {here.get(name, 'unknown')}"
         for name in sorted(measured.keys() | here.keys())

@@ -1,7 +1,7 @@
-"""Tells a loss that has stayed where guessing puts it: at ln(n), among n values.
+"""Detects a loss that has stayed at the level of guessing: ln(n) for n values.
 
-A model that has learned anything leaves it within its first steps; the distribution of the classes
-alone takes it below. Source: the entropy of a uniform distribution.
+A model that learns leaves this level within its first steps; knowing the distribution of the
+classes is enough. Source: the entropy of a uniform distribution.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 __all__ = ["GUESSING", "guessing"]
 
 PLATEAU = 0.01  # relative
-GUESSING = 200  # steps after which a model should know more than at its start
+GUESSING = 200  # steps after which a model should be better than at its start
 FEWEST = 5  # losses of a quarter
 
 
 def guessing(losses: Sequence[float], outputs: int) -> float | None:
-    """Return the loss where the first and the last quarter stand at ln(outputs); None elsewhere."""
+    """Return the last loss if the first and last quarter are at ln(outputs), else None."""
     quarter = len(losses) // 4
     if quarter < FEWEST or outputs < 2:
         return None

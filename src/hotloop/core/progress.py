@@ -1,4 +1,4 @@
-"""What the engine tells whoever listens: values, not text. Only the command line prints them."""
+"""The engine's messages to its listeners: values, not text. Only the command line prints them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Where the run is, over the steps since the last such message."""
+    """The position of the run, with means over the steps since the last such message."""
 
     step: int
     steps: int
@@ -39,7 +39,7 @@ class Progress:
     memory_bytes: float | None  # of the device, or of the process on a CPU
     utilisation: float | None  # 0..1 of the device, or of the process's cores on a CPU
     seconds_left: float | None
-    steady_from: int | None  # "compiling: judge speed from step k", while that is ahead
+    steady_from: int | None  # "compiling: judge speed from step k", until then
     parts: Mapping[str, float] = field(default_factory=dict)  # losses of parts of the data
 
 
@@ -52,7 +52,7 @@ class Evaluated:
     unit: str
     best: bool
     seconds: float
-    figures: Mapping[str, float | None] = field(default_factory=dict)  # of the job's judge
+    figures: Mapping[str, float | None] = field(default_factory=dict)  # of the job's metrics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,10 +66,10 @@ class CheckpointSaved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochDone:
-    """All samples of an epoch were used once."""
+    """An epoch is complete: all its samples were used once."""
 
     epoch: int  # 1 for the first
-    seconds: float  # wall time since the one before, everything included
+    seconds: float  # wall time since the last epoch, everything included
     tokens_per_s: float  # over that wall time
     mfu: float | None  # model FLOP/s over the device's peak, within the steps; None: unknown
 

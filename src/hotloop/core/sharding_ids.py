@@ -1,4 +1,4 @@
-"""What the techniques for several ranks have in common."""
+"""Constants and checks that the techniques for several ranks share."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ if TYPE_CHECKING:
 
 __all__ = ["HOW", "LEAVE", "SAVE", "SHARING", "ZERO_BUCKET", "launcher", "wants_group"]
 
-# Seconds from a signal, of which torchrun gives 30 before it kills:
-SAVE = 18.0  # until what was begun together, such as a save, is given up
-LEAVE = 20.0  # until a process ends, if nothing else ended it
-ZERO_BUCKET = 500_000_000  # numbers that DeepSpeed sends at once, at most: its own default
-SHARING = ("ddp", "fsdp2", "deepspeed")  # one of them is in the plan of several ranks
+# Seconds after a signal; torchrun kills after 30:
+SAVE = 18.0  # until collective work, such as a save, is given up
+LEAVE = 20.0  # until a process ends itself, at the latest
+ZERO_BUCKET = 500_000_000  # most numbers that DeepSpeed sends at once: its own default
+SHARING = ("ddp", "fsdp2", "deepspeed")  # a plan of several ranks has one of them
 
 
 def launcher(ranks: int | str, *, machines: int = 1) -> str:
-    """Return how `hotloop train` is started with so many processes on each machine."""
+    """Return the command that starts `hotloop train` with this many processes per machine."""
     if ranks == machines == 1:
         return "hotloop train"
     several = f"--nnodes {machines} ... " if machines > 1 else ""
@@ -29,6 +29,6 @@ HOW = f"one process trains alone: start several with {launcher('N')}"
 
 
 def wants_group(hardware: Hardware, plan: Plan) -> str | None:
-    """Answer why there is nobody to share with, or None."""
+    """Return why there is no process group to share with, or None."""
     del hardware
     return HOW if plan.ranks == 1 else None

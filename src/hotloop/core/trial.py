@@ -1,8 +1,8 @@
-"""A measured try of one plan, and what can be said of two of them.
+"""A timed trial of one plan, and the comparison of two trials.
 
-Trials are compared by rounds. In each, both make a block of the same steps right after each other,
-so that what the machine does meanwhile meets both, and a long batch meets a long batch. A
-comparison speaks of the ratio within a round.
+Trials are compared by rounds. In a round both run a block of the same steps, one directly after
+the other, so that other load affects both, and the batches are the same. The ratio within a round
+is compared.
 """
 
 import math
@@ -31,32 +31,32 @@ __all__ = [
 
 Verdict = Literal["FASTER", "SLOWER", "SAME", "UNKNOWN"]
 
-FEWEST = 8  # rounds: the fewest of which an interval with RISK can be given (2 of 256 sets)
+FEWEST = 8  # rounds: the fewest for which an interval with RISK exists (2 of 256 sets)
 RISK = 0.01  # that the interval misses the true ratio
-PAIRS = 12  # pairs of processes: as many as are started where it cannot be told by fewer
-EDGE = 0.03  # a gain or loss that nobody would change a plan for
+PAIRS = 12  # pairs of processes: the most that are started if fewer do not decide
+EDGE = 0.03  # a gain or loss that does not justify another plan
 _HOPE = 1.5  # standard errors
 
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """How far pairs of processes of one plan lie apart for as long as they live.
+    """The lasting difference between two processes of one plan.
 
-    The same steps take one process 2 to 5 % longer than another, by the memory it got, and no
-    number of rounds tells that from a slower plan. The default is what 2 cores of an AMD EPYC
-    showed (docs/log.md), with the weight of so few readings that what a machine shows itself
-    soon counts for more.
+    The same steps take one process 2 to 5 % longer than another, depending on its memory, and no
+    number of rounds distinguishes that from a slower plan. The default was measured on 2 cores of
+    an AMD EPYC (docs/log.md); it has the weight of few readings, so that those of the present
+    machine soon dominate.
     """
 
     squares: float = 4 * 0.05**2  # of the log ratio of two processes of one plan, summed
     freedom: int = 4  # degrees of freedom
 
-    def seen(self, found: "Comparison") -> "Scatter":
-        """Return this with what the pairs of one comparison show."""
-        return self.more(found.centres, statistics.fmean(found.centres or (0.0,)))
+    def seen(self, comparison: "Comparison") -> "Scatter":
+        """Return this scatter updated with the pairs of one comparison."""
+        return self.more(comparison.centres, statistics.fmean(comparison.centres or (0.0,)))
 
     def more(self, centres: Sequence[float], middle: float, lost: int = 1) -> "Scatter":
-        """Return this with centres of pairs around a middle, which costs `lost` of them."""
+        """Return this scatter with centres around `middle`, at the cost of `lost` of them."""
         squares = self.squares + sum((centre - middle) ** 2 for centre in centres)
         return Scatter(squares, self.freedom + max(0, len(centres) - lost))
 
@@ -68,21 +68,21 @@ class Scatter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One plan, tried in one process or in several."""
+    """One plan, timed in one process or in several."""
 
     plan: Plan
-    outcome: str = "ok"  # or how the process ended: process/child.py's status
+    outcome: str = "ok"  # or the status of the process: process/child.py
     reason: str | None = None  # why it is not ok
-    rounds: Mapping[int, float] = field(default_factory=dict)  # seconds of a step, a block each
+    rounds: Mapping[int, float] = field(default_factory=dict)  # seconds of a step in each
     pairs: tuple[int, ...] = (0,)  # the first round of each process
     steps: int = 0  # timed
-    started: float | None = None  # seconds until the first step was over: import, model, compile
-    warmed: float | None = None  # seconds of the steps after it that are not timed
+    started: float | None = None  # seconds until the end of the first step: import, model, compile
+    warmed: float | None = None  # seconds of the following untimed steps
     warm_steps: int = 0
-    compiled: float | None = None  # seconds of compiling, where they are told apart; in `started`
-    aside: Mapping[str, float] = field(default_factory=dict)  # what was timed besides steps: s
+    compiled: float | None = None  # seconds of compiling, if known; in `started`
+    aside: Mapping[str, float] = field(default_factory=dict)  # other times than steps: s
     peak_bytes: int | None = None  # of memory
-    peak_of: str = "processes"  # whose: the processes' resident memory, or the card's
+    peak_of: str = "processes"  # resident memory of the processes, or the GPU's memory
     effects: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # technique: (word, how)
     evidence: Evidence = field(default_factory=Evidence)  # of the first steps
 
@@ -93,20 +93,20 @@ class Trial:
 
     @property
     def step_time(self) -> Measurement | None:
-        """Return the seconds of a step, one reading a block; None when none was timed."""
+        """Return the seconds of a step, one reading per block; None if none was timed."""
         readings = tuple(self.rounds[round] for round in sorted(self.rounds))
         return Measurement(unit="s", readings=readings) if readings else None
 
     @property
     def warm_up(self) -> float | None:
-        """Return the seconds of the first steps above their share: first epoch, allocations."""
+        """Return the extra seconds of the first steps: first epoch, allocations. None: unknown."""
         if self.warmed is None or self.step_time is None:
             return None
         return max(0.0, self.warmed - self.warm_steps * self.step_time.median)
 
     @property
     def once(self) -> float | None:
-        """Return the seconds that are paid once: all before the timed steps but their share."""
+        """Return the one-time seconds: start and warm-up, without the steps' own time."""
         warm_up = self.warm_up
         return None if self.started is None or warm_up is None else self.started + warm_up
 
@@ -124,19 +124,19 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What can be said of one trial against another."""
+    """The comparison of one trial with another."""
 
     verdict: Verdict
     why: str  # a sentence without its full stop
-    ratio: float | None = None  # step time over that of the other; below 1 is faster
+    ratio: float | None = None  # step time relative to the other's; below 1 is faster
     interval: tuple[float, float] | None = None  # of the ratio, missed with RISK
-    n: int = 0  # rounds that both made
+    n: int = 0  # rounds of both
     centres: tuple[float, ...] = ()  # of the log ratio, one of each pair of processes
-    is_open: bool = False  # more pairs of processes may tell it
+    is_open: bool = False  # more pairs of processes may decide
 
     @property
     def factor(self) -> str:
-        """Return how many times as fast, for a table."""
+        """Return the speed-up with its interval, for a table."""
         if self.ratio is None:
             return "-"
         if self.interval is None:
@@ -153,15 +153,15 @@ def compare(
     risk: float = RISK,
     scatter: Scatter = Scatter(),
 ) -> Comparison:
-    """Say whether `trial` is faster than `other`, and how sure that is.
+    """Decide whether `trial` is faster than `other`, and how certain that is.
 
-    FASTER and SLOWER: the whole interval of the ratio lies beyond 1 -+ edge / 2, and the ratio
-    itself beyond 1 -+ edge; and so does the interval that `scatter` of processes leaves. SAME: the
-    whole interval lies within 1 -+ edge. All else is UNKNOWN.
+    FASTER and SLOWER: the whole interval of the ratio is beyond 1 -+ edge / 2, as is the interval
+    from the `scatter` of processes, and the ratio itself is beyond 1 -+ edge. SAME: the whole
+    interval is within 1 -+ edge. Everything else is UNKNOWN.
     """
-    for each in (trial, other):
-        if not each.is_ok:
-            return Comparison(verdict="UNKNOWN", why=f"{each.outcome}: {each.reason}")
+    for candidate in (trial, other):
+        if not candidate.is_ok:
+            return Comparison(verdict="UNKNOWN", why=f"{candidate.outcome}: {candidate.reason}")
     shared = sorted(trial.rounds.keys() & other.rounds.keys())
     pairs = [(trial.rounds[round], other.rounds[round]) for round in shared]
     if any(not (math.isfinite(time) and time > 0) for pair in pairs for time in pair):
@@ -174,8 +174,8 @@ def compare(
     verdict, why = _verdict(low, middle, high, edge)
     among = _Among.of(_by_process(trial, other, shared), scatter)
     if verdict in ("FASTER", "SLOWER") and among.least(risk) <= edge / 2:
-        made = "one pair" if len(among.centres) == 1 else f"{len(among.centres)} pairs"
-        why += f", but {made} of processes of one plan may lie so far apart"
+        count = "one pair" if len(among.centres) == 1 else f"{len(among.centres)} pairs"
+        why += f", but {count} of processes of one plan may lie so far apart"
         verdict = "UNKNOWN"
     return Comparison(
         verdict=verdict,
@@ -190,7 +190,7 @@ def compare(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Among:
-    """What the pairs of processes say, each as one reading."""
+    """The pairs of processes, each as one reading."""
 
     centres: tuple[float, ...]  # of the log ratio
     sd: float  # of such a centre
@@ -198,26 +198,28 @@ class _Among:
 
     @classmethod
     def of(cls, groups: Sequence[Sequence[tuple[float, float]]], scatter: Scatter) -> "_Among":
-        """Judge the scatter by what was known and by these pairs."""
+        """Estimate the scatter from the prior `scatter` and these pairs."""
         logs = [[math.log(mine / others) for mine, others in group] for group in groups]
-        centres = tuple(signed_rank_interval(each)[1] for each in logs)
-        noise = statistics.fmean(statistics.variance(each) / len(each) for each in logs)
-        known = Scatter(scatter.squares + scatter.freedom * noise, scatter.freedom)
-        found = known.more(centres, statistics.fmean(centres))
-        return cls(centres=centres, sd=found.sd, freedom=found.freedom)
+        centres = tuple(signed_rank_interval(log_ratios)[1] for log_ratios in logs)
+        noise = statistics.fmean(
+            statistics.variance(log_ratios) / len(log_ratios) for log_ratios in logs
+        )
+        prior = Scatter(scatter.squares + scatter.freedom * noise, scatter.freedom)
+        posterior = prior.more(centres, statistics.fmean(centres))
+        return cls(centres=centres, sd=posterior.sd, freedom=posterior.freedom)
 
     @property
     def _far(self) -> float:
         return abs(statistics.fmean(self.centres))
 
     def least(self, risk: float) -> float:
-        """Return how far from 0 the log ratio is at least, by the near end of its interval."""
+        """Return the least distance of the log ratio from 0: the near end of its interval."""
         return self._far - student(self.freedom, risk) * self.sd / math.sqrt(len(self.centres))
 
     def is_open(self, edge: float, risk: float) -> bool:
-        """Whether it could be told by as many pairs as are started at most.
+        """Whether PAIRS pairs could decide.
 
-        As if its middle lay 1.5 standard errors further out than was seen.
+        The true centre is assumed to be 1.5 standard errors further out than the measured one.
         """
         missing = PAIRS - len(self.centres)
         far = self._far + _HOPE * self.sd / math.sqrt(len(self.centres))
@@ -226,9 +228,10 @@ class _Among:
 
 
 def student(freedom: int, risk: float) -> float:
-    """Return how many standard errors an interval reaches to each side, missing with `risk`.
+    """Return Student's t: the half width, in standard errors, of an interval that misses with
+    `risk`.
 
-    Student's t, within 4 % from 3 degrees of freedom on. Source: Abramowitz and Stegun, Handbook
+    Accurate within 4 % from 3 degrees of freedom on. Source: Abramowitz and Stegun, Handbook
     of Mathematical Functions, 26.7.5.
     """
     z = statistics.NormalDist().inv_cdf(1 - risk / 2)
@@ -241,7 +244,7 @@ def student(freedom: int, risk: float) -> float:
 
 
 def _interval(pairs: Sequence[tuple[float, float]], risk: float) -> tuple[float, float, float]:
-    """Return low end, middle and high end of the ratio."""
+    """Return the low end, centre and high end of the ratio."""
     logs = [math.log(mine / others) for mine, others in pairs]
     low, middle, high = map(math.exp, signed_rank_interval(logs, risk))
     return low, middle, high
@@ -250,7 +253,7 @@ def _interval(pairs: Sequence[tuple[float, float]], risk: float) -> tuple[float,
 def _by_process(
     trial: Trial, other: Trial, shared: Sequence[int]
 ) -> list[list[tuple[float, float]]]:
-    """Return the rounds of each pair of processes that made enough of them; else all as one."""
+    """Return the rounds of each pair of processes with enough rounds; if none, all as one."""
     ends = [*trial.pairs[1:], math.inf]
     groups = [
         [(trial.rounds[n], other.rounds[n]) for n in shared if first <= n < end]
@@ -271,10 +274,10 @@ def _verdict(low: float, middle: float, high: float, edge: float) -> tuple[Verdi
 
 
 def signed_rank_interval(values: Sequence[float], risk: float = RISK) -> tuple[float, float, float]:
-    """Return the low end, the centre and the high end of where the middle of `values` lies.
+    """Return the low end, the estimate and the high end of the centre of `values`.
 
-    The interval misses it with `risk` at most, whatever the distribution, if it is symmetric. Of
-    few values it is as wide as it can be: from the smallest to the largest. Source: Hodges and
+    The interval misses the centre with at most `risk` for every symmetric distribution. For few
+    values it is as wide as possible: from the smallest to the largest. Source: Hodges and
     Lehmann, Estimates of location based on rank tests, 1963; the signed-rank test's interval.
     """
     means = sorted((a + b) / 2 for a, b in combinations_with_replacement(values, 2))
@@ -283,7 +286,7 @@ def signed_rank_interval(values: Sequence[float], risk: float = RISK) -> tuple[f
 
 
 def _cut(n: int, risk: float) -> int:
-    """Return how many of the sorted means are left out at each end."""
+    """Return how many of the sorted means are cut off at each end."""
     ways = [1]  # number of sets of ranks 1..k with each sum
     for rank in range(1, n + 1):
         longer = ways + [0] * rank

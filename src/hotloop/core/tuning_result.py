@@ -1,4 +1,4 @@
-"""What a search for a faster plan tried, kept and dropped, with the proof of what it kept."""
+"""The result of a search for a faster plan: trials, decisions, and the proof of the kept plan."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -31,22 +31,22 @@ Decision = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuneRow:
-    """One try, or why there was none."""
+    """One trial, or the reason why there was none."""
 
     name: str  # what was changed
     decision: Decision
     why: str  # a sentence without its full stop
     plan: Plan | None = None  # that was tried
-    comparison: Comparison | None = None  # with the best plan until then; of proofs the baseline
+    comparison: Comparison | None = None  # with the best plan so far; for proofs, with the baseline
     parity: Parity | None = None  # with the baseline
     step_time: Measurement | None = None  # seconds
-    started: float | None = None  # seconds until the first step is over: import, model, compiling
-    warm_up: float | None = None  # seconds of the first steps above their share: the first epoch
-    compiled: float | None = None  # seconds of `started`, where they are told apart
+    started: float | None = None  # seconds to the end of the first step: import, model, compiling
+    warm_up: float | None = None  # extra seconds of the first steps: the first epoch
+    compiled: float | None = None  # seconds of compiling in `started`, if known
     steps: int = 0  # timed
     peak_bytes: int | None = None
-    pays_back: int | None = None  # steps after which what is paid once is earned
-    seconds: float = 0.0  # that trying took
+    pays_back: int | None = None  # steps after which the one-time cost is recovered
+    seconds: float = 0.0  # that the trial took
 
     @classmethod
     def of(cls, trial: Trial, name: str, decision: Decision, why: str, **more: object) -> "TuneRow":
@@ -68,17 +68,17 @@ class TuneRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixedCost:
-    """What a run pays besides its steps."""
+    """A cost of a run besides its steps."""
 
     what: str
     before: float  # seconds, as it was
-    after: float | None = None  # seconds under the plan; None where it was not measured again
+    after: float | None = None  # seconds under the plan; None: not measured again
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """What no technique mends: somebody has to change the code or a setting."""
+    """A finding without a technique: the code or a setting has to be changed."""
 
     rule: str  # of the doctor
     claim: str
@@ -92,15 +92,15 @@ class Tuned:
     """The result of a search."""
 
     target: tuple[str, ...]  # as typed
-    where: Mapping[str, str]  # the machine and the versions that it holds for
+    where: Mapping[str, str]  # the machine and the versions for which it is valid
     baseline: Plan
-    plan: Plan  # the baseline's when nothing is worth it
+    plan: Plan  # the baseline if nothing is worth it
     rows: tuple[TuneRow, ...]
     proof: TuneRow | None = None  # the result against the baseline, measured last
     edits: tuple[Edit, ...] = ()
     costs: tuple[FixedCost, ...] = ()
     seconds: float = 0.0
-    stopped: str | None = None  # why it ended before all was tried
+    stopped: str | None = None  # why it ended before everything was tried
     notes: tuple[str, ...] = ()
 
     @property
@@ -110,7 +110,7 @@ class Tuned:
 
     @property
     def said(self) -> str:
-        """Return the result in a sentence."""
+        """Return the result as a sentence."""
         proof = self.proof
         others = [row for row in self.rows if row.decision != "baseline"]
         if not any(row.plan is not None for row in others):
@@ -125,13 +125,13 @@ class Tuned:
 
     @property
     def unsure(self) -> list[str]:
-        """Return the names of what was tried and could not be told from the baseline."""
+        """Return the names of the changes of which it cannot be told whether they are faster."""
         rows = [*self.rows, *([self.proof] if self.proof else [])]
         return list(dict.fromkeys(row.name for row in rows if row.decision == "cannot be told"))
 
     @property
     def _nothing_kept(self) -> str:
-        """Say why the plan is the baseline's: nothing is faster, or that is not known."""
+        """Return why the plan is the baseline's: nothing is faster, or that is unknown."""
         proof = self.proof
         why = f": {proof.why}" if proof is not None else ""
         if proof is not None and proof.decision == "cannot be told":
@@ -147,7 +147,7 @@ class Tuned:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, object]) -> "Tuned":
-        """Read trials.json; DataError when it is of another schema or no search's result."""
+        """Read trials.json. Raises DataError for another schema or another kind of file."""
         if raw.get("schema") != SCHEMA:
             raise DataError(
                 f"the trials have schema {raw.get('schema')!r}; "
@@ -166,7 +166,7 @@ def untried(rows: Sequence[TuneRow]) -> dict[tuple[str, str], list[str]]:
 
 
 def pays_back(trial: Trial, base: Trial) -> int | None:
-    """Return after how many steps a faster plan has earned what it costs once; None: never."""
+    """Return the steps after which a faster plan has recovered its one-time cost; None: never."""
     times, once = (trial.step_time, base.step_time), (trial.once, base.once)
     if None in times or None in once:
         return None

@@ -1,4 +1,4 @@
-"""Sizes, durations and rates as people read them."""
+"""Formats sizes, durations and rates for people."""
 
 __all__ = ["ago", "bytes_", "count", "duration", "many", "moment"]
 
@@ -30,12 +30,12 @@ def ago(seconds: float) -> str:
 
 def many(number: float, noun: str) -> str:
     """Return 1 row, 2,500 rows, or 1.5 cores."""
-    shown = f"{number:,.0f}" if number == int(number) else f"{number:,g}"
-    return f"{shown} {noun}{'' if number == 1 else 's'}"
+    figure = f"{number:,.0f}" if number == int(number) else f"{number:,g}"
+    return f"{figure} {noun}{'' if number == 1 else 's'}"
 
 
 def moment(seconds: float) -> str:
-    """Return seconds that may be few as 25 us, 0.4 ms, 254 ms or, from 1 s on, as `duration`."""
+    """Return seconds as 25 us, 0.4 ms, 254 ms or, from 1 s on, as `duration` does."""
     if seconds >= 1:
         return duration(seconds)
     return f"{_three(seconds * 1e3)} ms" if seconds >= 1e-4 else f"{_three(seconds * 1e6)} us"
@@ -50,5 +50,5 @@ def count(number: float) -> str:
 
 
 def _three(number: float) -> str:
-    """Return three digits, and never 1.01e+03 for the 1010 MiB that are no GiB yet."""
+    """Return three digits, or more for 1000 to 1023, but never an exponent."""
     return f"{number:.3g}" if number < 999.5 else f"{number:.0f}"

@@ -1,4 +1,4 @@
-"""Which code of hotloop this is: its version, and a digest of its files."""
+"""The identity of hotloop's code: its version, and a digest of its files."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ def code_version() -> str:
     """Return the version with a digest of all Python files of the package; 20 ms the first time."""
     files = sorted(ROOT.rglob("*.py"))
     names = (str(file.relative_to(ROOT)) for file in files)
-    found = digest(*names, *(file.read_bytes() for file in files))
-    return f"{__version__}+{found[:12]}"
+    files_digest = digest(*names, *(file.read_bytes() for file in files))
+    return f"{__version__}+{files_digest[:12]}"

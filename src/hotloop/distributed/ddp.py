@@ -1,4 +1,4 @@
-"""The whole model on every rank: gradients are averaged during the last backward pass of a window.
+"""Keep the whole model on every rank; average gradients in the last backward pass of a window.
 
 torch's DistributedDataParallel does the work (https://arxiv.org/abs/2006.15704).
 """
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Replicas"]
 
-# Buffers are the same on all ranks, and are not to travel in each forward pass. torch 2.13 has a
-# new name for the switch, and warns of the old one.
+# Buffers are the same on all ranks and must not be broadcast in each forward pass. torch 2.13
+# renamed the argument and warns about the old name.
 _NEW: Final = "forward_sync_buffers"
 _NO_BUFFERS: Final[dict[str, Any]] = {
     _NEW if _NEW in signature(DistributedDataParallel).parameters else "broadcast_buffers": False
@@ -34,9 +34,9 @@ _NO_BUFFERS: Final[dict[str, Any]] = {
 
 
 class Replicas:
-    """The exchange of one session whose model is whole on every rank."""
+    """The gradient exchange of one session whose model is whole on every rank."""
 
-    settles = True  # torch fills the buckets anew in the order in which gradients came first
+    settles = True  # torch rebuilds the buckets in the order in which gradients first arrived
 
     def __init__(self, session: Session, *, bucket_mib: int, unused: bool) -> None:
         whole = Whole(session.model, session.forward)
@@ -49,9 +49,9 @@ class Replicas:
         )
         self.bucket_mib = bucket_mib
         self._waits: dict[str, float] = {}
-        self._last = 0.0  # when the newest bucket of own gradients was complete
-        if session.device.type == "cpu":  # on a card the host is long past it
-            # Without annotations: torch compares them, and here they are texts.
+        self._last = 0.0  # when this rank's newest bucket was complete
+        if session.device.type == "cpu":  # with a GPU, the host runs ahead of the exchange
+            # A lambda, because torch compares annotations, and annotations are strings here.
             self.module.register_comm_hook(None, lambda _, bucket: self._average(bucket))
         session.forward = self.module
 
@@ -61,7 +61,7 @@ class Replicas:
 
     @contextmanager
     def micro(self, *, last: bool) -> Iterator[None]:
-        """Hold the forward and backward pass of a micro batch."""
+        """Wrap the forward and backward pass of a micro batch."""
         if not last:
             with self.module.no_sync():
                 yield
@@ -72,9 +72,9 @@ class Replicas:
             self._waits["backward"] = self._waits.get("backward", 0.0) + clock() - self._last
 
     def waits(self) -> Mapping[str, float]:
-        """Return what passes waited for other ranks since the last call, seconds by phase."""
-        found, self._waits = self._waits, {}
-        return found
+        """Return the seconds that passes waited for other ranks since the last call, by phase."""
+        waits, self._waits = self._waits, {}
+        return waits
 
     def norm(self, gradients: list[Tensor]) -> Tensor:
         """Return the norm of gradients that are the same on every rank, a scalar."""

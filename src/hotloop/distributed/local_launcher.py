@@ -1,7 +1,7 @@
-"""The other ranks of this machine, started by the first one where there is no torchrun.
+"""Start the other ranks of this machine from the first one, where there is no torchrun.
 
-They are what a trial is measured with, and nothing of theirs is to be saved: all of them end when
-one of them does, in whatever way.
+They serve to measure a trial and save nothing: all of them end when one of them does, in whatever
+way.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Siblings", "end_with_first"]
 
-_GRACE: Final = 5.0  # seconds for the first rank to find out by itself that another one is gone
-_TAIL: Final = 8 * 1024  # bytes of stderr that are kept of each
+_GRACE: Final = 5.0  # seconds for the first rank to notice by itself that another one is gone
+_TAIL: Final = 8 * 1024  # bytes of stderr that are kept for each rank
 
 
 class Siblings:
@@ -32,12 +32,12 @@ class Siblings:
     def __init__(
         self, command: Sequence[str], *, world: int, port: int, grace: float = _GRACE
     ) -> None:
-        """Start `command` once for each, with torchrun's variables; `port` is the store's.
+        """Start `command` once for each rank, with torchrun's variables and the store's `port`.
 
         `grace` is a seam.
         """
         self._grace = grace
-        self._ended: list[str] = []  # how they did, the first one first
+        self._ended: list[str] = []  # how ranks ended, in the order in which they did
         self._one_has = threading.Event()
         for rank in range(1, world):
             process = subprocess.Popen(
@@ -56,23 +56,23 @@ class Siblings:
             threading.Thread(target=self._watch, args=(rank, process), daemon=True).start()
 
     def how_ended(self) -> str | None:
-        """Return how the first of them ended that did, None where all go on; waits a little."""
+        """Return how the first rank to end did; None if none ends within the grace period."""
         return self._ended[0] if self._one_has.wait(self._grace) else None
 
     def _watch(self, rank: int, process: subprocess.Popen[bytes]) -> None:
-        """Wait for its end; then this process ends too, if nothing else has ended it."""
-        words = _Words(process)
+        """Wait for the end of a rank; then end this process too, if nothing else has ended it."""
+        tail = _StderrTail(process)
         code = process.wait()
-        words.join(1.0)  # its own children may hold the pipe
-        self._ended.append(f"rank {rank} {_how(code, words.last)}")
+        tail.join(1.0)  # the rank's own children may hold the pipe
+        self._ended.append(f"rank {rank} {_how(code, tail.last)}")
         self._one_has.set()
         time.sleep(2 * self._grace)
         print(self._ended[0], file=sys.stderr, flush=True)
         os._exit(1)
 
 
-class _Words(threading.Thread):
-    """Passes on what a rank says on stderr, and keeps the end of it."""
+class _StderrTail(threading.Thread):
+    """Pass on a rank's stderr and keep the end of it."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         super().__init__(daemon=True)
@@ -87,7 +87,7 @@ class _Words(threading.Thread):
 
     @property
     def last(self) -> str:
-        """Return its last line."""
+        """Return the last line."""
         return self._tail.decode(errors="replace").strip().rpartition("\n")[2]
 
 
@@ -100,7 +100,7 @@ def _how(code: int, last: str) -> str:
 
 
 def end_with_first() -> None:
-    """Have this rank end when the first one, which started it, does."""
+    """Make this rank end when the first one, which started it, ends."""
     die_with_parent()
 
     def wait() -> None:

@@ -1,7 +1,7 @@
-"""A model together with its loss as one module: what torch's wrappers take hold of.
+"""Join a model and its loss in one module, which torch's wrappers can wrap.
 
-Recipes call their models in ways of their own inside the loss. Wrapped around the loss, nothing of
-that has to know of several ranks, and the model keeps its parameters' names.
+Recipes call their models in different ways inside the loss. Because the wrapper is around the loss,
+that code need not know about several ranks, and the model keeps its parameters' names.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Whole"]
 
 
 class Whole(nn.Module):
-    """Computes the mean loss of a batch."""
+    """Compute the mean loss of a batch."""
 
     def __init__(self, model: nn.Module, loss: Callable[[Mapping[str, Tensor]], Tensor]) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
 """The processes that train together, as torch.distributed joins them under torchrun.
 
-What the device has travels over the group of the device (NCCL, or gloo on a CPU). What the hosts
-have to agree on, a few numbers a step, goes over a gloo group of its own, so that no host waits for
-its card; and what happens seldom goes through the store that torchrun keeps, as JSON.
+Tensors on the device travel over the group of the device (NCCL, or gloo on a CPU). The few numbers
+a step on which the hosts must agree travel over a separate gloo group, so that no host waits for
+its GPU. Rare messages go through torchrun's store, as JSON.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 __all__ = ["TorchProcessGroup", "hosted", "joined"]
 
-_dist: Any = dist  # of which not all public names are typed
+_dist: Any = dist  # not all of its public names are typed
 
-# For one exchange. A process that dies is noticed at once; one that only is late may be saving.
+# For one exchange. A dead process is noticed at once; a late one may be saving a checkpoint.
 PATIENCE: Final = timedelta(hours=1)
 _LOOK: Final = 0.005  # seconds between looks into the store
 _FAREWELL: Final = 10.0  # seconds that a rank waits for the first one to end
-# How gloo and NCCL say that another process is gone (torch 2.13). A model's own errors say less.
+# Parts of the errors by which gloo and NCCL report a lost process (torch 2.13).
 _GONE: Final = (
     "Connection closed by peer",
     "Connection reset by peer",
@@ -54,18 +54,18 @@ _GONE: Final = (
 
 
 class TorchProcessGroup:
-    """All ranks. Collective calls are made by every rank, in the same order."""
+    """All ranks. Every rank makes the same collective calls in the same order."""
 
     def __init__(
         self, *, rank: int, world: int, backend: str, store: Any, job: str | None = None
     ) -> None:
         self.rank, self.world, self.backend = rank, world, backend
-        self.has_restarted = False  # whether others trained under this torchrun before
-        self.job = job  # the same for those
+        self.has_restarted = False  # whether an earlier group trained under this torchrun
+        self.job = job  # shared by all groups under this torchrun
         self._store = store
         self._hosts = dist.new_group(backend="gloo", timeout=PATIENCE)
         self._calls = 0  # of `exchange`
-        # Seconds since a signal came, or None: waiting for others is to end.
+        # Returns the seconds since a signal came, or None; after a signal, waits must end.
         self.signalled: Callable[[], float | None] = lambda: None
         self._has_left = False
         if rank == 0:
@@ -88,37 +88,40 @@ class TorchProcessGroup:
                 time.sleep(_LOOK)
 
     def gather(self, values: Sequence[float]) -> list[list[float]]:
-        """Return the numbers of every rank, in order; each gives as many. The device goes on."""
+        """Return the numbers of every rank, by rank; each gives as many. Does not block the
+        device.
+        """
         mine = torch.tensor(values, dtype=torch.float64)
-        found = [torch.empty_like(mine) for _ in range(self.world)]
-        with _told():
-            dist.all_gather(found, mine, group=self._hosts)
-        return [each.tolist() for each in found]
+        values_by_rank = [torch.empty_like(mine) for _ in range(self.world)]
+        with _lost_rank_error():
+            dist.all_gather(values_by_rank, mine, group=self._hosts)
+        return [rank_values.tolist() for rank_values in values_by_rank]
 
     def total(self, tensor: Tensor) -> Tensor:
         """Add up a tensor over all ranks, in place on its device."""
-        with _told():
+        with _lost_rank_error():
             dist.all_reduce(tensor)
         return tensor
 
     def exchange(self, value: object) -> list[Any]:
-        """Return the JSON values of every rank, in order; for what happens seldom."""
+        """Return the JSON values of every rank, by rank; for rare messages."""
         self._calls += 1
         name = f"exchange/{self._calls}"
         self.put(f"{name}/{self.rank}", value)
         return [self.take(f"{name}/{rank}", patience=0.0) for rank in range(self.world)]
 
     def put(self, name: str, value: object) -> None:
-        """Say a JSON value under a name."""
-        with _told():
+        """Publish a JSON value under a name."""
+        with _lost_rank_error():
             self._store.set(name, json.dumps(value))
 
     def take(self, name: str, *, patience: float = SAVE) -> Any:
-        """Return what another rank says under a name, once it is said; from any thread.
+        """Return the value that another rank publishes under a name, once it does; from any thread.
 
-        LostRankError where it is not said `patience` seconds after a signal: that rank may be gone.
+        Raises LostRankError if there is no value `patience` seconds after a signal: the other rank
+        may be gone.
         """
-        with _told():
+        with _lost_rank_error():
             while not self._store.check([name]):
                 since = self.signalled()
                 if self._has_left or (since is not None and since >= patience):
@@ -127,33 +130,34 @@ class TorchProcessGroup:
             return json.loads(self._store.get(name))
 
     def leave(self) -> None:
-        """Wait for no other rank any more: this one cannot keep step."""
+        """Stop waiting for other ranks, because this one cannot keep up."""
         self._has_left = True
 
     def is_gone(self, error: BaseException) -> bool:
-        """Whether an error says that another process of the group is gone."""
+        """Return whether an error means that another process of the group is gone."""
         return _lost(error)
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """Have a block fail on every rank where it fails on one, and tell it once.
+        """Make a block that fails on one rank fail on every rank, and report the error once.
 
-        What happens inside must need no other rank. Every rank raises the first one's error.
+        The block must need no other rank. Every rank raises the error of the first rank that
+        failed.
         """
         failed: HotloopError | None = None
         try:
             yield
         except HotloopError as error:
             failed = error
-        said = None if failed is None else [type(failed).__name__, str(failed)]
-        all_said = self.exchange(said)
-        first = next((rank for rank, each in enumerate(all_said) if each is not None), None)
+        message = None if failed is None else [type(failed).__name__, str(failed)]
+        messages = self.exchange(message)
+        first = next((rank for rank, other in enumerate(messages) if other is not None), None)
         if first is None:
             return
-        kind, text = all_said[first]
+        kind, text = messages[first]
         if failed is None or first != self.rank:
-            kinds = {each.__name__: each for each in _errors(HotloopError)}
-            alike = all(each == all_said[first] for each in all_said)
+            kinds = {cls.__name__: cls for cls in _errors(HotloopError)}
+            alike = all(other == messages[first] for other in messages)
             named = alike or text.startswith(f"rank {first} ")
             failed = kinds.get(kind, HotloopError)(text if named else f"rank {first}: {text}")
         failed.is_told = self.rank != 0
@@ -161,12 +165,12 @@ class TorchProcessGroup:
 
 
 def _errors(kind: type[HotloopError]) -> list[type[HotloopError]]:
-    return [kind, *(each for child in kind.__subclasses__() for each in _errors(child))]
+    return [kind, *(error for child in kind.__subclasses__() for error in _errors(child))]
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
-    """Say in one line that another process is gone."""
+def _lost_rank_error() -> Iterator[None]:
+    """Turn the error of a lost process into a LostRankError."""
     try:
         yield
     except dist.DistError as error:
@@ -181,14 +185,15 @@ _GONE_TEXT: Final = "another process of the group is gone, and this one cannot g
 
 
 def _lost(error: BaseException) -> bool:
-    """Whether an error says that another process of the group is gone."""
+    """Return whether an error means that another process of the group is gone."""
     return isinstance(error, LostRankError) or any(words in str(error) for words in _GONE)
 
 
 def hosted() -> Any:
     """Return a store on a free port of this machine, where no torchrun keeps one; see its `port`.
 
-    The first rank hosts it and starts the others, so that no other program takes the port between.
+    The first rank hosts the store before it starts the others, so that no other program takes the
+    port in between.
     """
     return _dist.TCPStore("127.0.0.1", 0, None, True, JOIN, wait_for_workers=False)
 
@@ -197,7 +202,7 @@ def hosted() -> Any:
 def joined(env: Environment, *, on_cards: bool, store: Any = None) -> Iterator[TorchProcessGroup]:
     """Join the group that torchrun started, and leave it at the end. `store` is one of `hosted`.
 
-    Raises ConfigError without its variables, DeviceError where a rank has no card of its own.
+    Raises ConfigError without torchrun's variables, DeviceError if a rank has no GPU of its own.
     """
     needs = {"MASTER_ADDR", "MASTER_PORT"} if store is None else set[str]()
     if missing := sorted(needs - named(needs).keys()):
@@ -216,7 +221,7 @@ def joined(env: Environment, *, on_cards: bool, store: Any = None) -> Iterator[T
     backend = "nccl" if on_cards else "gloo"
     rank, world = env.rank, env.world
     device = torch.device("cuda", env.local_rank) if on_cards else None
-    with _told():
+    with _lost_rank_error():
         if store is None:
             store, rank, world = next(_dist.rendezvous("env://", timeout=JOIN))
         number = meet(store, rank=rank, world=world)
@@ -229,9 +234,9 @@ def joined(env: Environment, *, on_cards: bool, store: Any = None) -> Iterator[T
             device_id=device,
         )
     try:
-        own = _dist.PrefixStore(f"hotloop/{number}", store)
+        group_store = _dist.PrefixStore(f"hotloop/{number}", store)
         group = TorchProcessGroup(
-            rank=rank, world=world, backend=backend, store=own, job=job_of(store)
+            rank=rank, world=world, backend=backend, store=group_store, job=job_of(store)
         )
         group.has_restarted = number > 1 or any(group.exchange(env.restarts > 0))
         try:

@@ -1,9 +1,9 @@
-"""How the ranks of a group find each other in a store that groups before them have used.
+"""Let the ranks of a group find each other in a store that earlier groups have used.
 
-torchrun keeps one store from start to end, with all that was said in it before a restart (torch
-2.13, DynamicRendezvousHandler.next_rendezvous), and its restart count is each machine's own and
-does not count machines that join: neither tells one group from the next. So each rank calls with a
-name that nobody had before, and rank 0 answers to that name with the number of the group.
+torchrun keeps one store from start to end, with all entries from before a restart (torch 2.13,
+DynamicRendezvousHandler.next_rendezvous). Its restart count is each machine's own and does not
+count machines that join. So neither distinguishes one group from the next: each rank calls with a
+name that is new, and rank 0 answers to that name with the number of the group.
 """
 
 from __future__ import annotations
@@ -22,31 +22,33 @@ if TYPE_CHECKING:
 
 __all__ = ["JOIN", "alone", "job_of", "meet"]
 
-_dist: Any = dist  # of which not all public names are typed
+_dist: Any = dist  # not all of its public names are typed
 
-JOIN: Final = timedelta(minutes=10)  # until all have come: the last machine may still be starting
+JOIN: Final = timedelta(minutes=10)  # for all ranks to join: a machine may still be starting
 _LOOK: Final = 0.005  # seconds between looks into the store
 
 
 def alone(env: Environment) -> tuple[bool, str]:
-    """Return (whether the only rank goes on for a group before it, the job of both).
+    """Return (whether this single rank continues an earlier group, the job of both groups).
 
-    It leaves word for a group after it: an elastic group may shrink to one rank, and grow from one.
+    The rank also registers for later groups: an elastic group may shrink to one rank and grow
+    again.
     """
     store, rank, world = next(_dist.rendezvous("env://", timeout=JOIN))
     return meet(store, rank=rank, world=world) > 1 or env.restarts > 0, job_of(store)
 
 
 def job_of(store: Any) -> str:
-    """Return a name that all groups of a store have in common, and no group of another one has."""
+    """Return a name that all groups of a store share and no group of another store has."""
     name: str = store.compare_set("job", "", uuid.uuid4().hex).decode()
     return name
 
 
 def meet(store: Any, *, rank: int, world: int, patience: timedelta = JOIN) -> int:
-    """Return how many groups have met in a store, this one counted; the same on every rank.
+    """Return how many groups have met in a store, with this one; the same on every rank.
 
-    Raises LostRankError on rank 0 when others do not come, DistError on them when it does not.
+    Raises LostRankError on rank 0 when other ranks do not come, DistError on those when rank 0 does
+    not.
     """
     if rank:
         name = uuid.uuid4().hex
@@ -57,17 +59,17 @@ def meet(store: Any, *, rank: int, world: int, patience: timedelta = JOIN) -> in
         return number
     number = int(store.add("groups", 1))
     end = time.monotonic() + patience.total_seconds()
-    away = set(range(1, world))
-    while away:
-        for each in sorted(away):
-            if store.check([f"call/{each}"]):
-                name = store.get(f"call/{each}").decode()  # of a rank before, until this one calls
+    missing = set(range(1, world))
+    while missing:
+        for other in sorted(missing):
+            if store.check([f"call/{other}"]):
+                name = store.get(f"call/{other}").decode()  # an earlier rank's until this one calls
                 store.set(f"answer/{name}", str(number))
-        away = {each for each in away if not store.check([f"heard/{number}/{each}"])}
-        if away and time.monotonic() > end:
+        missing = {other for other in missing if not store.check([f"heard/{number}/{other}"])}
+        if missing and time.monotonic() > end:
             seconds = patience.total_seconds()
             raise LostRankError(
-                f"ranks {sorted(away)} of {world} did not come in {seconds:.0f} s: are all "
+                f"ranks {sorted(missing)} of {world} did not come in {seconds:.0f} s: are all "
                 "machines started, and do they see each other's ports?"
             )
         time.sleep(_LOOK)

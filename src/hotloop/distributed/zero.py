@@ -1,10 +1,10 @@
-"""Optimizer state, gradients and weights in flat pieces over the ranks, as DeepSpeed cuts them.
+"""Partition optimizer state, gradients and weights over the ranks, as DeepSpeed does.
 
-DeepSpeed (https://arxiv.org/abs/1910.02054) cuts, sends and makes the update; model, loss, AdamW
-and loop stay hotloop's. Tried with 0.19.8 and torch 2.13. What is not in its documentation and is
-used all the same: `clip_grad`, `clear_backward_seen_flag`, `refresh_fp32_params`,
-`fp32_partitioned_groups_flat` and `_lazy_init_hp_params_optimizer_state` of its optimizer, and
-where a step fails `_FLUSHES` of its engine.
+DeepSpeed (https://arxiv.org/abs/1910.02054) partitions, exchanges and updates; model, loss, AdamW
+and loop stay hotloop's. Tried with 0.19.8 and torch 2.13. Used although it is not documented:
+`clip_grad`, `clear_backward_seen_flag`, `refresh_fp32_params`, `fp32_partitioned_groups_flat` and
+`_lazy_init_hp_params_optimizer_state` of its optimizer, and `_FLUSHES` of its engine when a step
+fails.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Zero"]
 
-WEIGHTS: Final = 3  # the stage from which on weights are in pieces, too
+WEIGHTS: Final = 3  # the stage that partitions the weights, too
 MOMENTS: Final = ("exp_avg", "exp_avg_sq")
-# What the engine calls as a window is closed, also of one that is thrown away with a failed step.
+# Methods that the engine calls when a window closes, even after a failed step.
 _FLUSHES: Final = ("_flush_coalesced_reduction_zero12", "_flush_coalesced_reduction_zero3")
-# torch 2.13 has new names for what DeepSpeed 0.19.8 calls.
+# torch 2.13 renamed functions that DeepSpeed 0.19.8 calls.
 _OLD_NAMES: Final = r"`torch\.distributed\.\w+_tensor` is deprecated"
 
 
 class Zero:
-    """The exchange of one session whose optimizer is cut, and which keeps what is cut."""
+    """The gradient exchange of one session whose optimizer is partitioned; holds the partitions."""
 
     settles = False
 
@@ -72,7 +72,7 @@ class Zero:
         self.close = engine.destroy
 
     def _make_state(self) -> None:
-        """Make AdamW's own beginning at once, so that a checkpoint can be put into it."""
+        """Create AdamW's initial state at once, so that a checkpoint can be loaded into it."""
         for flat in self.flats():
             zeros = {name: torch.zeros_like(flat) for name in MOMENTS}
             self._optimizer.state[flat] = {"step": torch.tensor(0.0), **zeros}
@@ -84,15 +84,17 @@ class Zero:
         return list(self._parameters.values())
 
     def flats(self) -> list[Tensor]:
-        """Return what this rank's optimizer updates: a piece of each group, in one row."""
+        """Return the tensors that this rank's optimizer updates: one partition of each group,
+        flat.
+        """
         if self.stage == WEIGHTS:
-            found: list[Tensor] = list(self._zero.fp32_partitioned_groups_flat)
-            return found
+            partitions: list[Tensor] = list(self._zero.fp32_partitioned_groups_flat)
+            return partitions
         return [p for group in self._optimizer.param_groups for p in group["params"]]
 
     @contextmanager
     def micro(self, *, last: bool) -> Iterator[None]:
-        """Hold the forward and backward pass of a micro batch; after the last one all exchange."""
+        """Wrap the passes of a micro batch; exchange gradients after the last one of a window."""
         if self._window is None:
             self._window = self._engine.coalesce_grad_reduction()
             self._window.__enter__()
@@ -107,11 +109,11 @@ class Zero:
         if last:
             began, window, self._window = clock(), self._window, None
             window.__exit__(None, None, None)
-            if self._on_cpu:  # on a card the host is long past it
+            if self._on_cpu:  # with a GPU, the host runs ahead of the exchange
                 self._waits["backward"] = self._waits.get("backward", 0.0) + clock() - began
 
     def _abandon(self) -> None:
-        """Close the window without its exchange, at the end of which no other rank would come."""
+        """Close the window without its gradient exchange, which the other ranks will not join."""
         window, self._window = self._window, None
         assert window is not None
         for name in _FLUSHES:
@@ -121,7 +123,7 @@ class Zero:
             delattr(self._engine, name)
 
     def _complete(self) -> None:
-        """See to it that every rank sends the same: what a loss did not use has zeros."""
+        """Make every rank send the same gradients: zeros for parameters that a loss did not use."""
         if self.stage < WEIGHTS:
             for parameter in self._parameters.values():
                 if parameter.grad is None:
@@ -130,9 +132,9 @@ class Zero:
         used = [float(p.grad is not None) for p in self._parameters.values()]
         if all(whole for (whole,) in self._ranks.gather([float(all(used))])):
             return
-        said = [sum(each) for each in zip(*self._ranks.gather(used), strict=True)]
-        for (name, parameter), ranks in zip(self._parameters.items(), said, strict=True):
-            if not ranks:  # else DeepSpeed takes the gradient of the step before
+        use_counts = [sum(flags) for flags in zip(*self._ranks.gather(used), strict=True)]
+        for (name, parameter), ranks in zip(self._parameters.items(), use_counts, strict=True):
+            if not ranks:  # else DeepSpeed uses the gradient of the previous step
                 self._tools.safe_get_local_grad(parameter).zero_()
             elif ranks < self._ranks.world:
                 raise ConfigError(
@@ -141,18 +143,19 @@ class Zero:
                 )
 
     def waits(self) -> Mapping[str, float]:
-        """Return what passes waited for other ranks since the last call, seconds by phase."""
-        found, self._waits = self._waits, {}
-        return found
+        """Return the seconds that passes waited for other ranks since the last call, by phase."""
+        waits, self._waits = self._waits, {}
+        return waits
 
     def norm(self, gradients: list[Tensor]) -> Tensor:
-        """Is not asked: `update` knows it."""
+        """Never called, because `update` clips and knows the norm."""
         raise AssertionError("the pieces are clipped and stepped by update()")
 
     def update(self, loss: Tensor, gradient_clip: float) -> Tensor:
         """Clip and step; return the norm of all gradients before clipping, a scalar.
 
-        DivergedError leaves weights and state as they are.
+        Raises DivergedError, and leaves weights and state as they are, if loss or norm is not
+        finite.
         """
         if math.isfinite(loss.item()):
             self._zero.clip_grad = max(0.0, gradient_clip)
@@ -163,7 +166,7 @@ class Zero:
 
     @contextmanager
     def whole(self) -> Iterator[None]:
-        """Have the weights whole on every rank, and take over what is written into them."""
+        """Gather the weights on every rank, and keep what the block writes into them."""
         parameters = list(self.module.parameters())
         pieces = self.stage == WEIGHTS
         with self._gathered(parameters, modifier_rank=0) if pieces else nullcontext():
@@ -171,36 +174,36 @@ class Zero:
         self._zero.refresh_fp32_params()
 
     def shape(self, parameter: Tensor) -> torch.Size:
-        """Return the shape of a parameter as the model was built."""
+        """Return the shape that a parameter had when the model was built."""
         return self._shapes[id(parameter)]
 
     def weight(self, parameter: Tensor) -> Tensor:
-        """Return a trained parameter, whole; all ranks ask."""
+        """Return a trained parameter, gathered; all ranks must call this."""
         if self.stage < WEIGHTS:
             return parameter.detach()
-        found: Tensor = self._tools.safe_get_full_fp32_param(parameter)
-        return found
+        weight: Tensor = self._tools.safe_get_full_fp32_param(parameter)
+        return weight
 
     def gradient(self, parameter: Tensor) -> Tensor | None:
-        """Return the gradient of a window for a parameter, whole; all ranks ask."""
-        found: Tensor | None = self._tools.safe_get_full_grad(parameter)
-        return found
+        """Return the gradient of a window for a parameter, gathered; all ranks must call this."""
+        gradient: Tensor | None = self._tools.safe_get_full_grad(parameter)
+        return gradient
 
     @property
     def steps(self) -> float:
-        """Return how many updates the state is of: the same number for every parameter."""
+        """Return the number of updates made, which is the same for every parameter."""
         return float(self._optimizer.state[self.flats()[0]]["step"])
 
     def moment(self, name: str, entry: str) -> Tensor:
-        """Return an entry of the optimizer's state of a parameter, whole; all ranks ask."""
+        """Return an entry of a parameter's optimizer state, gathered; all ranks must call this."""
         parameter = self._parameters[name]
-        found: Tensor = self._tools.safe_get_full_optimizer_state(parameter, entry)
-        return found.reshape(self.shape(parameter))
+        moment: Tensor = self._tools.safe_get_full_optimizer_state(parameter, entry)
+        return moment.reshape(self.shape(parameter))
 
     def load(self, states: Mapping[str, Mapping[str, Any]]) -> None:
-        """Put the optimizer's state of all parameters in place; each rank has it whole.
+        """Load the optimizer state of all parameters; each rank has it whole.
 
-        Raises CheckpointError, before anything changes, where they have not made as many steps.
+        Raises CheckpointError, before anything changes, if the parameters' step counts differ.
         """
         steps = {name: float(states.get(name, {}).get("step", 0.0)) for name in self.names}
         if len(set(steps.values())) > 1:
@@ -220,20 +223,20 @@ class Zero:
         if self.stage < WEIGHTS:
             self._tools.safe_set_full_optimizer_state(parameter, value, entry)
             return
-        # With its own function for whole tensors the last rank's piece ends beyond them (0.19.8).
+        # DeepSpeed's own function for whole tensors overruns them on the last rank (0.19.8).
         piece = self._tools.safe_get_local_optimizer_state(parameter, entry)
         first = self._ranks.rank * piece.numel()
-        own = value.flatten()[first : first + piece.numel()]
+        values = value.flatten()[first : first + piece.numel()]
         padded = torch.zeros_like(piece)
-        padded[: own.numel()] = own
+        padded[: values.numel()] = values
         self._tools.safe_set_local_optimizer_state(parameter, padded, entry)
 
 
 def _config(stage: int, numbers: int) -> dict[str, Any]:
-    """Return DeepSpeed's configuration for a model of so many numbers."""
+    """Return DeepSpeed's configuration for a model of `numbers` parameters."""
     bucket = min(max(1, numbers), ZERO_BUCKET)
     return {
-        # What it would count by itself: the loop sees to batches and accumulation.
+        # DeepSpeed would count these itself; the loop handles batches and accumulation.
         "train_micro_batch_size_per_gpu": 1,
         "gradient_accumulation_steps": 1,
         "steps_per_print": None,
@@ -244,7 +247,7 @@ def _config(stage: int, numbers: int) -> dict[str, Any]:
             "reduce_bucket_size": bucket,
             "allgather_bucket_size": bucket,
             "stage3_prefetch_bucket_size": bucket // 10,
-            # Nothing stays whole between the passes: that is what stage 3 is taken for.
+            # Nothing stays gathered between the passes: that is the purpose of stage 3.
             "stage3_param_persistence_threshold": 0,
             "stage3_max_live_parameters": 0,
             "stage3_max_reuse_distance": 0,
@@ -253,7 +256,7 @@ def _config(stage: int, numbers: int) -> dict[str, Any]:
 
 
 def _deepspeed(device: str) -> Any:
-    """Import it without its talk. Raises DeviceError where it would take another device."""
+    """Import DeepSpeed without its log output. Raises DeviceError if it chose another device."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -272,6 +275,6 @@ def _deepspeed(device: str) -> Any:
             f"DeepSpeed has chosen the device {accelerator}, and the run is on {device}: "
             f"set DS_ACCELERATOR={device}"
         )
-    if device == "cpu":  # or it compiles an exchange through shared memory, at the first step
+    if device == "cpu":  # else it compiles a shared-memory exchange at the first step
         package.ops.__compatible_ops__ = {}
     return package

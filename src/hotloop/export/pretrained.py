@@ -1,4 +1,4 @@
-"""Writes a trained model as transformers or PEFT load it, and proves it by loading it with them."""
+"""Writes a trained model in the format of transformers or PEFT, and verifies it by loading it."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ __all__ = ["FORMS", "HEAD", "Exported", "Form", "export"]
 
 Form = Literal["hf", "merged", "peft"]
 FORMS: Final[tuple[Form, ...]] = get_args(Form)
-ROUTER: Final = "router.safetensors"  # of a task router, with its heads
-HEAD: Final = "classifier.safetensors"  # what a classifier has on top, with classifier.json
+ROUTER: Final = "router.safetensors"  # router and heads of a task router
+HEAD: Final = "classifier.safetensors"  # head and pooling of a classifier; see classifier.json
 _WEIGHTS: Final = "model.safetensors"
-_OF_TOKENIZER: Final = (
+_TOKENIZER_FILES: Final = (
     "tokenizer.json",
     "tokenizer_config.json",
     "tokenizer.model",
@@ -51,21 +51,21 @@ _OF_TOKENIZER: Final = (
     "chat_template.jinja",
     "generation_config.json",
 )
-_SHAPE: Final = (2, 24)  # rows and positions of the tokens that both models are given
-# Of the largest output: what the order of sums makes in float32; what bf16 products of 4-bit
-# weights make, which are packed anew or not at all on the other side.
+_SHAPE: Final = (2, 24)  # rows and positions of the tokens that both models compute
+# Tolerances as shares of the largest output: for the order of float32 sums, and for bf16 products
+# of 4-bit weights, which the other side packs again or not at all.
 _EXACT, _COARSE = 1e-4, 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """A folder that was written, and how it compared."""
+    """An exported folder, and the result of its verification."""
 
     folder: Path
     form: Form
-    reader: str  # what loaded it: "transformers 5.23.0"
+    reader: str  # the package that loaded it: "transformers 5.23.0"
     apart: float  # largest difference of an output, as a share of the largest output
-    notes: tuple[str, ...] = ()  # what whoever uses it must know
+    notes: tuple[str, ...] = ()  # sentences for users of the folder
 
 
 def export(
@@ -73,11 +73,11 @@ def export(
 ) -> Exported:
     """Write a trained model into the folder `out`, load it again, and compare outputs.
 
-    `name` is the folder or hub id of the pretrained model; `kept` goes into classifier.json. `hf`
-    is a model that was trained whole, `merged` one with its adapters in its weights, `peft` the
-    adapters alone. Raises UsageError where the run is not of that form, CheckpointError where what
-    was loaded computes something else; then `out` is not there. Raises DeviceError where the
-    package that is to load it is missing.
+    `name` is the folder or hub id of the pretrained model; `kept` goes into classifier.json, or
+    into tasks.json for a task router. The form `hf` is a wholly trained model, `merged` a model
+    with its adapters merged into the weights, and `peft` the adapters alone. Raises UsageError
+    where the run does not have that form or `out` exists, CheckpointError where the loaded model
+    computes different outputs (`out` is then removed), and DeviceError where PEFT is missing.
     """
     if isinstance(model, TaskRouter):
         return _export_tasks(model, name, out, form, kept=kept or {})
@@ -91,20 +91,22 @@ def export(
     reader = _reader(form)
     if out.exists():
         raise UsageError(f"{out} exists: name a folder that does not")
-    found = find_model(name)
+    base_model = find_model(name)
     files = _adapter_files(model, name) if form == "peft" else _model_files(backbone, form)
     if isinstance(model, Classifier):
         files |= _head_files(model, kept or {})
-    files |= {n: [p.read_bytes()] for n in _OF_TOKENIZER if (p := found.folder / n).is_file()}
+    files |= {
+        n: [p.read_bytes()] for n in _TOKENIZER_FILES if (p := base_model.folder / n).is_file()
+    }
     write_folder(out, files)
     try:
-        apart = _apart(model, found, out, form)
-        most = _COARSE if _has_packed(backbone) else _EXACT
-        if not apart <= most:
+        apart = _output_difference(model, base_model, out, form)
+        limit = _COARSE if _has_packed(backbone) else _EXACT
+        if not apart <= limit:
             raise CheckpointError(
                 f"what {reader} loads computes something else: outputs differ by {apart:.2g}"
-                f" of the largest, not {most:g}; nothing was kept. Please report this architecture "
-                f"({found.architecture})"
+                f" of the largest, not {limit:g}; nothing was kept. Please report this"
+                f" architecture ({base_model.architecture})"
             )
     except BaseException:
         remove_folder(out)
@@ -115,20 +117,20 @@ def export(
 def _export_tasks(
     model: TaskRouter, name: str, out: Path, form: str, *, kept: Mapping[str, Any]
 ) -> Exported:
-    """Write the adapter of each task into a folder of its own, and heads and router beside them."""
+    """Write each task's adapter into its own folder, with the heads and the router beside them."""
     if form != "peft":
         raise UsageError("adapters that are routed are kept apart: --to peft writes one of each")
     reader = _reader("peft")
     if out.exists():
         raise UsageError(f"{out} exists: name a folder that does not")
-    others = {
+    heads_and_router = {
         key: value
         for part in ("heads", "router")
         for key, value in model.state_dict().items()
         if key.startswith(f"{part}.")
     }
-    write_folder(out, {"tasks.json": [_text(dict(kept))], ROUTER: tensor_chunks(others)})
-    found, apart = find_model(name), 0.0
+    write_folder(out, {"tasks.json": [_text(dict(kept))], ROUTER: tensor_chunks(heads_and_router)})
+    base_model, apart = find_model(name), 0.0
     kind = "CAUSAL_LM" if model.heads is None else "FEATURE_EXTRACTION"
     try:
         for number, task in enumerate(model.shares.tasks):
@@ -137,8 +139,8 @@ def _export_tasks(
             )
             files = {CONFIG: [_text(state.config)], TENSORS: tensor_chunks(state.tensors)}
             write_folder(out / task, files)
-            alone = _OfTask(model, number)
-            apart = max(apart, _apart(alone, found, out / task, "peft"))
+            single_task = _SingleTaskModel(model, number)
+            apart = max(apart, _output_difference(single_task, base_model, out / task, "peft"))
             if not apart <= _EXACT:
                 raise CheckpointError(
                     f"what {reader} computes with the adapter of {task} differs by {apart:.2g} of "
@@ -154,36 +156,36 @@ def _export_tasks(
     return Exported(folder=out, form="peft", reader=reader, apart=apart, notes=notes)
 
 
-class _OfTask(CausalLm):
-    """A task router as the model that the adapter of one task makes of it."""
+class _SingleTaskModel(CausalLm):
+    """A task router with the adapter of one task only."""
 
     def __init__(self, router: TaskRouter, task: int) -> None:
         torch.nn.Module.__init__(self)
         self.backbone, self.softcap = router.backbone, getattr(router.trunk, "softcap", None)
-        self._router, self._task = [router], task  # no module of this one
+        self._router, self._task = [router], task  # in a list, so as not to become a submodule
 
     def logits(self, batch: Mapping[str, Any]) -> Tensor:
-        """Return the logits of a decoder, of an encoder its last hidden states."""
+        """Return the logits of a decoder, or the last hidden states of an encoder."""
         shares = self._router[0].shares
-        one = torch.zeros(len(batch["input_ids"]), len(shares.tasks))
-        one[:, self._task] = 1
-        shares.give(one, batch)
+        one_hot = torch.zeros(len(batch["input_ids"]), len(shares.tasks))
+        one_hot[:, self._task] = 1
+        shares.give(one_hot, batch)
         return self.backbone(batch) if self.backbone.head is None else super().logits(batch)
 
 
-def _form(backbone: Backbone, asked: str) -> Form:
-    """Return the form that was asked for, where the model has it."""
-    form = next((each for each in FORMS if each == asked), None)
+def _form(backbone: Backbone, requested: str) -> Form:
+    """Return the requested form. Raises UsageError where the model does not have it."""
+    form = next((known for known in FORMS if known == requested), None)
     if form is None:
-        near = did_you_mean(asked, FORMS)
-        raise UsageError(f"--to is one of {', '.join(FORMS)}, not {asked!r}{near}")
-    has = bool(adapted(backbone.model))
-    if has and form == "hf":
+        near = did_you_mean(requested, FORMS)
+        raise UsageError(f"--to is one of {', '.join(FORMS)}, not {requested!r}{near}")
+    has_adapters = bool(adapted(backbone.model))
+    if has_adapters and form == "hf":
         raise UsageError(
             "this run trained adapters: --to merged writes a model that has them in its weights, "
             "--to peft the adapters alone"
         )
-    if not has and form != "hf":
+    if not has_adapters and form != "hf":
         raise UsageError("this run trained the whole model, and has no adapters: --to hf")
     return form
 
@@ -192,18 +194,18 @@ def _model_files(backbone: Backbone, form: Form) -> dict[str, Any]:
     model, tensors = backbone.model, backbone.model.state_dict()
     if form == "merged":
         tensors = merged_state(model)
-    once: dict[int, str] = {}  # a tied tensor is saved under its first name
+    names: dict[int, str] = {}  # a tied tensor is saved under its first name
     for name, tensor in tensors.items():
-        once.setdefault(tensor.data_ptr() if tensor.numel() else id(tensor), name)
-    tensors = {name: tensors[name].detach() for name in once.values()}
-    kinds = {each.dtype for each in tensors.values() if each.is_floating_point()}
+        names.setdefault(tensor.data_ptr() if tensor.numel() else id(tensor), name)
+    tensors = {name: tensors[name].detach() for name in names.values()}
+    kinds = {tensor.dtype for tensor in tensors.values() if tensor.is_floating_point()}
     about = _config_of(backbone)
     about["dtype"] = str(next(iter(kinds)) if len(kinds) == 1 else torch.float32).split(".")[-1]
     return {"config.json": [_text(about)], _WEIGHTS: tensor_chunks(tensors)}
 
 
 def _config_of(backbone: Backbone) -> dict[str, Any]:
-    """Return config.json of a model as transformers would save it."""
+    """Return the contents of config.json as transformers would save it."""
     model = backbone.model
     about: dict[str, Any] = copy.deepcopy(model.config).to_diff_dict()
     return {**about, "architectures": [type(model).__name__]}
@@ -216,7 +218,7 @@ def _adapter_files(model: nn.Module, name: str) -> dict[str, Any]:
 
 
 def _head_files(model: Classifier, kept: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what no class of transformers holds: how a row becomes one vector, and its logits."""
+    """Return the files of the pooling and the head, which no class of transformers has."""
     tensors = {n: t for n, t in model.state_dict().items() if not n.startswith("backbone.")}
     pooling = {"kind": model.pooling.kind, "tokens": model.pooling.tokens}
     about = {"pooling": pooling, "head": [str(layer) for layer in model.head], **kept}
@@ -258,22 +260,22 @@ def _notes(model: nn.Module, form: Form) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _apart(model: nn.Module, found: FoundModel, out: Path, form: Form) -> float:
-    """Return how far outputs differ, as a share of the largest."""
+def _output_difference(model: nn.Module, base_model: FoundModel, out: Path, form: Form) -> float:
+    """Return the largest difference of the outputs, as a share of the largest output."""
     backbone: Backbone = model.backbone  # type: ignore[assignment]
     ids = torch.arange(_SHAPE[0] * _SHAPE[1]).mul(7).add(1).view(_SHAPE) % backbone.vocabulary
     batch = {"input_ids": ids}
     model.eval()
     with torch.inference_mode():
         mine = model.logits(batch) if isinstance(model, CausalLm) else backbone(batch)
-        other = _loaded(backbone, found, out, form).eval()
-        said = other(input_ids=ids)
-    theirs: Tensor = said.last_hidden_state if backbone.head is None else said.logits
+        reloaded = _load(backbone, base_model, out, form).eval()
+        output = reloaded(input_ids=ids)
+    theirs: Tensor = output.last_hidden_state if backbone.head is None else output.logits
     return float((mine.float() - theirs.float()).abs().max() / mine.float().abs().max())
 
 
-def _loaded(backbone: Backbone, found: FoundModel, out: Path, form: Form) -> Any:
-    """Return the model as a user of transformers or PEFT loads it, with their own attention."""
+def _load(backbone: Backbone, base_model: FoundModel, out: Path, form: Form) -> Any:
+    """Load the model as a user of transformers or PEFT would, with attention by sdpa."""
     from transformers import AutoModel, AutoModelForCausalLM
 
     auto: Any = AutoModel if backbone.head is None else AutoModelForCausalLM
@@ -282,18 +284,18 @@ def _loaded(backbone: Backbone, found: FoundModel, out: Path, form: Form) -> Any
             return auto.from_pretrained(out, local_files_only=True)
         from peft import PeftModel
 
-        more: dict[str, Any] = {"config": _config_with_own_attention(backbone)}
+        options: dict[str, Any] = {"config": _config_with_own_attention(backbone)}
         if _has_packed(backbone):
-            more["quantization_config"] = _nf4(backbone)
+            options["quantization_config"] = _nf4(backbone)
         base = auto.from_pretrained(
-            found.folder, dtype=torch.float32, local_files_only=True, **more
+            base_model.folder, dtype=torch.float32, local_files_only=True, **options
         )
         return PeftModel.from_pretrained(base, out)
 
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Keep transformers' bars and advice off the screen."""
+    """Suppress the progress bars and messages of transformers."""
     from transformers.utils import logging
 
     verbosity = logging.get_verbosity()
@@ -317,7 +319,7 @@ def _config_with_own_attention(backbone: Backbone) -> Any:
 def _nf4(backbone: Backbone) -> Any:
     from transformers import BitsAndBytesConfig
 
-    kept = [
+    unpacked_layers = [
         n
         for n, m in backbone.model.named_modules()
         if isinstance(m, torch.nn.Linear) and not is_quantised(m.weight)
@@ -327,5 +329,5 @@ def _nf4(backbone: Backbone) -> Any:
         bnb_4bit_quant_type="nf4",
         bnb_4bit_use_double_quant=True,
         bnb_4bit_compute_dtype=torch.bfloat16,
-        llm_int8_skip_modules=kept,
+        llm_int8_skip_modules=unpacked_layers,
     )

@@ -1,4 +1,4 @@
-"""A cap on torch's CUDA allocator: the remedy against a driver that spills into host memory."""
+"""Caps torch's CUDA allocator, against drivers that spill into host memory."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ __all__ = ["cap_memory"]
 
 
 def cap_memory(fraction: float, device: str) -> str | None:
-    """Let this process use at most `fraction` of the card; return why that has no effect here.
+    """Limit this process to `fraction` of the GPU's memory; return why that has no effect, or None.
 
-    Beyond the cap torch raises out of memory, which the loop recovers from; a driver that spills
-    (Windows, WSL) would go on at a tenth of the speed.
+    Beyond the cap torch raises an out-of-memory error, from which the loop recovers; a driver that
+    spills (Windows, WSL) would go on at a tenth of the speed.
     Source: torch.cuda.set_per_process_memory_fraction (docs.pytorch.org, 2026-11).
     """
     if device != "cuda":

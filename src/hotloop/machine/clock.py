@@ -1,4 +1,4 @@
-"""The clock everything is timed with, handed to the loop so that nothing else reads one."""
+"""The clock that times everything; the loop receives it and reads no other."""
 
 import time
 
@@ -10,5 +10,5 @@ clock = time.perf_counter
 
 
 def process_began() -> float:
-    """Return when this process started, on the scale of `clock`: imports count as wall time."""
+    """Return the start of this process on the scale of `clock`: imports count as wall time."""
     return clock() - max(0.0, time.time() - float(psutil.Process().create_time()))

@@ -1,4 +1,4 @@
-"""Looks at this machine: its device, what cgroups leave of cores and memory, live readings."""
+"""Detects this machine: its device, the cores and memory that cgroups allow, live readings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["card_handle", "detect", "groups", "host", "import_nvml", "readings"]
 
 PROC, CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
-DEVICES: tuple[Device, ...] = ("cuda", "mps", "cpu")  # in the order in which `auto` prefers them
+DEVICES: tuple[Device, ...] = ("cuda", "mps", "cpu")  # in the order of preference of `auto`
 
 # Flags that decide how fast a CPU multiplies; /proc/cpuinfo lists some 150 more.
 _TELLING = re.compile(r"amx|asimd|avx|bf16|f16c|fma|i8mm|s?sse|sve")
@@ -34,15 +34,15 @@ def detect(
 ) -> Hardware:
     """Describe this machine with `device` (cuda, cuda:1, mps, cpu; None or auto: the best).
 
-    `proc`, `cgroup` and `torch` are seams: tests hand in file trees and a stand-in. Raises
-    DeviceError if a device is asked for by name and is not there.
+    `proc`, `cgroup` and `torch` are seams: tests pass file trees and a stand-in. Raises DeviceError
+    if a device is requested by name and does not exist.
     """
     if torch is None:
         import torch
     kind, index = _choose(device, torch)
     cpu_name, features = _cpu(proc)
     memory = _host_memory(proc, cgroup)
-    known: dict[str, Any] = {
+    common: dict[str, Any] = {
         "device": kind,
         "host_memory_bytes": memory,
         "cores": _cores(proc, cgroup),
@@ -50,15 +50,15 @@ def detect(
         "versions": _versions(torch, proc),
     }
     if kind == "cuda":
-        return Hardware(**known, **_cuda(torch, index))
+        return Hardware(**common, **_cuda(torch, index))
     if kind == "mps":
         limit = int(torch.mps.recommended_max_memory())
-        return Hardware(**known, name=f"{cpu_name} GPU", memory_bytes=limit)
-    return Hardware(**known, name=cpu_name, memory_bytes=memory)
+        return Hardware(**common, name=f"{cpu_name} GPU", memory_bytes=limit)
+    return Hardware(**common, name=cpu_name, memory_bytes=memory)
 
 
 def host(*, proc: Path = PROC, cgroup: Path = CGROUP) -> Hardware:
-    """Describe this machine without its cards; needs no torch. `proc`, `cgroup` are seams."""
+    """Describe this machine without its GPUs and without torch. `proc`, `cgroup` are seams."""
     name, features = _cpu(proc)
     memory = _host_memory(proc, cgroup)
     versions = {
@@ -78,7 +78,7 @@ def host(*, proc: Path = PROC, cgroup: Path = CGROUP) -> Hardware:
 
 
 def readings(device: str, *, torch: Any = None, nvml: Any = None) -> dict[str, float | None]:
-    """Return what this process and its device use now. None is unknown, never 0.
+    """Return the present use of this process and its device; unknown values are None, never 0.
 
     Takes well under 1 ms after the first call and never raises because NVML is missing or lost.
     `torch` and `nvml` (the module of nvidia-ml-py) are seams.
@@ -108,7 +108,7 @@ def _choose(device: str | None, torch: Any) -> tuple[Device, int]:
     name, _, index = (device or "auto").partition(":")
     if name == "auto":
         return next(kind for kind in DEVICES if why_not[kind] is None), 0
-    kind = next((known for known in DEVICES if known == name), None)
+    kind = next((choice for choice in DEVICES if choice == name), None)
     if kind is None or not (index or "0").isdecimal():
         hint = did_you_mean(name, ("auto", *DEVICES))
         raise DeviceError(f"device: expected auto, cuda, cuda:N, mps or cpu, got {device!r}{hint}")
@@ -154,7 +154,7 @@ def _versions(torch: Any, proc: Path) -> dict[str, str]:
         proc / "driver/nvidia/version"
     )  # "NVRM version: ... Kernel Module  535.104.05 ..."
     driver = re.search(r"Kernel Module\s+(?:for \S+\s+)?([\d.]+)", text)
-    found = {
+    versions = {
         "hotloop": __version__,
         "python": platform.python_version(),
         "torch": str(torch.__version__),
@@ -163,7 +163,7 @@ def _versions(torch: Any, proc: Path) -> dict[str, str]:
         "hip": torch.version.hip,
         "driver": driver and driver[1],
     }
-    return {name: str(version) for name, version in found.items() if version}
+    return {name: str(version) for name, version in versions.items() if version}
 
 
 def _cpu(proc: Path) -> tuple[str, frozenset[str]]:
@@ -176,7 +176,7 @@ def _cpu(proc: Path) -> tuple[str, frozenset[str]]:
 
 
 def _cores(proc: Path, cgroup: Path) -> float | None:
-    """Return the cores this process may use: affinity or quota, whichever is smaller."""
+    """Return the cores that this process may use: the smaller of affinity and quota."""
     allowed = float(len(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else None
     limits = [*_quotas(proc, cgroup), allowed or os.cpu_count()]
     return min((limit for limit in limits if limit), default=None)
@@ -194,7 +194,7 @@ def _quotas(proc: Path, cgroup: Path) -> Iterator[float]:
 
 
 def _host_memory(proc: Path, cgroup: Path) -> int | None:
-    """Return the bytes this process could be given at most: physical or the smallest limit."""
+    """Return the most bytes that this process may have: physical memory or the smallest limit."""
     physical = re.search(r"^MemTotal:\s+(\d+) kB", _read(proc / "meminfo"), re.MULTILINE)
     limits = [int(physical[1]) * 1024 if physical else psutil.virtual_memory().total]
     for folder in groups("memory", proc, cgroup):
@@ -217,14 +217,14 @@ def groups(controller: str, proc: Path = PROC, cgroup: Path = CGROUP) -> Iterato
             roots = [cgroup / controllers, cgroup / controller]
         else:
             continue
-        parts = [part for part in path.split("/") if part not in ("", ".", "..")]
+        names = [name for name in path.split("/") if name not in ("", ".", "..")]
         for root in roots:
-            for depth in range(len(parts), -1, -1):
-                yield root.joinpath(*parts[:depth])
+            for depth in range(len(names), -1, -1):
+                yield root.joinpath(*names[:depth])
 
 
 def _read(path: Path) -> str:
-    """Return a kernel file's text; one that is absent or closed to us says nothing."""
+    """Return a kernel file's text; "" if it is absent or not readable."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -258,7 +258,7 @@ def _cpu_percent() -> float | None:
 
 @functools.lru_cache(maxsize=1)
 def import_nvml() -> Any:
-    """Return the module of nvidia-ml-py, or None where it is not installed."""
+    """Return the module of nvidia-ml-py, or None if it is not installed."""
     try:
         return importlib.import_module("pynvml")  # the module name of nvidia-ml-py
     except ImportError:
@@ -267,11 +267,11 @@ def import_nvml() -> Any:
 
 @functools.lru_cache(maxsize=8)
 def card_handle(uuid: str, nvml: Any) -> Any:
-    """Return NVML's handle; by uuid, because CUDA_VISIBLE_DEVICES renumbers the cards for CUDA."""
+    """Return NVML's handle by uuid: CUDA_VISIBLE_DEVICES renumbers the GPUs for CUDA."""
     try:
         nvml.nvmlInit()
         return nvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
-    except nvml.NVMLError:  # no library, no driver, or a MIG slice: not this time, not later
+    except nvml.NVMLError:  # no library, no driver, or a MIG slice: cached
         return None
 
 
@@ -281,5 +281,5 @@ def _gpu_percent(uuid: str, nvml: Any) -> float | None:
         return None
     try:
         return float(nvml.nvmlDeviceGetUtilizationRates(handle).gpu)
-    except nvml.NVMLError:  # lost in mid-run
+    except nvml.NVMLError:  # lost during the run
         return None

@@ -1,4 +1,4 @@
-"""How fast files are written and read in a folder, from one file that is written and removed."""
+"""Measures the write and read rates of a folder with one file, which is then removed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["DiskSpeed", "measure_disk"]
 
 SIZE = 64 << 20  # bytes
-ROOM = 16  # times the size must be free
+ROOM = 16  # the free space must be this many times the size
 BLOCK = 1 << 20
 
 
@@ -28,8 +28,8 @@ class DiskSpeed:
     """Bytes per second, measured once; None with the reason in `why_not`."""
 
     size: int  # bytes of the file
-    write: float | None = None  # until the disk says it has them
-    read: float | None = None  # the file taken out of the page cache before
+    write: float | None = None  # until fsync returns
+    read: float | None = None  # after the file was dropped from the page cache
     why_not: str | None = None
 
 
@@ -41,17 +41,17 @@ def measure_disk(
     if room < ROOM * size:
         return DiskSpeed(size=size, why_not=f"only {bytes_(room)} are free")
     path = folder / f".tmp-disk-speed-{secrets.token_hex(4)}"  # a name that `files.sweep` removes
-    data = secrets.token_bytes(BLOCK) * (size // BLOCK)  # random: it cannot be compressed away
+    data = secrets.token_bytes(BLOCK) * (size // BLOCK)  # random, so that it cannot be compressed
     try:
         began = now()
         write_file(path, data)
         took = now() - began
-        read, why_not = _read(path, now)
+        read_rate, why_not = _read(path, now)
     except (WriteError, OSError) as error:
         return DiskSpeed(size=size, why_not=str(error))
     finally:
         path.unlink(missing_ok=True)
-    return DiskSpeed(size=len(data), write=len(data) / took, read=read, why_not=why_not)
+    return DiskSpeed(size=len(data), write=len(data) / took, read=read_rate, why_not=why_not)
 
 
 def _read(path: Path, now: Callable[[], float]) -> tuple[float | None, str | None]:

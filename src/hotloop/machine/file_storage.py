@@ -1,4 +1,4 @@
-"""What a file lies on, and how fast it is read from there."""
+"""The storage that a file is on, and its read rate."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ __all__ = ["Kind", "Storage", "open_quietly", "read_speed", "storage_kind"]
 Kind = Literal["hdd", "network", "virtual", "ssd", "nvme", "tmpfs"]
 
 SIZE = 8 << 20  # bytes that are read for a speed
-LEAST = 1 << 20  # bytes of the smallest file that has one: below, opening it is what takes time
+LEAST = 1 << 20  # bytes of the smallest file that is timed: for smaller ones, opening dominates
 BLOCK = 1 << 20
-LONGEST = 1.0  # seconds of reading, so that a hundred data sets on a slow disk can be asked for
+LONGEST = 1.0  # seconds of reading, so that a hundred data sets on a slow disk can be measured
 _SLOWEST_FIRST: tuple[Kind, ...] = ("hdd", "network", "virtual", "ssd", "nvme", "tmpfs")
 _IN_MEMORY = {"tmpfs", "ramfs"}
-# Shares of a virtual machine's host behave like a network: 9p, virtiofs and the last line.
+# Shared folders of a virtual machine's host behave like a network: 9p, virtiofs, the last line.
 _NETWORK = re.compile(
     r"nfs4?|cifs|smb3|smbfs|afs|ceph|lustre|gpfs|beegfs|glusterfs|9p|virtiofs|"
     r"fuse\.(sshfs|s3fs|mount-s3|gcsfuse|rclone|juicefs|glusterfs)|vboxsf|prl_fs|fuse\.vmhgfs-fuse"
@@ -37,7 +37,7 @@ _EMULATED = re.compile(r"virtual|qemu|vbox|persistentdisk|elastic block", re.IGN
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
-    """What a file lies on. Unknown is None."""
+    """The storage of a file. Unknown is None."""
 
     kind: Kind | None  # virtual: a virtual machine's disk, whatever is behind it
     read: float | None = None  # bytes/s, measured once
@@ -45,7 +45,7 @@ class Storage:
 
 
 def open_quietly(path: Path) -> BinaryIO:
-    """Open a file for reading and leave its time of last use as it is, where one may ask that."""
+    """Open a file for reading, without updating its access time if that is permitted."""
 
     def opener(name: str, flags: int) -> int:
         try:
@@ -59,7 +59,7 @@ def open_quietly(path: Path) -> BinaryIO:
 def storage_kind(
     path: Path, *, mounts: Path = Path("/proc/self/mountinfo"), sys: Path = Path("/sys")
 ) -> Kind | None:
-    """Return what `path` lies on, from the system's list of mounts; None: unknown.
+    """Return the kind of storage of `path` from the system's list of mounts; None: unknown.
 
     Fields: https://man7.org/linux/man-pages/man5/proc_pid_mountinfo.5.html. Other systems have no
     such list. `mounts` and `sys` are seams.
@@ -68,14 +68,14 @@ def storage_kind(
         lines = mounts.read_text(errors="surrogateescape").splitlines()
     except OSError:
         return None
-    real, found, longest = os.path.realpath(path), None, -1
+    real, mount, longest = os.path.realpath(path), None, -1
     for line in lines:
         before, _, after = line.partition(" - ")
         device, _, point = before.split()[2:5]
         point = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), point)
         if len(point) >= longest and os.path.join(real, "").startswith(os.path.join(point, "")):
-            found, longest = (device, *after.split()[:2]), len(point)
-    return None if found is None else _kind(*found, sys=sys)
+            mount, longest = (device, *after.split()[:2]), len(point)
+    return None if mount is None else _kind(*mount, sys=sys)
 
 
 def _kind(device: str, system: str, source: str, *, sys: Path) -> Kind | None:
@@ -83,7 +83,7 @@ def _kind(device: str, system: str, source: str, *, sys: Path) -> Kind | None:
         return "tmpfs"
     if _NETWORK.fullmatch(system):
         return "network"
-    if device.startswith("0:") and source.startswith("/dev/"):  # btrfs counts its volumes itself
+    if device.startswith("0:") and source.startswith("/dev/"):  # btrfs numbers its volumes itself
         try:
             number = os.stat(source).st_rdev
         except OSError:
@@ -119,11 +119,11 @@ def _word(path: Path) -> str:
 def read_speed(
     path: Path, *, size: int = SIZE, now: Callable[[], float] = clock
 ) -> tuple[float | None, bool | None]:
-    """Return (bytes/s, whether it came from the device) of up to `size` bytes in a file's middle.
+    """Return (bytes/s, whether it came from the device) for up to `size` bytes in a file's middle.
 
-    They are taken out of the page cache before, as far as the system does that; a part that stays
-    is a reading of memory, and so False. (None, None) for a file that is too small, and None where
-    it cannot be told. Raises OSError. `now` is a seam.
+    They are first dropped from the page cache, if the system does that; if a part stays, memory was
+    read: False. (None, None) for a file that is too small; None for an unknown part. Raises
+    OSError. `now` is a seam.
     """
     with open_quietly(path) as file:
         length = os.fstat(file.fileno()).st_size
@@ -135,19 +135,19 @@ def read_speed(
             os.posix_fadvise(file.fileno(), start, size, os.POSIX_FADV_DONTNEED)
         cached = _cached(file.fileno(), start, size)
         file.seek(start)
-        began, done = now(), 0
-        while done < size and (block := file.read(min(BLOCK, size - done))):
-            done += len(block)
+        began, bytes_read = now(), 0
+        while bytes_read < size and (block := file.read(min(BLOCK, size - bytes_read))):
+            bytes_read += len(block)
             if now() - began > LONGEST:
                 break
         took = now() - began
-    return (done / took if took > 0 else None), None if cached is None else not cached
+    return (bytes_read / took if took > 0 else None), None if cached is None else not cached
 
 
 def _cached(handle: int, start: int, size: int) -> bool | None:
-    """Whether a part of a file is in the page cache; None: this system does not say.
+    """Whether a part of a file is in the page cache; None if the system does not tell.
 
-    The system answers yes to all who may not write the file:
+    For users who may not write the file the system always answers yes:
     https://man7.org/linux/man-pages/man2/mincore.2.html
     """
     if sys.platform != "linux":
@@ -160,7 +160,7 @@ def _cached(handle: int, start: int, size: int) -> bool | None:
             address = ctypes.c_void_p(ctypes.addressof(first))
             failed = libc.mincore(address, ctypes.c_size_t(size), pages)
             del first, address  # or the map could not be closed
-    except (OSError, ValueError):  # a file system without maps
+    except (OSError, ValueError):  # a file system without mmap
         return None
     if failed or (os.fstat(handle).st_uid != os.geteuid() and os.geteuid() != 0):
         return None

@@ -1,7 +1,7 @@
-"""Reads torch's precision of float32 products, and sets it back.
+"""Reads and restores torch's precision of float32 matrix products.
 
 torch has an older switch (set_float32_matmul_precision, allow_tf32) and newer ones (fp32_precision
-of each back end), and raises where one is read after the other was set.
+of each back end), and raises if one kind is read after the other was set.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PRODUCTS = (("cuda", "matmul"), ("mkldnn", "matmul"))  # what set_float32_matmu
 
 
 def precision() -> str | None:
-    """Return torch's float32 matmul precision; None where the script has mixed both APIs."""
+    """Return torch's float32 matmul precision; None if the script has mixed both APIs."""
     try:
         return torch.get_float32_matmul_precision()
     except RuntimeError:
@@ -29,16 +29,16 @@ class PrecisionSwitches:
     """All switches that `set_float32_matmul_precision` moves."""
 
     older: str
-    newer: tuple[str, ...]  # of _PRODUCTS; "none": as the back end's own
+    newer: tuple[str, ...]  # of _PRODUCTS; "none": inherited from the back end
 
     @classmethod
     def now(cls) -> PrecisionSwitches | None:
-        """Return the present setting; None where the script has mixed both APIs."""
+        """Return the present setting; None if the script has mixed both APIs."""
         older = precision()
         return None if older is None else cls(older=older, newer=tuple(map(_newer, _PRODUCTS)))
 
     def put_back(self) -> None:
-        """Set all switches as they were."""
+        """Restore all switches."""
         torch.set_float32_matmul_precision(self.older)
         core: Any = torch._C
         for of, precision in zip(_PRODUCTS, self.newer, strict=True):
@@ -46,7 +46,7 @@ class PrecisionSwitches:
 
 
 def _newer(of: tuple[str, str]) -> str:
-    """Return the newer switch of one product; what it takes from its back end is "none"."""
+    """Return the newer switch of one product; "none" if it is inherited from the back end."""
     core: Any = torch._C
     value = str(core._get_fp32_precision_getter(*of))
     return "none" if value == core._get_fp32_precision_getter(of[0], "all") else value

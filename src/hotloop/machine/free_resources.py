@@ -1,4 +1,4 @@
-"""What other processes leave of this machine right now."""
+"""The resources of this machine that other processes leave free right now."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Free", "free_now"]
 
-WATCH_S = 0.5  # how long the load of others is watched
+WATCH_S = 0.5  # how long the load of other processes is measured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Free:
-    """What could be had now."""
+    """The resources that are free now."""
 
-    memory_bytes: int | None  # of the device; on a CPU the host's
+    memory_bytes: int | None  # of the device; on a CPU, of the host
     host_memory_bytes: int
     busy_cores: float  # cores of the machine that other processes use
     shm_bytes: int | None = None  # size of /dev/shm; None: there is none
@@ -39,12 +39,12 @@ def free_now(
     look: Callable[[], Load] = load,
     wait: Callable[[float], object] = time.sleep,
 ) -> Free:
-    """Watch the machine for half a second. `torch`, `look` and `wait` are seams."""
+    """Measure the machine for half a second. `torch`, `look` and `wait` are seams."""
     before = look()
     wait(WATCH_S)
     after = look()
     host = psutil.virtual_memory().available
-    if hardware.host_memory_bytes is not None:  # a cgroup may allow less than there is
+    if hardware.host_memory_bytes is not None:  # a cgroup may allow less than is free
         host = min(host, hardware.host_memory_bytes)
     device: int | None = host if hardware.device == "cpu" else None
     if hardware.device == "cuda":

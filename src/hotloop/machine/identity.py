@@ -1,4 +1,4 @@
-"""What a measurement holds for: this machine and the versions that decide its speed. No torch."""
+"""The identity of a measurement: this machine and the versions that decide its speed. No torch."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["identity"]
 
 
 def identity(*, driver: Any = None) -> dict[str, str]:
-    """Return the processor, its cores, the cards and the versions of hotloop and torch.
+    """Return the processor, its cores, the GPUs and the versions of hotloop and torch.
 
-    What is not there is left out. `driver` is a seam: the module of nvidia-ml-py.
+    Missing entries are left out. `driver` is a seam: the module of nvidia-ml-py.
     """
     machine = host()
     cards, _ = nvml.cards(driver if driver is not None else import_nvml())
     names = sorted(card.name or "unknown" for card in cards)
-    found = {
+    facts = {
         "processor": machine.name,
         "cores": None if machine.cores is None else f"{machine.cores:g}",
         "cards": ", ".join(names),
@@ -29,7 +29,7 @@ def identity(*, driver: Any = None) -> dict[str, str]:
         "hotloop": __version__,
         "torch": _version("torch"),
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in facts.items() if value}
 
 
 def _version(package: str) -> str | None:

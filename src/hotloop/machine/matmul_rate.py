@@ -1,4 +1,4 @@
-"""Measures the ceiling: how many FLOP/s this device reaches in square matrix products."""
+"""Measures how many FLOP/s this device reaches in square matrix products: its ceiling."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def measure_gemm(
 ) -> Measurement:
     """Return FLOP/s readings of n x n x n products on `device` (cpu, cuda, cuda:1, mps).
 
-    n doubles until one product takes 5 ms or more, so most take 5 to 20 ms (up to 40 where n^3
-    grows past the mark); those warm-up products are left out. At least 5 readings are taken, then
-    as many as fit `budget_s` seconds. fp32 means full fp32 accuracy: TF32 and the like are off
-    while it is measured, and the switch is put back. Raises ConfigError for an unknown dtype,
-    DeviceError where the device cannot do it.
+    n doubles until one product takes 5 ms or more, so most take 5 to 20 ms (up to 40 if n^3
+    overshoots); these warm-up products do not count. At least 5 readings are taken, then as many as
+    fit into `budget_s` seconds. fp32 means full fp32 accuracy: TF32 and similar modes are off
+    during the measurement, and the switch is restored. Raises ConfigError for an unknown dtype,
+    DeviceError if the device does not support it.
     """
     import torch
 
@@ -61,7 +61,7 @@ def measure_gemm(
 
 
 class _Product:
-    """One n x n x n product into memory that is already there."""
+    """One n x n x n product into preallocated memory."""
 
     def __init__(self, torch: Any, device: str, dtype: str, size: int) -> None:
         kind = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(dtype, torch.float32)
@@ -98,7 +98,7 @@ def _may_grow(torch: Any, device: str, dtype: str, size: int) -> bool:
 
 @contextmanager
 def _exactly(torch: Any, *, tf32: bool) -> Iterator[None]:
-    """Set how fp32 products are computed, per back end, and put both settings back."""
+    """Set the precision of fp32 products per back end, and restore both settings."""
     backends = [torch.backends.cuda.matmul, torch.backends.mkldnn.matmul]
     before = [backend.fp32_precision for backend in backends]
     for backend in backends:

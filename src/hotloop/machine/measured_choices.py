@@ -1,6 +1,6 @@
-"""What was chosen by measuring on this machine, kept: the next run chooses, and rounds, the same.
+"""Stores choices made by measuring on this machine, so that the next run rounds the same way.
 
-One JSON file for a machine and its versions. History: schema 1 (2026-11).
+One JSON file per machine and versions. History: schema 1 (2026-11).
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ SCHEMA = 1
 
 
 class Ways(dict[str, str]):
-    """Shape, in words -> the way that was chosen for it. What is added is written to its file.
+    """Maps a shape, in words, to the way that was chosen for it, and writes additions to a file.
 
-    A folder that cannot be written is no error, and a file that is not whole counts as absent.
+    An unwritable folder is no error, and a damaged file counts as absent.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Read what earlier runs on this machine chose."""
+        """Read the choices of earlier runs on this machine."""
         name = digest(json.dumps(identity(), sort_keys=True))
         self._path = folder / f"ways-{name}.json"
         super().__init__(_read(self._path))
 
     def __setitem__(self, shape: str, way: str) -> None:
-        """Keep a choice; those that other runs made meanwhile stay."""
+        """Store a choice; keep those that other runs have made meanwhile."""
         super().__setitem__(shape, way)
         with suppress(WriteError):
             make_folder(self._path.parent)
@@ -44,10 +44,10 @@ class Ways(dict[str, str]):
 
 def _read(path: Path) -> dict[str, str]:
     try:
-        found = read_json(path)
+        content = read_json(path)
     except DataError:
         return {}
-    ways = found.get("ways")
-    if found.get("schema") != SCHEMA or not isinstance(ways, dict):
+    ways = content.get("ways")
+    if content.get("schema") != SCHEMA or not isinstance(ways, dict):
         return {}
     return {shape: way for shape, way in ways.items() if isinstance(way, str)}

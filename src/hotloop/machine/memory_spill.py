@@ -1,4 +1,4 @@
-"""Tells whether a card's memory spills into the host's, which drivers for Windows do silently.
+"""Detects GPU memory that spills into host memory, which drivers for Windows do silently.
 
 Source: https://nvidia.custhelp.com/app/answers/detail/a_id/5490 (sysmem fallback policy).
 """
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
 __all__ = ["spilled", "spills"]
 
-FULL, IDLE = 0.95, 0.3  # of the memory, of the time: as in rule G17
+FULL, IDLE = 0.95, 0.3  # share of memory, share of time: as in rule G17
 
 
 def spills(hardware: Hardware) -> bool:
-    """Whether the driver puts what does not fit into the host's memory, without an error."""
+    """Whether the driver moves memory that does not fit to the host, without an error."""
     system = hardware.versions.get("platform", "").lower()
     names = ("windows", "microsoft", "wsl")
     return hardware.device == "cuda" and any(name in system for name in names)
 
 
 def spilled(hardware: Hardware, held: float | None, busy: float | None) -> str | None:
-    """Return why memory spills, by live readings; None where it does not show.
+    """Return, from live readings, how memory spills; None if the readings do not show it.
 
-    `held` is in bytes, of torch's tensors on the card; `busy` is the share of time it works.
+    `held` are the bytes of torch's tensors on the GPU; `busy` is the share of time it computes.
     """
     have = hardware.memory_bytes
     if hardware.device != "cuda" or not have or held is None:

@@ -1,4 +1,4 @@
-"""Looks at NVIDIA cards through their driver, NVML; what a card does not tell is left out.
+"""Reads NVIDIA GPUs through NVML, their driver's library; unsupported readings are left out.
 
 Source of units, names and bits: https://docs.nvidia.com/deploy/nvml-api/ (2026-11).
 """
@@ -16,7 +16,7 @@ __all__ = ["GpuIdentity", "GpuMemoryHolder", "cards", "holders", "look", "traffi
 
 SM_CLOCK, TEMPERATURE = 1, 0  # nvmlClockType_t, nvmlTemperatureSensors_t
 SENT, RECEIVED = 0, 1  # nvmlPcieUtilCounter_t
-REASONS = {  # nvmlClocksEventReasons; 0x1, the idle card, is none
+REASONS = {  # nvmlClocksEventReasons; 0x1, an idle GPU, is not a reason
     0x002: "application_clocks",
     0x004: "sw_power_cap",
     0x008: "hw_slowdown",
@@ -30,7 +30,7 @@ REASONS = {  # nvmlClocksEventReasons; 0x1, the idle card, is none
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuIdentity:
-    """What stays the same about a card. Unknown is None."""
+    """The constant facts of a GPU. Unknown is None."""
 
     handle: Any  # NVML's own
     index: int  # NVML's, which CUDA_VISIBLE_DEVICES does not change
@@ -40,14 +40,14 @@ class GpuIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuMemoryHolder:
-    """A process that holds memory of a card."""
+    """A process that holds memory of a GPU."""
 
-    pid: int  # in a container possibly the host's
+    pid: int  # in a container perhaps the host's pid
     memory_bytes: int | None  # None: the driver does not say
 
 
 def cards(nvml: Any) -> tuple[list[GpuIdentity], str | None]:
-    """Return the cards, or none and why. `nvml` is the module, None where it is not installed."""
+    """Return the GPUs, or none and the reason. `nvml` is the module; None if not installed."""
     if nvml is None:
         return [], "nvidia-ml-py is not installed: pip install 'hotloop[gpu]'"
     try:
@@ -57,8 +57,8 @@ def cards(nvml: Any) -> tuple[list[GpuIdentity], str | None]:
         ]
     except nvml.NVMLError as error:  # no library, no driver
         return [], f"the driver's library says: {error}"
-    found = [_card(nvml, index, handle) for index, handle in handles]
-    return found, None if found else "the driver shows no card"
+    identities = [_card(nvml, index, handle) for index, handle in handles]
+    return identities, None if identities else "the driver shows no card"
 
 
 def _card(nvml: Any, index: int, handle: Any) -> GpuIdentity:
@@ -71,16 +71,16 @@ def _card(nvml: Any, index: int, handle: Any) -> GpuIdentity:
 
 
 def holders(nvml: Any, handle: Any) -> list[GpuMemoryHolder] | None:
-    """Return the processes that compute on a card, the largest first; None where it is unknown."""
-    known = _ask(nvml, handle, "ComputeRunningProcesses")
-    if known is None:
+    """Return the processes that compute on a GPU, the largest first; None if unknown."""
+    processes = _ask(nvml, handle, "ComputeRunningProcesses")
+    if processes is None:
         return None
-    found = [GpuMemoryHolder(pid=one.pid, memory_bytes=one.usedGpuMemory) for one in known]
-    return sorted(found, key=lambda one: -(one.memory_bytes or 0))
+    result = [GpuMemoryHolder(pid=one.pid, memory_bytes=one.usedGpuMemory) for one in processes]
+    return sorted(result, key=lambda one: -(one.memory_bytes or 0))
 
 
 def traffic(nvml: Any, handle: Any) -> dict[str, float]:
-    """Return bytes/s over the bus. The driver counts for 20 ms each way, and the call waits."""
+    """Return bytes/s over PCIe. The call blocks: the driver counts 20 ms in each direction."""
     kilobytes = {
         "pcie_sent_bytes_per_s": _ask(nvml, handle, "PcieThroughput", SENT),
         "pcie_received_bytes_per_s": _ask(nvml, handle, "PcieThroughput", RECEIVED),
@@ -89,18 +89,18 @@ def traffic(nvml: Any, handle: Any) -> dict[str, float]:
 
 
 def _ask(nvml: Any, handle: Any, name: str, *args: Any) -> Any:
-    """Return an answer; None where card or library has none."""
+    """Return the result of an NVML query; None if the GPU or the library does not support it."""
     call: Callable[..., Any] | None = getattr(nvml, f"nvmlDeviceGet{name}", None)
     try:
         return call(handle, *args) if call else None
-    except nvml.NVMLError:  # not supported here, or lost in mid-run
+    except nvml.NVMLError:  # not supported, or lost during the run
         return None
 
 
 def look(nvml: Any, handle: Any, *, own: Collection[int]) -> tuple[dict[str, float], list[str]]:
-    """Return the card's readings under the names of `Case.readings`, and why it is slowed down.
+    """Return the GPU's readings under the names of `Case.readings`, and why its clock is reduced.
 
-    `nvml` is the module of nvidia-ml-py; `own` are the ids of the processes that are the run's.
+    `nvml` is the module of nvidia-ml-py; `own` are the ids of the run's processes.
     """
 
     def ask(name: str, *args: Any) -> Any:
@@ -109,7 +109,7 @@ def look(nvml: Any, handle: Any, *, own: Collection[int]) -> tuple[dict[str, flo
     used, memory = ask("UtilizationRates"), ask("MemoryInfo")
     watts, limit = ask("PowerUsage"), ask("EnforcedPowerLimit")  # milliwatts
     others = ask("ComputeRunningProcesses")
-    found = {
+    values = {
         "gpu_utilisation": used and used.gpu / 100,
         "gpu_power_w": watts and watts / 1000,
         "gpu_power_limit_w": limit and limit / 1000,
@@ -124,16 +124,16 @@ def look(nvml: Any, handle: Any, *, own: Collection[int]) -> tuple[dict[str, flo
         "gpu_other_processes": None if others is None else _others([p.pid for p in others], own),
     }
     bits = ask("CurrentClocksEventReasons")
-    if bits is None:  # the older name of the same
+    if bits is None:  # its older name
         bits = ask("CurrentClocksThrottleReasons")
     reasons = [name for bit, name in REASONS.items() if (bits or 0) & bit]
-    return {name: float(value) for name, value in found.items() if value is not None}, reasons
+    return {name: float(value) for name, value in values.items() if value is not None}, reasons
 
 
 def _others(pids: list[int], own: Collection[int]) -> int:
-    """Count processes that are not the run's.
+    """Count processes that do not belong to the run.
 
-    In a container the driver may tell the ids of the host, among which one is still this process.
+    In a container the driver may give the host's ids; then one of them is this process.
     """
     if os.getpid() in pids:
         return sum(pid not in own for pid in pids)

@@ -1,4 +1,4 @@
-"""What oneDNN makes of float32 matrix products on this CPU: how exact they are, and how fast."""
+"""Measures the accuracy and the speed of oneDNN's float32 matrix products on this CPU."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ PAIRS = 15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Products:
-    """float32 matmul precision "medium", for which torch asks oneDNN, beside "highest"."""
+    """float32 matmul precision "medium", for which torch uses oneDNN, compared with "highest"."""
 
     relative_error: float  # of a product against float64, by the Frobenius norm
-    same_bits: bool  # both gave one result: torch does not go through oneDNN here
-    rate: float  # of "medium" in that of "highest"
+    same_bits: bool  # equal results: torch does not use oneDNN here
+    rate: float  # of "medium", relative to "highest"
 
 
 @cache
 def compare_products() -> Products:
-    """Compare both settings once per process, in some 0.1 s; the present one stays.
+    """Compare both settings once per process, in about 0.1 s; the present setting is restored.
 
-    On one thread, so that the thread count of the plan plays no part.
+    On one thread, so that the thread count of the plan has no influence.
     """
     before, threads = PrecisionSwitches.now(), torch.get_num_threads()
-    assert before is not None  # the technique asks first
+    assert before is not None  # the technique has checked this
     source = torch.Generator().manual_seed(0)  # the global stream stays as it is
     left, right = (  # whatever the script's defaults are
         torch.randn(SIZE, SIZE, generator=source, dtype=torch.float32, device="cpu")
@@ -69,9 +69,9 @@ def paired_rate(
     *,
     clock: Callable[[], float] = time.perf_counter,
 ) -> float:
-    """Return the rate of `new` in that of `old`: the median of PAIRS.
+    """Return the rate of `new` relative to `old`, the median of PAIRS pairs.
 
-    They are timed by turns, so that a busy machine is busy for both.
+    They are timed alternately, so that other load affects both.
     """
     ratios = []
     for _ in range(PAIRS):

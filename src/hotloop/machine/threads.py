@@ -1,4 +1,4 @@
-"""How many compute threads have a core of their own right now."""
+"""How many compute threads can have a core of their own right now."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Load", "load", "others", "usable_threads", "watch"]
 
-LEAST_S, MOST_S = 0.2, 10.0  # how long the load is watched; the system counts in steps of 0.01 s
-_IDLE = ("idle", "iowait", "guest", "guest_nice")  # the last two stand in user and nice as well
+LEAST_S, MOST_S = 0.2, 10.0  # duration of a load measurement; the system counts in steps of 0.01 s
+_IDLE = ("idle", "iowait", "guest", "guest_nice")  # user and nice include the last two
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What has been computed up to a moment, CPU seconds."""
+    """The CPU seconds used up to a moment."""
 
     at: float  # s
     everyone: float  # all processes of the machine
@@ -30,7 +30,7 @@ class Load:
 
 
 def load(*, children: bool = False) -> Load:
-    """Return the load up to now. With `children`, those that have ended count as this process."""
+    """Return the load so far. With `children`, finished child processes count as this process."""
     spent = psutil.cpu_times()._asdict()
     ended = os.times() if children else None
     return Load(
@@ -41,7 +41,7 @@ def load(*, children: bool = False) -> Load:
 
 
 def others(before: Load, after: Load) -> float:
-    """Return how many cores other processes kept busy between two looks."""
+    """Return how many cores other processes kept busy between two readings."""
     spent = (after.everyone - before.everyone) - (after.own - before.own)
     return max(0.0, spent / (after.at - before.at))
 
@@ -50,7 +50,7 @@ _watched: dict[str, Load] = {}
 
 
 def watch(*, look: Callable[[], Load] = load) -> None:
-    """Begin to watch, so that `usable_threads` need not wait; meanwhile one may do other things."""
+    """Begin to measure the load in the background, so that `usable_threads` need not wait."""
     _watched["since"] = look()
 
 
@@ -60,17 +60,17 @@ def usable_threads(
     look: Callable[[], Load] = load,
     wait: Callable[[float], object] = time.sleep,
 ) -> tuple[int, str]:
-    """Return (threads, why): torch's own count, cut to the cores allowed and those now free.
+    """Return (threads, why): torch's own count, limited to the allowed and the free cores.
 
-    The load is that since `watch`, without this process's own; where that is too short or too long
-    ago, of LEAST_S seconds from now. A thread without a core of its own makes the rest of the team
-    spin: one step took 570 ms, not 46, on 2 cores (docs/log.md).
+    The load is that of other processes since `watch` or, if that was too recent or too long ago,
+    during the next LEAST_S seconds. A thread without a core of its own makes the other threads
+    spin: one step took 570 ms instead of 46 on 2 cores (docs/log.md).
     """
     import torch
 
-    asked, own_count = torch.get_num_threads(), "torch's own count; each thread has a core"
-    if asked == 1:  # whatever others do
-        return 1, own_count
+    own_count, why_own = torch.get_num_threads(), "torch's own count; each thread has a core"
+    if own_count == 1:  # no load changes that
+        return 1, why_own
     now = look()
     since = _watched.get("since", now)
     if not LEAST_S <= now.at - since.at <= MOST_S:
@@ -78,11 +78,11 @@ def usable_threads(
         wait(LEAST_S)
         now = look()
     busy = others(since, now)
-    allowed = max(1, int(cores)) if cores is not None else asked
+    allowed = max(1, int(cores)) if cores is not None else own_count
     machine = psutil.cpu_count() or allowed
-    threads = max(1, min(asked, allowed, round(machine - busy)))
-    if threads == asked:
-        return threads, own_count
+    threads = max(1, min(own_count, allowed, round(machine - busy)))
+    if threads == own_count:
+        return threads, why_own
     if threads == allowed:
-        return threads, f"torch starts {asked}, this process has {many(allowed, 'core')}"
+        return threads, f"torch starts {own_count}, this process has {many(allowed, 'core')}"
     return threads, f"{busy:.1f} of {machine} cores are busy with other processes"

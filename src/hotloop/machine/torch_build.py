@@ -1,4 +1,4 @@
-"""What the installed torch was built for, and whether an NVIDIA card seems to be here."""
+"""What the installed torch was built for, and whether this machine seems to have an NVIDIA GPU."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ __all__ = ["TorchBuild", "torch_build"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TorchBuild:
-    """The build, as torch tells it."""
+    """The build, as torch reports it."""
 
     cuda: str | None = None  # version; None: without CUDA
     hip: str | None = None
     arches: tuple[str, ...] = ()  # "sm_86" has kernels, "compute_90" can be compiled for later ones
-    card_here: str | None = None  # what speaks for an NVIDIA card, whatever torch sees
+    card_here: str | None = None  # evidence of an NVIDIA GPU, whatever torch sees
 
     def why_not(self, capability: tuple[int, int]) -> str | None:
-        """Return why no kernel of this build runs on a card of `capability`, or None.
+        """Return why no kernel of this build runs on a GPU of `capability`, or None.
 
-        Kernels of sm_XY run on X.Z with Z >= Y, and compute_XY on all later cards.
+        Kernels of sm_XY run on X.Z with Z >= Y, and those of compute_XY on all later GPUs.
         Source: https://docs.nvidia.com/cuda/cuda-c-programming-guide/ (binary and PTX
         compatibility, 2026-11).
         """
@@ -33,7 +33,7 @@ class TorchBuild:
             return None
         for arch in self.arches:
             kind, _, digits = arch.partition("_")
-            number = digits.rstrip("af")  # sm_90a: for 9.0 alone, which the first test holds to
+            number = digits.rstrip("af")  # sm_90a: only for 9.0, which the test of `same` ensures
             if not number.isdecimal() or len(number) < 2:
                 continue
             built = int(number[:-1]), int(number[-1])

@@ -1,9 +1,9 @@
 """torch's AdamW without torch's compiler: the same numbers, without a second of imports.
 
-`torch.optim` keeps the compiler out of five of its functions, and to do so imports it when the
-first optimizer is built: torch._dynamo with sympy, 970 modules. Nothing here compiles an optimizer,
-so the functions below those guards are used. `inspect.unwrap` goes by `functools.wraps`: where a
-torch has no guard, the function stays as it is.
+`torch.optim` excludes five of its functions from compilation and to do so imports the compiler
+(torch._dynamo with sympy, 970 modules) when the first optimizer is built. Nothing here compiles an
+optimizer, so the functions below those guards are used. `inspect.unwrap` follows `functools.wraps`:
+in a torch without the guard, the function stays as it is.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _TORCHS = torch.optim.AdamW
 
 
 class AdamW(_TORCHS):
-    """Loshchilov and Hutter 2019, arXiv:1711.05101; takes what torch.optim.AdamW takes.
+    """Loshchilov and Hutter 2019, arXiv:1711.05101; the arguments are those of torch.optim.AdamW.
 
-    Not for `differentiable=True`: a step is never part of a graph.
+    Does not support `differentiable=True`: a step is never part of a graph.
     """
 
     if not TYPE_CHECKING:

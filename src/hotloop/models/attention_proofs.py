@@ -1,7 +1,8 @@
-"""Proves before step 1 that a model looks where it is said to: by changing tokens, not by asking.
+"""Prove before step 1 which tokens a model attends to, by changing tokens and comparing outputs.
 
-Each runs the model on a few tokens, in evaluation mode, and leaves modes and random streams as they
-were. Outputs that move by less than `models.perturb.NOISE` of the largest count as unmoved.
+Each proof runs the model on a few tokens, in evaluation mode, and restores modes and random
+generators. Outputs that change by less than `models.perturb.NOISE` of the largest count as
+unchanged.
 """
 
 from __future__ import annotations
@@ -27,45 +28,45 @@ if TYPE_CHECKING:
 __all__ = ["head_is_whole", "keeps_apart", "sees_ahead"]
 
 _TOKENS = 8
-_ROUNDING = 16  # in units of the dtype's rounding: what the order of sums may make
+_ROUNDING = 16  # times the dtype's epsilon: the error that another order of sums may make
 
 
 def sees_ahead(backbone: Backbone) -> bool:
-    """Return whether a later token changes an earlier output: a bidirectional model's must."""
+    """Return whether a later token changes an earlier output, as in a bidirectional model."""
     ids_BT = _tokens(backbone)
     far = _moved(backbone, {"input_ids": ids_BT}, ids_BT[:, -1:])
     return float(far[:, :-1].max()) > NOISE
 
 
 def keeps_apart(backbone: Backbone) -> bool:
-    """Return whether two documents in one row get what each gets alone, and nothing of the other.
+    """Return whether two documents in one row have the outputs that each would have alone.
 
-    False: packed and flat batches would train something else.
+    If False, training on packed or flat batches would train something else.
     """
     ids_BT, first = _tokens(backbone), 3
     lengths = first, _TOKENS - first
     starts = torch.tensor((0, first, _TOKENS), dtype=torch.int32)
-    at = Boundaries(
+    boundaries = Boundaries(
         cu_seqlens=starts,
         lengths=lengths,
         max_seqlen=bucket(max(lengths)),
         rows=1,
         width=_TOKENS,
     ).to(ids_BT.device)
-    places = torch.cat([torch.arange(length) for length in lengths])[None].to(ids_BT.device)
-    batch = {"input_ids": ids_BT, "boundaries": at, "position_ids": places}
+    positions = torch.cat([torch.arange(length) for length in lengths])[None].to(ids_BT.device)
+    batch = {"input_ids": ids_BT, "boundaries": boundaries, "position_ids": positions}
     if float(_moved(backbone, batch, ids_BT[:, :first])[:, first:].max()) > 0:
         return False
-    together = _quietly(backbone, partial(backbone, batch))
+    together = _in_evaluation(backbone, partial(backbone, batch))
     alone = [
-        _quietly(backbone, partial(backbone, {"input_ids": part}))
+        _in_evaluation(backbone, partial(backbone, {"input_ids": part}))
         for part in torch.split(ids_BT, list(lengths), dim=1)
     ]
     return _are_close(together, torch.cat(alone, dim=1))
 
 
 def head_is_whole(model: CausalLm) -> bool:
-    """Return whether transformers makes the same logits: nothing stands between head and loss."""
+    """Return whether transformers makes the same logits: hotloop omits no step after the head."""
     backbone = model.backbone
     batch = {"input_ids": _tokens(backbone)}
     layout = layout_of(batch, isolation=backbone.isolation, looks=backbone.looks)
@@ -73,19 +74,21 @@ def head_is_whole(model: CausalLm) -> bool:
     def theirs() -> Tensor:
         return backbone.model(**batch, use_cache=False, hotloop=layout).logits  # type: ignore[no-any-return]
 
-    return _are_close(_quietly(model, lambda: model.logits(batch)), _quietly(model, theirs))
+    return _are_close(
+        _in_evaluation(model, lambda: model.logits(batch)), _in_evaluation(model, theirs)
+    )
 
 
 def _tokens(backbone: Backbone) -> Tensor:
-    """Return ids that differ, [1, _TOKENS], where the model is."""
+    """Return distinct ids, [1, _TOKENS], on the model's device."""
     device = next(backbone.parameters()).device
     return (1 + torch.arange(_TOKENS, device=device) * 7)[None] % backbone.vocabulary
 
 
 def _moved(backbone: Backbone, batch: Mapping[str, Any], part: Tensor) -> Tensor:
-    """Return how far each output moves when a part of the tokens is others, [1, T, D]."""
-    others = (part + backbone.vocabulary // 2) % backbone.vocabulary
-    far: Tensor | None = moved(backbone, lambda: backbone(batch), [(part, others)])
+    """Return how much each output changes when a part of the tokens is replaced, [1, T, D]."""
+    replacements = (part + backbone.vocabulary // 2) % backbone.vocabulary
+    far: Tensor | None = moved(backbone, lambda: backbone(batch), [(part, replacements)])
     if far is None:
         raise DeviceError(
             "the model's output differs from one call to the next, so what its tokens see cannot "
@@ -94,7 +97,7 @@ def _moved(backbone: Backbone, batch: Mapping[str, Any], part: Tensor) -> Tensor
     return far
 
 
-def _quietly(model: nn.Module, run: Callable[[], Tensor]) -> Tensor:
+def _in_evaluation(model: nn.Module, run: Callable[[], Tensor]) -> Tensor:
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
@@ -105,7 +108,7 @@ def _quietly(model: nn.Module, run: Callable[[], Tensor]) -> Tensor:
             module.training = training
 
 
-def _are_close(one: Tensor, other: Tensor) -> bool:
-    rounding = max(NOISE, _ROUNDING * torch.finfo(one.dtype).eps)
-    apart = (one.float() - other.float()).abs().max()
-    return bool(apart <= rounding * other.float().abs().max())
+def _are_close(first: Tensor, second: Tensor) -> bool:
+    rounding = max(NOISE, _ROUNDING * torch.finfo(first.dtype).eps)
+    apart = (first.float() - second.float()).abs().max()
+    return bool(apart <= rounding * second.float().abs().max())

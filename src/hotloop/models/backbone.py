@@ -1,8 +1,8 @@
-"""Builds a pretrained model, with or without its language-model head, and runs it on a batch.
+"""Build a pretrained model, with or without its language-model head, and run it on a batch.
 
 Dims: B rows, T positions, D width.
-Inside is transformers' own module, with our attention. Without the head, the vocabulary-sized
-matrix is never made, and what the files hold of it is never read.
+The model is transformers' own module, with our attention. Without the head, the vocabulary-sized
+matrix is never made, and its part of the files is never read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Backbone", "load_backbone"]
 
-# Keys of config.json that hotloop decides on, or that do nothing here.
+# Keys of config.json that hotloop sets itself, or that have no effect here.
 _DROPPED: Final = frozenset({
     "attn_implementation", "experts_implementation", "dtype", "torch_dtype", "use_bfloat16",
     "output_attentions", "output_hidden_states", "return_dict", "use_return_dict", "torchscript",
@@ -43,25 +43,25 @@ _DROPOUTS: Final = ("attention_dropout", "attention_probs_dropout_prob", "attn_p
 class Backbone(nn.Module):
     """Batches -> hidden states [B, T, D]. `model` is transformers' module, with a head or without.
 
-    A batch holds input_ids [B, T], and what `data.tokenrows` gives beside them: attention_mask
-    (bool, padding at the end), or boundaries (core.boundaries) and position_ids where documents
-    share a row; token_type_ids where the model knows them.
+    A batch holds input_ids [B, T] and the further tensors of `data.sampling.token_rows`:
+    attention_mask (bool, padding at the end), or boundaries (core.document_boundaries) and
+    position_ids if documents share a row; token_type_ids if the model knows them.
     """
 
     def __init__(self, model: Any, *, isolation: Isolation, positions: int | None = None) -> None:
-        """Take a model that attends by `attending.attend`, and its longest sequence, if any."""
+        """Take a model that attends with `in_transformers.attend`, and its longest sequence."""
         super().__init__()
         self.model, self.isolation = model, isolation
-        self.is_naive = False  # attention written out, as a comparison
+        self.is_naive = False  # True: attention by plain products, as a comparison
         self.looks = in_transformers.looks_of(model)
         self.width = int(model.config.hidden_size)
         self.vocabulary = int(model.config.vocab_size)
         self._takes = frozenset(inspect.signature(self.body.forward).parameters)
         learned = any(
-            isinstance(each, nn.Embedding) and ("position" in name or "wpe" in name)
-            for name, each in self.body.named_modules()
+            isinstance(module, nn.Embedding) and ("position" in name or "wpe" in name)
+            for name, module in self.body.named_modules()
         )
-        self.longest = positions if learned else None  # other positions have no end
+        self.longest = positions if learned else None  # other positions have no limit
         begins = (m for m in model.modules() if hasattr(m, "create_position_ids_from_input_ids"))
         padding = next((m.padding_idx for m in begins), None)
         self._first = 0 if padding is None else int(padding) + 1  # RoBERTa's first position
@@ -73,16 +73,16 @@ class Backbone(nn.Module):
 
     @property
     def head(self) -> nn.Module | None:
-        """Return the language-model head, hidden states -> logits; None where there is none."""
+        """Return the language-model head, hidden states -> logits; None if there is none."""
         if self.model is self.body:
             return None
         return self.model.get_output_embeddings()  # type: ignore[no-any-return]
 
     def forward(self, batch: Mapping[str, Any]) -> Tensor:
-        """Return the hidden states after the last layer's norm; padding's mean nothing.
+        """Return the hidden states after the last layer's norm; those of padding have no meaning.
 
         Raises DataError for rows or documents that are longer than the model's positions,
-        ConfigError where documents share a row and the model cannot be told so.
+        ConfigError if documents share a row and the model takes no positions.
         """
         ids_BT, more = batch["input_ids"], {}
         layout = in_transformers.layout_of(
@@ -99,7 +99,7 @@ class Backbone(nn.Module):
 
     @contextmanager
     def as_transformers(self) -> Iterator[Any]:
-        """Give transformers' module with its own attention: to generate text, with a cache."""
+        """Give transformers' module with its own attention, to generate text with a cache."""
         self.model.set_attn_implementation("sdpa")
         try:
             yield self.model
@@ -122,7 +122,7 @@ class Backbone(nn.Module):
         if self.longest is not None and max(boundaries.lengths) > self.longest:
             if long := _longer_inside(boundaries, self.longest):
                 raise DataError(self._too_long(long))
-            at_BT = at_BT.clamp(max=self.longest - 1)  # padding: what it gets matters to nobody
+            at_BT = at_BT.clamp(max=self.longest - 1)  # only padding: its position does not matter
         return at_BT + self._first if self._first else at_BT
 
     def _too_long(self, length: int) -> str:
@@ -133,9 +133,10 @@ class Backbone(nn.Module):
 
 
 def _longer_inside(boundaries: Boundaries, longest: int) -> int:
-    """Return the length of a document that is too long, or 0; a row's last segment may be padding.
+    """Return the length of a document that is too long, or 0.
 
-    Too long documents are refused before step 1, of all rows: this is for what came past that.
+    A row's last segment may be padding. Documents that are too long are refused before step 1, in
+    all rows; this catches the others.
     """
     end = 0
     for length in boundaries.lengths:
@@ -146,7 +147,7 @@ def _longer_inside(boundaries: Boundaries, longest: int) -> int:
 
 
 def load_backbone(
-    found: FoundModel,
+    source: FoundModel,
     *,
     head: bool,
     isolation: Isolation,
@@ -158,48 +159,48 @@ def load_backbone(
 ) -> Backbone:
     """Return the model on the CPU in training mode, with its language-model `head` or without.
 
-    Without `weights` they are drawn from `seed`, and no file is read. Where tensors hold no numbers
-    (FakeTensorMode, the meta device) they are neither drawn nor read. `bidirectional` lets a
-    decoder's tokens see later ones, in sliding windows as well, and writes so into its config: the
+    Without `weights` they are drawn from `seed`, and no file is read. If tensors hold no numbers
+    (FakeTensorMode, the meta device) weights are neither drawn nor read. `bidirectional` lets a
+    decoder's tokens see later ones, in sliding windows as well, and records it in its config: the
     model saved by transformers is bidirectional when it is loaded. `attention_dropout` replaces the
-    config's; any but 0 keeps packed batches from the fast kernels of a card.
+    config's; any but 0 prevents the fast GPU kernels for packed batches.
 
-    Raises ConfigError for a model that cannot be trained here, DataError where config and weights
-    do not fit, DeviceError without transformers.
+    Raises ConfigError for a model that cannot be trained here, DataError if config and weights do
+    not match, DeviceError without transformers.
     """
     if bidirectional and head:
         raise ConfigError(
-            f"{found.name}: a language model that sees the token it is to predict learns nothing: "
+            f"{source.name}: a language model that sees the token it is to predict learns nothing: "
             "leave bidirectional off"
         )
-    opened = bidirectional and found.is_decoder
-    config, kind = _configured(found, head=head, opened=opened)
+    is_opened = bidirectional and source.is_decoder
+    config, kind = _configured(source, head=head, opened=is_opened)
     if attention_dropout is not None:
         names = [name for name in _DROPOUTS if hasattr(config, name)]
         if not names:
-            raise ConfigError(f"{found.name} has no attention dropout that could be set")
+            raise ConfigError(f"{source.name} has no attention dropout that could be set")
         setattr(config, names[0], attention_dropout)
     drawn = not weights and not _virtual()
-    model = _built(found, kind, config, dtype, seed=seed if drawn else None)
-    if opened:
+    model = _built(source, kind, config, dtype, seed=seed if drawn else None)
+    if is_opened:
         for module in model.modules():
             if getattr(module, "is_causal", None) is True:
                 module.is_causal = False
-    backbone = Backbone(model, isolation=isolation, positions=found.positions)
+    backbone = Backbone(model, isolation=isolation, positions=source.positions)
     if weights and not _virtual():
-        fill(model, found)
+        fill(model, source)
     return backbone
 
 
 def _virtual() -> bool:
-    """Whether new tensors have sizes only."""
+    """Return whether new tensors have sizes but no values."""
     new = torch.empty(0)
     return isinstance(new, FakeTensor) or new.is_meta
 
 
 @contextmanager
 def _drawing(seed: int) -> Iterator[None]:
-    """Draw on the CPU from a seed; the stream of others goes on where it was."""
+    """Draw on the CPU from a seed; restore the generator at the end."""
     before = torch.default_generator.get_state()
     torch.default_generator.manual_seed(seed)
     try:
@@ -208,8 +209,8 @@ def _drawing(seed: int) -> Iterator[None]:
         torch.default_generator.set_state(before)
 
 
-def _configured(found: FoundModel, *, head: bool, opened: bool) -> tuple[Any, Any]:
-    """Return transformers' config and class of the model; nothing of the folder is run."""
+def _configured(source: FoundModel, *, head: bool, opened: bool) -> tuple[Any, Any]:
+    """Return transformers' config and class of the model; no code of the folder runs."""
     try:
         from transformers.models.auto import modeling_auto
         from transformers.models.auto.configuration_auto import CONFIG_MAPPING
@@ -217,41 +218,41 @@ def _configured(found: FoundModel, *, head: bool, opened: bool) -> tuple[Any, An
         raise DeviceError(
             "the package transformers is missing: pip install 'hotloop[hf]'"
         ) from error
-    if found.model_type not in CONFIG_MAPPING:
+    if source.model_type not in CONFIG_MAPPING:
         raise ConfigError(
-            f"{found.name}: this transformers has no architecture {found.model_type!r}: take a "
+            f"{source.name}: this transformers has no architecture {source.model_type!r}: take a "
             "newer one, or another model"
         )
-    made = CONFIG_MAPPING[found.model_type]
-    keys = copy.deepcopy(dict(found.config))  # transformers writes into what is nested
+    config_class = CONFIG_MAPPING[source.model_type]
+    keys = copy.deepcopy(dict(source.config))  # transformers writes into nested values
     keys = {k: v for k, v in keys.items() if k not in _DROPPED and not k.startswith("_")}
-    if odd := [key for key in keys if callable(getattr(made, key, None))]:
-        raise ConfigError(f"{found.name}: {odd[0]!r} is no key for a config.json: remove it")
-    if opened:  # Gemma 3 has a switch of its own, which is kept in the folder that is saved
-        own = hasattr(made, "use_bidirectional_attention")
-        keys |= {"use_bidirectional_attention": True} if own else {"is_causal": False}
+    if odd := [key for key in keys if callable(getattr(config_class, key, None))]:
+        raise ConfigError(f"{source.name}: {odd[0]!r} is no key for a config.json: remove it")
+    if opened:  # Gemma 3 has its own switch, which is saved with the model
+        has_switch = hasattr(config_class, "use_bidirectional_attention")
+        keys |= {"use_bidirectional_attention": True} if has_switch else {"is_causal": False}
     try:
-        config = made.from_dict(keys)
-    except Exception as error:  # each of its 400 classes has its own
+        config = config_class.from_dict(keys)
+    except Exception as error:  # each of the 400 config classes has its own errors
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise DataError(
-            f"{found.name}: transformers does not accept its config.json: {first}"
+            f"{source.name}: transformers does not accept its config.json: {first}"
         ) from error
     mapping = modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING if head else modeling_auto.MODEL_MAPPING
     kind = mapping.get(type(config), None)
     if kind is None or not getattr(kind, "_supports_attention_backend", False):
-        what = "language model" if head else "text model"
+        noun = "language model" if head else "text model"
         raise ConfigError(
-            f"{found.name}: transformers has no {what} of {found.model_type} that takes another "
+            f"{source.name}: transformers has no {noun} of {source.model_type} that takes another "
             "attention: take another architecture"
         )
     return config, kind
 
 
 def _built(
-    found: FoundModel, kind: Any, config: Any, dtype: torch.dtype, *, seed: int | None
+    source: FoundModel, kind: Any, config: Any, dtype: torch.dtype, *, seed: int | None
 ) -> Any:
-    """Return the module: its weights drawn from a seed, or not set at all."""
+    """Return the module, with weights drawn from a seed, or not set at all."""
     from transformers.initialization import no_init_weights
 
     in_transformers.register()
@@ -262,10 +263,10 @@ def _built(
             model = kind._from_config(
                 config, dtype=dtype, attn_implementation=in_transformers.NAME, **more
             )
-    except Exception as error:  # each of its 400 classes has its own
+    except Exception as error:  # each of the 400 model classes has its own errors
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise DataError(
-            f"{found.name}: transformers cannot build a model of its config.json: {first}"
+            f"{source.name}: transformers cannot build a model of its config.json: {first}"
         ) from error
-    model.tie_weights()  # done with the drawing of weights, or not at all
+    model.tie_weights()  # transformers ties weights only when it draws them
     return model

@@ -1,9 +1,9 @@
 """A language model's loss, with logits only where a label carries loss.
 
 Dims: B rows, T positions, D width, V vocabulary, N = B * T, n = positions that carry loss.
-A chat's prompt, padding and the first token of each document carry none: their logits, of the
-whole vocabulary, are never computed (skip-unused-head). Loss and gradients are those of
-`models.shifted` over all positions, to rounding.
+A chat's prompt, padding and the first token of each document carry no loss: their logits over the
+whole vocabulary are never computed (skip-unused-head). Loss and gradients are those of
+`models.shifted_loss` over all positions, up to rounding.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _CHUNK: Final = 1 << 28  # bytes: 256 rows of Gemma's 262,144 ids
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Judged:
-    """What a model says where a label carries loss, if it was always right before; [n] each."""
+    """The predictions where a label carries loss, given the true tokens before; [n] each."""
 
     loss: Tensor  # mean, a scalar
-    at: Tensor  # place of the token before, in [B * T]
+    at: Tensor  # index of the token before, in [B * T]
     label: Tensor
     said: Tensor  # the likeliest token
 
@@ -46,9 +46,9 @@ class Judged:
 class CausalLm(nn.Module):
     """Batches, as `Backbone` takes them, with labels [B, T] -> their mean loss in nats.
 
-    Labels stand at their own token; -100 carries no loss. `targets` in a batch, a Python int, is
-    how many carry loss: with it nothing waits for the device. `fused` makes the logits in parts,
-    twice, and holds one part at a time: for vocabularies whose logits do not fit.
+    Labels are at their own token; -100 carries no loss. `targets` in a batch, a Python int, is the
+    number of labels with loss: with it the host never waits for the device. `fused` computes the
+    logits in parts, twice, and holds one part at a time, for vocabularies whose logits do not fit.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class CausalLm(nn.Module):
     ) -> None:
         """Raise ConfigError for a model without a head, or with one that scales its logits.
 
-        `chunk_bytes` of float32 logits are there at a time, where the loss is fused.
+        A fused loss holds `chunk_bytes` of float32 logits at a time.
         """
         super().__init__()
         if cross_entropy not in WAYS:
@@ -77,11 +77,11 @@ class CausalLm(nn.Module):
         self.softcap: float | None = getattr(config, "final_logit_softcapping", None)
 
     def logits(self, batch: Mapping[str, Any]) -> Tensor:
-        """Return all of them, [B, T, V]."""
+        """Return all logits, [B, T, V]."""
         return self._logits(self.backbone(batch))
 
     def forward(self, batch: Mapping[str, Any]) -> Tensor:
-        """Return the mean loss of the labels that carry it, a scalar; without any it is 0."""
+        """Return the mean loss of the labels that carry loss, a scalar; 0 without any."""
         labels_BT, targets = batch["labels"], batch.get("targets")
         next_N: Tensor = functional.pad(labels_BT[:, 1:], (0, 1), value=_NO_LOSS).flatten()
         at_n = _carrying(next_N, targets)
@@ -91,9 +91,10 @@ class CausalLm(nn.Module):
         return total / count
 
     def losses(self, batch: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
-        """Return the loss of each label that carries one, and the place of the token before; [n].
+        """Return the loss of each label that carries loss, and the index of the token before; [n].
 
-        Places are in [B * T]. Where `targets` says more than there are, the rest is 0.
+        Indices are in [B * T]. If `targets` is larger than the number of such labels, the rest is
+        0.
         """
         next_N = functional.pad(batch["labels"][:, 1:], (0, 1), value=_NO_LOSS).flatten()
         at_n = _carrying(next_N, batch.get("targets"))
@@ -101,23 +102,25 @@ class CausalLm(nn.Module):
         return functional.cross_entropy(logits_nV, next_N[at_n], reduction="none"), at_n
 
     def judged(self, batch: Mapping[str, Any]) -> Judged:
-        """Return the loss, and of each position that carries loss what would have been said."""
+        """Return the loss, and the likeliest token at each position that carries loss."""
         labels_BT = batch["labels"]
         next_N = functional.pad(labels_BT[:, 1:], (0, 1), value=_NO_LOSS).flatten()
         at_n = _carrying(next_N, batch.get("targets"))
         at_n = at_n[next_N[at_n] != _NO_LOSS]
         hidden_nD, label_n = self.backbone(batch).flatten(0, 1)[at_n], next_N[at_n]
-        total, said = hidden_nD.new_zeros((), dtype=torch.float32), [label_n[:0]]
-        parts = torch.split(hidden_nD, self._rows), torch.split(label_n, self._rows)
-        for hidden_mD, label_m in zip(*parts, strict=True):
+        total, likeliest = hidden_nD.new_zeros((), dtype=torch.float32), [label_n[:0]]
+        chunks = torch.split(hidden_nD, self._rows), torch.split(label_n, self._rows)
+        for hidden_mD, label_m in zip(*chunks, strict=True):
             logits_mV = self._logits(hidden_mD).float()
             total += functional.cross_entropy(logits_mV, label_m, reduction="sum")
-            said.append(logits_mV.argmax(-1))
-        return Judged(loss=total / max(1, len(at_n)), at=at_n, label=label_n, said=torch.cat(said))
+            likeliest.append(logits_mV.argmax(-1))
+        return Judged(
+            loss=total / max(1, len(at_n)), at=at_n, label=label_n, said=torch.cat(likeliest)
+        )
 
     @property
     def fused_by(self) -> str:
-        """Return whose fused loss is used: torch's, where it has one that fits this head."""
+        """Return whose fused loss is used: torch's if it has one that fits this head."""
         head = self.backbone.head
         plain = type(head) is nn.Linear and self.softcap is None
         return "torch" if plain and hasattr(functional, "linear_cross_entropy") else "hotloop"
@@ -137,19 +140,19 @@ class CausalLm(nn.Module):
         if self.cross_entropy == "whole":
             return self._loss(hidden_nD, labels_n)
         if self.fused_by == "torch" and not torch.is_autocast_enabled(hidden_nD.device.type):
-            return _torchs(self.backbone.head, hidden_nD, labels_n, self._rows)
-        from torch.utils.checkpoint import checkpoint  # torch's compiler comes with its first call
+            return _torch_fused(self.backbone.head, hidden_nD, labels_n, self._rows)
+        from torch.utils.checkpoint import checkpoint  # its first call imports torch's compiler
 
         again = partial(checkpoint, self._loss, use_reentrant=False, preserve_rng_state=False)
         rows = torch.split(hidden_nD, self._rows), torch.split(labels_n, self._rows)
-        return torch.stack([again(*each) for each in zip(*rows, strict=True)]).sum()
+        return torch.stack([again(*chunk) for chunk in zip(*rows, strict=True)]).sum()
 
 
 def _carrying(next_N: Tensor, targets: int | None) -> Tensor:
     """Return the positions whose next label carries loss, [n].
 
-    With `targets` the device is not asked how many there are: of fewer, the last position of all
-    stands for what is missing, and it has no next label. A forecast counts all positions.
+    With `targets` the host need not ask the device for their number: if there are fewer, the
+    batch's last position, which has no next label, fills the rest. A forecast counts all positions.
     """
     carries_N = next_N != _NO_LOSS
     if targets is not None:
@@ -159,12 +162,12 @@ def _carrying(next_N: Tensor, targets: int | None) -> Tensor:
     return carries_N.nonzero()[:, 0]
 
 
-def _torchs(head: Any, hidden_nD: Tensor, labels_n: Tensor, rows: int) -> Tensor:
+def _torch_fused(head: Any, hidden_nD: Tensor, labels_n: Tensor, rows: int) -> Tensor:
     """Return torch's fused sum of losses.
 
-    It chooses 2 to 8 rows at a time for a large vocabulary: 45.4 s instead of 5.8 s with 256, for
-    1,024 rows of 640 and 65,536 ids (whole: 9.9 s; torch 2.13, one thread of a busy CPU, best of 3,
-    2026-11-22).
+    By default torch chooses 2 to 8 rows at a time for a large vocabulary: 45.4 s instead of 5.8 s
+    with 256, for 1,024 rows of 640 and 65,536 ids (whole: 9.9 s; torch 2.13, one thread of a busy
+    CPU, best of 3, 2026-11-22).
     """
     options = torch.nn.LinearCrossEntropyOptions(batch_chunk_size=rows, chunking_method=None)
     total: Tensor = functional.linear_cross_entropy(

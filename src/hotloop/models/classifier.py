@@ -21,8 +21,8 @@ _SPREAD = 0.02  # standard deviation of new weights, as in BERT (Devlin et al. 2
 class Classifier(nn.Module):
     """Batches, as `Backbone` takes them -> logits [rows, classes].
 
-    The head is one linear layer, or with `hidden` sizes a GELU network; dropout stands before each
-    of its layers. Rows are those of a padded batch, or the segments of the batch's boundaries.
+    The head is one linear layer, or with `hidden` sizes a GELU network; dropout precedes each of
+    its layers. Rows are those of a padded batch, or the segments of the batch's boundaries.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Tells a model that torch.compile took."""
+"""Recognise a model that torch.compile compiled."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ __all__ = ["is_compiled"]
 
 
 def is_compiled(module: Any) -> bool:
-    """Whether torch.compile took the module: what runs inside is not seen."""
+    """Return whether torch.compile compiled the module, so that its inner calls are not visible."""
     compiled = getattr(module, "_compiled_call_impl", None) is not None
     return compiled or type(module).__name__ == "OptimizedModule"

@@ -1,4 +1,4 @@
-"""Counts on the device which classes were predicted for which, without the host waiting for it."""
+"""Count on the device which classes were predicted for which, without blocking the host."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ def confusion(logits: Tensor, labels: Tensor, groups: Tensor | None, into: Tenso
     """Add the rows of a batch to counts [groups, classes, classes], int64, contiguous.
 
     logits are [rows, classes]; labels and groups are int64 [rows], in range (the data are checked
-    before step 1); without groups all rows are of group 0. Of equal logits the first class counts.
-    The sums are of integers, so their order changes nothing. Not torch.bincount: on a card it
-    asks for the largest value, even where minlength is given.
+    before step 1); without groups all rows are of group 0. Among equal logits the first class
+    counts. The sums are of integers, so their order has no effect. torch.bincount is not used,
+    because on a GPU it reads the largest value back, even if minlength is given.
     """
     classes = into.shape[-1]
     place = labels * classes + logits.argmax(-1)

@@ -1,11 +1,11 @@
-"""Draws text from a diffusion model: noise becomes text in a number of denoising steps.
+"""Draw text from a diffusion model, which turns noise into text in a number of denoising steps.
 
 Dims: B batch, T positions, V vocabulary.
-Each step draws every place from its exact reverse probabilities given the scores at the step's
-start, all places independently: Tweedie tau-leaping.
-Places that are given stay as they are at every step. Under absorbing noise that is exact: a clean
-character is one the noise has spared. Under uniform noise the model takes it for one that may have
-been hit, so it follows what is given the more, the lower the noise is.
+Each step draws every position from its exact reverse probabilities given the scores at the step's
+start, all positions independently: Tweedie tau-leaping. Given positions stay as they are at every
+step. Under absorbing noise that is exact, because a clean character is one that the noise has
+spared. Under uniform noise the model treats a given character as one that may be noise, so the
+lower the noise is, the more it follows the given text.
 Source: Lou, Meng, Ermon 2023, arXiv:2310.16834.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FREE", "denoise", "from_mask", "from_uniform"]
 
-FREE = -1  # in place of an id: this place is to be drawn
+FREE = -1  # in place of an id: this position is to be drawn
 UNKNOWN = 0  # the id of <unk>; it is never drawn
 TINY = torch.finfo(torch.float64).tiny
 
@@ -41,7 +41,7 @@ def denoise(
     seed: int,
     progress: Callable[[int, int], None] | None = None,
 ) -> Tensor:
-    """Return ids [samples, T] with those of `given_T` where they are not FREE.
+    """Return ids [samples, T]; those of `given_T` are kept where they are not FREE.
 
     `levels` is the noise before each step and after the last one, which must be 0. `progress` is
     called with (steps done, all steps). Equal seeds give equal ids on one machine.
@@ -65,10 +65,10 @@ def denoise(
 
 
 def from_mask(log_s_BTV: Tensor, ids_BT: Tensor, sigma: float, lower: float) -> Tensor:
-    """Return the probability of each id, the mask as the last, at noise `lower`, [B, T, V+1].
+    """Return the probability of each id at noise `lower`, the mask last, [B, T, V+1].
 
-    A mask becomes y with probability (exp(sigma - lower) - 1) s_y, never <unk>. The rest stays
-    masked, but at noise 0. All else stays as it is.
+    A mask becomes y with probability (exp(sigma - lower) - 1) s_y, never <unk>. Otherwise it stays
+    masked, except at noise 0. All other ids stay as they are.
     """
     V = log_s_BTV.shape[-1]
     log_p_BTV = log_s_BTV + math.log(math.expm1(sigma - lower))
@@ -82,13 +82,13 @@ def from_mask(log_s_BTV: Tensor, ids_BT: Tensor, sigma: float, lower: float) -> 
 
 
 def from_uniform(log_s_BTV: Tensor, ids_BT: Tensor, sigma: float, lower: float) -> Tensor:
-    """Return the probability of each id at noise `lower`, but for a factor, [B, T, V].
+    """Return the probability of each id at noise `lower`, up to a factor, [B, T, V].
 
-    (exp(-dQ) s)_y exp(dQ)_xy, where d = sigma - lower, x is what is there and s_x is 1. At noise
-    0 it is never <unk>.
+    (exp(-dQ) s)_y exp(dQ)_xy, where d = sigma - lower, x is the current id and s_x is 1. At noise 0
+    the result is never <unk>.
     """
     V, step = log_s_BTV.shape[-1], sigma - lower
-    s_BTV = (log_s_BTV - log_s_BTV.amax(-1, keepdim=True)).exp()  # a factor: nothing overflows
+    s_BTV = (log_s_BTV - log_s_BTV.amax(-1, keepdim=True)).exp()  # the factor prevents overflow
     mean_BT1 = s_BTV.mean(-1, keepdim=True)
     before_BTV = mean_BT1 + math.exp(step) * (s_BTV - mean_BT1)
     stays_BTV = torch.nn.functional.one_hot(ids_BT, V)

@@ -1,10 +1,10 @@
 """A decoder-only transformer for short vocabularies: GPT-2's blocks, rotary positions, tied head.
 
 Dims: B batch, T positions, D width, H heads, K head width, V vocabulary.
-Dropout stands on embeddings and residual branches, not on attention weights, so that every
+Dropout is applied to embeddings and residual branches, not to attention weights, so that every
 attention back end computes the same function.
-Positions are rotary: on Tiny Shakespeare (4 x 128, context 64, 2,000 steps) they ended at a lower
-validation loss than learned ones by 0.1 nats per character (docs/log.md, 2026-11-20).
+Positions are rotary: on Tiny Shakespeare (4 x 128, context 64, 2,000 steps) their final validation
+loss was 0.1 nats per character below that of learned ones (docs/log.md, 2026-11-20).
 Sources: Radford et al. 2019 (GPT-2); Su et al. 2021, arXiv:2104.09864 (rotary positions);
 initialisation as in github.com/karpathy/nanoGPT.
 """
@@ -38,13 +38,13 @@ ROTARY_BASE = 10_000.0  # Su et al. 2021, section 3.2.2
 
 
 def _rotate(x_BHTK: Tensor, cos_TK: Tensor, sin_TK: Tensor) -> Tensor:
-    """Turn each pair (x_i, x_{i + K/2}) by its position's angle."""
+    """Rotate each pair (x_i, x_{i + K/2}) by its position's angle."""
     first, second = x_BHTK.chunk(2, dim=-1)
     return x_BHTK * cos_TK + torch.cat((-second, first), dim=-1) * sin_TK
 
 
 class GptAttention(nn.Module):
-    """Self-attention, causal or in both directions; `attention` says how it is computed."""
+    """Self-attention, causal or bidirectional; `attention` names the way of computing it."""
 
     causal_TT: Tensor
     cos_TK: Tensor
@@ -160,7 +160,7 @@ class Gpt(nn.Module):
         self._initialise(layers)
 
     def _initialise(self, layers: int) -> None:
-        """Normal(0, 0.02); branches into the residual stream shrink with the depth (GPT-2)."""
+        """Draw from normal(0, 0.02), and residual branches from less, by depth (GPT-2)."""
         for name, parameter in self.named_parameters():
             if parameter.dim() >= 2:
                 branch = name.endswith(("attention.out.weight", "mlp.2.weight"))

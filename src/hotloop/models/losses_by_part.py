@@ -1,4 +1,4 @@
-"""Adds up losses by the part of the data that they are of, on the device, until somebody asks.
+"""Add up losses by the part of the data that they belong to, on the device, until they are read.
 
 Dims: K parts, n losses.
 """
@@ -20,7 +20,7 @@ __all__ = ["Costs"]
 
 
 class Costs(nn.Module):
-    """Sum and number of the losses of each part; in no checkpoint."""
+    """Sum and number of the losses of each part; not saved in checkpoints."""
 
     cost_2K: Tensor
 
@@ -32,16 +32,16 @@ class Costs(nn.Module):
 
     @torch.no_grad()
     def add(self, loss_n: Tensor, part_n: Tensor) -> None:
-        """Add losses of a training step to their parts; one of exactly 0 stands for none.
+        """Add losses of a training step to their parts; a loss of exactly 0 is not counted.
 
-        By a product, whose order of sums is always the same, on a card too.
+        The sum is a matrix product, whose order of additions is always the same, on a GPU as well.
         """
         of_nK = functional.one_hot(part_n, self.cost_2K.shape[1]).to(self.cost_2K.dtype)
         values_2n = torch.stack([loss_n, loss_n != 0]).to(self.cost_2K.dtype)
         self.cost_2K += values_2n @ of_nK
 
     def taken(self, names: Sequence[str]) -> dict[str, float]:
-        """Return the mean of each part that had losses, by name, and begin anew; waits for it."""
+        """Return the mean of each part that had losses, by name; reset. Waits for the device."""
         total, count = self.cost_2K.tolist()
         self.cost_2K.zero_()
         return {name: t / n for name, t, n in zip(names, total, count, strict=True) if n}

@@ -1,4 +1,4 @@
-"""Changes a part of what a model is given, and sees which parts of its output move."""
+"""Change a part of a model's inputs, and measure which parts of its output change."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
 
 __all__ = ["NOISE", "inner_outputs", "moved"]
 
-NOISE = 1e-4  # of the largest output: below it is rounding
+NOISE = 1e-4  # of the largest output; smaller changes are rounding
 
 
 def moved(model: Any, run: Callable[[], Any], changes: Sequence[tuple[Any, Any]]) -> Any:
-    """Return how far each number of an output moves, over the largest of them, in its shape.
+    """Return the change of each number of an output over the largest number, in the output's shape.
 
     `run` calls the model and returns the output, or None; `changes` are views of its inputs with
-    what they are changed to, and are put back. None where there is no such output, or where it is
-    another at each call. The model runs three times, without gradients, in evaluation mode and with
-    the random generators kept.
+    their new values, and are restored. Returns None if there is no such output, or if it differs
+    from call to call. The model runs three times, without gradients, in evaluation mode and with
+    the random generators restored.
     """
     import torch
 
@@ -30,8 +30,8 @@ def moved(model: Any, run: Callable[[], Any], changes: Sequence[tuple[Any, Any]]
         if first is None or second is None or not torch.equal(first, second):
             return None
         before = [view.clone() for view, _ in changes]
-        for view, other in changes:
-            view.copy_(other)
+        for view, values in changes:
+            view.copy_(values)
         third = run()
         for (view, _), old in zip(changes, before, strict=True):
             view.copy_(old)
@@ -43,9 +43,9 @@ def moved(model: Any, run: Callable[[], Any], changes: Sequence[tuple[Any, Any]]
 
 @contextlib.contextmanager
 def inner_outputs(model: Any, see: Callable[[Any, Any], None]) -> Iterator[None]:
-    """Call `see` with each module that ends a call, and its output; not in a compiled model.
+    """Call `see` with each module that ends a call, and its output.
 
-    A hook would have it compiled again.
+    Does nothing in a compiled model, which a hook would cause to be compiled again.
     """
     from torch.nn.modules.module import register_module_forward_hook
 
@@ -60,12 +60,12 @@ def inner_outputs(model: Any, see: Callable[[Any, Any], None]) -> Iterator[None]
 
 
 @contextlib.contextmanager
-def _undisturbed(model: Any, given: Any) -> Iterator[None]:
-    """Leave the model's modes and the generators of a tensor's device as they are."""
+def _undisturbed(model: Any, tensor: Any) -> Iterator[None]:
+    """Restore the model's modes and the generators of a tensor's device."""
     import torch
 
     modes = [(module, module.training) for module in model.modules()]
-    with torch.random.fork_rng([given.device] if given.is_cuda else []), torch.no_grad():
+    with torch.random.fork_rng([tensor.device] if tensor.is_cuda else []), torch.no_grad():
         model.eval()
         try:
             yield

@@ -1,8 +1,8 @@
-"""Makes one vector of the hidden states of each row or document, without a loop over them.
+"""Pool the hidden states of each row or document to one vector, without a loop over them.
 
-Dims: B rows, T positions, D width, N = B * T, S segments (documents; of a padded batch, rows).
-Sums are in float32 whatever the model computes in, and always added in the same order: a segment
-reduction does so on a card, where index_add does not.
+Dims: B rows, T positions, D width, N = B * T, S segments (documents; in a padded batch, rows).
+Sums are in float32 for any dtype of the model, and always added in the same order: a segment
+reduction does so on a GPU, index_add does not.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Pooling(nn.Module):
     """Hidden states [B, T, D] -> [S, D] in float32.
 
     `cls` takes the first token, `first-k` and `last-k` the mean of up to `tokens` of them (last-k
-    of 1 is a decoder's usual), `attention` a learned weighting that begins as the mean.
+    of 1 is usual for a decoder), `attention` a learned weighting that begins as the mean.
     """
 
     def __init__(self, kind: Kind, *, width: int, tokens: int = 1) -> None:
@@ -43,15 +43,15 @@ class Pooling(nn.Module):
         if tokens < 1:
             raise ConfigError(f"pooling: {kind} needs at least 1 token, got {tokens}")
         self.kind, self.tokens = kind, 1 if kind == "cls" else tokens
-        # No bias: a softmax does not change by one.
+        # No bias: a softmax is invariant to it.
         self.scores = nn.Parameter(torch.zeros(width)) if kind == "attention" else None
 
     def extra_repr(self) -> str:
-        """Return the kind, and of how many tokens."""
+        """Return the kind, and its number of tokens."""
         return f"{self.kind}, tokens={self.tokens}" if self.kind.endswith("-k") else self.kind
 
     def forward(self, hidden_BTD: Tensor, batch: Mapping[str, Any]) -> Tensor:
-        """Return [S, D]; a batch without boundaries or attention_mask is all tokens."""
+        """Return [S, D]; without boundaries and attention_mask all positions are tokens."""
         boundaries: Boundaries | None = batch.get("boundaries")
         with torch.autocast(hidden_BTD.device.type, enabled=False):
             if boundaries is not None:
@@ -78,28 +78,28 @@ class Pooling(nn.Module):
             return _reduced(hidden_ND, "max", starts)
         lengths_S = starts.diff()
 
-        def each(of_S: Tensor) -> Tensor:
-            """Return the value of its segment for each position, [N]; no device is asked."""
+        def by_position(of_S: Tensor) -> Tensor:
+            """Return each position's value of its segment, [N], without blocking the host."""
             return of_S.repeat_interleave(lengths_S, output_size=total)
 
         if self.scores is not None:
             scores_N = hidden_ND @ self.scores.float()
-            powers_N = (scores_N - each(_reduced(scores_N.detach(), "max", starts))).exp()
-            shares_N = powers_N / each(_reduced(powers_N, "sum", starts))
+            powers_N = (scores_N - by_position(_reduced(scores_N.detach(), "max", starts))).exp()
+            shares_N = powers_N / by_position(_reduced(powers_N, "sum", starts))
         else:
-            at_N = torch.arange(total, device=starts.device) - each(starts[:-1])
-            shares_N = self._shares(at_N, each(lengths_S))
+            at_N = torch.arange(total, device=starts.device) - by_position(starts[:-1])
+            shares_N = self._shares(at_N, by_position(lengths_S))
         return _reduced(shares_N[:, None] * hidden_ND, "sum", starts)
 
-    def _shares(self, at: Tensor, length: Tensor) -> Tensor:
-        """Return how much of the vector a position makes, by its place in its segment."""
+    def _shares(self, position: Tensor, length: Tensor) -> Tensor:
+        """Return the weight of each position in the vector, by its index in its segment."""
         if self.kind == "mean":
-            return 1.0 / (length + 0 * at)
+            return 1.0 / (length + 0 * position)
         count = length.clamp(max=self.tokens)
-        taken = at >= length - count if self.kind == "last-k" else at < count
-        return taken / count
+        is_used = position >= length - count if self.kind == "last-k" else position < count
+        return is_used / count
 
 
 def _reduced(values: Tensor, how: Literal["sum", "max"], starts: Tensor) -> Tensor:
-    """Reduce runs along dim 0. `unsafe` leaves out a check of the starts that asks the device."""
+    """Reduce runs along dim 0. `unsafe` skips a check of the starts that waits for the device."""
     return torch.segment_reduce(values, how, offsets=starts, axis=0, unsafe=True)

@@ -1,4 +1,4 @@
-"""A router: which task's adapter a text needs, by the features that the frozen model gives it.
+"""A router, which selects a text's task adapter by the features that the frozen model gives it.
 
 Dims: S rows, D features, K tasks.
 """
@@ -29,7 +29,7 @@ _TINY: Final = 1e-20  # below it, the logarithm of a uniform number would be -in
 
 
 class Router(nn.Module):
-    """Features [S, D] -> logits [S, K]: LayerNorm, a GELU layer, a linear one. All in float32."""
+    """Features [S, D] -> logits [S, K]: LayerNorm, a GELU layer, a linear layer. All in float32."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Router(nn.Module):
         dropout: float = 0.0,
         terms: RouterLoss | None = None,
     ) -> None:
-        """Draw the weights from torch's own stream; the last layer begins at 0: all are alike."""
+        """Draw the weights from torch's own generator; the last layer begins at 0: equal logits."""
         super().__init__()
         self.terms = terms or RouterLoss()
         self.norm = nn.LayerNorm(features)
@@ -51,7 +51,7 @@ class Router(nn.Module):
         nn.init.zeros_(self.out.bias)
 
     def forward(self, features_SD: Tensor) -> Tensor:
-        """Return the logits; a softmax of them over a temperature is the router's belief."""
+        """Return the logits; their softmax over a temperature is the router's belief."""
         with torch.autocast(features_SD.device.type, enabled=False):
             h_SW = functional.gelu(self.hidden(self.norm(features_SD.float())))
             logits_SK: Tensor = self.out(self.dropout(h_SW))
@@ -61,11 +61,11 @@ class Router(nn.Module):
 class RouterAlone(nn.Module):
     """A router without the model below it: batches with features [S, D] -> logits [S, K].
 
-    Its weights have the names that they have in a `TaskRouter`.
+    Its weights have the same names as in a `TaskRouter`.
     """
 
     def __init__(self, router: Router) -> None:
-        """Take the router."""
+        """Wrap the router."""
         super().__init__()
         self.router = router
         self.costs = Costs(router.out.out_features)
@@ -77,13 +77,13 @@ class RouterAlone(nn.Module):
 
 
 def shares_of(logits_SK: Tensor, routing: Routing, *, temperature: float | Tensor = 1.0) -> Tensor:
-    """Return how much of each adapter a row takes, [S, K]; each row adds up to 1.
+    """Return the share of each adapter that a row takes, [S, K]; each row adds up to 1.
 
-    hard: all of the likeliest, without a gradient. soft: softmax(logits / temperature).
-    gumbel: forward the likeliest of logits + Gumbel noise, backward the softmax of their sum over
-    the temperature (straight-through; Jang et al. 2017, arXiv:1611.01144), drawn from torch's own
-    stream. A temperature may be one of each row, [S, 1]. Raises ConfigError for another routing, or
-    a number that is not above 0.
+    hard: all of the likeliest, without a gradient. soft: softmax(logits / temperature). gumbel:
+    forward the likeliest of logits + Gumbel noise, backward the softmax of their sum over the
+    temperature (straight-through; Jang et al. 2017, arXiv:1611.01144), drawn from torch's own
+    generator. A temperature may be given for each row, [S, 1]. Raises ConfigError for an unknown
+    routing, or a temperature that is not above 0.
     """
     if routing not in ROUTINGS:
         raise ConfigError(
@@ -114,18 +114,18 @@ def annealed(start: float, end: float, progress: Tensor) -> Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouterLoss:
-    """What a router is taught, p = softmax(logits / temperature) [S, K]; weights of 0 cost nothing.
+    """The loss terms of a router, p = softmax(logits / temperature) [S, K]; weight 0 skips one.
 
-    right: cross-entropy of the logits with the tasks the rows are of, in nats.
+    right: cross-entropy of the logits with the rows' true tasks, in nats.
     balance: K sum_k f_k P_k - 1, with f_k the share of rows whose likeliest task is k and P_k the
-        mean of p_k (Fedus et al. 2021, arXiv:2101.03961); 0 where all adapters are used alike.
-    efficiency: mean of 1 / sum_k p_k^2, less 1: how many adapters more than one a row takes (the
+        mean of p_k (Fedus et al. 2021, arXiv:2101.03961); 0 if all adapters are used equally.
+    efficiency: mean of 1 / sum_k p_k^2, less 1: the number of adapters a row takes, less one (the
         inverse participation ratio), 0 to K - 1.
     consistency: mean KL(p || p'), p' of the same features with Gaussian noise of `noise` times
-        their own deviation: texts that are alike go the same way.
-    entropy: mean of -sum_k p_k log p_k, in nats: a router that is sure.
+        their own deviation: similar texts get similar shares.
+    entropy: mean of -sum_k p_k log p_k, in nats: favours a confident router.
     temperature: mean of (log sum_k exp logit_k)^2 (the z-loss of Zoph et al. 2022,
-        arXiv:2202.08906): logits that grow would undo any temperature.
+        arXiv:2202.08906): growing logits would cancel any temperature.
     """
 
     balance: float = 0.01
@@ -144,14 +144,14 @@ class RouterLoss:
         temperature: float | Tensor = 1.0,
         costs: Costs | None = None,
     ) -> dict[str, Tensor]:
-        """Return the weighted terms by name; their sum is the loss; `costs` get what is right."""
+        """Return the weighted terms by name, which add up to the loss; `costs` get "right"."""
         logits_SK = router(features_SD)
         log_p_SK = (logits_SK / temperature).log_softmax(1)
         p_SK, tasks = log_p_SK.exp(), logits_SK.shape[1]
         terms = {"right": functional.cross_entropy(logits_SK, task_S)}
         if costs is not None:
-            each_S = functional.cross_entropy(logits_SK.detach(), task_S, reduction="none")
-            costs.add(each_S, task_S)
+            loss_S = functional.cross_entropy(logits_SK.detach(), task_S, reduction="none")
+            costs.add(loss_S, task_S)
         if self.balance:
             used_K = _one_hot(logits_SK.detach()).mean(0)
             terms["balance"] = self.balance * (tasks * (used_K * p_SK.mean(0)).sum() - 1)

@@ -1,7 +1,7 @@
-"""Tensors of which each rank holds some rows, and what is written and read of them.
+"""Read and write tensors of which each rank holds some rows.
 
-A sharded tensor (DTensor) is cut along its first dimension: rank r has the rows after those of
-rank r - 1. All others are whole on every rank.
+A sharded tensor (DTensor) is cut along its first dimension: rank r has the rows after those of rank
+r - 1. All other tensors are whole on every rank.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ __all__ = ["is_sharded", "like", "local", "place", "put", "whole"]
 
 
 def is_sharded(tensor: Tensor) -> bool:
-    """Whether each rank holds some rows of it."""
-    module = sys.modules.get("torch.distributed.tensor")  # which takes 0.5 s to load
+    """Return whether each rank holds only some rows of a tensor."""
+    module = sys.modules.get("torch.distributed.tensor")  # importing it takes 0.5 s
     return module is not None and isinstance(tensor, module.DTensor)
 
 
 def local(tensor: Any) -> Tensor:
-    """Return the rows that this rank holds, without a copy; all of a whole tensor."""
+    """Return the rows that this rank holds, without a copy; all rows of a whole tensor."""
     mine: Tensor = tensor.to_local() if is_sharded(tensor) else tensor
     return mine
 
 
 def whole(tensor: Any) -> Tensor:
-    """Return all rows, gathered from the ranks: every rank calls this."""
+    """Return all rows, gathered from the ranks; every rank must call this."""
     every: Tensor = tensor.full_tensor() if is_sharded(tensor) else tensor
     return every
 
 
 def place(tensor: Any) -> tuple[int, int]:
-    """Return (first row, rows) of what this rank holds of a tensor of one dimension or more."""
+    """Return (first row, rows) of the part that this rank holds, for one dimension or more."""
     if not is_sharded(tensor):
         return 0, tensor.shape[0]
     rows, mesh = tensor.shape[0], tensor.device_mesh
@@ -52,7 +52,7 @@ def put(tensor: Tensor, rows: Tensor) -> None:
 
 
 def like(parameter: Any, rows: Tensor) -> Tensor:
-    """Return a tensor of the parameter's shape and strides, sharded as it is, from local rows."""
+    """Return a tensor of the parameter's shape, strides and sharding, from local rows."""
     mine = local(parameter)
     device = mine.device if is_sharded(parameter) else rows.device
     laid = torch.empty_like(mine, dtype=rows.dtype, device=device).copy_(rows)

@@ -1,4 +1,4 @@
-"""Draws text from a next-character model, one character at a time."""
+"""Draw text from a next-character model, one character at a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["sample"]
 
 UNKNOWN = 0  # the id of <unk>; it is never drawn
-SMALLEST = torch.finfo(torch.float32).tiny  # a temperature that is 0 in float32 is 0
+SMALLEST = torch.finfo(torch.float32).tiny  # smaller temperatures count as 0
 
 
 @torch.no_grad()
@@ -50,5 +50,5 @@ def _draw(logits_BV: Tensor, temperature: float, generator: torch.Generator) -> 
     logits_BV[:, UNKNOWN] = -torch.inf
     if temperature < SMALLEST:
         return logits_BV.argmax(-1, keepdim=True)
-    logits_BV = logits_BV - logits_BV.amax(-1, keepdim=True)  # a small temperature overflows else
+    logits_BV = logits_BV - logits_BV.amax(-1, keepdim=True)  # else a small temperature overflows
     return torch.multinomial((logits_BV / temperature).softmax(-1), 1, generator=generator)

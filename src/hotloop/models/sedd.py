@@ -1,9 +1,9 @@
 """A transformer that learns to denoise text: SEDD, score entropy discrete diffusion.
 
 Dims: B batch, T positions, D width, C width of the condition, F frequencies, V vocabulary.
-The network reads noised ids in both directions and answers the logarithm of the score ratios
-s_y = p(text with y in this place) / p(text as it is) under the noise sigma. Blocks are GPT-2's with
-rotary positions; sigma shifts and scales their norms and gates their branches.
+The network reads noised ids in both directions and returns the logarithm of the score ratios
+s_y = p(text with y at this position) / p(text as it is) under the noise sigma. Blocks are GPT-2's
+with rotary positions; sigma shifts and scales their norms and gates their branches.
 Sources: Lou, Meng, Ermon 2023, arXiv:2310.16834; adaptive norms: Peebles, Xie 2022,
 arXiv:2212.09748 (DiT, adaLN-Zero).
 """
@@ -29,7 +29,7 @@ Transition = Literal["absorbing", "uniform"]
 
 CONDITION = 128  # cond_dim of SEDD's configs/model/small.yaml, 2026-11
 FREQUENCIES = 128  # half of DiT's frequency_embedding_size
-# The sinusoids see 100 log(sigma): SEDD's 1e-4 to 20 is then as wide as the 1,000 times of DiT.
+# The sinusoids get 100 log(sigma): SEDD's 1e-4 to 20 is then as wide as DiT's 1,000 time steps.
 LOG_SCALE, LONGEST_PERIOD = 100.0, 10_000.0
 
 
@@ -54,7 +54,7 @@ class NoiseLevel(nn.Module):
 
 
 class SeddBlock(nn.Module):
-    """x + gate * attention(norm(x)), then x + gate * mlp(norm(x)), each set by the condition."""
+    """x + gate * attention(norm(x)), then x + gate * mlp(norm(x)), modulated by the condition."""
 
     def __init__(self, width: int, heads: int, context: int, *, bias: bool, dropout: float) -> None:
         super().__init__()
@@ -83,9 +83,9 @@ class SeddBlock(nn.Module):
 class Sedd(nn.Module):
     """Noised ids [B, T] and their sigma [B] -> log score ratios [B, T, V], in float32.
 
-    With absorbing transitions id V is the mask, and only the ratios at masks mean something; with
-    uniform ones the ratio of what stands there is 1. Before training every ratio is that of a
-    text whose characters are all equally likely. Raises ConfigError as `Gpt` does.
+    With absorbing transitions id V is the mask, and only the ratios at masks have a meaning; with
+    uniform ones the ratio of the current id is 1. Before training every ratio is that of a text
+    whose characters are all equally likely. Raises ConfigError as `Gpt` does.
     """
 
     def __init__(
@@ -143,10 +143,10 @@ class Sedd(nn.Module):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreEntropy:
-    """The denoising score entropy of a batch, whose mean bounds -log p(text) from above.
+    """The denoising score entropy of a batch, whose mean is an upper bound of -log p(text).
 
-    The bound is an integral over sigma, and each sample one place of it. `ends` is what the bound
-    has beyond the noise of the batches, nats per character.
+    The bound is an integral over sigma, of which each sample is one point. `ends` is the part of
+    the bound outside the noise range of the batches, nats per character.
     """
 
     transition: Transition
@@ -166,13 +166,13 @@ class ScoreEntropy:
 def absorbing_entropy(
     log_s_BTV: Tensor, noised_BT: Tensor, clean_BT: Tensor, sigma_B: Tensor
 ) -> Tensor:
-    """Return the score entropy per unit of sigma [B, T]: 0 but at masks, where y may be any id.
+    """Return the score entropy per unit of sigma [B, T]: 0 except at masks, where y may be any id.
 
     Under a mask the true ratio of the clean character is 1 / (exp(sigma) - 1), of any other 0.
     """
     log_r_B1 = -sigma_B.expm1().log()[:, None]
     masked_BT = noised_BT == log_s_BTV.shape[-1]
-    # Nothing holds the ratios elsewhere: one that overflows must not make 0 * inf of its place.
+    # The ratios elsewhere are not trained: one that overflows must not become 0 * inf.
     log_s_BTV = torch.where(masked_BT[..., None], log_s_BTV, 0.0)
     log_s_BT = log_s_BTV.gather(-1, clean_BT[..., None]).squeeze(-1)
     others_BT = log_s_BTV.exp().sum(-1) - log_s_BT.exp()
@@ -182,9 +182,10 @@ def absorbing_entropy(
 def uniform_entropy(
     log_s_BTV: Tensor, noised_BT: Tensor, clean_BT: Tensor, sigma_B: Tensor
 ) -> Tensor:
-    """Return the score entropy per unit of sigma [B, T]: the mean over all y, its own place is 0.
+    """Return the score entropy per unit of sigma [B, T]: the mean over y (0 for the current id).
 
-    True ratios compare exp(-sigma) [y is clean] + (1 - exp(-sigma)) / V with that of what is there.
+    True ratios compare exp(-sigma) [y is clean] + (1 - exp(-sigma)) / V with that of the current
+    id.
     """
     V = log_s_BTV.shape[-1]
     stays_B11 = (V / sigma_B.expm1()).log1p()[:, None, None]  # log p(clean) / p(any other)

@@ -1,7 +1,7 @@
-"""What an encoder answers with: a label or a span of the text, each task by a head of its own.
+"""The heads of an encoder: a label or a span of the text, with a head for each task.
 
 Dims: B rows, T positions, D width, K tasks, C labels of all tasks, P tasks with spans.
-The heads of all tasks are one product each: rows are of any task, and none is looked for.
+The heads of all tasks are one product each, so rows of any tasks are mixed without a look-up.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _SPREAD = 0.02  # standard deviation of new weights, as in BERT (Devlin et al. 2
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TaskOutputs:
-    """What rows cost and what was said of them, [B] each."""
+    """The losses and predictions of rows, [B] each."""
 
-    loss: Tensor  # nats; of a span the mean of both its ends
-    wrong: Tensor  # bool: another label, or a span with another begin or end
-    label: Tensor  # number among the task's own; without meaning for spans
+    loss: Tensor  # nats; for a span the mean over both its ends
+    wrong: Tensor  # bool: a wrong label, or a span with a wrong start or end
+    label: Tensor  # index among the task's own labels; without meaning for spans
     start: Tensor  # first and last token of the likeliest span; without meaning for labels
     end: Tensor
 
@@ -37,8 +37,8 @@ class TaskOutputs:
 class TaskHeads(nn.Module):
     """Hidden states [B, T, D] and pooled ones [B, D] -> answers.
 
-    A batch holds task [B], label [B] (number among the task's own), start and end [B] (tokens), and
-    first [B], the token the text begins with; -1 where a row has none. Spans lie in the text.
+    A batch holds task [B], label [B] (index among the task's own), start and end [B] (tokens), and
+    first [B], the first token of the text; -1 if a row has none. Spans are inside the text.
     """
 
     own_KC: Tensor
@@ -46,7 +46,7 @@ class TaskHeads(nn.Module):
     place_K: Tensor
 
     def __init__(self, width: int, *, labels: Sequence[int], spans: Sequence[bool]) -> None:
-        """Draw the heads from torch's own stream; `labels` and `spans` say what each task has."""
+        """Draw the heads from torch's generator; `labels` and `spans` are those of each task."""
         super().__init__()
         self.labels = nn.Linear(width, sum(labels)) if any(labels) else None
         self.spans = nn.Linear(width, 2 * sum(spans)) if any(spans) else None
@@ -54,21 +54,21 @@ class TaskHeads(nn.Module):
             if head is not None:
                 nn.init.normal_(head.weight, std=_SPREAD)
                 nn.init.zeros_(head.bias)
-        before = [sum(labels[:at]) for at in range(len(labels))]
-        own = torch.zeros(len(labels), sum(labels), dtype=torch.bool)
-        for at, count in enumerate(labels):
-            # Without labels all stay: a softmax of nothing would be NaN, and spread by a product.
-            own[at, before[at] : before[at] + count] = True
-            own[at] |= count == 0
-        self.register_buffer("own_KC", own, persistent=False)
+        before = [sum(labels[:task]) for task in range(len(labels))]
+        is_own = torch.zeros(len(labels), sum(labels), dtype=torch.bool)
+        for task, count in enumerate(labels):
+            # Without labels a task keeps all: a softmax of nothing is NaN, and spreads by products.
+            is_own[task, before[task] : before[task] + count] = True
+            is_own[task] |= count == 0
+        self.register_buffer("own_KC", is_own, persistent=False)
         self.register_buffer("before_K", torch.tensor(before), persistent=False)
-        places = [sum(spans[:at]) if has else 0 for at, has in enumerate(spans)]
+        places = [sum(spans[:task]) if has else 0 for task, has in enumerate(spans)]
         self.register_buffer("place_K", torch.tensor(places), persistent=False)
 
     def forward(
         self, hidden_BTD: Tensor, pooled_BD: Tensor, batch: Mapping[str, Any]
     ) -> TaskOutputs:
-        """Return what they say; padding and what stands before the text is in no span."""
+        """Return the answers; padding and tokens before the text are in no span."""
         task_B, rows = batch["task"], len(hidden_BTD)
         nothing = torch.zeros(rows, dtype=torch.long, device=hidden_BTD.device)
         loss, wrong = nothing.float(), nothing.bool()
@@ -78,42 +78,42 @@ class TaskHeads(nn.Module):
             logits_BC = logits_BC.masked_fill(~self.own_KC[task_B], -torch.inf)
             has = batch["label"] >= 0
             right = torch.where(has, batch["label"] + self.before_K[task_B], 0)
-            each = functional.cross_entropy(logits_BC, right, reduction="none")
+            row_loss = functional.cross_entropy(logits_BC, right, reduction="none")
             label = logits_BC.argmax(1) - self.before_K[task_B]
-            loss = torch.where(has, each, loss)
+            loss = torch.where(has, row_loss, loss)
             wrong = torch.where(has, label != batch["label"], wrong)
         if self.spans is not None:
             start_BT, end_BT = self._ends(hidden_BTD, batch).unbind(-1)
             has = batch["start"] >= 0
-            each = torch.stack([
+            row_loss = torch.stack([
                 functional.cross_entropy(scores, torch.where(has, right, 0), reduction="none")
                 for scores, right in ((start_BT, batch["start"]), (end_BT, batch["end"]))
             ]).mean(0)  # fmt: skip
             start, end = _likeliest(start_BT, end_BT)
-            loss = torch.where(has, each, loss)
+            loss = torch.where(has, row_loss, loss)
             wrong = torch.where(has, (start != batch["start"]) | (end != batch["end"]), wrong)
         return TaskOutputs(loss=loss, wrong=wrong, label=label, start=start, end=end)
 
     def _ends(self, hidden_BTD: Tensor, batch: Mapping[str, Any]) -> Tensor:
-        """Return scores of begins and ends, [B, T, 2] float32."""
+        """Return scores of starts and ends, [B, T, 2] float32."""
         assert self.spans is not None
         all_BTX = self.spans(hidden_BTD.to(self.spans.weight.dtype)).float()
         all_BTP2 = all_BTX.unflatten(2, (-1, 2))
         place_B = self.place_K[batch["task"]]
-        wanted = place_B[:, None, None, None].expand(-1, all_BTP2.shape[1], 1, 2)
-        ends_BT2 = all_BTP2.gather(2, wanted)[:, :, 0]
+        index = place_B[:, None, None, None].expand(-1, all_BTP2.shape[1], 1, 2)
+        ends_BT2 = all_BTP2.gather(2, index)[:, :, 0]
         at_T = torch.arange(ends_BT2.shape[1], device=ends_BT2.device)
         first_B = batch["first"]
         inside_BT = (at_T >= first_B[:, None]) & batch["attention_mask"].bool()
-        inside_BT |= first_B[:, None] < 0  # of other tasks: nothing may be NaN
+        inside_BT |= first_B[:, None] < 0  # rows of other tasks: nothing may be NaN
         masked_BT2: Tensor = ends_BT2.masked_fill(~inside_BT[:, :, None], -torch.inf)
         return masked_BT2
 
 
 def _likeliest(start_BT: Tensor, end_BT: Tensor) -> tuple[Tensor, Tensor]:
-    """Return begin and end of the best span whose end is not before its begin, [B] each.
+    """Return start and end of the best span whose end is not before its start, [B] each.
 
-    The best begin for each end is the largest of the begins up to it: no T x T table.
+    The best start for each end is the largest score up to it, so no T x T table is needed.
     """
     best_BT, from_BT = start_BT.detach().cummax(1)
     end_B = (best_BT + end_BT.detach()).argmax(1)

@@ -1,4 +1,4 @@
-"""One frozen backbone, an adapter for each task, and a router that says which a text needs.
+"""One frozen backbone, an adapter for each task, and a router that selects a text's adapter.
 
 Dims: S rows (documents), D width, K tasks.
 """
@@ -33,25 +33,25 @@ _NO_LOSS = -100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joint:
-    """How adapters and router are trained together, by the progress of a run, 0 to 1.
+    """The curriculum that trains adapters and router together, by the progress of a run, 0 to 1.
 
-    At first each row takes its own task's adapter, at the end what the router says (the curriculum
+    At first each row takes its own task's adapter, at the end the router's choice (the curriculum
     of Bengio et al. 2015, arXiv:1506.03099), between them a mixture that grows until `handed_over`.
     """
 
     routing: Routing = "gumbel"
     hot: float = 2.0  # temperature at the start, and at the end
     cold: float = 0.5
-    handed_over: float = 0.5  # progress from which on the router alone says
-    weight: float = 0.1  # of the router's terms beside the tasks' loss
+    handed_over: float = 0.5  # progress from which on only the router chooses
+    weight: float = 0.1  # of the router's terms, relative to the tasks' loss
     terms: RouterLoss = field(default_factory=RouterLoss)
 
 
 class TaskRouter(nn.Module):
-    """Batches, as `Backbone` takes them, with task [S] (and what `TaskHeads` wants) -> answers.
+    """Batches, as `Backbone` takes them, with task [S] (and the inputs of `TaskHeads`) -> answers.
 
-    A decoder answers in text, an encoder by its `heads`. The router sees what the frozen model
-    makes of a text, without any adapter: features [S, D], in the batch where they are kept.
+    A decoder answers in text, an encoder by its `heads`. The router's input are the frozen model's
+    features of a text, without any adapter: features [S, D], in the batch if they are cached.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class TaskRouter(nn.Module):
         router: Router | None,
         joint: Joint | None = None,
     ) -> None:
-        """Take a backbone that has a stack of adapters, by their shares."""
+        """Take a backbone with a stack of adapters, and their shares."""
         super().__init__()
         self.trunk: Any = CausalLm(backbone) if heads is None else backbone
         self.shares, self.joint = shares, joint
@@ -74,40 +74,41 @@ class TaskRouter(nn.Module):
 
     @property
     def backbone(self) -> Backbone:
-        """Return the model that the adapters are on."""
-        found: Backbone = self.trunk if self.heads is not None else self.trunk.backbone
-        return found
+        """Return the model that has the adapters."""
+        backbone: Backbone = self.trunk if self.heads is not None else self.trunk.backbone
+        return backbone
 
     @property
     def features_width(self) -> int:
-        """Return how many features a text has."""
+        """Return the number of features of a text."""
         return features_width(self.backbone, self.heads)
 
     def features(self, batch: Mapping[str, Any]) -> Tensor:
-        """Return what the frozen model makes of each text, [S, D] float32; all adapters are off.
+        """Return the frozen model's features of each text, [S, D] float32; all adapters are off.
 
-        Of rows with labels the prompt alone counts: an answer is not known when it is asked for.
-        Of a decoder it is the mean of the states, and beside it the last, which has read all: 2 D.
+        In rows with labels only the prompt counts, because the answer is not known when the router
+        chooses. A decoder's features are the mean of the states and the last state, which has read
+        all: 2 D.
         """
         with torch.no_grad():
             return self.pooled(batch)
 
     def pooled(self, batch: Mapping[str, Any]) -> Tensor:
-        """Return the same with the gradients that there are: none, if nothing below is trained."""
+        """Return the features, with gradients if something below them is trained."""
         before = self.backbone.training
         self.backbone.eval()
         self.shares.give(None, batch)
         try:
-            hidden_BTD, asked = self.backbone(batch), _asked(batch)
-            pooled: Tensor = self.pooling(hidden_BTD, asked)
+            hidden_BTD, prompts = self.backbone(batch), _prompts(batch)
+            pooled: Tensor = self.pooling(hidden_BTD, prompts)
             if self.heads is None:
-                pooled = torch.cat([pooled, self.last(hidden_BTD, asked)], 1)
+                pooled = torch.cat([pooled, self.last(hidden_BTD, prompts)], 1)
         finally:
             self.backbone.train(before)
         return pooled
 
     def believed(self, batch: Mapping[str, Any]) -> Tensor:
-        """Return the router's logits, [S, K], of the batch's features or of those made now."""
+        """Return the router's logits, [S, K], of the batch's features or of new ones."""
         assert self.router is not None
         features = batch["features"] if "features" in batch else self.features(batch)
         logits_SK: Tensor = self.router(features)
@@ -116,7 +117,7 @@ class TaskRouter(nn.Module):
     def loss(self, batch: Mapping[str, Any]) -> Tensor:
         """Return the mean loss of rows, or of a decoder's tokens, with the router's terms if any.
 
-        Each row takes the adapter of its task; with `joint` what the curriculum says.
+        Each row takes the adapter of its task; with `joint` the curriculum's mixture.
         """
         own_SK = self._own(batch)
         if self.joint is None or self.router is None:
@@ -125,14 +126,14 @@ class TaskRouter(nn.Module):
         temperature = annealed(joint.hot, joint.cold, progress_S)[:, None]
         routed_SK = shares_of(self.believed(batch), joint.routing, temperature=temperature)
         trust_S1 = (progress_S / joint.handed_over).clamp(max=1)[:, None]
-        found = self._mean(batch, own_SK + trust_S1 * (routed_SK - own_SK))
+        loss = self._mean(batch, own_SK + trust_S1 * (routed_SK - own_SK))
         terms = joint.terms(self.router, batch["features"], batch["task"], temperature=temperature)
-        return found + joint.weight * torch.stack([*terms.values()]).sum()
+        return loss + joint.weight * torch.stack([*terms.values()]).sum()
 
     def chosen(self, batch: Mapping[str, Any]) -> tuple[Tensor, Tensor | None]:
-        """Return the shares [S, K] that rows take when nothing is trained, and the logits [S, K].
+        """Return the shares [S, K] that rows take in evaluation, and the logits [S, K].
 
-        Without a router, and then without logits, each takes its own task's adapter.
+        Without a router each row takes its own task's adapter, and there are no logits.
         """
         if self.router is None:
             return self._own(batch), None
@@ -140,12 +141,12 @@ class TaskRouter(nn.Module):
         return shares_of(logits_SK, "hard"), logits_SK
 
     def answers(self, batch: Mapping[str, Any], shares_SK: Tensor) -> TaskOutputs:
-        """Return what an encoder's heads say where rows take these shares of the adapters."""
+        """Return the outputs of an encoder's heads for these shares of the adapters."""
         assert self.heads is not None
         self.shares.give(shares_SK, batch)
         hidden_BTD = self.backbone(batch)
-        found: TaskOutputs = self.heads(hidden_BTD, self.pooling(hidden_BTD, batch), batch)
-        return found
+        outputs: TaskOutputs = self.heads(hidden_BTD, self.pooling(hidden_BTD, batch), batch)
+        return outputs
 
     def _own(self, batch: Mapping[str, Any]) -> Tensor:
         return functional.one_hot(batch["task"], len(self.shares.tasks)).float()
@@ -165,12 +166,12 @@ class TaskRouter(nn.Module):
 
 
 def features_width(backbone: Backbone, heads: TaskHeads | None) -> int:
-    """Return how many features a text has where a backbone has such heads, or as a decoder none."""
+    """Return the number of features of a text, with an encoder's heads or as a decoder."""
     return backbone.width * (1 if heads is not None else 2)
 
 
-def _asked(batch: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a batch whose mask leaves out what is learned."""
+def _prompts(batch: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a batch whose mask leaves out the tokens with labels."""
     if "labels" not in batch:
         return batch
     return {**batch, "attention_mask": batch["attention_mask"] & (batch["labels"] == _NO_LOSS)}

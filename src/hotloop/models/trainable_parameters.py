@@ -1,4 +1,4 @@
-"""Says what a model trains, checks it against what was meant, and finds what never learns."""
+"""Count what a model trains, check it against the intention, find parameters that never learn."""
 
 from __future__ import annotations
 
@@ -42,40 +42,42 @@ class TrainedGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trainable:
-    """What a model trains."""
+    """The parameters that a model trains."""
 
-    groups: tuple[TrainedGroup, ...]  # adapters, head, rest: those that are there
-    numbers: int  # elements of all parameters, frozen ones included
+    groups: tuple[TrainedGroup, ...]  # adapters, head, rest, if they are not empty
+    numbers: int  # elements of all parameters, with frozen ones
 
     @property
     def share(self) -> float:
-        """Return the share of the model's numbers that is trained, 0 to 1."""
+        """Return the trained share of the model's elements, 0 to 1."""
         return sum(group.numbers for group in self.groups) / max(1, self.numbers)
 
     def __str__(self) -> str:
         trained = sum(group.numbers for group in self.groups)
-        what = "; ".join(str(group) for group in self.groups) or "nothing"
-        return f"trains {trained:,} of {self.numbers:,} parameters ({self.share:.2%}): {what}"
+        groups = "; ".join(str(group) for group in self.groups) or "nothing"
+        return f"trains {trained:,} of {self.numbers:,} parameters ({self.share:.2%}): {groups}"
 
 
 def trainable(model: nn.Module, *, head: Sequence[str] = ()) -> Trainable:
-    """Return what requires a gradient, as adapters, head (modules that `head` names) and rest.
+    """Return the parameters with a gradient as adapters, head (modules of `head`) and rest.
 
-    What shares a tensor is counted once. Raises ConfigError for a head that is not there.
+    Shared tensors are counted once. Raises ConfigError for a head that does not exist.
     """
     kinds = {"adapters": _of_adapters(model), "head": _of_head(model, head)}
     names: dict[str, list[str]] = {"adapters": [], "head": [], "rest": []}
     numbers = dict.fromkeys(names, 0)
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
-            kind = next((kind for kind, own in kinds.items() if id(parameter) in own), "rest")
+            kind = next(
+                (kind for kind, members in kinds.items() if id(parameter) in members), "rest"
+            )
             names[kind].append(name)
             numbers[kind] += parameter.numel()
     return Trainable(
         groups=tuple(
-            TrainedGroup(name=kind, names=tuple(found), numbers=numbers[kind])
-            for kind, found in names.items()
-            if found
+            TrainedGroup(name=kind, names=tuple(group), numbers=numbers[kind])
+            for kind, group in names.items()
+            if group
         ),
         numbers=sum(map(elements, model.parameters())),
     )
@@ -87,30 +89,31 @@ def check_trainable(
     means: Literal["adapters", "head", "all"],
     head: Sequence[str] = (),
 ) -> Trainable:
-    """Return what is trained if it is what was meant: adapters and head, the head alone, or all.
+    """Return the trained parameters if `means` is true of them.
 
-    Raises ConfigError that names what is trained and should not be, and what is not and should.
+    That is: adapters and head are trained, only the head, or all. Raises ConfigError that names the
+    parameters that are trained and should not be, and vice versa.
     """
-    found = trainable(model, head=head)
+    trained = trainable(model, head=head)
     named = dict(model.named_parameters())
     meant = set() if means != "adapters" else _of_adapters(model)
     meant |= _of_head(model, head)
     if means == "all":
         meant |= {id(parameter) for parameter in named.values()}
     if not meant:
-        what = "no adapters" if means == "adapters" else "no head"
-        raise ConfigError(f"training means {means}, and the model has {what}")
+        meaning = "no adapters" if means == "adapters" else "no head"
+        raise ConfigError(f"training means {means}, and the model has {meaning}")
     wrong = [n for n, p in named.items() if p.requires_grad and id(p) not in meant]
     missing = [n for n, p in named.items() if not p.requires_grad and id(p) in meant]
     if means == "adapters" and not _of_adapters(model):
         raise ConfigError("training means adapters, and the model has none: only its head learns")
-    parts = [f"{len(wrong)} are trained and should not be: {_some(wrong)}"] if wrong else []
-    parts += [f"{len(missing)} should be trained and are not: {_some(missing)}"] if missing else []
-    if parts:
-        what = {"adapters": "adapters", "head": "the head alone", "all": "all parameters"}[means]
+    faults = [f"{len(wrong)} are trained and should not be: {_some(wrong)}"] if wrong else []
+    faults += [f"{len(missing)} should be trained and are not: {_some(missing)}"] if missing else []
+    if faults:
+        meaning = {"adapters": "adapters", "head": "the head alone", "all": "all parameters"}[means]
         also = f" and {', '.join(head)}" if head and means == "adapters" else ""
-        raise ConfigError(f"of what training {what}{also} means, {'; '.join(parts)}")
-    return found
+        raise ConfigError(f"of what training {meaning}{also} means, {'; '.join(faults)}")
+    return trained
 
 
 def _of_adapters(model: nn.Module) -> set[int]:
@@ -126,20 +129,21 @@ def _some(names: Sequence[str]) -> str:
 
 
 class Gradients:
-    """Watches the first steps for trainable parameters that never get a gradient.
+    """Watch the first steps for trainable parameters that never get a gradient.
 
-    A of LoRA has none while B is 0, so it is judged only by steps before which B was not. Nothing
-    waits for the device before `dead` is asked. Of a matrix, what is within float32's rounding of
-    the largest gradient counts as none (queries of a decoder whose first token is all that is used:
-    2e-9 of it): Adam would make steps of full size of that noise. Of A, which grows with B from 0,
-    only 0 does, and of vectors: the softmax of attention takes no notice of a bias of its keys.
-    In a stack the adapter of each task is judged by itself, by windows with rows of that task.
+    A of LoRA has no gradient while B is 0, so only steps with a non-zero B count for it. Nothing
+    waits for the device before `dead` is called. For a matrix, a gradient within float32's rounding
+    of the largest gradient counts as none (queries of a decoder that uses only the first token:
+    2e-9 of it), because Adam would make full-size steps of that noise. For A, which grows with B
+    from 0, and for vectors only 0 counts as none: the softmax of attention is invariant to a bias
+    of its keys. In a stack the adapter of each task is judged by itself, by windows with rows of
+    that task.
     """
 
     def __init__(self, model: nn.Module, sharded_optimizer: ShardedOptimizer | None = None) -> None:
         self._sharded = sharded_optimizer
         layers = adapted(model).values()
-        behind = {id(each.lora_A): each for each in layers if isinstance(each, LoraLinear)}
+        behind = {id(layer.lora_A): layer for layer in layers if isinstance(layer, LoraLinear)}
         stacks = {
             id(parameter): (layer, dim)
             for layer in layers
@@ -150,20 +154,19 @@ class Gradients:
         for shares in self._shares.values():
             shares.watch(next(model.parameters()).device)
         self._watched: dict[str, _Watched] = {}
-        for name, each in model.named_parameters():
-            if not each.requires_grad:
+        for name, tensor in model.named_parameters():
+            if not tensor.requires_grad:
                 continue
-            is_matrix = (
-                len(each.shape if sharded_optimizer is None else sharded_optimizer.shape(each)) > 1
-            )
-            b_OR = behind[id(each)].lora_B if id(each) in behind else None
-            if id(each) not in stacks:
-                self._watched[name] = _Watched(parameter=each, is_matrix=is_matrix, behind=b_OR)
+            whole_shape = tensor.shape if self._sharded is None else self._sharded.shape(tensor)
+            is_matrix = len(whole_shape) > 1
+            b_OR = behind[id(tensor)].lora_B if id(tensor) in behind else None
+            if id(tensor) not in stacks:
+                self._watched[name] = _Watched(parameter=tensor, is_matrix=is_matrix, behind=b_OR)
                 continue
-            layer, dim = stacks[id(each)]
-            for task, said in enumerate(layer.shares.tasks):
-                self._watched[f"{name} of {said}"] = _Watched(
-                    parameter=each,
+            layer, dim = stacks[id(tensor)]
+            for task, task_name in enumerate(layer.shares.tasks):
+                self._watched[f"{name} of {task_name}"] = _Watched(
+                    parameter=tensor,
                     is_matrix=is_matrix,
                     behind=b_OR,
                     stack=layer,
@@ -171,26 +174,26 @@ class Gradients:
                     task=task,
                 )
         self._largest: dict[str, Tensor] = {}  # absolute value of the gradient, over all looks
-        self._could: dict[str, Tensor] = {}  # of B's, for A; of a task's share in the rows, for B
+        self._could: dict[str, Tensor] = {}  # largest B, for A; largest share of the task, for B
         self.looks = 0
 
     @property
     def later(self) -> tuple[int, ...]:
-        """Return after how many looks more is known: the rows of a task may come late."""
+        """Return the numbers of looks after which more is known, as a task's rows may come late."""
         return _LATER if self._shares else ()
 
     @torch.no_grad()
     def look(self) -> None:
-        """Take in the gradients: after a window's last backward, before the update."""
+        """Record the gradients; call it after a window's last backward, before the update."""
         self.looks += 1
-        for name, each in self._watched.items():
-            seen = each.seen
-            if each.behind is not None:
-                self._keep(self._could, name, each.of(self._weight(each.behind), 1), seen)
+        for name, watched in self._watched.items():
+            seen = watched.seen
+            if watched.behind is not None:
+                self._keep(self._could, name, watched.of(self._weight(watched.behind), 1), seen)
             elif seen is not None:
                 self._keep(self._could, name, seen, None)
-            if (gradient := self._gradient(each.parameter)) is not None:
-                self._keep(self._largest, name, each.of(gradient, each.dim), seen)
+            if (gradient := self._gradient(watched.parameter)) is not None:
+                self._keep(self._largest, name, watched.of(gradient, watched.dim), seen)
         for shares in self._shares.values():
             shares.forget()
 
@@ -203,22 +206,23 @@ class Gradients:
         return None if parameter.grad is None else whole(parameter.grad)
 
     @staticmethod
-    def _keep(kept: dict[str, Tensor], name: str, values: Tensor, seen: Tensor | None) -> None:
+    def _keep(maxima: dict[str, Tensor], name: str, values: Tensor, seen: Tensor | None) -> None:
         largest = values.float().abs().amax()
-        if seen is not None:  # of what a task's rows were not in, nothing counts
+        if seen is not None:  # a window without rows of the task does not count
             largest = largest * (seen != 0)
-        kept[name] = torch.maximum(kept[name], largest) if name in kept else largest
+        maxima[name] = torch.maximum(maxima[name], largest) if name in maxima else largest
 
     def dead(self) -> list[str]:
-        """Return the parameters whose gradient was None, or 0 but for rounding, in every look."""
+        """Return the parameters whose gradient was None, or 0 up to rounding, in every look."""
         moved = _values(self._largest)
         could = _values(self._could)
-        known = filter(math.isfinite, moved.values())  # else fp16 overflowed: that is no rounding
+        known = filter(math.isfinite, moved.values())  # others overflowed in fp16
         noise = torch.finfo(torch.float32).eps * max(known, default=0.0)
         return [
             name
-            for name, each in self._watched.items()
-            if moved.get(name, 0.0) <= (noise if each.behind is None and each.is_matrix else 0.0)
+            for name, watched in self._watched.items()
+            if moved.get(name, 0.0)
+            <= (noise if watched.behind is None and watched.is_matrix else 0.0)
             and could.get(name, 1.0)
             and self.looks
         ]
@@ -235,18 +239,18 @@ class Gradients:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Watched:
-    """A parameter, or in a stack of adapters that of one task."""
+    """A parameter, or the part of one task in a stack of adapters."""
 
     parameter: Tensor
     is_matrix: bool
-    behind: Tensor | None  # B, of an A: while it is 0, A has no gradient
+    behind: Tensor | None  # for A its B: while it is 0, A has no gradient
     stack: StackedLora | None = None
-    dim: int = 0  # along which adapters stand one after the other: 0 in A, 1 in B
+    dim: int = 0  # along which adapters are concatenated: 0 in A, 1 in B
     task: int = 0
 
     @property
     def seen(self) -> Tensor | None:
-        """The largest share that a row took of it, a scalar; None: all rows use it."""
+        """Return the largest share that a row took of it, a scalar; None: all rows use it."""
         return None if self.stack is None else self.stack.shares.seen(self.task)
 
     def of(self, values: Tensor, dim: int) -> Tensor:
@@ -256,10 +260,10 @@ class _Watched:
         return values.narrow(dim, self.task * rank, rank)
 
 
-def _values(kept: dict[str, Tensor]) -> dict[str, float]:
-    """Return the scalars, brought from the device in one go."""
-    if not kept:
+def _values(scalars: dict[str, Tensor]) -> dict[str, float]:
+    """Return the scalars, copied from the device at once."""
+    if not scalars:
         return {}
-    first = next(iter(kept.values())).device
-    together = torch.stack([value.to(first) for value in kept.values()])
-    return dict(zip(kept, together.tolist(), strict=True))
+    first = next(iter(scalars.values())).device
+    together = torch.stack([value.to(first) for value in scalars.values()])
+    return dict(zip(scalars, together.tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""Makes the case of an observed script from its marks, its objects and its sources."""
+"""Builds the Case of an observed script from its marks, its objects and its sources."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ MOST_FILES, LONGEST_FILE = 60, 200 << 10  # sources: files, bytes of each
 def build_case(
     observer: ScriptObserver, target: ScriptTarget, error: BaseException | None = None
 ) -> Case:
-    """Return what `observer` saw; it has finished. `error` ended the script."""
+    """Return the Case of a finished observer; `error` is the exception that ended the script."""
     ended = raised(error)
     if observer.stop.reason is None:
         observer.stop.reason = _why_early(error, ended, observer.hooks.updates)
     started = time.perf_counter()
     observer.refresh()
     marks = observer.events.read()
-    found = fold(marks, [at - observer.events.started for at in observer.events.unset])
+    folded = fold(marks, [unset - observer.events.started for unset in observer.events.unset])
     started_at = observer.events.started
-    rows, steps, stacks = attribution.split(found, observer.sampler.stands, since=started_at)
+    rows, steps, stacks = attribution.split(folded, observer.sampler.stands, since=started_at)
     own = rows.pop(OWN, 0.0)
-    first, last = (found.ends[0], found.ends[-1]) if found.ends else (0, -1)
+    first, last = (folded.ends[0], folded.ends[-1]) if folded.ends else (0, -1)
     observer.surroundings.within(observer.events.started + first, observer.events.started + last)
     hardware = _hardware()
     case = Case(
@@ -65,20 +65,20 @@ def build_case(
         script=_script(target),
         arguments=redacted(target.args),
         wall=rows,
-        steps=_steps(observer, found, steps),
+        steps=_steps(observer, folded, steps),
         framework=observer.framework or "plain",  # type: ignore[arg-type]
         stopped=observer.stop.reason,
         raised=ended,
-        epochs=max((found.epochs[number] for number in found.trains), default=0),
+        epochs=max((folded.epochs[number] for number in folded.trains), default=0),
         stacks=stacks,
-        loaders=tuple(_loaders(observer, found)),
-        models=tuple(_models(observer, found)),
-        optimizers=tuple(_optimizers(observer, found)),
-        schedulers=tuple(_schedulers(observer, found)),
+        loaders=tuple(_loaders(observer, folded)),
+        models=tuple(_models(observer, folded)),
+        optimizers=tuple(_optimizers(observer, folded)),
+        schedulers=tuple(_schedulers(observer, folded)),
         scalers=tuple(built.facts for built in observer.scalers if built.facts is not None),
-        evaluations=tuple(_evaluations(found, stacks)),
-        saves=tuple(_saves(observer, found)),
-        sources=sources(_seen(observer, stacks)),
+        evaluations=tuple(_evaluations(folded, stacks)),
+        saves=tuple(_saves(observer, folded)),
+        sources=sources(_files_of_objects(observer, stacks)),
     )
     for probe in tuple(observer.probes):
         add: Callable[[Case], Case] | None = getattr(probe, "add_to", None)
@@ -94,7 +94,7 @@ def build_case(
 def _why_early(error: BaseException | None, ended: Raised | None, updates: int) -> str | None:
     """Return why a script that hotloop did not stop ended early, or None.
 
-    One that leaves with an exit code after its training has come to its end.
+    A script that exits with a code after training has come to its end.
     """
     if isinstance(error, KeyboardInterrupt):
         return "Ctrl-C"
@@ -104,9 +104,9 @@ def _why_early(error: BaseException | None, ended: Raised | None, updates: int) 
 
 
 def with_products(case: Case) -> Case:
-    """Return the case with the speed of matrix products, measured with the script's threads.
+    """Return the case with the rate of matrix products, measured with the script's threads.
 
-    Only where the operations of a step are known; what cannot be measured is said.
+    It is measured only if the FLOPs of a step are known; a failure is added to `not_checked`.
     """
     if flop_rate(case) is None:
         return case
@@ -123,7 +123,7 @@ def _script(target: ScriptTarget) -> str:
 
 
 def _hardware() -> Hardware:
-    if sys.modules.get("torch") is None:  # None: an import of it is to fail
+    if sys.modules.get("torch") is None:  # None: an import of it must fail
         return Hardware(device="cpu", name="unknown")
     from hotloop.machine.detect import detect
 
@@ -134,78 +134,78 @@ def _thin(values: Sequence[Any], most: int) -> list[Any]:
     return list(values[:: max(1, -(-len(values) // most))])
 
 
-def _steps(observer: ScriptObserver, found: Folded, steps: Sequence[Mapping[str, float]]) -> Steps:
+def _steps(observer: ScriptObserver, folded: Folded, steps: Sequence[Mapping[str, float]]) -> Steps:
     numbers = _thin(range(len(steps)), MOST_STEPS)
-    kept = [steps[number] for number in numbers]
-    losses = [(found.steps_after(done) + 1, _number(loss)) for done, loss in observer.losses]
+    thinned = [steps[number] for number in numbers]
+    losses = [(folded.steps_after(updates) + 1, _number(loss)) for updates, loss in observer.losses]
     broken = next(
         (step for step, loss in losses if loss != loss or abs(loss) == float("inf")), None
     )
     return Steps(
-        count=len(found.ends),
-        wall=tuple(sum(step.values()) for step in kept),
+        count=len(folded.ends),
+        wall=tuple(sum(step.values()) for step in thinned),
         rows={
-            row: tuple(step.get(row, 0.0) for step in kept) for row in IN_STEP if row != EXCHANGE
+            row: tuple(step.get(row, 0.0) for step in thinned) for row in IN_STEP if row != EXCHANGE
         },
         numbers=tuple(number + 2 for number in numbers),
-        backwards=statistics.median(found.backwards) if found.backwards else None,
-        left=_left(observer, found),
-        optimizers=max(1, found.optimizers),
-        how=found.how if found.ends or not observer.hooks.elsewhere else "another thread",  # type: ignore[arg-type]
+        backwards=statistics.median(folded.backwards) if folded.backwards else None,
+        left=_leftover_micro_batches(observer, folded),
+        optimizers=max(1, folded.optimizers),
+        how=folded.how if folded.ends or not observer.hooks.elsewhere else "another thread",  # type: ignore[arg-type]
         losses=tuple(_thin(losses, MOST_STEPS)),
         nonfinite=broken,
     )
 
 
-def _left(observer: ScriptObserver, found: Folded) -> int:
-    """Return the micro batches that filled no step: after the last one, or added to a later one."""
-    size = round(statistics.median(found.backwards)) if found.backwards else 0
+def _leftover_micro_batches(observer: ScriptObserver, folded: Folded) -> int:
+    """Return how many micro batches filled no step: after the last one, or added to another."""
+    size = round(statistics.median(folded.backwards)) if folded.backwards else 0
     if size < 2:
         return 0
-    last = found.trailing % size if observer.stop.reason is None else 0
-    return last or (max(found.backwards) - size) % size
+    last = folded.trailing % size if observer.stop.reason is None else 0
+    return last or (max(folded.backwards) - size) % size
 
 
 def _number(loss: Any) -> float:
-    return float(loss)  # a tensor of a card: the run is over, and waiting costs nothing any more
+    return float(loss)  # a tensor on a GPU: after the run, waiting costs nothing
 
 
-def _loaders(observer: ScriptObserver, found: Folded) -> list[Loader]:
-    out = []
+def _loaders(observer: ScriptObserver, folded: Folded) -> list[Loader]:
+    loaders = []
     for built in observer.loaders:
         number = built.number
         if built.facts is not None and number is None:
-            out.append(replace(built.facts, role="unused"))
+            loaders.append(replace(built.facts, role="unused"))
         elif built.facts is not None and number is not None:
-            role = "train" if number in found.trains else "evaluate"
-            out.append(
+            role = "train" if number in folded.trains else "evaluate"
+            loaders.append(
                 replace(
                     built.facts,
                     role=role,
-                    iterations=found.epochs[number],
-                    waits=tuple(_thin(found.waits[number], MOST_WAITS)),
-                    first_waits=tuple(found.first_waits[number][:MOST_WAITS]),
-                    last_waits=tuple(found.last_waits[number][:MOST_WAITS]),
+                    iterations=folded.epochs[number],
+                    waits=tuple(_thin(folded.waits[number], MOST_WAITS)),
+                    first_waits=tuple(folded.first_waits[number][:MOST_WAITS]),
+                    last_waits=tuple(folded.last_waits[number][:MOST_WAITS]),
                 )
             )
-    return out
+    return loaders
 
 
-def _models(observer: ScriptObserver, found: Folded) -> list[Model]:
-    out = []
+def _models(observer: ScriptObserver, folded: Folded) -> list[Model]:
+    models = []
     for built in observer.roots:
         if isinstance(built.facts, Model):
-            trains = any(how == "train" for n, how in found.roots if n == built.number)
-            out.append(replace(built.facts, role="train" if trains else "evaluate only"))
-    return sorted(out, key=lambda model: -model.parameters)
+            trains = any(how == "train" for n, how in folded.roots if n == built.number)
+            models.append(replace(built.facts, role="train" if trains else "evaluate only"))
+    return sorted(models, key=lambda model: -model.parameters)
 
 
-def _optimizers(observer: ScriptObserver, found: Folded) -> list[Optimizer]:
+def _optimizers(observer: ScriptObserver, folded: Folded) -> list[Optimizer]:
     stepped = [
         replace(
             built.facts,
-            steps=found.updates[built.number] if built.number is not None else 0,
-            rates=tuple(_thin(_rates(built, found), 500)),
+            steps=folded.updates[built.number] if built.number is not None else 0,
+            rates=tuple(_thin(_rates(built, folded), 500)),
         )
         for built in observer.optimizers
         if built.facts is not None
@@ -213,36 +213,41 @@ def _optimizers(observer: ScriptObserver, found: Folded) -> list[Optimizer]:
     return sorted(stepped, key=lambda optimizer: not optimizer.steps)
 
 
-def _rates(built: LiveObject, found: Folded) -> list[tuple[int, float]]:
-    """Return an optimizer's learning rates until its last update: it may outlive its use."""
+def _rates(built: LiveObject, folded: Folded) -> list[tuple[int, float]]:
+    """Return an optimizer's learning rates up to its last update; it may outlive its use."""
     last = max(
-        (at for at, number in enumerate(found.order, 1) if number == built.number), default=0
+        (
+            update_number
+            for update_number, number in enumerate(folded.order, 1)
+            if number == built.number
+        ),
+        default=0,
     )
     return [(update, rate) for update, rate in built.rates if update <= last]
 
 
-def _schedulers(observer: ScriptObserver, found: Folded) -> list[Scheduler]:
+def _schedulers(observer: ScriptObserver, folded: Folded) -> list[Scheduler]:
     return [
         replace(
             built.facts,
-            optimizer_steps=_updates_until(built, found),
-            gone=built.thing() is None,
+            optimizer_steps=_updates_until(built, folded),
+            gone=built.reference() is None,
         )
         for built in observer.schedulers
         if built.facts is not None
     ]
 
 
-def _updates_until(built: LiveObject, found: Folded) -> int:
-    """Return the updates of a scheduler's optimizer until its facts were taken."""
+def _updates_until(built: LiveObject, folded: Folded) -> int:
+    """Return the updates of a scheduler's optimizer before the scheduler's facts were collected."""
     number = built.facts.optimizer
-    if number is None or number >= NUMBERS - 1:  # the last number is all the rest
-        return found.steps_after(built.at)
-    return found.order[: built.at].count(number)
+    if number is None or number >= NUMBERS - 1:  # all further optimizers share the last number
+        return folded.steps_after(built.at)
+    return folded.order[: built.at].count(number)
 
 
 def _loop_of(stacks: Iterable[Stack]) -> SourceLocation | None:
-    """Return the line that calls the model in most of the seconds: the evaluation's own loop."""
+    """Return the line that calls the model for most of the time: the evaluation's loop."""
     seconds: dict[SourceLocation, float] = defaultdict(float)
     for stack in stacks:
         line = None
@@ -255,7 +260,7 @@ def _loop_of(stacks: Iterable[Stack]) -> SourceLocation | None:
     return max(seconds, key=lambda place: seconds[place]) if seconds else None
 
 
-def _evaluations(found: Folded, stacks: Sequence[Stack]) -> list[EvaluationSpan]:
+def _evaluations(folded: Folded, stacks: Sequence[Stack]) -> list[EvaluationSpan]:
     place = _loop_of(stack for stack in stacks if stack.row == "evaluate")
     return [
         EvaluationSpan(
@@ -268,19 +273,19 @@ def _evaluations(found: Folded, stacks: Sequence[Stack]) -> list[EvaluationSpan]
             training_mode=stretch.training_mode,
             loader=stretch.loader,
         )
-        for stretch in found.stretches
+        for stretch in folded.stretches
     ]
 
 
-def _saves(observer: ScriptObserver, found: Folded) -> list[Save]:
-    out, before = [], set()
+def _saves(observer: ScriptObserver, folded: Folded) -> list[Save]:
+    saves, before = [], set()
     for saved in observer.saves:
         path = saved.path
-        out.append(
+        saves.append(
             Save(
                 at=(saved.at - observer.events.started) * 1e-9,
                 seconds=saved.seconds,
-                step=found.steps_after(saved.updates),
+                step=folded.steps_after(saved.updates),
                 bytes=os.path.getsize(path) if os.path.isfile(path) else None,
                 path=path,
                 place=saved.place,
@@ -290,24 +295,24 @@ def _saves(observer: ScriptObserver, found: Folded) -> list[Save]:
             )
         )
         before.add(path)
-    return out
+    return saves
 
 
 def sources(first: Iterable[str] = ()) -> dict[str, str]:
-    """Return the text of the project's own modules: the script, files of `first`, then the rest."""
+    """Return the text of the project's own modules: the script, `first`, then all others."""
     files = dict.fromkeys([*_files([sys.modules.get("__main__")]), *first])
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for path in dict.fromkeys([*files, *_files(list(sys.modules.values()))]):
         try:
-            if len(found) < MOST_FILES and os.path.getsize(path) <= LONGEST_FILE:
-                found[path] = Path(path).read_text(encoding="utf-8", errors="replace")
+            if len(texts) < MOST_FILES and os.path.getsize(path) <= LONGEST_FILE:
+                texts[path] = Path(path).read_text(encoding="utf-8", errors="replace")
         except OSError:  # deleted meanwhile: its lines cannot be shown
             continue
-    return found
+    return texts
 
 
-def _seen(observer: ScriptObserver, stacks: Iterable[Stack]) -> Iterator[str]:
-    """Yield the files in which something was built, and those that stood in a stack."""
+def _files_of_objects(observer: ScriptObserver, stacks: Iterable[Stack]) -> Iterator[str]:
+    """Yield the files in which an object was built, and the files on sampled stacks."""
     for built in [*observer.loaders, *observer.optimizers, *observer.schedulers]:
         if built.place is not None:
             yield built.place.file
@@ -317,7 +322,7 @@ def _seen(observer: ScriptObserver, stacks: Iterable[Stack]) -> Iterator[str]:
 def _files(modules: Iterable[Any]) -> Iterator[str]:
     """Yield the files of the project's own modules."""
     for module in modules:
-        # Python takes __file__ off the script's module when it ends, before its exit handlers.
+        # When the script ends, Python deletes its module's __file__ before the exit handlers run.
         loader = getattr(module, "__loader__", None)
         file = getattr(module, "__file__", None) or getattr(loader, "path", None)
         if isinstance(file, str) and file.endswith(".py") and is_own(file):
@@ -325,23 +330,23 @@ def _files(modules: Iterable[Any]) -> Iterator[str]:
 
 
 def _faults(observer: ScriptObserver) -> tuple[str, ...]:
-    said = []
+    lines = []
     if (fault := observer.hooks.fault) is not None:
-        said.append(f"what came after a fault of hotloop's own: {_fault(fault)}")
+        lines.append(f"what came after a fault of hotloop's own: {_fault(fault)}")
     for name, fault in observer.probes.faults:
-        said.append(f"what {name} looks at, after a fault of its own: {_fault(fault)}")
+        lines.append(f"what {name} looks at, after a fault of its own: {_fault(fault)}")
     if observer.hooks.elsewhere:
-        said.append("optimizer steps of other threads: only the main one is watched")
+        lines.append("optimizer steps of other threads: only the main one is watched")
     if observer.stop.full_at is not None:
-        said.append(
+        lines.append(
             f"what came after step {observer.stop.full_at:,}: no more marks are kept in one run"
         )
     if observer.stop.ignored is not None:
         caught = "it could not be stopped: the script catches every exception, and goes on"
-        said.append(f"an early end ({observer.stop.ignored}): {caught}")
+        lines.append(f"an early end ({observer.stop.ignored}): {caught}")
     if (fault := observer.sampler.fault) is not None:
-        said.append(f"lines: the sampler failed with {_fault(fault)}")
-    return tuple(said)
+        lines.append(f"lines: the sampler failed with {_fault(fault)}")
+    return tuple(lines)
 
 
 def _fault(error: BaseException) -> str:

@@ -1,6 +1,7 @@
-"""Makes one case of what the processes of a script saw: the one that trained, or all its ranks.
+"""Merges the cases of a script's processes into one: that of the process that trained.
 
-Each process leaves its case in a folder; one of them, or their parent, reads them there.
+If several ranks trained, it gets the figures of all of them. Each process writes its case into a
+folder; one of the processes, or their parent, reads them there.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ if TYPE_CHECKING:
 
 __all__ = ["gathered", "leave", "wait_for"]
 
-_PATIENCE = 30.0  # seconds that a rank which is done waits for the others' cases
+_PATIENCE = 30.0  # seconds for which a rank waits for the others' cases
 
 
 def leave(case: Case, folder: Path) -> None:
-    """Write the case of this process where the one that reports looks; WriteError."""
+    """Write the case of this process into `folder`. Raises WriteError."""
     make_folder(folder)
     write_json(folder / f"case-{case.process.rank}-{os.getpid()}.json", case.to_json())
 
 
 def wait_for(ranks: Iterable[int], folder: Path, *, patience: float = _PATIENCE) -> None:
-    """Wait until these ranks have left their cases, at most `patience` seconds.
+    """Wait until these ranks have written their cases, at most `patience` seconds.
 
-    Ranks stop after the same step, so they are done at about the same time.
+    Ranks stop after the same step, so they finish at about the same time.
     """
     until = time.monotonic() + patience
     while time.monotonic() < until and any(not _cases(folder, rank) for rank in ranks):
@@ -40,9 +41,9 @@ def wait_for(ranks: Iterable[int], folder: Path, *, patience: float = _PATIENCE)
 
 
 def gathered(here: Case, folder: Path) -> tuple[Case, bool]:
-    """Return the case of the process that trained, with the figures of all ranks beside it.
+    """Return the case of the process that trained, with the figures of all ranks.
 
-    And whether that process is this one, whose case is `here`.
+    The bool says whether that process is this one, whose case is `here`.
     """
     cases = [here]
     for path in _cases(folder):
@@ -51,8 +52,8 @@ def gathered(here: Case, folder: Path) -> tuple[Case, bool]:
         except DataError as error:
             unread = f"a child process: {error}"
             here = cases[0] = replace(here, not_checked=(*here.not_checked, unread))
-    busiest = max(cases, key=lambda case: case.steps.count)  # of equals the first, rank 0
-    together = _together(busiest, cases) if busiest.process.ranks else busiest
+    busiest = max(cases, key=lambda case: case.steps.count)  # of equal ones the first, rank 0
+    together = _with_all_ranks(busiest, cases) if busiest.process.ranks else busiest
     return together, busiest is here
 
 
@@ -60,21 +61,26 @@ def _cases(folder: Path, rank: int | None = None) -> list[Path]:
     return sorted(folder.glob(f"case-{'*' if rank is None else rank}-*.json"))
 
 
-def _together(case: Case, cases: Sequence[Case]) -> Case:
+def _with_all_ranks(case: Case, cases: Sequence[Case]) -> Case:
     """Return a rank's case with the figures of all ranks in their order."""
-    in_group = [each for each in cases if each.process.ranks]
-    by_rank = {each.process.rank: each for each in sorted(in_group, key=lambda c: c.steps.count)}
-    order = [by_rank[rank] for rank in sorted(by_rank)]  # a rank's busiest process each
+    in_group = [rank_case for rank_case in cases if rank_case.process.ranks]
+    by_rank = {
+        rank_case.process.rank: rank_case
+        for rank_case in sorted(in_group, key=lambda c: c.steps.count)
+    }
+    order = [by_rank[rank] for rank in sorted(by_rank)]  # each rank's busiest process
     names = [
-        name for name in case.process.ranks if all(name in each.process.ranks for each in order)
+        name
+        for name in case.process.ranks
+        if all(name in rank_case.process.ranks for rank_case in order)
     ]
-    ranks = {name: tuple(each.process.ranks[name][0] for each in order) for name in names}
+    ranks = {name: tuple(rank_case.process.ranks[name][0] for rank_case in order) for name in names}
     missing = set(range(case.process.world)) - set(by_rank)
-    left = f"process {', '.join(map(str, sorted(missing)))} of the group: nothing was left by it"
+    message = f"process {', '.join(map(str, sorted(missing)))} of the group: nothing was left by it"
     return replace(
         case,
         process=replace(
             case.process, ranks=ranks, ranked=tuple(sorted(by_rank)) if missing else ()
         ),
-        not_checked=(*case.not_checked, *([left] if missing else [])),
+        not_checked=(*case.not_checked, *([message] if missing else [])),
     )

@@ -1,7 +1,7 @@
-"""Observes an unmodified script through hooks in PyTorch, and keeps what it sees.
+"""Observes an unmodified script through hooks in PyTorch.
 
-The script's objects stay as they are; what is put into PyTorch is taken out again. What costs more
-than a list append happens on few steps only; all else is worked out when the script is over.
+The script's objects stay as they are, and the hooks are removed again. Work that costs more than a
+list append happens on few steps only; the rest is computed after the script has ended.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ if TYPE_CHECKING:
 __all__ = ["ScriptObserver"]
 
 LEARNED = 6  # updates after which the outermost modules are known
-_PASSES = 16  # that are looked at between two updates: each costs about what it looks at
+_PASSES = 16  # forward passes examined between two updates: each costs about as much again
 
 
 class ScriptObserver:
-    """Is told by the hooks, and tells the probes. One per process."""
+    """Receives the events of the hooks and passes them on to the probes. One per process."""
 
     def __init__(self, limits: StopLimits) -> None:
         self.events = EventBuffer()
@@ -65,7 +65,7 @@ class ScriptObserver:
         self.roots: list[LiveObject] = []
         self.saves: list[SaveCall] = []
         self.losses: list[tuple[int, Any]] = []  # (updates before, value or tensor)
-        self.framework = ""  # whose the loop is, known at the first update
+        self.framework = ""  # the library whose loop it is, known at the first update
         self.surroundings = Surroundings()
         self.probes = Probes(
             [
@@ -75,15 +75,15 @@ class ScriptObserver:
                 *(() if limits.full else (Planned(),)),
                 *(probes_of(self) if limits.probing else []),
             ]
-        )  # tuning and techniques add theirs
-        self._looking, self._passes = False, 0  # passes looked at since the last update
-        self._refresh = 1  # updates after which the facts are taken again
+        )  # tuning and techniques add their own
+        self._looking, self._passes = False, 0  # forward passes examined since the last update
+        self._refresh = 1  # updates after which the facts are collected again
         self._over = False
 
     # Starting and ending.
 
     def start(self) -> None:
-        """Wait for torch; begin to sample. Nothing is imported."""
+        """Wait for the import of torch and begin to sample; import nothing."""
         self.events.note(EventCode.OWN)
         self.import_hooks.when("torch", self._torch_came)
         guarded = self.hooks.guarded
@@ -97,7 +97,7 @@ class ScriptObserver:
         self.events.note(EventCode.OWN_END)
 
     def finish(self) -> None:
-        """Stop looking; the script's own code is over."""
+        """End observing, after the script's own code has ended."""
         if not self._over:
             self._over = True
             self.events.note(EventCode.END)
@@ -107,7 +107,7 @@ class ScriptObserver:
             self.hooks.remove_all()
 
     def _forked(self) -> None:
-        """Leave a forked child alone: its parent observes."""
+        """Do not observe a forked child: its parent observes."""
         self._over = True
         self.sampler.give_back()
         self.import_hooks.stop()
@@ -144,11 +144,11 @@ class ScriptObserver:
         self.probes.tell(lambda probe: probe.on_loader_built(loader))
 
     def on_iterator_requested(self, loader: Any) -> None:
-        """Pass on that an iterator of a loader is asked for."""
+        """Tell the probes that an iterator of a loader is requested."""
         self.probes.tell(lambda probe: probe.on_iterator_requested(loader))
 
     def on_iterator_created(self, loader: Any, iterator: Any) -> int:
-        """Number a loader when it is first used; look for new outermost modules."""
+        """Number a loader at its first use; look for new outermost modules."""
         from hotloop.observe.hooks import describe
 
         self._begin()
@@ -156,13 +156,13 @@ class ScriptObserver:
         if built.facts is None or built.facts.key != number:
             built.facts = describe.loader(loader, key=number, place=built.place)
             number = again(self.loaders, built)
-            self.hooks.learning = True  # it may feed other modules
+            self.hooks.learning = True  # the loader may feed other modules
         self.probes.tell(lambda probe: probe.on_iterator_created(loader, iterator))
         self.on_epoch(loader)
         return number
 
     def on_epoch(self, loader: Any) -> None:
-        """Pass on that a loader begins an epoch, be it with the iterator that it had before."""
+        """Tell the probes that a loader begins an epoch, perhaps with its persistent iterator."""
         self._schedules()
         self.probes.tell(lambda probe: probe.on_epoch(loader))
 
@@ -178,36 +178,36 @@ class ScriptObserver:
         return number
 
     def before_first_forward(self, module: Any) -> None:
-        """Pass on that an outermost module runs with gradients for the first time."""
+        """Tell the probes that an outermost module will run with gradients for the first time."""
         self.probes.tell(lambda probe: probe.before_first_forward(module))
 
     def after_forward(self, number: int, module: Any, args: Any, kwargs: Any, output: Any) -> None:
-        """Pass a forward pass on to the probes; see whether somebody trains the module."""
+        """Pass a forward pass on to the probes; check whether an optimizer updates the module."""
         self.probes.tell(lambda probe: probe.after_forward(number, module, args, kwargs, output))
         for built, root in alive(self.roots):
             if root is module:
                 built.idle, built.called = unoptimised(root, self.optimizers), here()
         self._passes += 1
-        if self._passes >= _PASSES:  # an evaluation, or many micro-batches
+        if self._passes >= _PASSES:  # an evaluation, or many micro batches
             self.hooks.look = False
 
     def on_inner_call(self, module: Any, args: Any, kwargs: Any) -> None:
-        """Pass an inner call on to the probes."""
+        """Pass the call of an inner module on to the probes."""
         self.probes.tell(lambda probe: probe.on_inner_call(module, args, kwargs))
 
     def on_inner_return(self, module: Any, output: Any) -> None:
-        """Pass its end on to the probes."""
+        """Pass the end of that call on to the probes."""
         self.probes.tell(lambda probe: probe.on_inner_return(module, output))
 
     def on_backward(self, tensors: Any) -> None:
-        """Keep the loss; on a card it is read when the run is over."""
+        """Keep the loss; on a GPU it is read after the run."""
         import torch
 
         first = tensors[0] if isinstance(tensors, list | tuple) and tensors else tensors
         if isinstance(first, torch.Tensor) and first.numel() == 1 and plain(first):
-            seen = first.detach()
-            kept = float(seen) if seen.device.type == "cpu" else seen.clone()
-            self.losses.append((self.hooks.updates, kept))
+            loss = first.detach()
+            value = float(loss) if loss.device.type == "cpu" else loss.clone()
+            self.losses.append((self.hooks.updates, value))
         self.probes.tell(lambda probe: probe.on_backward(tensors))
 
     def on_optimizer_built(self, optimizer: Any) -> None:
@@ -231,70 +231,70 @@ class ScriptObserver:
         """Remember a scaler and where it was built."""
         self.scalers.append(LiveObject(weakref.ref(scaler), here()))
 
-    def on_save(self, thing: Any, path: Any, seconds: float) -> None:
-        """Remember a save; what was written to memory only is none."""
-        if (written := path_of(path)) is not None:
+    def on_save(self, saved: Any, path: Any, seconds: float) -> None:
+        """Remember a save, unless it went only to memory."""
+        if (file := path_of(path)) is not None:
             self.saves.append(
                 SaveCall(
                     at=time.perf_counter_ns(),
                     seconds=seconds,
                     updates=self.hooks.updates,
-                    path=os.path.abspath(written),
+                    path=os.path.abspath(file),
                     place=here(),
-                    content=content(thing),
-                    frozen_bytes=frozen_bytes(thing, [root for _, root in alive(self.roots)]),
+                    content=content(saved),
+                    frozen_bytes=frozen_bytes(saved, [root for _, root in alive(self.roots)]),
                 )
             )
 
     def after_step(self) -> None:
-        """Look at the run: at the first steps often, later some times a second."""
-        done, now = self.hooks.updates, time.perf_counter()
+        """Look at the run: often at the first steps, later some times a second."""
+        updates, now = self.hooks.updates, time.perf_counter()
         self.events.pack()
         if self.events.full and self.stop.full_at is None:
-            self._observe_no_more(done)
+            self._observe_no_more(updates)
         for built, optimizer in alive(self.optimizers):
             if built.number is not None:
                 rate = optimizer.param_groups[0].get("lr")
-                if isinstance(rate, float | int):  # a tensor may live on the card
-                    built.rates.append((done, float(rate)))
+                if isinstance(rate, float | int):  # a tensor may be on the GPU
+                    built.rates.append((updates, float(rate)))
         self._schedules()
-        self.probes.tell(lambda probe: probe.after_step(done))
-        if done >= self._refresh:
-            self._refresh = 2 * done
+        self.probes.tell(lambda probe: probe.after_step(updates))
+        if updates >= self._refresh:
+            self._refresh = 2 * updates
             self.refresh()
         looks = self.stop.limits.probing and not self.events.closed
-        self._looking = looks and (done < LEARNED or not self._looking)
+        self._looking = looks and (updates < LEARNED or not self._looking)
         self.hooks.look, self._passes = self._looking, 0
-        if done >= LEARNED:
+        if updates >= LEARNED:
             self.hooks.learning = False
-        why = self.stop.enough(done, now, has_saved=bool(self.saves))
-        self.hooks.wake = done + 1 if self._looking else self.stop.next_look(done, now)
+        why = self.stop.enough(updates, now, has_saved=bool(self.saves))
+        self.hooks.wake = updates + 1 if self._looking else self.stop.next_look(updates, now)
         if why is not None:
             self.stop.stop(why)
 
     def look(self) -> None:
-        """Look at what comes until the next update."""
+        """Examine everything until the next update."""
         self._looking, self._passes = True, 0
         self.hooks.look, self.hooks.wake = True, self.hooks.updates + 1
 
     def refresh(self) -> None:
-        """Take the facts of what is alive: a script's objects go when its functions return."""
+        """Collect the facts of the objects that still exist; many go when a function returns."""
         from hotloop.observe.hooks import describe
 
-        for built, thing in alive(self.loaders):
+        for built, instance in alive(self.loaders):
             if built.number is None:  # the others were described when their use began
-                built.facts = describe.loader(thing, key=NUMBERS - 1, place=built.place)
-        for built, thing in alive(self.optimizers):
+                built.facts = describe.loader(instance, key=NUMBERS - 1, place=built.place)
+        for built, instance in alive(self.optimizers):
             key = NUMBERS - 1 if built.number is None else built.number
-            built.facts = describe.optimizer(thing, key=key, place=built.place)
-        for built, thing in alive(self.roots):
-            built.facts = describe.model(thing)
+            built.facts = describe.optimizer(instance, key=key, place=built.place)
+        for built, instance in alive(self.roots):
+            built.facts = describe.model(instance)
             if built.idle:
                 places = (built.called,) if built.called else ()
                 built.facts = replace(built.facts, unoptimised=built.idle, call_places=places)
         self._schedules()
-        for built, thing in alive(self.scalers):
-            built.facts = describe.scaler(thing, place=built.place)
+        for built, instance in alive(self.scalers):
+            built.facts = describe.scaler(instance, place=built.place)
 
     def _schedules(self, *, begins: bool = False) -> None:
         schedules(self.schedulers, self.optimizers, self.hooks.updates, begins=begins)
@@ -304,9 +304,9 @@ class ScriptObserver:
         if self.stop.begin():
             self._schedules(begins=True)
 
-    def _observe_no_more(self, done: int) -> None:
-        """Close the event buffer, which is full; a script that may be stopped is."""
-        self.stop.full_at = done
+    def _observe_no_more(self, updates: int) -> None:
+        """Close the full event buffer; if the script may not be stopped, remove the hooks too."""
+        self.stop.full_at = updates
         self.events.close()
         if self.stop.limits.full and not self.hooks.needed:
             self.hooks.remove_all()

@@ -1,4 +1,4 @@
-"""Decides when a script that may be stopped early has been seen enough, and stops it."""
+"""Decides when a script has been observed enough, and stops it if it may be stopped."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["StopLimits", "WhenToStop", "has_evaluated", "is_steady"]
 
-_SECONDS, _STEPS, _DRIFT = 3.0, 40, 0.10  # of steady steps; half against whole
+_SECONDS, _STEPS, _DRIFT = 3.0, 40, 0.10  # for steady steps; first half against all
 _STOPS = 3  # times that Stopped is raised, at most
 _EVERY = 0.25  # seconds between two looks at the run, about
 _GRACE = 5.0  # seconds beyond the limit after which a script without steps is ended
@@ -29,12 +29,12 @@ _GRACE = 5.0  # seconds beyond the limit after which a script without steps is e
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopLimits:
-    """When observing ends the script early; `full` never does."""
+    """When observing ends the script early; with `full`, never."""
 
     steps: int | None = None  # optimizer steps
     seconds: float | None = 120.0  # since the first batch or forward pass
     full: bool = False
-    probing: bool = True  # look into models and batches as well
+    probing: bool = True  # examine models and batches as well
 
 
 class WhenToStop:
@@ -43,48 +43,48 @@ class WhenToStop:
     def __init__(self, limits: StopLimits, events: EventBuffer) -> None:
         self.limits = limits
         self.reason: str | None = None  # why the script was stopped
-        self.ignored: str | None = None  # why it should have been, but it caught every Stopped
-        self.full_at: int | None = None  # updates after which the event buffer was full
-        self._tape = events
+        self.ignored: str | None = None  # why it should have stopped; it caught Stopped
+        self.full_at: int | None = None  # updates at which the event buffer was full
+        self._events = events
         self._began: float | None = None  # seconds, when training began
         self._raised = 0
-        self._missing = self._count_at = limits.steps or 0  # steps; updates to count them again at
+        self._missing = self._count_at = limits.steps or 0  # steps; updates at which to count
 
     def begin(self) -> bool:
-        """Note the first batch or forward pass; return whether this was it."""
+        """Note the first batch or forward pass; return whether this was the first."""
         is_first = self._began is None
         if is_first:
             self._began = time.perf_counter()
         return is_first
 
     def together(self, steps: int) -> None:
-        """Stop after so many steps if no number was asked for: by time, ranks would part."""
+        """Stop after `steps` unless a number was requested: by time, ranks would stop apart."""
         if not self.limits.full and self.limits.steps is None:
             self.limits = replace(self.limits, steps=steps, seconds=None)
             self._missing = self._count_at = steps
 
-    def next_look(self, done: int, now: float) -> int:
-        """Return after how many updates to look at the run again, in about _EVERY seconds."""
-        rate = done / max(now - (self._began or now), 1e-3)
-        look = done + max(1, min(1000, int(rate * _EVERY)))
-        return min(look, self._count_at) if self._count_at > done else look
+    def next_look(self, updates: int, now: float) -> int:
+        """Return the number of updates at which to look again, about _EVERY seconds from now."""
+        rate = updates / max(now - (self._began or now), 1e-3)
+        look = updates + max(1, min(1000, int(rate * _EVERY)))
+        return min(look, self._count_at) if self._count_at > updates else look
 
-    def enough(self, done: int, now: float, *, has_saved: bool) -> str | None:
-        """Return why the run has been seen enough after `done` updates, or None."""
+    def enough(self, updates: int, now: float, *, has_saved: bool) -> str | None:
+        """Return why the run has been observed enough after this many updates, or None."""
         limits = self.limits
         if limits.full:
             return None
         if self.full_at is not None:
             return "no more marks are kept in one run"
         if limits.steps is not None:
-            enough = self._are_made(limits.steps, done)
+            enough = self._are_made(limits.steps, updates)
             return f"{limits.steps} steps were asked for" if enough else None
-        if is_steady(self._tape.marks) and has_saved and has_evaluated(self._tape.marks):
+        if is_steady(self._events.marks) and has_saved and has_evaluated(self._events.marks):
             return "steady, and one evaluation and one save were seen"
         return self._late(now)
 
     def stop(self, why: str) -> None:
-        """Raise Stopped; a script that caught it some times is left to go on."""
+        """Raise Stopped; a script that has caught it _STOPS times may go on."""
         if self._raised == _STOPS:  # a bare `except:` caught them all
             self.reason, self.ignored = None, self.ignored or why
             return
@@ -93,22 +93,22 @@ class WhenToStop:
         raise Stopped(why)
 
     def when_late(self) -> None:
-        """End a script that makes no steps any more; called beside each sample of the stack."""
+        """End a script that no longer makes steps; called after each sample of the stack."""
         if self.reason or self.ignored:
             return
         if (why := self._late(time.perf_counter() - _GRACE)) is not None:
             self.reason = why
-            _raise_in(self._tape.thread)
+            _raise_in(self._events.thread)
 
-    def _are_made(self, steps: int, done: int) -> bool:
-        """Whether so many steps are over.
+    def _are_made(self, steps: int, updates: int) -> bool:
+        """Whether this many steps have been made.
 
-        They are counted when they may be, each with one update, and at no other look: ranks of a
-        group, which look at other times, stop together.
+        They are counted only at the earliest update at which they may be complete, so that the
+        ranks of a group, which look at different times, stop together.
         """
-        if self._missing > 0 and done >= self._count_at:
-            self._missing = steps - steps_in(self._tape.read())
-            self._count_at = done + self._missing
+        if self._missing > 0 and updates >= self._count_at:
+            self._missing = steps - steps_in(self._events.read())
+            self._count_at = updates + self._missing
         return self._missing <= 0
 
     def _late(self, now: float) -> str | None:
@@ -123,18 +123,18 @@ def is_steady(marks: Sequence[int]) -> bool:
     ends = [mark >> BITS for mark in marks[-8_000:] if mark & 31 == EventCode.UPDATE_END]
     if len(ends) < _STEPS or (ends[-1] - ends[0]) / 1e9 < _SECONDS:
         return False
-    each = [end - begin for begin, end in itertools.pairwise(ends)]
-    whole, first = statistics.median(each), statistics.median(each[: len(each) // 2])
+    durations = [end - begin for begin, end in itertools.pairwise(ends)]
+    whole, first = statistics.median(durations), statistics.median(durations[: len(durations) // 2])
     return abs(first - whole) <= _DRIFT * whole
 
 
 def has_evaluated(marks: Sequence[int]) -> bool:
-    """Whether a forward pass that nobody learns from is among the last marks."""
+    """Whether the last marks contain a forward pass without a backward pass."""
     return any(mark & 31 in (EventCode.EVAL, EventCode.SILENT) for mark in marks[-20_000:])
 
 
 def _raise_in(thread: int) -> None:
-    """Have a thread raise Stopped as soon as it runs Python code again."""
+    """Make a thread raise Stopped as soon as it runs Python code again."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(Stopped))
 
 

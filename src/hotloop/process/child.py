@@ -1,8 +1,8 @@
-"""Runs a child process within hard limits and tells, as a value, how it ended.
+"""Runs a child process within hard limits and returns, as a value, how it ended.
 
-Wall time, memory and output are limited for the whole tree of processes. The tree is killed when a
-limit is passed, at Ctrl-C, when this process dies in whatever way, and when the child itself has
-ended, so that nothing of it stays behind. process/supervisor.py does the watching, from outside.
+Wall time, memory and output are limited for the whole process tree. The tree is killed when it
+exceeds a limit, on Ctrl-C, when this process dies in any way, and when the child itself has ended,
+so that no process stays behind. process/supervisor.py enforces this from another process.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ __all__ = ["RESULT", "SCRATCH", "Beat", "Outcome", "ProcessLimits", "Running", "
 
 SCRATCH: Final = (
     supervisor.SCRATCH
-)  # in an argument or variable: a folder that is removed afterwards
+)  # in an argument or variable: a folder that is removed at the end
 RESULT: Final = f"{SCRATCH}/result.json"  # as an argument: where the child writes its result
-MARK: Final = "HOTLOOP_WATCHED"  # a variable that a child and all it starts have in common
+MARK: Final = "HOTLOOP_WATCHED"  # a variable that a child and all its descendants share
 
 Status = Literal["ok", "failed", "timeout", "over memory", "over output", "killed", "interrupted"]
 
 _PATHS: Final = [str(ROOT.parent), str(Path(psutil.__file__).parents[1])]
-_WARDEN: Final = (  # -I -S: nothing of the user's runs in it, and it starts in half the time
+_SUPERVISOR: Final = (  # -I -S: no user code runs in it, and it starts in half the time
     *(sys.executable, "-I", "-S", "-c"),
     f"import sys; sys.path += {_PATHS!r}; from hotloop.process.supervisor import main; main()",
 )
@@ -51,7 +51,7 @@ class ProcessLimits:
     """What a child and all its descendants may use together."""
 
     seconds: float  # wall time
-    memory: int | None = None  # bytes resident; pages they share count once, where that is known
+    memory: int | None = None  # resident bytes; shared pages count once if known
     output: int = 64 * 1024**2  # bytes of stdout and stderr together
 
     def __post_init__(self) -> None:
@@ -61,7 +61,7 @@ class ProcessLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beat:
-    """A sign of life from a running child."""
+    """A periodic sign of life of a running child."""
 
     seconds: float  # since its start
     rss_bytes: int  # of its tree
@@ -72,18 +72,18 @@ class Outcome:
     """How a child ended."""
 
     status: Status
-    reason: str | None = None  # why it is not ok, as a sentence without its full stop
+    reason: str | None = None  # why it is not ok: a sentence without a full stop
     code: int | None = None  # exit code; None: killed or never started
-    signal: int | None = None  # the one it died of, when that was not our doing
+    signal: int | None = None  # the signal that killed it, if hotloop did not send it
     seconds: float = 0.0  # wall time
-    peak_rss_bytes: int | None = None  # of the tree; shared pages count in each process
+    peak_rss_bytes: int | None = None  # of the tree; shared pages count once per process
     stdout: str = ""  # the end of it
     stderr: str = ""
-    result: Mapping[str, Any] | None = None  # what it handed back, also when it failed later
+    result: Mapping[str, Any] | None = None  # its result, also if it failed later
 
     @property
     def ok(self) -> bool:
-        """Whether it did all it was asked for."""
+        """Whether it succeeded, with a result if one was requested."""
         return self.status == "ok"
 
 
@@ -95,18 +95,18 @@ def run(
     environment: Mapping[str, str] | None = None,
     progress: Callable[[Beat], None] | None = None,
 ) -> Outcome:
-    """Run `command` to its end or its limits; `environment` is added to this process's own.
+    """Run `command` to its end or its limits; `environment` is added to that of this process.
 
-    A command with the argument RESULT must write one JSON object there; without one, or with
-    anything else, the outcome is "failed". Ctrl-C gives "interrupted" once the tree is dead: the
-    caller decides whether to go on. Whatever `progress` raises passes through, after the same.
+    A command with the argument RESULT must write one JSON object to that path; otherwise the
+    outcome is "failed". Ctrl-C gives "interrupted" once the tree is dead; the caller decides
+    whether to go on. An exception from `progress` passes through, also once the tree is dead.
     Raises no error for anything a child does.
     """
     return Running(command, limits=limits, cwd=cwd, environment=environment).wait(progress)
 
 
 class Running:
-    """A child that runs while the caller does something else. `wait` must be called once."""
+    """A child that runs in the background. `wait` must be called once."""
 
     def __init__(
         self,
@@ -117,11 +117,14 @@ class Running:
         environment: Mapping[str, str] | None = None,
         channel: int | None = None,
     ) -> None:
-        """Start it. `channel` is a file descriptor that it inherits, under the same number."""
-        parts = [str(part) for part in command]
-        self._limits, self._asked = limits, any(RESULT in part for part in parts)
+        """Start the child. It inherits the file descriptor `channel` under the same number."""
+        arguments = [str(argument) for argument in command]
+        self._limits, self._expects_result = (
+            limits,
+            any(RESULT in argument for argument in arguments),
+        )
         spec = {
-            "command": parts,
+            "command": arguments,
             "cwd": None if cwd is None else str(cwd),
             "environment": inherited(**{**(environment or {}), MARK: secrets.token_hex(8)}),
             "seconds": limits.seconds,
@@ -129,11 +132,11 @@ class Running:
             "output": limits.output,
             "channel": channel,
         }
-        self._warden = _Warden(spec)
+        self._supervisor = _Supervisor(spec)
 
     def wait(self, progress: Callable[[Beat], None] | None = None) -> Outcome:
-        """Return how it ended, once it has; see `run`."""
-        with self._warden as watching:
+        """Wait for its end and return how it ended; see `run`."""
+        with self._supervisor as watching:
             try:
                 end = watching.follow(progress)
             except KeyboardInterrupt:
@@ -141,22 +144,22 @@ class Running:
             except BaseException:
                 watching.stop()
                 raise
-        return _outcome(end, self._limits, asked=self._asked)
+        return _outcome(end, self._limits, expects_result=self._expects_result)
 
     def stop(self) -> None:
-        """Have its tree killed, from any thread; `wait` then returns "interrupted"."""
-        self._warden.close()
+        """Have its tree killed; `wait` then returns "interrupted". Any thread may call it."""
+        self._supervisor.close()
 
 
-class _Warden:
-    """Our end of the line to the process that watches."""
+class _Supervisor:
+    """The connection to the supervisor process."""
 
     def __init__(self, spec: dict[str, Any]) -> None:
         self._process = subprocess.Popen(
-            _WARDEN,
+            _SUPERVISOR,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            start_new_session=True,  # a Ctrl-C at the terminal is for us alone
+            start_new_session=True,  # a Ctrl-C at the terminal reaches only this process
             creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
             pass_fds=_descriptors(spec["channel"]),
         )
@@ -166,11 +169,11 @@ class _Warden:
         self._scratch: str | None = None
         self._mark: str = spec["environment"][MARK]
         self._tree: list[tuple[int, float]] = []
-        with contextlib.suppress(BrokenPipeError):  # `follow` finds the warden gone
+        with contextlib.suppress(BrokenPipeError):  # `follow` notices that the supervisor is gone
             self._to.write(json.dumps(spec).encode() + b"\n")
             self._to.flush()
 
-    def __enter__(self) -> _Warden:
+    def __enter__(self) -> _Supervisor:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -179,14 +182,14 @@ class _Warden:
         self._process.wait()
 
     def follow(self, progress: Callable[[Beat], None] | None) -> dict[str, Any]:
-        """Pass on the beats; return the account of the end."""
+        """Pass on the beats; return the supervisor's account of the end."""
         for line in self._from:
-            said = json.loads(line)
-            if "end" in said:
-                return dict(said["end"])
-            self._scratch = said.get("scratch", self._scratch)
-            if "beat" in said:
-                seconds, rss, self._tree = said["beat"]
+            message = json.loads(line)
+            if "end" in message:
+                return dict(message["end"])
+            self._scratch = message.get("scratch", self._scratch)
+            if "beat" in message:
+                seconds, rss, self._tree = message["beat"]
                 if progress:
                     progress(Beat(seconds=seconds, rss_bytes=rss))
         return self._lost()
@@ -197,19 +200,19 @@ class _Warden:
         return self.follow(None)
 
     def close(self) -> None:
-        """Tell the warden to end the tree."""
+        """Tell the supervisor to end the tree."""
         with contextlib.suppress(BrokenPipeError):
             self._to.close()
 
     def _lost(self) -> dict[str, Any]:
-        """Clean up in the place of a warden that was killed itself.
+        """Clean up in place of a supervisor that was killed.
 
-        By the pids that it has told, and by what is marked: some were born since it last looked.
+        Kill the pids that it reported and all marked processes: some started after its last report.
         """
         for pid, born in self._tree:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process = psutil.Process(pid)
-                if abs(process.create_time() - born) < 2:  # seconds; else the pid is another's now
+                if abs(process.create_time() - born) < 2:  # s; else another process has the pid
                     supervisor.kill([process])
         supervisor.kill(_marked(self._mark))
         if self._scratch:
@@ -220,7 +223,7 @@ class _Warden:
 def _marked(mark: str) -> Iterator[psutil.Process]:
     """Yield the processes that were started with this mark in their environment."""
     for process in psutil.process_iter(["environ"]):
-        if (process.info["environ"] or {}).get(MARK) == mark:  # None: it may not be read
+        if (process.info["environ"] or {}).get(MARK) == mark:  # None: not readable
             yield process
 
 
@@ -228,15 +231,15 @@ def _descriptors(channel: int | None) -> tuple[int, ...]:
     return () if channel is None else (channel,)
 
 
-def _outcome(end: dict[str, Any], limits: ProcessLimits, *, asked: bool) -> Outcome:
-    """Judge the warden's account."""
+def _outcome(end: dict[str, Any], limits: ProcessLimits, *, expects_result: bool) -> Outcome:
+    """Turn the supervisor's account into an Outcome."""
     if "unknown" in end:
         return Outcome(status="failed", reason=end["unknown"])
     code, result, fault = end["code"], None, end.get("fault")
     if fault is None:
         result, fault = _parsed(end["result"])
     status, reason = _judged(end, limits)
-    if status == "ok" and asked and result is None:
+    if status == "ok" and expects_result and result is None:
         status, reason = "failed", f"its result {fault}" if fault else "it handed back no result"
     if end["left"]:
         reason = f"{reason or 'it ended'}; processes {end['left']} could not be killed"
@@ -254,7 +257,7 @@ def _outcome(end: dict[str, Any], limits: ProcessLimits, *, asked: bool) -> Outc
 
 
 def _judged(end: dict[str, Any], limits: ProcessLimits) -> tuple[Status, str | None]:
-    """Return what became of the child, and why that is not "ok"."""
+    """Return the status of the child, and why it is not "ok"."""
     match end["cause"], end["code"]:
         case "timeout", _:
             return "timeout", f"it was not done within {limits.seconds:g} s"

@@ -1,4 +1,4 @@
-"""Calls a function when a module has been imported, whoever imports it.
+"""Calls a function after a module has been imported, whoever imports it.
 
 Hooks must be installed before the script uses PyTorch, and torch must not be imported before the
 script imports it: a script may set environment variables that torch reads on import.
@@ -20,14 +20,14 @@ _IMPORTLIB = "<frozen importlib._bootstrap>"
 
 
 class ImportHooks:
-    """A finder that finds nothing itself; it wraps what the others find."""
+    """A finder that finds no modules itself, but wraps the loaders that other finders return."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, Callable[[], None]] = {}
         self._looking: set[str] = set()
 
     def when(self, name: str, then: Callable[[], None]) -> None:
-        """Call `then` once the module `name` is whole; at once where it is already."""
+        """Call `then` once module `name` has been imported; at once if it already is."""
         module = sys.modules.get(name)
         if module is not None and not getattr(module.__spec__, "_initializing", False):
             then()
@@ -37,7 +37,7 @@ class ImportHooks:
             sys.meta_path.insert(0, self)
 
     def stop(self) -> None:
-        """Wait for nothing any more."""
+        """Stop waiting for modules."""
         self._waiting.clear()
         if self in sys.meta_path:
             sys.meta_path.remove(self)
@@ -45,12 +45,12 @@ class ImportHooks:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Let the others find the module, and have its loader call back (importlib's protocol)."""
+        """Return the spec of the other finders with a wrapped loader (importlib's protocol)."""
         if name not in self._waiting or name in self._looking:
             return None
         self._looking.add(name)
         try:
-            spec = _found(name, path, target, self)
+            spec = _spec_of_others(name, path, target, self)
         finally:
             self._looking.discard(name)
         loader: Any = spec and spec.loader
@@ -59,20 +59,20 @@ class ImportHooks:
         inner = loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
-            # The class's shows again; it may be gone, where another hook wrapped the loader too.
+            # Uncover the class's method; it may be gone if another hook wrapped the loader too.
             vars(loader).pop("exec_module", None)
             inner(module)
             if (then := self._waiting.pop(name, None)) is not None:
                 then()
 
-        # What Python leaves out of the traceback of a failing import: importlib's own frames, if
-        # no other stands between them (remove_importlib_frames in CPython's Python/import.c).
+        # Python removes importlib's frames from the traceback of a failing import only if no other
+        # frame is between them (remove_importlib_frames in CPython's Python/import.c).
         exec_module.__code__ = exec_module.__code__.replace(co_filename=_IMPORTLIB)
         loader.exec_module = exec_module
         return spec
 
 
-def _found(
+def _spec_of_others(
     name: str, path: Sequence[str] | None, target: ModuleType | None, but: ImportHooks
 ) -> ModuleSpec | None:
     for finder in [finder for finder in sys.meta_path if finder is not but]:

@@ -1,9 +1,9 @@
-"""Keeps hotloop's own frames out of Python's count where a stranger warns of its caller.
+"""Hides hotloop's own frames from the `stacklevel` of other code's warnings.
 
-`warnings.warn(text, stacklevel=2)` names the caller of the function that warns, and a hook of ours
-may be that caller. Python does not count frames of its import system: those of a file with both
-"importlib" and "_bootstrap" in its name (is_internal_frame, Python/_warnings.c and Lib/warnings.py,
-3.11 to 3.14). So the code that stands between a script and its libraries is given such a name.
+`warnings.warn(text, stacklevel=2)` names the caller of the function that warns, which may be a hook
+of hotloop. Python does not count frames of its import system: those of a file with both "importlib"
+and "_bootstrap" in its name (is_internal_frame, Python/_warnings.c and Lib/warnings.py, 3.11 to
+3.14). So the code between a script and its libraries gets such a name.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ _MARK = " (importlib._bootstrap)"
 
 
 def hide(module: Mapping[str, Any]) -> None:
-    """Rename the code of all functions and methods of a module; its last line: hide(globals())."""
+    """Rename the code of all functions and methods of a module; call it as hide(globals()) last."""
     for function in _functions(module, module["__name__"]):
         function.__code__ = _renamed(function.__code__)
 
 
 def is_hidden(code: CodeType) -> bool:
-    """Whether Python's warnings leave frames of this code out."""
+    """Whether Python's warnings skip frames of this code."""
     return code.co_filename.endswith(_MARK)
 
 
 def as_caller(frame: FrameType, function: Any, args: Any, kwargs: Any) -> Any:
-    """Call a function written in C from a frame that passes for the first shown one.
+    """Call a function written in C from a frame that looks like the first frame that is not hidden.
 
-    Such a function warns of the frame that calls it, whatever that is called.
+    A warning of such a function names the frame that calls it, whatever its file name.
     """
     while is_hidden(frame.f_code) and frame.f_back is not None:
         frame = frame.f_back
@@ -48,13 +48,13 @@ def _call(function: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _functions(names: Mapping[str, Any], module: str) -> Iterator[FunctionType]:
-    """Yield what a module or a class of it defines itself."""
-    for thing in list(names.values()):
-        if isinstance(thing, staticmethod | classmethod):
-            thing = thing.__func__
-        elif isinstance(thing, property):
-            thing = thing.fget
-        inner = getattr(thing, "__wrapped__", thing)  # behind functools.cache and its like
+    """Yield the functions that a module, or a class in it, defines itself."""
+    for member in list(names.values()):
+        if isinstance(member, staticmethod | classmethod):
+            member = member.__func__
+        elif isinstance(member, property):
+            member = member.fget
+        inner = getattr(member, "__wrapped__", member)  # under functools.cache and similar wrappers
         if getattr(inner, "__module__", None) != module:
             continue
         if isinstance(inner, FunctionType):
@@ -64,10 +64,13 @@ def _functions(names: Mapping[str, Any], module: str) -> Iterator[FunctionType]:
 
 
 def _renamed(code: CodeType) -> CodeType:
-    """Return a function's code, and that of all functions inside it, under the other name."""
+    """Return a function's code, and that of all nested functions, with the marked file name."""
     if is_hidden(code):
         return code
-    inner = tuple(_renamed(each) if isinstance(each, CodeType) else each for each in code.co_consts)
+    inner = tuple(
+        _renamed(constant) if isinstance(constant, CodeType) else constant
+        for constant in code.co_consts
+    )
     return code.replace(co_filename=code.co_filename + _MARK, co_consts=inner)
 
 

@@ -1,7 +1,8 @@
-"""Runs somebody's script in this process as `python script.py args` would.
+"""Runs a user's script in this process as `python script.py args` would.
 
-The same argv, sys.path[0], `__main__`, working directory, exit code and traceback; what differs is
-that hotloop was imported before. https://docs.python.org/3/using/cmdline.html (2026-11).
+argv, sys.path[0], `__main__`, working directory, exit code and traceback are the same; the only
+difference is that hotloop was imported before. https://docs.python.org/3/using/cmdline.html
+(2026-11).
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ __all__ = ["Left", "ScriptTarget", "Stopped", "run", "starter"]
 
 
 def starter(module: str) -> str:
-    """Return the code for `python -c` that calls `main` of one of our modules with the arguments.
+    """Return the code for `python -c` that calls `main` of a module of hotloop with the arguments.
 
-    `python -c` puts the working folder first on the path: it is away while ours are imported.
+    `python -c` puts the working folder first on the path: it is removed during the import.
     """
     return (
         "import sys; p = sys.path; first = [] if sys.flags.safe_path else [p.pop(0)]; "
@@ -45,13 +46,13 @@ def starter(module: str) -> str:
 
 
 class Left(SystemExit):
-    """The script is over; carries its exit code past hotloop's own handlers."""
+    """Carries the exit code of a finished script past hotloop's own handlers."""
 
 
 class Stopped(SystemExit):
-    """hotloop ends a script early; no `except Exception` of the script stops it.
+    """Ends a script early; the script's `except Exception` does not catch it.
 
-    It exits with 0 wherever it ends: in a child process as well.
+    The exit code is 0 wherever it is raised, also in a child process.
     """
 
     def __init__(self, why: str = "") -> None:
@@ -69,7 +70,7 @@ class ScriptTarget:
 
     @classmethod
     def of(cls, argv: Sequence[str]) -> ScriptTarget:
-        """Read `script.py args` or `-m module args`; UsageError when there is none."""
+        """Read `script.py args` or `-m module args`. Raises UsageError if there is no script."""
         if argv[:1] == ["-m"]:
             if len(argv) < 2:
                 raise UsageError("-m needs the name of a module: hotloop run -m package.train")
@@ -85,18 +86,18 @@ class ScriptTarget:
 
     @property
     def command(self) -> tuple[str, ...]:
-        """Return what follows `python` to start it."""
+        """Return the arguments of `python` that start it."""
         return ("-m", self.name, *self.args) if self.is_module else (self.name, *self.args)
 
 
 def run(target: ScriptTarget, *, finished: Callable[[BaseException | None], int | None]) -> None:
     """Run the script and leave by raising `Left` with its exit code.
 
-    `finished` is called when the script's own code is over, with what ended it (None: its last
-    line), before the interpreter's exit handlers run. Threads may go on: Python waits for them
-    later, and they may wait for the main thread's end, so they cannot be waited for here. The code
-    it returns replaces the script's. After a KeyboardInterrupt the process dies of SIGINT, as
-    Python's does, when all else is done. Raises UsageError where there is nothing to run.
+    `finished` is called after the script's own code, with the exception that ended it (None for the
+    last line), and before the interpreter's exit handlers. Threads may still run: they may wait for
+    the end of the main thread, so Python joins them later. An exit code that `finished` returns
+    replaces the script's. After a KeyboardInterrupt the process finally dies of SIGINT, as Python
+    does. Raises UsageError if there is nothing to run.
     """
     atexit.register(_die)  # first registered, so it runs last
     sys.argv = ["-m" if target.is_module else target.name, *target.args]
@@ -108,9 +109,9 @@ def run(target: ScriptTarget, *, finished: Callable[[BaseException | None], int 
             sys.modules["__main__"] = module
             with _nothing_below():
                 exec(code, module.__dict__)
-    except Left:  # it is no Python; that was said
+    except Left:  # a syntax error, already reported
         raise
-    except BaseException as error:  # noqa: BLE001 - raised again, or told as Python would
+    except BaseException as error:  # noqa: BLE001 - raised again, or reported as Python would
         _unlike_ours(error)
         raise _leaving(error, finished) from None
     if main is None:
@@ -121,22 +122,27 @@ def run(target: ScriptTarget, *, finished: Callable[[BaseException | None], int 
 
 @contextlib.contextmanager
 def _nothing_below() -> Iterator[None]:
-    """Have a warning whose `stacklevel` leads beyond the script name what it names in Python.
+    """Make a warning whose `stacklevel` reaches beyond the script name the same place as in Python.
 
-    There the stack ends with the script; here our own frames are below it.
+    In Python the stack ends with the script; here hotloop's own frames are below it.
     """
     plain, end = getattr(warnings, "_showwarnmsg", None), _end_of_stack()
     if plain is None:
         yield
         return
 
-    def shown(told: warnings.WarningMessage) -> None:
-        if not _is_below(told.filename, told.lineno):
-            plain(told)
+    def shown(message: warnings.WarningMessage) -> None:
+        if not _is_below(message.filename, message.lineno):
+            plain(message)
             return
         registry = sys.__dict__.setdefault("__warningregistry__", {})
         warnings.warn_explicit(
-            told.message, told.category, *end, module="sys", registry=registry, source=told.source
+            message.message,
+            message.category,
+            *end,
+            module="sys",
+            registry=registry,
+            source=message.source,
         )
 
     warnings._showwarnmsg = shown  # type: ignore[attr-defined]
@@ -147,16 +153,16 @@ def _nothing_below() -> Iterator[None]:
 
 
 def _end_of_stack() -> tuple[str, int]:
-    """Return the file and line that this Python names where the stack has no such level."""
-    with warnings.catch_warnings(record=True) as told:
+    """Return the file and line that this Python names if the stack has no such level."""
+    with warnings.catch_warnings(record=True) as messages:
         warnings.simplefilter("always")
         warnings.warn("", stacklevel=1 << 20)
     sys.__dict__.pop("__warningregistry__", None)
-    return told[0].filename, told[0].lineno
+    return messages[0].filename, messages[0].lineno
 
 
 def _is_below(file: str, line: int) -> bool:
-    """Whether a frame below the script's is at this line, and none of the script's is."""
+    """Whether a frame below the script's frames is at this line, and none of the script's is."""
     frame: FrameType | None = sys._getframe(1)
     above = []
     while frame is not None and frame.f_code is not run.__code__:
@@ -172,7 +178,7 @@ def _is_below(file: str, line: int) -> bool:
 def _leaving(
     error: BaseException | None, finished: Callable[[BaseException | None], int | None]
 ) -> Left:
-    """Say what Python would say of `error`, tell `finished`, and return what exits likewise."""
+    """Report `error` as Python would, call `finished`, and return the exception to exit with."""
     if error is not None and not isinstance(error, SystemExit):
         _report(error)
     other = finished(error)
@@ -190,7 +196,7 @@ _DIES: list[signal.Signals] = []
 
 
 def _die() -> None:
-    """Die of a signal, so that a shell sees that the script was interrupted."""
+    """Die of the signal, so that a shell sees that the script was interrupted."""
     if _DIES and os.name == "posix":
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):
@@ -200,7 +206,7 @@ def _die() -> None:
 
 
 def _report(error: BaseException) -> None:
-    """Print an uncaught exception as the interpreter does, through the script's own hook."""
+    """Print an uncaught exception as the interpreter does, through sys.excepthook."""
     kind, trace = type(error), error.__traceback__
     sys.last_type, sys.last_value, sys.last_traceback = kind, error, trace
     try:
@@ -217,7 +223,7 @@ def _report(error: BaseException) -> None:
 
 
 def _unlike_ours(error: BaseException) -> None:
-    """Take hotloop's frames out of a traceback, and out of those it was raised from."""
+    """Remove hotloop's frames from the tracebacks of an exception, its causes and contexts."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -227,18 +233,18 @@ def _unlike_ours(error: BaseException) -> None:
 
 def _without_ours(trace: TracebackType | None) -> TracebackType | None:
     """Return a traceback without frames of this package."""
-    kept = []
+    entries = []
     while trace is not None:
         if not trace.tb_frame.f_code.co_filename.startswith(INSIDE):
-            kept.append(trace)
+            entries.append(trace)
         trace = trace.tb_next
-    for frame, following in itertools.zip_longest(kept, kept[1:]):
+    for frame, following in itertools.zip_longest(entries, entries[1:]):
         frame.tb_next = following
-    return kept[0] if kept else None
+    return entries[0] if entries else None
 
 
 def _script(target: ScriptTarget) -> tuple[types.ModuleType, types.CodeType] | None:
-    path = os.path.join(os.getcwd(), target.name)  # as Python: "..", "." and links stay in it
+    path = os.path.join(os.getcwd(), target.name)  # as in Python: "..", "." and links stay
     if pkgutil.get_importer(path) is not None:  # a folder, or a zip file
         _set_path(path, always=True)
         return _by_spec(PathFinder.find_spec("__main__", [path]))
@@ -264,17 +270,17 @@ def _module(target: ScriptTarget) -> tuple[types.ModuleType, types.CodeType] | N
     spec = _spec(target.name)
     if spec is not None and spec.submodule_search_locations is not None:
         spec = _spec(f"{target.name}.__main__")
-    found = _by_spec(spec)
-    if found is not None:
-        sys.argv[0] = str(found[0].__file__)
-    return found
+    main = _by_spec(spec)
+    if main is not None:
+        sys.argv[0] = str(main[0].__file__)
+    return main
 
 
 def _spec(name: str) -> ModuleSpec | None:
-    """Find a module; None where there is none. What its packages raise is theirs, and raised."""
+    """Find a module; None if there is none. Exceptions of its packages pass through."""
     try:
         if package := name.rpartition(".")[0]:
-            __import__(package)  # by this way Python leaves importlib's frames out of a traceback
+            __import__(package)  # this way Python removes importlib's frames from a traceback
         return importlib.util.find_spec(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
@@ -283,7 +289,7 @@ def _spec(name: str) -> ModuleSpec | None:
 
 
 def _by_spec(spec: ModuleSpec | None) -> tuple[types.ModuleType, types.CodeType] | None:
-    """Return what runpy would run of a module, or None."""
+    """Return the module and code that runpy would run, or None."""
     get_code = getattr(spec and spec.loader, "get_code", None)
     code = _compiled(lambda: get_code(spec.name)) if spec and get_code else None
     if spec is None or code is None:
@@ -303,7 +309,7 @@ def _fresh(path: str | None, spec: ModuleSpec | None) -> types.ModuleType:
 
 
 def _set_path(first: str, *, always: bool = False) -> None:
-    """Put what Python puts first; with -P or PYTHONSAFEPATH it does with a folder to run only."""
+    """Set sys.path[0] as Python does; with -P or PYTHONSAFEPATH only for a folder or a zip file."""
     if not sys.flags.safe_path:
         sys.path[0] = first
     elif always:

@@ -1,6 +1,6 @@
-"""Standard streams that cannot end a run: text that nobody takes any more is dropped, not raised.
+"""Standard streams that cannot end a run: text that cannot be written is dropped.
 
-A terminal closes, the reader of a pipe ends, the disk under a log is full, a shell said `2>&-`.
+A terminal closes, the reader of a pipe ends, the disk of a log is full, a shell used `2>&-`.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Steady", "open_standard_streams", "say", "steady_streams"]
 
-# After any other error the stream may take text again: a full disk can be freed.
+# After any other error the stream may work again: a full disk can be freed.
 _GONE = {errno.EPIPE, errno.EBADF, errno.EIO, errno.ENXIO}
 
 
 class Steady:
     """A text stream whose `write` and `flush` never raise.
 
-    A terminal that answers EIO has been closed. That counts as SIGHUP where somebody handles it;
-    the kernel sends it to the processes in the foreground at that moment. A process that ignores
-    SIGHUP (nohup) or runs in the background (disown) goes on.
+    EIO from a terminal means that it was closed. That counts as SIGHUP if the process handles
+    SIGHUP, which the kernel sends only to the foreground processes of that moment. A process that
+    ignores SIGHUP (nohup) or runs in the background (disown) goes on.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -40,11 +40,11 @@ class Steady:
         return getattr(self._stream, name)
 
     def isatty(self) -> bool:
-        """Whether it was a terminal when this was made."""
+        """Whether the stream was a terminal when this object was created."""
         return self._is_terminal
 
     def write(self, text: str) -> int:
-        """Write text; return its length, also where nobody takes it."""
+        """Write text; return its length, also if the text is dropped."""
         try:
             self._stream.write(text)
         except UnicodeEncodeError:
@@ -55,7 +55,7 @@ class Steady:
         return len(text)
 
     def flush(self) -> None:
-        """Hand over what was written."""
+        """Flush the stream."""
         try:
             self._stream.flush()
         except (OSError, ValueError) as error:
@@ -64,24 +64,24 @@ class Steady:
             self._look()
 
     def settle(self) -> None:
-        """Leave nothing behind that would fail when Python flushes its streams at the end."""
+        """Leave no text that would raise when Python flushes its streams at the end."""
         try:
             self._stream.flush()
         except (OSError, ValueError):
             self.mute()
 
     def mute(self) -> None:
-        """Send what else is written, by other code as well, to the null device."""
+        """Send all further text, also that of other code, to the null device."""
         try:
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, self._stream.fileno())
             os.close(null)
-            self._stream.flush()  # what was left in its buffer
-        except (OSError, ValueError):  # closed, or no file of the system
+            self._stream.flush()  # the rest of its buffer
+        except (OSError, ValueError):  # closed, or without a file descriptor
             self._stream = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - a stream
 
     def _look(self) -> None:
-        """Note whether this process runs in the terminal's foreground; elsewhere it is True."""
+        """Record whether this process is in the terminal's foreground; True without a terminal."""
         if self._is_terminal and hasattr(os, "tcgetpgrp"):
             with contextlib.suppress(OSError, ValueError):
                 self._in_foreground = os.tcgetpgrp(self._stream.fileno()) == os.getpgrp()
@@ -105,9 +105,9 @@ def say(text: str) -> None:
 
 @contextmanager
 def steady_streams(*, stdout: bool) -> Iterator[None]:
-    """Make stderr, and stdout where it is asked for, steady inside the block.
+    """Make stderr and, if requested, stdout steady inside the block.
 
-    Without `stdout` a reader that goes away ends a command that prints data, as it should.
+    Without `stdout`, a command that prints data ends when its reader does, as it should.
     """
     before = sys.stdout, sys.stderr
     wrapped = [Steady(sys.stderr), *([Steady(sys.stdout)] if stdout else [])]
@@ -123,15 +123,15 @@ def steady_streams(*, stdout: bool) -> Iterator[None]:
 
 
 def open_standard_streams() -> None:
-    """Open those that a shell closed on the null device.
+    """Open standard streams that a shell has closed on the null device.
 
-    Otherwise a file of the run would get the number of stderr, and messages would go into it.
+    Otherwise a file of the run would get the file descriptor of stderr, and messages with it.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # it gets the lowest number that is free: this one
+            os.open(os.devnull, os.O_RDWR)  # it gets the lowest free descriptor: this one
         if getattr(sys, name) is None:
             mode = "r" if name == "stdin" else "w"
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - a stream

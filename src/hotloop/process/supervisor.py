@@ -1,10 +1,10 @@
-"""Watches one child process from outside: its limits, its tree, its end. Started by child.py.
+"""Supervises one child process: its limits, its tree, its end. Started by child.py.
 
-It is a process of its own, so that the tree is killed also when hotloop itself is killed. It
-imports the standard library and psutil only, sits in a session of its own, and stops when its
-standard input closes or its parent is gone. On Linux orphans of the tree become its children
-(PR_SET_CHILD_SUBREAPER), so nothing can leave the tree. Elsewhere a process that is started and
-orphaned between two looks can; its process group is killed in any case.
+It is a separate process, so that the tree is killed even if hotloop itself is killed. It imports
+only the standard library and psutil, has its own session, and stops when its standard input closes
+or its parent is gone. On Linux orphans of the tree become its children (PR_SET_CHILD_SUBREAPER), so
+that no process can leave the tree. Elsewhere a process that is started and orphaned between two
+looks can leave it; its process group is killed in any case.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ if TYPE_CHECKING:
 
 __all__ = ["POLL", "SCRATCH", "TAIL", "die_with_parent", "is_tidier", "kill", "main"]
 
-SCRATCH: Final = "{hotloop:scratch}"  # in an argument or variable: a folder that is removed after
+SCRATCH: Final = "{hotloop:scratch}"  # in an argument or variable: a folder that is removed later
 TAIL: Final = 16 * 1024  # bytes of stdout and of stderr that are kept
 RESULT_BYTES: Final = 16 * 1024**2  # a longer result is refused
-POLL: Final = 0.05  # seconds between two looks at the memory: a fast allocation takes 0.2 GB in it
-_DUTY: Final = 50  # looking takes at most a 50th of the time: the child is being timed
-_SLOWEST: Final = 1.0  # seconds between two looks, whatever they cost
-_TIDY: Final = 1.0  # seconds for those that clean up by themselves
+POLL: Final = 0.05  # seconds between two readings of memory: a fast allocation takes 0.2 GB in it
+_DUTY: Final = 50  # readings take at most a 50th of the time, because the child is being timed
+_SLOWEST: Final = 1.0  # seconds between two readings, at most
+_TIDY: Final = 1.0  # seconds for processes that clean up by themselves
 _TOLD: Final = 100  # pids in a beat, so that it stays under 4096 bytes
-_NAMELESS: Final = 50  # looks at a process, 1 ms apart, until it has a command line
+_NAMELESS: Final = 50  # attempts, 1 ms apart, to read a process's command line
 _PATIENCE: Final = 10.0  # seconds until a process counts as one that cannot be killed
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 _LINUX, _WINDOWS = sys.platform == "linux", sys.platform == "win32"
-# They notice the end of their clients and then remove semaphores and shared memory of those.
+# They notice the end of their clients and then remove their semaphores and shared memory.
 _TIDIERS = ("multiprocessing.resource_tracker", "torch_shm_manager")
 _GONE = (psutil.NoSuchProcess, psutil.AccessDenied)
 
 
 def main() -> None:
-    """Run the child that the first line of standard input describes, then say how it ended."""
+    """Run the child that the first line of standard input describes, then report how it ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     stop = threading.Event()
     for name in ("SIGTERM", "SIGHUP"):
@@ -56,7 +56,7 @@ def main() -> None:
     with open(0, "rb", buffering=0, closefd=False) as stream:
         line = stream.readline()
     if not line:
-        return  # the parent died before it had said anything
+        return  # the parent died before it sent the request
     spec, prctl = json.loads(line), _prctl()
     if prctl:
         prctl(_PR_SET_CHILD_SUBREAPER, 1)
@@ -71,24 +71,24 @@ def main() -> None:
             threading.Thread(target=_listen, args=(stop, parent), daemon=True).start()
             _say({"scratch": scratch})
             _say({"end": _Watch(spec, child).until_over(stop) | _result(Path(scratch))})
-    os._exit(0)  # threads may be blocked in reads that nobody ends
+    os._exit(0)  # threads may be blocked in reads for ever
 
 
 def kill(processes: Iterable[psutil.Process]) -> None:
-    """Kill processes, without a signal they could ignore; those that are gone are passed over."""
+    """Kill processes with a signal that they cannot ignore; skip those that are gone."""
     for process in processes:
         with contextlib.suppress(*_GONE):
             process.kill()
 
 
 def _say(line: dict[str, Any]) -> None:
-    """Tell the parent; when it has died, `_listen` sees that too."""
+    """Send a line to the parent; `_listen` notices if the parent has died."""
     with contextlib.suppress(OSError), open(1, "wb", closefd=False) as stream:
         stream.write(json.dumps(line).encode() + b"\n")
 
 
 def _beat(line: dict[str, Any]) -> None:
-    """Tell the parent, but never wait for it: a parent that is stopped must not stop us."""
+    """Send a line to the parent without waiting: a stopped parent must not stop this process."""
     if _WINDOWS:
         return _say(line)
     os.set_blocking(1, False)
@@ -99,7 +99,7 @@ def _beat(line: dict[str, Any]) -> None:
 
 
 def _listen(stop: threading.Event, parent: int) -> None:
-    """Wait until the parent closes our standard input, by its will or by its end."""
+    """Wait until the parent closes this standard input or dies."""
     threading.Thread(target=_until_orphaned, args=(stop, parent), daemon=True).start()
     with contextlib.suppress(OSError):
         os.read(0, 1)
@@ -107,7 +107,7 @@ def _listen(stop: threading.Event, parent: int) -> None:
 
 
 def _until_orphaned(stop: threading.Event, parent: int) -> None:
-    """A process that the parent forked may hold the pipe open: look for the parent too."""
+    """Wait for the parent's end, because a process that it forked may hold the pipe open."""
     while not _WINDOWS and os.getppid() == parent:
         time.sleep(_SLOWEST / 4)
     if not _WINDOWS:
@@ -124,9 +124,9 @@ def _prctl() -> Callable[[int, int], object] | None:
 
 
 def die_with_parent() -> None:
-    """Have this process killed, also while it is stopped, when the one that started it has died.
+    """Have the kernel kill this process, even if stopped, when its parent dies.
 
-    On Linux; elsewhere nothing is done.
+    Only on Linux; elsewhere it does nothing.
     """
     if prctl := _prctl():
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -148,12 +148,12 @@ def _start(
         stderr=subprocess.PIPE,
         start_new_session=True,
         pass_fds=() if spec.get("channel") is None else (spec["channel"],),
-        preexec_fn=die_with_me if prctl else None,  # no thread runs yet, so it is safe
+        preexec_fn=die_with_me if prctl else None,  # safe, because no thread runs yet
     )
 
 
 class _Reader(threading.Thread):
-    """Empties a pipe and keeps its end."""
+    """Drains a pipe and keeps the last TAIL bytes."""
 
     def __init__(self, pipe: Any) -> None:
         super().__init__(daemon=True)
@@ -172,41 +172,41 @@ class _Tree:
 
     def __init__(self) -> None:
         self._me = psutil.Process()
-        self._known: dict[int, psutil.Process] = {}
+        self._members: dict[int, psutil.Process] = {}
         self._next_look = 0.0
 
     @property
     def pids(self) -> list[tuple[int, float]]:
-        """Return (pid, start time) of what was seen last, at most _TOLD of them."""
-        known = list(self._known.items())[:_TOLD]
-        return [(pid, process.create_time()) for pid, process in known]
+        """Return (pid, start time) of the members at the last look, at most _TOLD of them."""
+        members = list(self._members.items())[:_TOLD]
+        return [(pid, process.create_time()) for pid, process in members]
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._members)
 
     def look(self) -> list[psutil.Process]:
-        """Find all living members. Those whose parent has gone are known from earlier looks."""
-        found = {**self._known, **{p.pid: p for p in _below(self._me)}}
-        if not _LINUX:  # orphans are not below us any more; theirs may be
-            for process in self._known.values():
-                found |= {p.pid: p for p in _below(process)}
-        self._known = {pid: process for pid, process in found.items() if _lives(process)}
-        return list(self._known.values())
+        """Find all living members. Orphans are known from earlier looks."""
+        members = {**self._members, **{p.pid: p for p in _below(self._me)}}
+        if not _LINUX:  # orphans are no longer descendants; they may have children
+            for process in self._members.values():
+                members |= {p.pid: p for p in _below(process)}
+        self._members = {pid: process for pid, process in members.items() if _lives(process)}
+        return list(self._members.values())
 
     def rss(self, now: float) -> int:
-        """Return the sum of resident memory, bytes; looks for new members now and then."""
+        """Return the sum of resident memory in bytes; look for new members from time to time."""
         if now >= self._next_look:
             started = time.monotonic()
             self.look()
             self._next_look = now + _pause(time.monotonic() - started)
-        return sum(_bytes(process, "rss") for process in self._known.values())
+        return sum(_bytes(process, "rss") for process in self._members.values())
 
     def pss(self) -> int | None:
-        """Return the memory with shared pages counted once, bytes; None where nobody says."""
-        return sum(_bytes(p, "pss") for p in self._known.values()) if _LINUX else None
+        """Return the memory in bytes with shared pages counted once; None if unknown."""
+        return sum(_bytes(p, "pss") for p in self._members.values()) if _LINUX else None
 
     def end(self, group: int) -> list[int]:
-        """Kill all members; return the pids of those that stayed."""
+        """Kill all members; return the pids of the survivors."""
         started = time.monotonic()
         while living := self.look():
             elapsed = time.monotonic() - started
@@ -223,10 +223,11 @@ class _Tree:
 def _below(process: psutil.Process) -> list[psutil.Process]:
     """Return the descendants of a process.
 
-    The kernel's own lists take 0.7 ms of CPU time for a tree of 4 with 15 threads, psutil's way
-    over all processes of the machine 4.4 ms with 93 of them (medians of 50, AMD EPYC).
+    Reading the kernel's lists takes 0.7 ms of CPU time for a tree of 4 with 15 threads; psutil,
+    which reads all processes of the machine, takes 4.4 ms with 93 of them (medians of 50, AMD
+    EPYC).
     """
-    found: list[psutil.Process] = []
+    descendants: list[psutil.Process] = []
     with contextlib.suppress(*_GONE):
         if not os.path.exists(f"/proc/{process.pid}/task/{process.pid}/children"):
             return list(process.children(recursive=True))  # needs CONFIG_PROC_CHILDREN: proc(5)
@@ -235,24 +236,24 @@ def _below(process: psutil.Process) -> list[psutil.Process]:
             waiting += (children := _children(pid))
             for child in children:
                 with contextlib.suppress(psutil.NoSuchProcess):
-                    found.append(psutil.Process(child))
-    return found
+                    descendants.append(psutil.Process(child))
+    return descendants
 
 
 def _children(pid: int) -> list[int]:
     """Return the children of all threads of a process."""
-    found: list[int] = []
+    pids: list[int] = []
     with contextlib.suppress(OSError):  # it has ended meanwhile
         for thread in os.listdir(f"/proc/{pid}/task"):
             text = Path(f"/proc/{pid}/task/{thread}/children").read_text("ascii")
-            found += map(int, text.split())
-    return found
+            pids += map(int, text.split())
+    return pids
 
 
 def _lives(process: psutil.Process) -> bool:
     try:
         ended = process.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
-        return process.is_running() and not ended  # false when the pid is another's now
+        return process.is_running() and not ended  # False if another process has the pid
     except psutil.AccessDenied:
         return True
     except psutil.NoSuchProcess:
@@ -260,12 +261,12 @@ def _lives(process: psutil.Process) -> bool:
 
 
 def is_tidier(process: psutil.Process) -> bool:
-    """Return whether a process tidies up after others; wait until it has its command line."""
+    """Return whether a process cleans up after others; wait until it has a command line."""
     try:
         for _ in range(_NAMELESS):
             if words := " ".join(process.cmdline()):
                 return any(name in words for name in _TIDIERS)
-            time.sleep(0.001)  # Linux shows an empty one in the middle of its exec
+            time.sleep(0.001)  # Linux shows an empty one during exec
     except _GONE:
         pass
     return False
@@ -293,7 +294,7 @@ class _Watch:
         self._started = time.monotonic()
 
     def until_over(self, stop: threading.Event) -> dict[str, Any]:
-        """Wait for the child's end or a limit, kill what is left, and return the account."""
+        """Wait for the child's end or a limit, kill the remaining tree, and return the account."""
         pause, cause = POLL, None
         while cause is None:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -304,11 +305,11 @@ class _Watch:
             if cause is None and pause <= 0:
                 pause, cause = self._look()
         seconds = time.monotonic() - self._started
-        left = self._tree.end(self._child.pid)
+        survivors = self._tree.end(self._child.pid)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._child.wait(_PATIENCE if not left else 0.1)
+            self._child.wait(_PATIENCE if not survivors else 0.1)
         for reader in (self._out, self._err):
-            reader.join(_PATIENCE if not left else 0.1)
+            reader.join(_PATIENCE if not survivors else 0.1)
         return {
             "cause": cause,
             "code": self._child.returncode,
@@ -316,7 +317,7 @@ class _Watch:
             "peak": max(self._peak, _largest_child()),
             "stdout": self._out.tail.decode(errors="replace"),
             "stderr": self._err.tail.decode(errors="replace"),
-            "left": left,
+            "left": survivors,
         }
 
     def _over_limit(self) -> str | None:
@@ -325,7 +326,7 @@ class _Watch:
         return "over output" if self._out.seen + self._err.seen > self._spec["output"] else None
 
     def _look(self) -> tuple[float, str | None]:
-        """Measure the memory; return the pause until the next look, and the limit it exceeds."""
+        """Measure the memory; return the pause until the next reading, and an exceeded limit."""
         now, limit = time.monotonic(), self._spec["memory"]
         rss = self._tree.rss(now)
         self._peak = max(self._peak, rss)
@@ -338,7 +339,7 @@ class _Watch:
 
 
 def _largest_child() -> int:
-    """Return the peak of the largest process that was waited for, bytes: short peaks too."""
+    """Return the peak memory, in bytes, of the largest process that was waited for."""
     if _WINDOWS:
         return 0
     import resource
@@ -348,7 +349,7 @@ def _largest_child() -> int:
 
 
 def _result(scratch: Path) -> dict[str, Any]:
-    """Return the text of the result file, or what is wrong with it."""
+    """Return the text of the result file, or its fault."""
     path = scratch / "result.json"
     try:
         with path.open("rb") as stream:

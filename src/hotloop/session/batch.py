@@ -1,4 +1,4 @@
-"""Batches, and how a recipe's data become samples and batches."""
+"""Batches, and the protocols by which a recipe's data become samples and batches."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ __all__ = ["Batch", "MicroBatchCut", "PreparedData", "Samples", "evenly"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Host tensors that go to the device together, batch in dim 0 of each."""
+    """Host tensors that are copied to the device together, each with the batch in dim 0."""
 
     tensors: Mapping[str, Tensor]
     samples: int
     tokens: int  # positions the model computes, padding included
-    targets: int  # positions that carry loss; micro batches are weighed by this
+    targets: int  # positions with loss, which weight the micro batches
     boundaries: Boundaries | None = None  # of its documents; None: each row is one
-    counts: bool = True  # False: another rank has a micro batch more, and this one keeps step
+    counts: bool = True  # False: a filler, because another rank has one more micro batch
 
     def beside(self, device: torch.device) -> dict[str, Any]:
-        """Return what a model of texts is given beside the tensors; nothing where it needs none.
+        """Return the arguments of a text model besides the tensors; {} if it needs none.
 
-        "boundaries" with their tensor on the device; of token labels "targets", how many of them
-        carry loss, so that nobody has to ask a device for it.
+        "boundaries" with their tensor on the device; for token labels "targets", the number of
+        positions with loss, which then need not be read from the device.
         """
         more: dict[str, Any] = {}
         if self.boundaries is not None:
@@ -44,36 +44,36 @@ class Batch:
 
 
 class PreparedData(Protocol):
-    """What a recipe made of its data, ready to be cut into samples."""
+    """The data that a recipe has prepared, ready to be cut into samples."""
 
     @property
     def fingerprint(self) -> str:
-        """Of everything that decides what the tokens are."""
+        """Return the fingerprint of everything that determines the tokens."""
         ...
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """What run.json says of them; "fingerprint" is in it."""
+        """Return the entry of run.json, which includes "fingerprint"."""
         ...
 
     @property
     def notes(self) -> Sequence[str]:
-        """What happened on the way that one should know."""
+        """Return remarks on the preparation that a user should know."""
         ...
 
 
 class Samples(Protocol):
     """A data set whose order is a pure function of (seed, epoch, index)."""
 
-    fingerprint: str  # of everything that decides what a sample is
-    in_memory: bool  # whether a batch is cut from memory: then no other process makes it sooner
+    fingerprint: str  # of everything that determines a sample
+    in_memory: bool  # whether a batch is cut from memory: then worker processes do not help
 
     def __len__(self) -> int:
         """Return the number of samples of one epoch."""
         ...
 
     def ids(self, epoch: int, first: int, count: int) -> NDArray[np.int64]:
-        """Return what tells those samples apart, [count]; the run log keeps its digest."""
+        """Return ids that distinguish these samples, [count]; the run log keeps their digest."""
         ...
 
     def batch(self, epoch: int, first: int, count: int) -> Batch:
@@ -87,7 +87,7 @@ class MicroBatchCut(Protocol):
     def __call__(
         self, samples: Any, epoch: int, first: int, count: int, micro_batch: int
     ) -> list[tuple[int, int]]:
-        """Return (first sample, count) of each, in order; `micro_batch` is what memory allows."""
+        """Return (first sample, count) of each, in order; memory allows `micro_batch` samples."""
         ...
 
 
@@ -97,4 +97,4 @@ def evenly(
     """Cut every `micro_batch` samples."""
     del samples, epoch
     end = first + count
-    return [(at, min(micro_batch, end - at)) for at in range(first, end, micro_batch)]
+    return [(start, min(micro_batch, end - start)) for start in range(first, end, micro_batch)]

@@ -1,4 +1,4 @@
-"""Job, what a recipe wants trained, and how its model is judged."""
+"""Job, the training task of a recipe, and the metrics of its validation."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ __all__ = ["Job", "ValidationMetrics"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidationMetrics:
-    """What a validation measures besides the loss, from counts that add up over its batches.
+    """The metrics of a validation besides the loss, from counts that add up over its batches.
 
-    The loss finds the counts under "counts" beside the batch, on the device, and adds to them.
+    The loss function gets the counts as "counts" with the batch, on the device, and adds to them.
     """
 
-    start: Callable[[torch.device], Tensor]  # counts of nothing
-    # Of all counts, on the host; None where there were no such rows.
+    start: Callable[[torch.device], Tensor]  # returns zero counts
+    # Metrics from all counts, on the host; None if there were no such rows.
     figures: Callable[[Tensor], Mapping[str, float | None]]
-    score: str | None = None  # the figure that the best model has most of; None: the loss decides
-    # Whether the screen shows a figure; the log has all.
+    score: str | None = None  # the metric that selects the best model, the higher; None: the loss
+    # Whether the screen shows a metric; the log has all.
     shows: Callable[[str], bool] = lambda name: True
-    # What a user should hear of the figures, if anything.
+    # A remark to the user on the metrics, or None.
     remark: Callable[[Mapping[str, float | None]], str | None] = lambda figures: None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What is to be trained. `model` and `optimizer` are factories: a job can be started twice."""
+    """The training task. `model` and `optimizer` are factories, so a job can be started twice."""
 
     name: str
     model: Callable[[], nn.Module]
@@ -49,29 +49,27 @@ class Job:
     valid: Samples
     seed: int
     cut: MicroBatchCut = evenly
-    judge: ValidationMetrics | None = None  # None: the loss alone tells the best model
-    objective: str = ""  # what is learned: a resumed run must learn the same
-    widest: Callable[[int], Batch] | None = None  # a batch of so many of the longest samples
-    # Bytes that the optimizer keeps of a parameter, where a forecast cannot make its step.
+    judge: ValidationMetrics | None = None  # None: the loss alone selects the best model
+    objective: str = ""  # the training objective, which a resumed run must share
+    widest: Callable[[int], Batch] | None = None  # number -> batch of that many longest samples
+    # Bytes of optimizer state per parameter, for forecasts that cannot make a step.
     state_bytes: Callable[[Tensor], int] | None = None
-    # Around micro batches between which no weight changes.
+    # A context around micro batches without a weight update in between.
     steady: Callable[[nn.Module], AbstractContextManager[None]] | None = None
-    # What a model chose by measuring, by shape: a resumed run goes on with the same choices.
+    # A model's measured choices by shape, which a resumed run reuses.
     choices: Callable[[nn.Module], MutableMapping[str, str]] | None = None
     learns_tokens: bool = True  # False: a sample has one target, its label
-    learns_all: bool = False  # a trained parameter without a gradient at first is an error
-    skeleton: Callable[[], nn.Module] | None = None  # as `model`, but it reads no weights
-    # On a device, rows padded to a width or to their longest: row [S] -> the batch's "features"
-    # [S, D], computed and not kept: what a benchmark stands them beside.
+    learns_all: bool = False  # a trained parameter without a first gradient is an error
+    skeleton: Callable[[], nn.Module] | None = None  # like `model`, but without reading weights
+    # (device, width of padding or None for the longest row) -> a function from a row [S] to the
+    # "features" [S, D] of the batch, computed anew, for comparison in a benchmark.
     computed: Callable[[torch.device, int | None], Callable[[Tensor], Tensor]] | None = None
-    begins: Sequence[Path] = ()  # runs whose weights it begins with
+    begins: Sequence[Path] = ()  # runs whose weights initialise the model
     vocabulary: int = 0  # tokens; shapes depend on it
     kept: Mapping[str, str] = field(default_factory=dict)  # texts beside the weights, by name
-    # Mean losses in training of parts of the data, by name, since this was asked last.
+    # Mean training losses of parts of the data, by name, since the last call.
     parts: Callable[[nn.Module], Mapping[str, float]] | None = None
-    example: Callable[[], str] | None = None  # the first sample, as somebody would read it
+    example: Callable[[], str] | None = None  # the first sample in readable form
     loss_unit: str = "nats"
-    guesses: int | None = (
-        None  # values that one is chosen among; None: the loss is none of a choice
-    )
-    facts: Mapping[str, str] = field(default_factory=dict)  # lines of the table before step 1
+    guesses: int | None = None  # number of classes; None: the loss is not that of a choice
+    facts: Mapping[str, str] = field(default_factory=dict)  # rows of the table before step 1

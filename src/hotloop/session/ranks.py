@@ -16,40 +16,40 @@ __all__ = ["SINGLE_PROCESS", "GradientSync", "ProcessGroup", "ShardedOptimizer"]
 
 
 class ProcessGroup(Protocol):
-    """The processes that train together; collective calls are made by all, in the same order."""
+    """The processes that train together; all make collective calls, in the same order."""
 
     rank: int
     world: int
-    has_restarted: bool  # whether torchrun started this group after another one, for the same run
-    job: str | None  # a name of what starts the group anew; None where nothing does
-    signalled: Callable[[], float | None]  # seconds since a signal came; None: none did
+    has_restarted: bool  # whether torchrun restarted the group for this run
+    job: str | None  # name of the launcher's job that restarts the group; None without one
+    signalled: Callable[[], float | None]  # seconds since a signal; None: no signal
 
     def gather(self, values: Sequence[float]) -> list[list[float]]:
-        """Return the numbers of every rank, in order; each gives as many. The device goes on."""
+        """Return the numbers of all ranks, in order, equally many each, without a device sync."""
         ...
 
     def total(self, tensor: Tensor) -> Tensor:
-        """Add up a tensor over all ranks, in place on its device."""
+        """Sum a tensor over all ranks, in place on its device."""
         ...
 
     def exchange(self, value: object) -> list[Any]:
-        """Return the JSON values of every rank, in order; for what happens seldom."""
+        """Return the JSON values of all ranks, in order; for rare exchanges."""
         ...
 
     def put(self, name: str, value: object) -> None:
-        """Say a JSON value under a name; from any thread."""
+        """Publish a JSON value under a name; from any thread."""
         ...
 
     def take(self, name: str) -> Any:
-        """Return what another rank says under a name, once it is said; from any thread."""
+        """Wait for a value that another rank publishes under a name; from any thread."""
         ...
 
     def together(self) -> AbstractContextManager[None]:
-        """Have a block fail on every rank where it fails on one, and tell it once."""
+        """Make a block fail on all ranks if it fails on one; one rank reports the error."""
         ...
 
     def leave(self) -> None:
-        """Wait for no other rank any more: this one cannot keep step."""
+        """Stop waiting for other ranks, because this rank cannot keep step."""
         ...
 
     def is_gone(self, error: BaseException) -> bool:
@@ -58,7 +58,7 @@ class ProcessGroup(Protocol):
 
 
 class _Alone:
-    """One process: it is all ranks."""
+    """The process group of a single process."""
 
     rank, world = 0, 1
     signalled: Callable[[], float | None]
@@ -95,60 +95,60 @@ SINGLE_PROCESS: ProcessGroup = _Alone()
 
 
 class GradientSync(Protocol):
-    """How the ranks of a session share its gradients, and its weights where these are in rows."""
+    """How the ranks of a session share its gradients, and its weights if sharded by rows."""
 
-    settles: bool  # its first passes decide the order of sums: then they come before step 1
+    settles: bool  # its first passes, before step 1, decide the order of sums
 
     def micro(self, *, last: bool) -> AbstractContextManager[None]:
-        """Hold the forward and backward pass of a micro batch; `last` is of its window."""
+        """Wrap the forward and backward pass of a micro batch; `last`: the last of its window."""
         ...
 
     def waits(self) -> Mapping[str, float]:
-        """Return what passes waited for other ranks since the last call, seconds by phase."""
+        """Return the seconds, by phase, that passes waited for other ranks since the last call."""
         ...
 
     def norm(self, gradients: list[Tensor]) -> Tensor:
-        """Return the norm of all gradients, a scalar that is the same on every rank."""
+        """Return the norm of all gradients, a scalar that is equal on all ranks."""
         ...
 
 
 class ShardedOptimizer(Protocol):
-    """Keeps the optimizer, and perhaps weights, in pieces over the ranks, and makes the update.
+    """Holds the optimizer, and perhaps weights, in pieces over the ranks, and makes the update.
 
-    A piece is no part by rows. What asks for whole tensors is asked by all ranks, in one order.
+    A piece is not a block of rows. All ranks request whole tensors in the same order.
     """
 
     names: tuple[str, ...]  # of the optimizer's parameters, in its order
 
     def update(self, loss: Tensor, gradient_clip: float) -> Tensor:
-        """Clip and step; return the norm of all gradients before. DivergedError changes nothing."""
+        """Clip and step; return the norm before clipping. DivergedError leaves all as it was."""
         ...
 
     def whole(self) -> AbstractContextManager[None]:
-        """Have the weights whole on every rank, and take over what is written into them."""
+        """Gather the whole weights on every rank; keep what the block writes into them."""
         ...
 
     def shape(self, parameter: Tensor) -> torch.Size:
-        """Return the shape of a parameter as the model was built."""
+        """Return the shape of a parameter in the model as it was built."""
         ...
 
     def weight(self, parameter: Tensor) -> Tensor:
-        """Return a trained parameter, whole."""
+        """Return a whole trained parameter."""
         ...
 
     def gradient(self, parameter: Tensor) -> Tensor | None:
-        """Return a parameter's gradient of a window, before the update, whole."""
+        """Return a parameter's whole gradient of a window, before the update."""
         ...
 
     @property
     def steps(self) -> float:
-        """Return how many updates the optimizer's state is of."""
+        """Return the number of updates in the optimizer's state."""
         ...
 
     def moment(self, name: str, entry: str) -> Tensor:
-        """Return an entry of the optimizer's state of a parameter, whole."""
+        """Return a whole entry of the optimizer's state for a parameter."""
         ...
 
     def load(self, states: Mapping[str, Mapping[str, Any]]) -> None:
-        """Take over the optimizer's state, by parameter and entry. Raises CheckpointError."""
+        """Load the optimizer's state, by parameter and entry. Raises CheckpointError."""
         ...

@@ -1,4 +1,4 @@
-"""The sessions, the mutable objects that techniques change: a job's, and a running script's."""
+"""The sessions, the mutable objects that techniques change: of a job, and of a running script."""
 
 from __future__ import annotations
 
@@ -34,19 +34,17 @@ __all__ = [
 
 @dataclass(slots=True, kw_only=True)
 class TechniqueTarget:
-    """What both hosts give a technique. It changes these fields, or what they hold, in place."""
+    """What both hosts pass to a technique, which changes the fields or their objects in place."""
 
     hardware: Hardware
     device: torch.device
     model: nn.Module
-    forward: Callable[..., Any]  # may be wrapped; a wrapper passes on whatever it is given
+    forward: Callable[..., Any]  # may be wrapped; a wrapper passes on all arguments
     optimizer: torch.optim.Optimizer | None = None
     scaler: torch.amp.GradScaler | None = None
-    wrapped: list[str] = field(default_factory=list)  # names of what wraps `forward`, inner first
-    undo: dict[str, Callable[[], None]] = field(default_factory=dict)  # technique id -> back out
-    facts: dict[str, Any] = field(
-        default_factory=dict
-    )  # technique id -> what it keeps to read back
+    wrapped: list[str] = field(default_factory=list)  # wrappers of `forward`, innermost first
+    undo: dict[str, Callable[[], None]] = field(default_factory=dict)  # technique id -> its undo
+    facts: dict[str, Any] = field(default_factory=dict)  # technique id -> data for its read_back
 
     def describe(self) -> str:
         """Return the chain around the forward pass, outermost first."""
@@ -54,7 +52,7 @@ class TechniqueTarget:
 
 
 class MicroStep(Protocol):
-    """Forward and backward of a micro batch in one call."""
+    """The forward and backward pass of a micro batch in one call."""
 
     def fits(self, tensors: Mapping[str, Tensor]) -> bool:
         """Whether the call can take this batch."""
@@ -67,23 +65,23 @@ class MicroStep(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Loading:
-    """How the windows of a session come to its device."""
+    """How the windows of a session get to its device."""
 
-    workers: int = 0  # processes that make batches; 0: the loop's own
+    workers: int = 0  # processes that make batches; 0: the process of the loop
     windows_ahead: int = 2  # that each worker keeps ready
-    pins: bool = True  # put the workers' batches into pinned memory, where there is a GPU
-    prefetch: bool = False  # copy the next window to the GPU while this one is computed
+    pins: bool = True  # put the workers' batches into pinned memory, with a GPU
+    prefetch: bool = False  # copy the next window to the GPU during this one
 
 
 @dataclass(slots=True, kw_only=True)
 class Stepping:
-    """How a session makes its steps and saves."""
+    """How a session makes its steps and its saves."""
 
     lag_reads: bool = False  # read losses at the log interval instead of at every step
     background_saves: bool = False  # write checkpoints from a copy, in a thread
     graphs: bool = False  # record forward and backward at the first call
     replay: MicroStep | None = None  # the recording
-    steady: Callable[[], AbstractContextManager[None]] = nullcontext  # as the job's, of the model
+    steady: Callable[[], AbstractContextManager[None]] = nullcontext  # the job's, with the model
 
 
 @dataclass(slots=True, kw_only=True)
@@ -91,8 +89,8 @@ class Parallel:
     """The processes that make a session's steps together."""
 
     group: ProcessGroup = SINGLE_PROCESS
-    sync: GradientSync | None = None  # how they share a step; None: this process is alone
-    sharded_optimizer: ShardedOptimizer | None = None  # where no process has the whole optimizer
+    sync: GradientSync | None = None  # how they share a step; None: a single process
+    sharded_optimizer: ShardedOptimizer | None = None  # None: each process has the whole optimizer
 
 
 @dataclass(slots=True, kw_only=True)
@@ -106,14 +104,14 @@ class Session(TechniqueTarget):
     loading: Loading = field(default_factory=Loading)
     stepping: Stepping = field(default_factory=Stepping)
     parallel: Parallel = field(default_factory=Parallel)
-    choices: Callable[[], MutableMapping[str, str]] = dict  # as the job's, of the model
+    choices: Callable[[], MutableMapping[str, str]] = dict  # the job's, with the model
 
 
 class LoaderChange(Protocol):
-    """What a loader technique does to each new iterator of a DataLoader."""
+    """The change that a loader technique makes to each new iterator of a DataLoader."""
 
     def on_iterator_requested(self, loader: Any) -> None:
-        """An iterator is asked for; an old one may have to go first."""
+        """Prepare for a new iterator; an old one may have to be closed first."""
 
     def on_iterator_created(self, iterator: Any) -> None:
         """Change the iterator in place, before it reads anything."""
@@ -121,17 +119,17 @@ class LoaderChange(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class ScriptSession(TechniqueTarget):
-    """One object of a running script that has reached its stage: a loader, a model, an optimizer.
+    """One object of a running script at its stage: a loader, a model or an optimizer.
 
-    The objects stay the script's. What is not at hand is None, or a module without anything in it.
+    The objects still belong to the script. Missing ones are None, or an empty module.
     """
 
     loader: Any = None  # a DataLoader that is about to be iterated
     loader_changes: dict[str, LoaderChange] = field(
         default_factory=dict
-    )  # technique id -> for each new iterator
+    )  # technique id -> its change of iterators
     scale: Any = None  # an on_scripts.loss_scale.LossScale around backward passes and steps
     refused: str | None = None  # why the technique that was applied last changed nothing
-    needless: str | None = None  # why it had nothing to change, where its own words do not fit
+    needless: str | None = None  # why it had nothing to change, if its own words do not fit
     # Technique id -> what went wrong after it was applied.
     troubles: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))

@@ -10,6 +10,7 @@ from torch.utils.data import DataLoader, TensorDataset, dataloader
 
 from hotloop.observe.hooks.event_buffer import EventBuffer
 from hotloop.observe.hooks.hooks import Hooks
+from hotloop.observe.hooks.listener import Probe
 
 STANDING = [
     (torch, "save"),
@@ -90,9 +91,18 @@ def exit_now() -> None:
     raise SystemExit(3)
 
 
-@pytest.mark.parametrize("when", ["root", "updates", "iterating", "built_optimizer", "stepped"])
+@pytest.mark.parametrize(
+    "when",
+    [
+        "on_root_module",
+        "on_optimizer_first_step",
+        "on_iterator_created",
+        "on_optimizer_built",
+        "after_step",
+    ],
+)
 def test_a_fault_anywhere_changes_nothing_of_the_result(when):
-    class Faulty:
+    class Faulty(Probe):
         pass
 
     def fail(self, *args) -> None:

@@ -37,7 +37,7 @@ def test_a_loader_built_anew_takes_the_place_of_one_that_is_gone():
     assert again(entries, entries[1]) == 1, "the old one is in use"
     del old
     assert again(entries, entries[1]) == 0
-    assert [e.thing() for e in entries] == [new]
+    assert [e.reference() for e in entries] == [new]
 
 
 def test_a_loader_of_the_same_data_set_is_the_one_before_though_that_is_kept():

@@ -11,6 +11,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from hotloop.observe.hooks.event_buffer import EventCode
+from hotloop.observe.hooks.listener import Probe
 
 DATA = TensorDataset(torch.arange(6.0).reshape(6, 1))
 
@@ -60,7 +61,7 @@ def test_a_long_evaluation_is_looked_at_in_its_first_batches_only():
     model = nn.Linear(2, 1)
     data = DataLoader(TensorDataset(torch.ones(50, 2)))
 
-    class Counts:
+    class Counts(Probe):
         passes = 0
 
         def after_forward(self, *_: object) -> None:

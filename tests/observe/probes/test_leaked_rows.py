@@ -3,7 +3,7 @@
 import pytest
 
 from hotloop.observe.probes import leaked_rows
-from hotloop.observe.probes.batches import Kept
+from hotloop.observe.probes.batches import LoaderSamples
 
 TRAIN, OTHER, HELD_OUT = 0, 1, 2
 FOLDS = [(TRAIN, 1), (HELD_OUT, 1), (OTHER, 1), (HELD_OUT, 2)]
@@ -11,7 +11,7 @@ FOLDS = [(TRAIN, 1), (HELD_OUT, 1), (OTHER, 1), (HELD_OUT, 2)]
 
 def kept(rows, *, names=("x", "y"), data=1):
     """What was kept of a loader: rows by epoch, (main, label) each."""
-    return Kept(rows=rows, names=names, data=data)
+    return LoaderSamples(rows=rows, names=names, data=data)
 
 
 def numbered(*numbers):

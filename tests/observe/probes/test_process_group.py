@@ -62,7 +62,7 @@ class Parallel:
 
 def test_what_a_process_waits_for_is_no_work_of_its_own():
     model = Parallel()
-    watcher = ProcessGroupProbe(SimpleNamespace(roots=[SimpleNamespace(thing=lambda: model)]))
+    watcher = ProcessGroupProbe(SimpleNamespace(roots=[SimpleNamespace(reference=lambda: model)]))
     watcher._group = GroupFacts(rank=1, world=2, backend="nccl")
     for number in (1, 2, 2):  # a pass is read once
         model.times = {

@@ -6,19 +6,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hotloop.core.errors import ConfigError
-from hotloop.recipes.sft.manifest_answers import Answer, Given
+from hotloop.recipes.sft.manifest_answers import Answer, ManifestField
 from hotloop.recipes.sft.manifest_fields import FIELDS, Field
 from hotloop.recipes.sft.manifest_settings import answers
 
 
 def asked(manifest: dict[str, Any], folder: Path = Path("some")) -> dict[str, Answer]:
     read = {
-        name: Given(key=name, place=f"m.json:{line}", raw=raw, value=FIELDS[name].read(raw))
+        name: ManifestField(key=name, place=f"m.json:{line}", raw=raw, value=FIELDS[name].read(raw))
         for line, (name, raw) in enumerate(manifest.items(), start=1)
     }
     found = answers(read, folder=folder, expert="sql")
-    assert [answer.given.key for answer in found] == list(manifest)
-    return {answer.given.key: answer for answer in found}
+    assert [answer.field.key for answer in found] == list(manifest)
+    return {answer.field.key: answer for answer in found}
 
 
 def became(manifest: dict[str, Any]) -> dict[str, object]:

@@ -52,7 +52,7 @@ def test_the_verbatim_manifest_is_accepted_whole_with_a_statement_for_each_field
     write(tmp_path, VERBATIM)
     monkeypatch.chdir(tmp_path)
     manifest = read_manifest(Path("sql.json"))
-    assert [answer.given.key for answer in manifest.answers] == list(json.loads(VERBATIM))
+    assert [answer.field.key for answer in manifest.answers] == list(json.loads(VERBATIM))
     loader = "not needed here: batches are cut from a memory-mapped file of tokens, without loader"
     assert [answer.text for answer in manifest.answers] == [
         "sql.json:1: batch_size=16: in effect as training.batch_size=64: 4 micro batches of 16"

@@ -358,7 +358,7 @@ def test_the_manifest_of_the_project_behind_it_is_answered_field_by_field(
     path.write_text(json.dumps(theirs, indent=1))
     typed = [f"manifest={path}", f"model.name={model('qwen3')}", f"data.path={data}"]
     request = fresh_request("expert-sft", [*typed, "data.max_length=64", "training.max_steps=1"])
-    assert {answer.given.key for answer in request.answers} == theirs.keys()
+    assert {answer.field.key for answer in request.answers} == theirs.keys()
     assert request.config.training.batch_size == 64
     assert request.config.data.cache == str(data.parent / "datasets_optimized/theirs/tokenized")
     assert request.config.data.group_by_length

@@ -206,7 +206,7 @@ def test_features_that_were_kept_are_checked(phases, model, data, tmp_path, monk
     made = []
     monkeypatch.setattr(
         feature_cache,
-        "_made",
+        "_compute_features",
         lambda trunk, rows, some: made.append(len(some)) or torch.zeros(len(some), 32).numpy(),
     )
     with pytest.raises(DataError, match="is not what the frozen model makes"):

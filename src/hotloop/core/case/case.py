@@ -1,9 +1,9 @@
-"""The case a rule judges: everything that was seen of one run, as one value that JSON can hold.
+"""The Case that rules judge: all facts of one run, as one value that JSON can hold.
 
-Format history of case.json: schema 1 (2026-11); `planned` (2026-12, additional). The first ones
-had more, which is left out when they are read: `read` in a configuration, keys that a tracked dict
-had noted; `kind` of a loader, `outputs_unused` of a model and `step_places` of a schedule, which
-nobody filled.
+Format history of case.json: schema 1 (2026-11); `planned` (2026-12, additional). The first files
+had more fields, which are skipped when they are read: `read` of a configuration, with keys that a
+tracked dict had noted; `kind` of a loader, `outputs_unused` of a model and `step_places` of a
+schedule, which were never filled.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ _GONE = {
     "models": "outputs_unused",
     "schedulers": "step_places",
 }
-TRAIN = "hotloop train"  # where the record of such a run is judged, its script begins so
+TRAIN = "hotloop train"  # prefix of `script` if the record of such a run is judged
 ONCE = ("start", "import", "data load", "compile", "after training")
 IN_STEP = (
     "data wait",
@@ -53,7 +53,7 @@ IN_STEP = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One run, observed or planned. What was not looked at is empty or None."""
+    """One run, observed or planned. Facts that were not collected are empty or None."""
 
     hardware: Hardware
     script: str  # absolute path, or the name of the module
@@ -62,8 +62,8 @@ class Case:
     arguments: tuple[str, ...] = ()  # the script's own
     framework: Literal["plain", "transformers", "lightning", "accelerate", "fabric"] = "plain"
     stopped: str | None = None  # why it ended early; None: it ran to its end
-    raised: Raised | None = None  # what it was that ended it early, where that was its own
-    planned_steps: int | None = None  # optimizer steps of the whole run, where it can be known
+    raised: Raised | None = None  # the exception or exit code that ended it early
+    planned_steps: int | None = None  # optimizer steps of the whole run, if known
     epochs: int = 0  # started, of the training loader
     stacks: tuple[Stack, ...] = ()
     loaders: tuple[Loader, ...] = ()
@@ -88,14 +88,14 @@ class Case:
     profiled: bool = False
     ceilings: tuple[Ceiling, ...] = ()  # of --ceilings
     techniques: Mapping[str, str] = field(default_factory=dict)  # id -> read back, in effect
-    requested: Mapping[str, str] = field(default_factory=dict)  # what code and configs ask for
+    requested: Mapping[str, str] = field(default_factory=dict)  # what code and configs request
     not_checked: tuple[str, ...] = ()  # a sentence each, with the reason
-    own_time: float = 0.0  # seconds of hotloop's own, in no row
-    planned: PlannedRun | None = None  # of a run that is not made yet; None: it was observed
+    own_time: float = 0.0  # hotloop's own seconds, in no row
+    planned: PlannedRun | None = None  # of a run that has not been made yet; None: it was observed
 
     @property
     def seconds(self) -> float:
-        """Return the observed wall time, hotloop's own taken out."""
+        """Return the observed wall time without hotloop's own time."""
         return sum(self.wall.values())
 
     def row(self, name: str) -> float:
@@ -106,7 +106,7 @@ class Case:
     def judged(self) -> float:
         """Return the seconds that shares refer to.
 
-        Of a run that was stopped early the start is left out: it would look larger than it is.
+        For a run that was stopped early they exclude the start, which would look too large.
         """
         once = sum(map(self.row, ONCE)) if self.stopped else 0.0
         return self.seconds - once if self.seconds - once > 0 else self.seconds
@@ -124,18 +124,18 @@ class Case:
         return seconds / self.steps.count if self.steps.count else None
 
     def ceiling_without(self, seconds: float) -> float | None:
-        """Return how many times faster the run is at most, were `seconds` of it gone."""
-        left = self.judged - seconds
-        return self.judged / left if left > 0 else None
+        """Return the largest speed-up if `seconds` of the run were removed; None if all were."""
+        remaining = self.judged - seconds
+        return self.judged / remaining if remaining > 0 else None
 
     @property
     def step_time(self) -> Measurement | None:
-        """Return the time from step to step in seconds; None where none was timed."""
+        """Return the time from step to step in seconds; None if no step was timed."""
         return Measurement(unit="s", readings=self.steps.wall) if self.steps.wall else None
 
     @property
     def training_loaders(self) -> tuple[Loader, ...]:
-        """Return what feeds the training."""
+        """Return the loaders that feed training."""
         return tuple(loader for loader in self.loaders if loader.role == "train")
 
     @property
@@ -145,14 +145,14 @@ class Case:
 
     @property
     def on_card(self) -> bool:
-        """Whether it ran on a CUDA card."""
+        """Whether it ran on a CUDA GPU."""
         return self.hardware.device == "cuda" and any(
             model.device.startswith("cuda") for model in self.models
         )
 
     @property
     def total_steps(self) -> int | None:
-        """Return the steps of the whole run: counted where it came to its end, else as planned."""
+        """Return the steps of the whole run: counted if it came to its end, else as planned."""
         return self.steps.count if self.stopped is None else self.planned_steps
 
     def to_json(self) -> dict[str, object]:
@@ -161,17 +161,17 @@ class Case:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, object]) -> "Case":
-        """Read case.json; DataError when it is of another schema or not a case."""
+        """Read case.json. Raises DataError if it has another schema or is no case."""
         if raw.get("schema") != SCHEMA:
             raise DataError(
                 f"the case has schema {raw.get('schema')!r}, this version of hotloop reads {SCHEMA}"
             )
         fields = {key: value for key, value in raw.items() if key != "schema"}
-        for part, gone in _GONE.items():
+        for part, removed in _GONE.items():
             if isinstance(entries := fields.get(part), list):
-                fields[part] = [_without(entry, gone) for entry in entries]
+                fields[part] = [_without(entry, removed) for entry in entries]
         return from_json(cls, fields)
 
 
-def _without(entry: object, gone: str) -> object:
-    return {k: v for k, v in entry.items() if k != gone} if isinstance(entry, dict) else entry
+def _without(entry: object, removed: str) -> object:
+    return {k: v for k, v in entry.items() if k != removed} if isinstance(entry, dict) else entry

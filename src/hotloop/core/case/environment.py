@@ -1,4 +1,4 @@
-"""What stood around a training script, as plain facts: process, configuration, child runs."""
+"""The environment of a training script, as plain facts: process, configuration, child runs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,14 +11,14 @@ __all__ = ["Ceiling", "Config", "Operator", "ProcessFacts", "Raised"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """A file of settings that was opened. It is the project's own where its code loads it."""
+    """A configuration file that was opened. It is the project's own if its code loads it."""
 
     path: str
     text: str  # at most 256 KiB
     place: SourceLocation | None = (
         None  # in the project's code, which opened it itself; None: a library did
     )
-    # Words of it that stand in other programs of the project; None: not all of them were read.
+    # Its words that other programs of the project use; None: not all programs were read.
     elsewhere: tuple[str, ...] | None = None
 
 
@@ -55,21 +55,21 @@ class ProcessFacts:
     world: int = 1
     backend: str | None = None  # of torch.distributed
     ranks: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # figure -> per rank
-    ranked: tuple[int, ...] = ()  # the ranks that `ranks` is of, in order; empty: all of them
+    ranked: tuple[int, ...] = ()  # the ranks in `ranks`, in order; empty: all of them
     hosts: tuple[str, ...] = ()  # name of each rank's machine; empty: unknown
     warnings: tuple[str, ...] = ()  # texts of torch's and its libraries' warnings
-    output: tuple[str, ...] = ()  # lines of stdout and stderr that speak of settings; at most 200
+    output: tuple[str, ...] = ()  # lines of stdout and stderr about settings; at most 200
     # Where each of them was printed: (updates of all optimizers before it, seconds since the start)
     output_at: tuple[tuple[int, float], ...] = ()
     opened: tuple[str, ...] = ()  # data files read
-    failed: tuple[str, ...] = ()  # paths that were tried and not there
+    failed: tuple[str, ...] = ()  # paths that were opened and did not exist
 
     def rank_at(self, place: int) -> int:
-        """Return the rank whose figures stand at `place` in `ranks`."""
+        """Return the rank whose figures are at index `place` in `ranks`."""
         return self.ranked[place] if self.ranked else place
 
     def named(self, rank: int) -> str:
-        """Return "process 1", and where it runs as far as that is known."""
+        """Return "process 1", with its host if known."""
         return f"process {rank}" + (f" (on {self.hosts[rank]})" if rank < len(self.hosts) else "")
 
 
@@ -89,7 +89,7 @@ class Operator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ceiling:
-    """What a short child run with one cost taken away reached."""
+    """The result of a short child run with one cost removed."""
 
     name: Literal["compute", "no logging", "no optimizer", "loader alone", "baseline"]
     step_time: tuple[float, ...] = ()  # seconds
@@ -107,5 +107,5 @@ class Raised:
 
     @property
     def said(self) -> str:
-        """Return it as Python does, in a line."""
+        """Return it in one line, as Python prints it."""
         return f"{self.kind}: {self.text}" if self.text else self.kind

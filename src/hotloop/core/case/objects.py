@@ -1,6 +1,6 @@
-"""What a script built and how it was used, as plain facts: models, optimizers, schedulers.
+"""The objects that a script built and used, as plain facts: models, optimizers, schedulers.
 
-Numbers of parameters are counts of numbers, not of tensors; unknown is None.
+Parameter counts are counts of numbers, not of tensors; unknown is None.
 """
 
 from collections.abc import Mapping
@@ -38,12 +38,12 @@ class ParameterGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lost:
-    """What rounding took of the sampled updates of an optimizer's weights of one dtype."""
+    """The updates lost to rounding, sampled for an optimizer's weights of one dtype."""
 
     dtype: str
     numbers: int  # of these weights, in all
     share: float  # of the updates that were rounded away, 0..1, as sampled by elements
-    never: float  # share of them that no update moved, from the first look to the last
+    never: float  # share of numbers that no update changed, from first to last sample
     tensors: int = 0  # distinct ones that were sampled
 
 
@@ -71,12 +71,12 @@ class Scheduler:
     place: SourceLocation | None = None
     steps: int = 0  # calls
     total: int | None = None  # steps it was built for (T_max, total_steps, total_iters, lambda's)
-    begun: int = 0  # calls before the first batch: of a run that was resumed
+    begun: int = 0  # calls before the first batch, in a resumed run
     # Optimizer.key of the one whose rate it sets; -1: one that is never stepped; None: unknown.
     optimizer: int | None = None
     optimizer_steps: int = 0  # of its optimizer in the same time
     in_loop: bool = False  # it was built in a loop: for each fold, or each stage
-    gone: bool = False  # it went before the end: a call after the last look at it is not counted
+    gone: bool = False  # it was freed before the end: calls after the last look are not counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ class Scaler:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeat:
-    """A module that ran more than once per forward pass, or again on what it had seen."""
+    """A module that ran more than once per forward pass, or again on the same inputs."""
 
     module: str  # its name in the model
     kind: str  # its class
@@ -111,7 +111,7 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discarded:
-    """A module that runs in training and whose output no gradient ever comes back through."""
+    """A module that runs in training but whose output never receives a gradient."""
 
     module: str  # its name in the model
     kind: str  # its class
@@ -154,8 +154,8 @@ class Model:
     unused_parameters: int = 0
     unused_place: SourceLocation | None = None  # class or construction of the first unused module
     repeats: tuple[Repeat, ...] = ()
-    frozen_graph: str | None = None  # a prefix module that nothing trains, whose output has a graph
-    frozen_prefix_seconds: float | None = None  # of each forward pass, in it or in what is frozen
+    frozen_graph: str | None = None  # an untrained prefix module whose output has a graph
+    frozen_prefix_seconds: float | None = None  # per forward pass, in it or in frozen modules
     attention: tuple[AttentionFacts, ...] = ()
     tables: int = 0  # numbers in embeddings whose gradients are dense
     table_rows: int = 0  # of the largest of them
@@ -175,4 +175,4 @@ class Model:
     sequence_first: tuple[str, ...] = ()  # modules that take the first dimension for the sequence
     mixes_rows: bool | None = None  # a row changes the output for another (probed)
     unoptimised: int = 0  # numbers that got gradients which no optimizer uses
-    call_places: tuple[SourceLocation, ...] = ()  # where the script calls it then
+    call_places: tuple[SourceLocation, ...] = ()  # where the script then calls it

@@ -1,7 +1,7 @@
-"""A planned run: what is known of a run before it is made, as values that JSON can hold.
+"""A planned run: the facts of a run before it is made, as values that JSON can hold.
 
 `hotloop doctor RECIPE` fills all but the machine; `hotloop doctor` alone fills the machine and the
-disk. What was not looked at is None.
+disk. Facts that were not collected are None.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ DataKind = Literal["characters", "labels", "answers", "tasks"]  # what a recipe 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineState:
-    """What other processes leave of this machine, and what was measured of it."""
+    """The free resources of this machine, and its measured rates."""
 
     free_device_bytes: int | None  # of the device's memory; None: unknown
     free_host_bytes: int  # of the host's memory
@@ -42,7 +42,7 @@ class MachineState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
-    """What the run was asked for, and what came of it in the first steps."""
+    """The settings of the run, and the outcome of its first steps."""
 
     steps: int  # optimizer steps of the whole run
     steps_per_epoch: int
@@ -52,7 +52,7 @@ class RunSettings:
     parameters: int
     from_scratch: bool  # the model starts from random weights
     warm_up: int  # optimizer steps
-    patience: int | None  # validations without a better one that end the run
+    patience: int | None  # validations without improvement that end the run
     max_time: float | None  # seconds after which the run ends
     eval_interval: str | None  # the setting, "training.eval_every_steps=200"; None: none is set
     eval_each_epoch: bool  # the interval counts epochs
@@ -73,12 +73,12 @@ class RunSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryForecast:
-    """The memory of the device that the run will take."""
+    """The device memory that the run will take."""
 
     peak_bytes: int
     sentence: str  # the forecast in words
-    advice: str | None = None  # what to expect and do where that does not fit
-    halved: str | None = None  # what an out of memory made of the micro batch
+    advice: str | None = None  # what to expect and do if that does not fit
+    halved: str | None = None  # how an out-of-memory error reduced the micro batch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,16 +104,16 @@ class TimeForecast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidationSize:
-    """What one validation reads."""
+    """The size of one validation."""
 
     rows: int  # of a text, windows
     targets: int | None = None  # characters or tokens that carry loss; None: not counted
-    task: str | None = None  # of several the smallest, whose rows these are
+    task: str | None = None  # the smallest of several, to which the rows belong
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepeatedLines:
-    """Long lines of a text that stand in its training part as well."""
+    """Long lines of a text that also occur in its training part."""
 
     share: float  # of the characters in long lines
     most: str  # the line that comes most often, its beginning
@@ -130,7 +130,7 @@ class TextFacts:
     by_next_char: bool  # whether the loss is that of the next character
     limit: int | None  # characters that may be read in all
     limit_origin: str | None  # what set the limit; None: the command line, or nothing
-    unseen: int  # characters of the validation part that the training part lacks
+    unseen: int  # characters of the validation part that are not in the training part
     most_unseen: Mapping[str, int]  # the most frequent of these -> how often
     looked_at: int  # training characters that were searched for lines
     line: int  # characters of a long line, at least
@@ -140,7 +140,7 @@ class TextFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaddedRows:
-    """What the first steps of an epoch compute on."""
+    """The rows that the first steps of an epoch compute on."""
 
     share: float  # of the positions, that are padding
     median: int  # tokens of a row
@@ -178,22 +178,22 @@ class PlannedData:
 
     @property
     def noun(self) -> str:
-        """Return what the data are called."""
+        """Return the word for the data."""
         return "data" if self.text is None else "text"
 
     @property
     def unit(self) -> str:
-        """Return what the samples are called."""
+        """Return the word for the samples, in the plural."""
         return "rows" if self.text is None else "windows"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRun:
-    """A run before it is made; without settings no run, but the machine alone."""
+    """A run before it is made or, without settings, only the machine."""
 
-    folder: str  # where the run folder would be; its nearest parent that is there
+    folder: str  # nearest existing parent of the run folder
     free_bytes: int  # of that disk
-    card_here: str | None = None  # what speaks for an NVIDIA GPU, whatever torch sees
+    card_here: str | None = None  # evidence of an NVIDIA GPU, whatever torch sees
     torch_cuda: str | None = None  # CUDA version of torch; None: built without CUDA
     machine: MachineState | None = None  # hotloop doctor alone looks at it
     settings: RunSettings | None = None

@@ -1,6 +1,6 @@
-"""What the script host saw of a script: plain facts, from which the rules judge.
+"""The facts of an observed script's steps, loaders and batches, which the rules judge.
 
-Seconds and bytes throughout; steps are optimizer steps from 1; unknown is None. Names of tensors,
+Units are seconds and bytes; steps are optimizer steps from 1; unknown is None. Names of tensors,
 modules and files are the script's own.
 """
 
@@ -22,21 +22,21 @@ __all__ = [
     "Sync",
 ]
 
-# Every second of a run belongs to one row. Those of a step come between "compile" and "evaluate".
+# Every second of a run belongs to one row. The rows of a step are between "compile" and "evaluate".
 ROWS = (
-    "start",  # Python, hotloop's own part taken out, and the script's code before its first step
+    "start",  # Python without hotloop's own part, and the script's code before its first step
     "import",
     "data load",  # reading data before the first step
     "compile",
     "data wait",  # the loop asks a loader (or its own function) for a batch and waits
     "prepare",  # from the batch to the forward pass: moved, masked, gradients set to zero
-    "host to device",  # copies to the card; part of "prepare" where there is no card
+    "host to device",  # copies to the GPU; part of "prepare" where there is no GPU
     "forward",  # the loss included
     "backward",
-    "exchange",  # waiting for other processes; of a script it is part of the rows it happens in
+    "exchange",  # waiting for other processes; in a script it is part of other rows
     "optimizer",  # clipping and the scaler included
-    "host waits",  # the host waits for the card's result: .item() and its like
-    "after step",  # from the update to the next batch, what has no row of its own
+    "host waits",  # the host waits for the GPU's result: .item() and similar calls
+    "after step",  # from the update to the next batch, without the rows below
     "evaluate",
     "save",
     "log",  # print, progress bars, trackers, plots
@@ -57,10 +57,10 @@ class Frame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
-    """Where the main thread stood while time went into a row: samples of one and the same stack."""
+    """A stack of the main thread in a row: all samples with this stack."""
 
     row: str
-    frames: tuple[Frame, ...]  # innermost first; libraries' outer frames are left out
+    frames: tuple[Frame, ...]  # innermost first; outer frames of libraries are left out
     samples: int
     seconds: float  # of the row's time, by its share of the row's samples
 
@@ -70,9 +70,13 @@ class Stack:
         own = next((frame for frame in self.frames if frame.own), None)
         return SourceLocation(file=own.file, line=own.line) if own else None
 
-    def passes(self, *parts: str) -> bool:
-        """Whether a frame's "file:function" contains one of `parts`."""
-        return any(part in f"{f.file}:{f.function}" for f in self.frames for part in parts)
+    def passes(self, *fragments: str) -> bool:
+        """Whether a frame's "file:function" contains one of `fragments`."""
+        return any(
+            fragment in f"{frame.file}:{frame.function}"
+            for frame in self.frames
+            for fragment in fragments
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,20 +87,20 @@ class Steps:
     wall: tuple[float, ...] = ()  # seconds from step to step, evaluation and saving left out
     rows: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # row -> seconds, as `wall`
     numbers: tuple[int, ...] = ()  # which step each entry is
-    backwards: float | None = None  # backward calls per step, median: the accumulation
-    left: int = 0  # of them: those that filled no step at the end of an epoch or of the run
+    backwards: float | None = None  # median backward calls per step: the accumulation
+    left: int = 0  # backward calls that filled no step, at the end of an epoch or of the run
     optimizers: int = 1  # distinct optimizers stepped in a cycle, the most
-    # What ends a step. Only the main thread is watched: optimizers that another steps make none.
+    # What ends a step. Only the main thread is observed: updates of other threads make no step.
     how: Literal["optimizer", "backward", "another thread", "none"] = "optimizer"
     samples: float | None = None  # of a micro batch, median
     tokens: float | None = None  # of a micro batch, padding included, median
     losses: tuple[tuple[int, float], ...] = ()  # (step, value at backward), sampled
-    # Values that the model chooses among, where a run says so itself: one of hotloop train.
+    # Values that the model chooses among; known only for runs of hotloop train.
     guesses: tuple[int, ...] = ()
     nonfinite: int | None = None  # first step whose loss was NaN or infinite
     main_cpu: float | None = None  # share of the step time the main thread was computing, 0..1
-    starved: float | None = None  # share of sampled steps where the card was done first (run-ahead)
-    # forward, backward, optimizer -> seconds on the card's own clock, sampled steps (one in 8)
+    starved: float | None = None  # share of sampled steps where the GPU was done first (run-ahead)
+    # forward, backward, optimizer -> seconds on the GPU's own clock, sampled steps (one in 8)
     card: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     flops: float | None = None  # floating-point operations of one optimizer step, counted
 
@@ -147,7 +151,7 @@ class Loader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchFacts:
-    """What the model was given, from sampled batches of one loader or of hand-made ones."""
+    """The inputs of the model, from sampled batches of one loader or of hand-made ones."""
 
     loader: int | None = None  # Loader.key
     role: Literal["train", "evaluate"] = "train"
@@ -187,17 +191,16 @@ class EvaluationSpan:
 
     @property
     def is_sure(self) -> bool:
-        """Whether it surely evaluates: in eval mode, or on a loader that training does not read.
+        """Whether it is certainly an evaluation: in eval mode, or with a loader of its own.
 
-        An agent that acts, a step that was left out and a search for hard examples look the same
-        otherwise.
+        Otherwise an agent that acts, a skipped step and a search for hard examples look the same.
         """
         return self.loader is not None or not self.training_mode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Save:
-    """One file written by torch.save and its like."""
+    """One file written by torch.save or a similar function."""
 
     at: float  # seconds since the start
     seconds: float
@@ -212,11 +215,11 @@ class Save:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sync:
-    """A place where the host waited for the card, or would on one."""
+    """A place where the host waited for the GPU, or would wait with one."""
 
     method: str  # item, tolist, cpu, numpy, bool, nonzero, ..., empty_cache, gc.collect
     place: SourceLocation | None
     calls: int
     per_step: float
     seconds: float
-    row: str = "after step"  # where it happened; "evaluate" for evaluation loops
+    row: str = "after step"  # the row in which it happened

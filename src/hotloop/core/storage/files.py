@@ -1,7 +1,7 @@
-"""The one module that writes files, so that a crash at any instant leaves old or new, never half.
+"""The only module that writes files: a crash leaves the old or the new file, never a part.
 
-Order of every write: temp beside the target, flush, fsync, rename, fsync the folder. A folder is
-written file by file with a checksummed manifest (size and xxh3-128 of each file) and renamed whole.
+Every write: temporary file beside the target, flush, fsync, rename, fsync of the folder. A folder
+is written file by file with a checksummed manifest (size and xxh3-128 of each file), then renamed.
 """
 
 import contextlib
@@ -53,8 +53,8 @@ __all__ = [
     "write_json",
 ]
 
-_TEMP, _GONE = ".tmp-", ".gone-"  # an unfinished write; a folder on its way out
-_LEFT = re.compile(r"\.(?:tmp|gone)-.+-[0-9a-f]{8}")  # the names made with them
+_TEMP, _GONE = ".tmp-", ".gone-"  # an unfinished write; a folder being removed
+_LEFT = re.compile(r"\.(?:tmp|gone)-.+-[0-9a-f]{8}")  # names with these prefixes
 _IN_THE_WAY = (errno.ENOTEMPTY, errno.EEXIST, errno.EACCES)  # a folder; EACCES on Windows
 
 
@@ -63,7 +63,7 @@ def _beside(target: Path, prefix: str) -> Path:
 
 
 def drop(path: Path) -> None:
-    """Remove a file, a link (not what it points to) or a folder as far as that can be done."""
+    """Remove a file, a link (not its target) or a folder; ignore errors."""
     if os.path.isdir(path) and not os.path.islink(path):
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -73,11 +73,11 @@ def drop(path: Path) -> None:
 
 @contextlib.contextmanager
 def _temp_for(target: Path) -> Iterator[Path]:
-    """Name a temp beside `target`; whatever ends the block early, nothing half stays behind."""
+    """Yield a temporary path beside `target`; remove it if the block raises."""
     temp = _beside(target, _TEMP)
     try:
         yield temp
-    except BaseException as error:  # also a signal, and the chunks' own error
+    except BaseException as error:  # also a signal, or an error of the chunks
         drop(temp)
         if isinstance(error, OSError):
             raise cannot_write(target, error) from error
@@ -85,7 +85,7 @@ def _temp_for(target: Path) -> Iterator[Path]:
 
 
 def _write_synced(path: Path, chunks: Iterable[Buffer], disk: Disk) -> dict[str, object]:
-    """Write a new file to the platter; return its size and hash."""
+    """Write a new file and sync it to disk; return its size and hash."""
     size, state = 0, xxhash.xxh3_128()
     with path.open("xb") as stream:
         for chunk in chunks:
@@ -98,22 +98,22 @@ def _write_synced(path: Path, chunks: Iterable[Buffer], disk: Disk) -> dict[str,
 
 
 def make_folder(path: Path, *, disk: Disk = DISK) -> Path:
-    """Make a folder and its parents durably; raise WriteError with the reason when that fails."""
+    """Create a folder and its parents durably. Raises WriteError with the reason."""
     try:
-        for each in (*reversed(path.parents), path):
-            if not each.is_dir():
-                each.mkdir(exist_ok=True)
-                disk.fsync_folder(each.parent)
+        for folder in (*reversed(path.parents), path):
+            if not folder.is_dir():
+                folder.mkdir(exist_ok=True)
+                disk.fsync_folder(folder.parent)
     except OSError as error:
         raise cannot_write(path, error) from error
     return path
 
 
 def write_file(path: Path, data: bytes | str, *, disk: Disk = DISK) -> None:
-    """Replace `path` by `data` at once and durably.
+    """Replace `path` by `data` atomically and durably.
 
-    Raises WriteError; the old file then stays, unless the sync of its folder was all that failed:
-    then the new one is there whole, but a power loss may bring the old one back.
+    Raises WriteError; the old file then stays, unless only the sync of its folder failed: then the
+    new file is complete, but a power loss may restore the old one.
     """
     with _temp_for(path) as temp:
         _write_synced(temp, [data.encode() if isinstance(data, str) else data], disk)
@@ -122,18 +122,18 @@ def write_file(path: Path, data: bytes | str, *, disk: Disk = DISK) -> None:
 
 
 def write_json(path: Path, value: object, *, disk: Disk = DISK) -> None:
-    """Write `value` as indented JSON. Raises WriteError, and ValueError for NaN: JSON has none."""
+    """Write `value` as indented JSON. Raises WriteError, and ValueError for NaN."""
     write_file(path, json.dumps(value, indent=1, allow_nan=False) + "\n", disk=disk)
 
 
 def write_folder(
     target: Path, files: Mapping[str, Iterable[Buffer]], *, disk: Disk = DISK
 ) -> dict[str, object]:
-    """Write a folder of files with a manifest, durably and all or nothing.
+    """Write a folder of files with a manifest, durably and atomically; return the manifest.
 
-    `files` maps a plain name to the chunks of its content. Returns the manifest. A sound folder
-    that is there already (another process was first) stays as it is; a broken one is moved aside
-    to `<name>.broken-*`, for it is evidence. Raises WriteError; then nothing new has the name.
+    `files` maps a plain name to the chunks of its content. An existing intact folder (another
+    process was first) stays as it is; a broken one is renamed to `<name>.broken-*` as evidence.
+    Raises WriteError; then the name is not taken by a new folder.
     """
     make_folder(target.parent, disk=disk)
     with _temp_for(target) as temp:
@@ -142,7 +142,7 @@ def write_folder(
 
 
 def begin_folder(target: Path, *, disk: Disk = DISK) -> Path:
-    """Return a new hidden folder beside `target`, to be ended by `commit_folder` or `drop`."""
+    """Return a new hidden folder beside `target`; end it with `commit_folder` or `drop`."""
     make_folder(target.parent, disk=disk)
     temp = _beside(target, _TEMP)
     try:
@@ -155,7 +155,7 @@ def begin_folder(target: Path, *, disk: Disk = DISK) -> Path:
 def add_files(
     temp: Path, files: Mapping[str, Iterable[Buffer]], *, disk: Disk = DISK
 ) -> dict[str, dict[str, object]]:
-    """Write files into a folder that was begun, durably; return their entries of the manifest.
+    """Write files durably into a folder from `begin_folder`; return their manifest entries.
 
     `files` maps a plain name to the chunks of its content. Raises WriteError.
     """
@@ -172,7 +172,7 @@ def commit_folder(
     *,
     disk: Disk = DISK,
 ) -> dict[str, object]:
-    """Seal a folder with the entries of its files and name it, as `write_folder` does."""
+    """Write the manifest of a folder with these entries and rename it, like `write_folder`."""
     try:
         return _commit(temp, target, entries, disk)
     except OSError as error:
@@ -183,7 +183,7 @@ def _add(
     temp: Path, files: Mapping[str, Iterable[Buffer]], disk: Disk
 ) -> dict[str, dict[str, object]]:
     assert all(map(is_plain, files)), f"plain file names are needed, not {list(files)}"
-    return {name: _write_synced(temp / name, parts, disk) for name, parts in files.items()}
+    return {name: _write_synced(temp / name, chunks, disk) for name, chunks in files.items()}
 
 
 def _commit(
@@ -192,64 +192,66 @@ def _commit(
     manifest = sealed(entries)
     _write_synced(temp / MANIFEST, [json.dumps(manifest, indent=1).encode()], disk)
     disk.fsync_folder(temp)
-    return manifest if _put(temp, target, disk) else read_manifest(target)
+    return manifest if _rename_into_place(temp, target, disk) else read_manifest(target)
 
 
-def _put(temp: Path, target: Path, disk: Disk) -> bool:
-    """Rename a folder into place durably; False when a sound one is there already."""
+def _rename_into_place(temp: Path, target: Path, disk: Disk) -> bool:
+    """Rename a folder into place durably; return False if an intact one exists already."""
     while True:
         try:
             disk.rename(temp, target)
             break
         except OSError as error:
-            gone = error.errno != errno.EACCES and not os.path.lexists(target)  # another writer's
-            if error.errno not in _IN_THE_WAY or not (gone or target.is_dir()):
+            is_gone = error.errno != errno.EACCES and not os.path.lexists(
+                target
+            )  # another writer's
+            if error.errno not in _IN_THE_WAY or not (is_gone or target.is_dir()):
                 raise
         if not check_folder(target):
             drop(temp)
-            disk.fsync_folder(target.parent)  # its writer may not have come to that yet
+            disk.fsync_folder(target.parent)  # its writer may not have done that yet
             return False
         aside = target.with_name(f"{target.name}.broken-{secrets.token_hex(4)}")
         with contextlib.suppress(FileNotFoundError):  # another writer moved it
             disk.rename(target, aside)
-            if not check_folder(aside):  # another writer's, which came since
+            if not check_folder(aside):  # an intact one that another writer has created since
                 disk.rename(aside, target)
     try:
         disk.fsync_folder(target.parent)
     except OSError:
         with contextlib.suppress(OSError):
-            disk.rename(target, temp)  # what may not last must not look as if it did
+            disk.rename(target, temp)  # a folder that may not last must not seem durable
         raise
     return True
 
 
 def remove_folder(folder: Path, *, disk: Disk = DISK) -> None:
-    """Remove a folder so that no half of it can be met under its name. A link goes alone."""
+    """Remove a folder such that its name never shows a part of it. Of a link, remove the link."""
     try:
         if folder.is_symlink() or not folder.is_dir():
             folder.unlink()
             return
         aside = _beside(folder, _GONE)
         disk.rename(folder, aside)
-        disk.fsync_folder(folder.parent)  # else a power loss could bring the name back to a half
+        disk.fsync_folder(folder.parent)  # else a power loss could restore a partial folder
         shutil.rmtree(aside)
     except OSError as error:
         raise cannot_write(folder, error) from error
 
 
 def sweep(parent: Path) -> list[str]:
-    """Remove what crashed writers left in `parent`; return the names of what has gone.
+    """Remove what crashed writers left in `parent`; return the removed names.
 
-    Only for a folder whose lock the caller holds: a living writer's temp would go too.
+    Only for a folder whose lock the caller holds: it removes a running writer's files too.
     """
-    left = leftovers(parent)
-    for path in left:
+    paths = leftovers(parent)
+    for path in paths:
         drop(path)
-    return [path.name for path in left if not os.path.lexists(path)]
+    return [path.name for path in paths if not os.path.lexists(path)]
 
 
 def leftovers(parent: Path) -> list[Path]:
-    """Return what crashed writers left in `parent`, and what living ones have not finished."""
+    """Return the unfinished files and folders of crashed or running writers in `parent`."""
     return sorted(path for path in parent.glob(".*") if _LEFT.fullmatch(path.name))
 
 
@@ -259,7 +261,7 @@ def free_bytes(path: Path) -> int:
 
 
 def probe_folder(folder: Path, *, disk: Disk = DISK) -> None:
-    """Write, sync, read back and remove a small file; WriteError when any of it fails."""
+    """Write, sync, read back and remove a small file. Raises WriteError if a step fails."""
     make_folder(folder, disk=disk)
     data = secrets.token_bytes(4096)
     with _temp_for(folder / "probe") as path:
@@ -271,9 +273,9 @@ def probe_folder(folder: Path, *, disk: Disk = DISK) -> None:
 
 
 def finish_folder(folder: Path, target: Path, *, disk: Disk = DISK) -> None:
-    """Write the manifest of a folder of synced files, and rename it to `target` at once.
+    """Write the manifest of a folder of synced files, and rename the folder to `target`.
 
-    Its files may stand one folder deep. Raises WriteError, also when something has the name.
+    Files may be one folder deep. Raises WriteError, also if the name is taken.
     """
     try:
         files = {

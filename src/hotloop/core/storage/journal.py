@@ -1,4 +1,4 @@
-"""Files that are only appended to: a journal of JSON lines, and bytes of a known length."""
+"""Append-only files: a journal of JSON lines, and a byte file of known length."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _READ_BYTES = 1 << 16
 
 
 class Journal:
-    """A file of JSON lines that is only appended to. A torn last line is cut off at opening."""
+    """An append-only file of JSON lines. A torn last line is cut off at opening."""
 
     def __init__(self, path: Path, *, disk: Disk = DISK) -> None:
         self.path, self._disk = path, disk
         try:
             new = not path.exists()
-            self._end = 0 if new else _end_of_lines(path)  # bytes that were appended whole
+            self._end = 0 if new else _end_of_lines(path)  # bytes of complete lines
             self._stream = self._open()
             if new:
                 disk.fsync_folder(path.parent)
         except OSError as error:
             raise cannot_write(path, error) from error
-        self.had_lines = self._end > 0  # whether there were whole lines before this opening
+        self.had_lines = self._end > 0  # whether the file had complete lines at opening
 
     def _open(self) -> BinaryIO:
         stream = self.path.open("ab")
@@ -43,10 +43,10 @@ class Journal:
         return stream
 
     def append(self, lines: Iterable[str], *, sync: bool = False) -> None:
-        """Append whole lines and hand them to the system; with `sync`, to the platter.
+        """Append complete lines and flush them; with `sync`, sync them to disk.
 
-        Raises WriteError. What a failed call left is cut off by the next one, so that a retry
-        neither repeats a line nor continues half of one.
+        Raises WriteError. The next call cuts off what a failed call left, so that a retry neither
+        repeats a line nor continues a partial one.
         """
         data = "".join(f"{line}\n" for line in lines).encode()
         try:
@@ -63,10 +63,10 @@ class Journal:
         self._end += len(data)
 
     def folder(self) -> Path | None:
-        """Return where its folder is now, also after a move; None where the system cannot tell."""
+        """Return the present path of its folder, also after a move; None if unknown."""
         try:
             there = Path(os.readlink(f"/proc/self/fd/{self._stream.fileno()}"))
-            return there.parent if there.exists() else None  # "... (deleted)" of a removed one
+            return there.parent if there.exists() else None  # "... (deleted)" for a removed file
         except (OSError, ValueError):  # not Linux; closed
             return None
 
@@ -79,7 +79,7 @@ class Journal:
 
 
 def _end_of_lines(path: Path) -> int:
-    """Return where the last whole line of a file ends."""
+    """Return the byte offset at which the last complete line of a file ends."""
     with path.open("rb") as stream:
         end = stream.seek(0, os.SEEK_END)
         while end > 0:
@@ -93,10 +93,10 @@ def _end_of_lines(path: Path) -> int:
 
 
 class Growing:
-    """A file of bytes that is only appended to, from a length that is known to be right."""
+    """An append-only file of bytes, from a length that is known to be correct."""
 
     def __init__(self, path: Path, length: int = 0, *, disk: Disk = DISK) -> None:
-        """Open the file and cut off what is beyond `length`: a kill left it."""
+        """Open the file and cut off the bytes beyond `length`, which a killed process left."""
         self.path, self._disk = path, disk
         try:
             self._stream = path.open("r+b" if length else "wb")
@@ -114,7 +114,7 @@ class Growing:
             raise cannot_write(path, error) from error
 
     def append(self, data: Buffer) -> None:
-        """Append to the platter. Raises WriteError; what a failed call left is beyond `length`."""
+        """Append and sync. Raises WriteError; the rest of a failed call is beyond `length`."""
         try:
             self._disk.write(self._stream, data)
             self._stream.flush()
@@ -125,5 +125,5 @@ class Growing:
 
     def close(self) -> None:
         """Close the file."""
-        with contextlib.suppress(OSError):  # all of it is on the platter, or append has raised
+        with contextlib.suppress(OSError):  # everything is synced, or append has raised
             self._stream.close()

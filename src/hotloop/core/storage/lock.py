@@ -1,4 +1,4 @@
-"""One process at a time in a run folder: a lock that names its holder and outlives no boot."""
+"""A lock for one process at a time in a run folder; it names its holder and ends at a reboot."""
 
 import ctypes
 import json
@@ -25,20 +25,20 @@ class LockHolder:
     """The process that holds a lock."""
 
     pid: int
-    host: str  # a container's name counts as a host's
-    boot: str | None  # changes with every boot; None where the system has no such id
-    started: str | None  # tells a reused pid from the old one; None where unknown
-    job: str | None = None  # of the launcher that starts its group anew; None where none does
+    host: str  # the host name, or a container's
+    boot: str | None  # changes with every boot; None if the system has no such id
+    started: str | None  # distinguishes a reused pid; None if unknown
+    job: str | None = None  # of the launcher that restarts its group; None without one
 
     @classmethod
     def me(cls, job: str | None = None) -> "LockHolder":
-        """Return this process."""
+        """Return the holder for this process."""
         pid = os.getpid()
         return cls(pid=pid, host=platform.node(), boot=_boot_id(), started=_started(pid), job=job)
 
     @classmethod
     def parse(cls, text: str) -> "LockHolder | None":
-        """Return the holder that a lock's text names; None when it names none. Ignores new keys."""
+        """Return the holder in a lock's text, or None. Unknown keys are ignored."""
         try:
             raw = json.loads(text)
         except (ValueError, RecursionError):
@@ -58,15 +58,15 @@ class LockHolder:
         )
 
     def why_stale(self, job: str | None = None) -> str | None:
-        """Return why this holder is surely gone, or None when it may be alive.
+        """Return why this holder is certainly gone, or None if it may be alive.
 
-        A launcher ends its group everywhere before it starts the next one of its `job`.
+        A launcher ends its group on all hosts before it starts the next one of its `job`.
         """
         me = (platform.node(), os.getpid())
         if job is not None and self.job == job and (self.host, self.pid) != me:
             return f"the group of process {self.pid} on {self.host} was started anew"
         if self.host != platform.node():
-            return None  # another machine on a shared disk: nothing here can tell
+            return None  # another machine on a shared disk: unknown
         if _differ(self.boot, _boot_id()):
             return "the machine was restarted since"
         if not _alive(self.pid):
@@ -77,7 +77,7 @@ class LockHolder:
 
 
 def _differ(then: str | None, now: str | None) -> bool:
-    """Whether two values are known and not the same: nothing follows from an unknown one."""
+    """Whether two values are known and different; an unknown value proves nothing."""
     return None not in (then, now) and then != now
 
 
@@ -89,9 +89,10 @@ def _boot_id() -> str | None:
 
 
 def _stat(pid: int) -> list[str]:
-    """Return /proc/<pid>/stat from the state on; empty where it cannot be read.
+    """Return the fields of /proc/<pid>/stat from the state on; [] if it cannot be read.
 
-    The name before it may hold anything: https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
+    The name before them may contain any character:
+    https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
     """
     try:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
@@ -120,33 +121,33 @@ def _alive(pid: int) -> bool:
         return False
     except PermissionError:
         return True  # of another user
-    return _stat(pid)[:1] not in (["Z"], ["X"])  # dead, but its parent has not asked for it yet
+    return _stat(pid)[:1] not in (["Z"], ["X"])  # a zombie: dead, but not yet waited for
 
 
 class Lock:
-    """Held while a process writes a run folder; a stale one is taken over."""
+    """A process holds it while it writes a run folder; a stale lock is taken over."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._mine: LockHolder | None = None
-        self.took_over: str | None = None  # why the old holder was surely gone
+        self.took_over: str | None = None  # why the old holder was certainly gone
 
     def acquire(self, job: str | None = None) -> None:
-        """Take the lock, as one of a launcher's `job`, or raise UsageError naming the holder."""
+        """Take the lock, for a launcher's `job` if given. Raises UsageError if it is held."""
         self.took_over = None
         change_text(self._path, lambda text: self._claim(text, job))
 
     def release(self) -> None:
-        """Give the lock back. Without it, and in a forked child, nothing happens."""
+        """Release the lock. Does nothing if it is not held, or in a forked child."""
         mine, self._mine = self._mine, None
         if mine is not None and mine.pid == os.getpid() and self._path.exists():
             change_text(self._path, lambda text: "" if LockHolder.parse(text) == mine else text)
 
     def _claim(self, text: str, job: str | None) -> str:
-        """Return this process's text for that of the holder before, if there is none alive.
+        """Return the text of this process's lock, if the previous holder is gone.
 
-        Judging and writing happen under the system's lock: were they two steps, a second process
-        that had judged the same stale holder would throw out the first one's fresh lock.
+        The check and the write happen under one system lock. Otherwise a second process that had
+        found the same stale holder would overwrite the first one's new lock.
         """
         if text:
             holder = LockHolder.parse(text)

@@ -1,4 +1,4 @@
-"""Changes a small text file, one process at a time: what a lock is made of."""
+"""Changes a small text file, one process at a time, which is the basis of a lock."""
 
 import contextlib
 import os
@@ -18,15 +18,15 @@ else:
 
 __all__ = ["change_text"]
 
-_TRIES, _WAIT = 200, 0.01  # for another process that has a file locked; seconds
+_TRIES, _WAIT = 200, 0.01  # attempts while another process holds the lock; seconds between
 
 
 def change_text(path: Path, change: Callable[[str], str]) -> None:
-    """Let `change` make the new text of a small file from the old, one process at a time.
+    """Replace the text of a small file by `change` of it, one process at a time.
 
-    No file is the empty text. The system's lock keeps others out and ends with the process, so
-    a text that a kill cut off is met as it is. What `change` raises passes through, and the file
-    stays. Raises WriteError, also when another process keeps the file locked.
+    A missing file is the empty text. The system's lock excludes other processes and ends with the
+    process, so `change` may get a text that a kill cut off. An exception from `change` passes
+    through, and the file stays. Raises WriteError, also if another process keeps the file locked.
     """
     try:
         for _ in range(_TRIES):
@@ -54,7 +54,7 @@ def _change(path: Path, stream: BinaryIO, change: Callable[[str], str]) -> None:
 
 
 def _is_at(path: Path, stream: BinaryIO) -> bool:
-    """Whether an open file still has its name: the process before may have removed it."""
+    """Whether an open file still has its name: another process may have removed it."""
     try:
         return os.path.samestat(os.fstat(stream.fileno()), path.stat())
     except FileNotFoundError:
@@ -63,7 +63,7 @@ def _is_at(path: Path, stream: BinaryIO) -> bool:
 
 @contextlib.contextmanager
 def _locked(stream: BinaryIO) -> Iterator[bool]:
-    """Hold the system's lock on an open file; False when another process holds it."""
+    """Hold the system's lock on an open file; yield False if another process holds it."""
     try:
         _lock(stream, on=True)
     except (BlockingIOError, PermissionError):
@@ -72,7 +72,7 @@ def _locked(stream: BinaryIO) -> Iterator[bool]:
     try:
         yield True
     finally:
-        _lock(stream, on=False)  # closing would not do: a forked child may have it open too
+        _lock(stream, on=False)  # closing is not enough: a forked child may have it open too
 
 
 def _lock(stream: BinaryIO, *, on: bool) -> None:

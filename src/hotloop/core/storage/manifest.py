@@ -1,4 +1,4 @@
-"""Reads strict JSON, and checks a folder against the manifest that storage.files wrote into it.
+"""Reads strict JSON, and checks a folder against its manifest from storage.files.
 
 Manifest history: schema 1 (2026-11) files (bytes and xxh3_128 of each), generation, check.
 """
@@ -34,12 +34,12 @@ _READ_BYTES = 1 << 22
 
 
 def is_plain(name: object) -> bool:
-    """Whether a name means a file in its own folder, on any system."""
+    """Whether a name is a plain file name on every system."""
     return isinstance(name, str) and name not in ("", ".", "..") and not set(name) & set("/\\:\0")
 
 
 def is_inside(name: object) -> bool:
-    """Whether a name means a file in its own folder or in one below that, on any system."""
+    """Whether a name is, on every system, that of a file in the folder or one folder deeper."""
     return isinstance(name, str) and all(map(is_plain, name.split("/"))) and name.count("/") < 2
 
 
@@ -60,7 +60,7 @@ def manifest_check(files: Mapping[str, object], generation: str) -> str:
 
 
 def read_json(path: Path) -> dict[str, object]:
-    """Return the object in a JSON file; DataError names the file and the place of a fault."""
+    """Return the object in a JSON file. Raises DataError with the file and the fault."""
     try:
         return _parse(path, path.read_bytes())
     except OSError as error:
@@ -93,9 +93,9 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def read_manifest(folder: Path) -> dict[str, object]:
-    """Return a folder's manifest; DataError when it is missing, torn or of another schema.
+    """Return a folder's manifest. Raises DataError if it is missing, torn or of another schema.
 
-    Its names mean files in it, its entries have bytes (int) and xxh3_128 (str).
+    Its names are those of files in the folder; its entries have bytes (int) and xxh3_128 (str).
     """
     path = folder / MANIFEST
     try:
@@ -126,7 +126,7 @@ def _is_entry(entry: object) -> bool:
 
 
 def check_folder(folder: Path) -> list[str]:
-    """Return what is broken in a folder written by `write_folder`; an empty list means sound."""
+    """Return the faults of a folder that `write_folder` wrote; [] if it is intact."""
     try:
         files = read_manifest(folder)["files"]
     except DataError as error:
@@ -136,14 +136,14 @@ def check_folder(folder: Path) -> list[str]:
 
 
 def _fault(folder: Path, name: str, want: Mapping[str, Any]) -> str | None:
-    """Return what is wrong with one file. Links and devices are refused unread."""
+    """Return the fault of one file, or None. Links and devices are refused without reading."""
     path = folder / name
     try:
-        found = path.lstat()
-        if not stat.S_ISREG(found.st_mode) or (path.parent != folder and path.parent.is_symlink()):
+        status = path.lstat()
+        if not stat.S_ISREG(status.st_mode) or (path.parent != folder and path.parent.is_symlink()):
             return f"{name} is not a plain file"
-        if found.st_size != want["bytes"]:
-            return f"{name} has {found.st_size} bytes, its manifest says {want['bytes']}"
+        if status.st_size != want["bytes"]:
+            return f"{name} has {status.st_size} bytes, its manifest says {want['bytes']}"
         if (have := hash_file(path)) != want["xxh3_128"]:
             return f"{name} is damaged: xxh3-128 {have}, expected {want['xxh3_128']}"
     except FileNotFoundError:

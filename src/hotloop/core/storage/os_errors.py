@@ -1,4 +1,4 @@
-"""The system calls that writing needs, and what a refused one means."""
+"""The system calls for writing, and the meaning of their errors."""
 
 import errno
 import os
@@ -32,7 +32,7 @@ def _fsync_folder(path: Path) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disk:
-    """The system calls that writing needs. Tests hand in one that records or fails."""
+    """The system calls for writing. Tests pass one that records or fails."""
 
     write: Callable[[BinaryIO, Buffer], object] = lambda stream, data: stream.write(data)
     fsync: Callable[[int], None] = os.fsync
@@ -44,7 +44,7 @@ DISK = Disk()
 
 
 def cannot_write(path: Path, error: OSError) -> WriteError:
-    """Return what to raise when the system refuses a write: why, and what to do."""
+    """Return the WriteError for a refused write, with the reason and a remedy."""
     hint = {
         **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space or name another folder"),
         errno.EROFS: "name another folder",

@@ -1,6 +1,6 @@
-"""The ranks of a run side by side: what each took for its own part of a step, from its own log.
+"""Compares the ranks of a run: the time of each for its own part of a step, from its own log.
 
-Of the newest session, over the steps that all ranks have there, the warm-up left out.
+Only the newest session counts, with the steps that all ranks have there, without the warm-up.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 __all__ = ["EXCHANGE", "Rank", "RankBalance", "ranks_of"]
 
 EXCHANGE: Final = "exchange"  # the phase in which a rank waits for the others
-_EVENTS: Final = 40_000  # of steps that are kept of a long log, the older ones as sums
-_STEPS: Final = 2000  # whose times count, the last ones
-_WORLD: Final = 65_536  # ranks: what says more is no record of a run
-_NAMED: Final = 8  # of the ranks that left nothing
-_LONGEST: Final = 1e9  # seconds, of what may be a time
+_EVENTS: Final = 40_000  # step events that are kept of a long log; older ones are merged
+_STEPS: Final = 2000  # the last steps, whose times count
+_WORLD: Final = 65_536  # ranks: a record with more is not valid
+_NAMED: Final = 8  # ranks that are named in a message
+_LONGEST: Final = 1e9  # seconds: a longer time is not valid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rank:
-    """What one rank took for a step. Unknown is None."""
+    """The times of one rank for a step. Unknown is None."""
 
     number: int
     host: str | None  # name of its machine
     step: float | None  # seconds, its waits included
-    own: Mapping[str, float] = field(default_factory=dict)  # phase -> seconds, but for the waits
-    exchange: float | None  # seconds: it waited for others, and for what travels
-    tokens: float  # of a step, its own
+    own: Mapping[str, float] = field(default_factory=dict)  # phase -> seconds, without waits
+    exchange: float | None  # seconds of waiting for other ranks and for communication
+    tokens: float  # of its own part of a step
     memory: float | None  # bytes, the highest reading
 
 
@@ -49,9 +49,9 @@ class RankBalance:
     world: int
     backend: str | None
     hosts: tuple[str, ...]  # of each rank; empty: unknown
-    each: tuple[Rank, ...]  # those that could be compared, by number
+    each: tuple[Rank, ...]  # the ranks that could be compared, by number
     steps: int  # that were compared
-    tokens: Mapping[int, int]  # step -> of all ranks together; empty where one of them is missing
+    tokens: Mapping[int, int]  # step -> sum of all ranks; empty if one is missing
     gaps: tuple[str, ...]  # a sentence each: what could not be compared
 
     @property
@@ -65,19 +65,19 @@ class _Log:
     """The newest session of one rank."""
 
     after: int  # the step it began after
-    made: Mapping[int, StepTrace]
+    steps_made: Mapping[int, StepTrace]
     steady: frozenset[int]  # steps
     memory: float | None
 
 
 def ranks_of(run: RunDir, record: Mapping[str, object]) -> RankBalance | None:
-    """Return the ranks of a run with this record; None where one process made it.
+    """Return the ranks of a run with this record; None if one process made it.
 
-    A log that is missing or damaged is a gap, and so is a rank without a step to compare.
+    A missing or damaged log is a gap, and so is a rank without a step to compare.
     """
-    told = record.get("ranks")
-    world = told.get("world") if isinstance(told, Mapping) else None
-    if not isinstance(told, Mapping) or type(world) is not int or not 2 <= world <= _WORLD:
+    group = record.get("ranks")
+    world = group.get("world") if isinstance(group, Mapping) else None
+    if not isinstance(group, Mapping) or type(world) is not int or not 2 <= world <= _WORLD:
         return None
     logs, gaps = _logs(run, world)
     common = frozenset.intersection(*(log.steady for log in logs.values())) if logs else frozenset()
@@ -85,20 +85,20 @@ def ranks_of(run: RunDir, record: Mapping[str, object]) -> RankBalance | None:
     if logs and not numbers:
         gaps.append("the ranks were not compared: their logs have no step after the warm-up alike")
         logs = {}
-    hosts, backend = _hosts(told.get("hosts"), world), told.get("backend")
+    hosts, backend = _hosts(group.get("hosts"), world), group.get("backend")
     untimed = _untimed(logs, numbers, record)
-    each = tuple(
+    ranks = tuple(
         _rank(number, log, numbers, hosts, timed=untimed is None) for number, log in logs.items()
     )
     gaps += [untimed] if untimed is not None else []
-    unread = [rank.number for rank in each if rank.memory is None]
+    unread = [rank.number for rank in ranks if rank.memory is None]
     if unread:
         gaps.append(f"memory was not compared: {_named(unread, world)} wrote no reading of it")
     return RankBalance(
         world=world,
         backend=backend if isinstance(backend, str) else None,
         hosts=hosts,
-        each=each,
+        each=ranks,
         steps=len(numbers),
         tokens=_tokens(logs) if len(logs) == world else {},
         gaps=tuple(gaps),
@@ -106,7 +106,7 @@ def ranks_of(run: RunDir, record: Mapping[str, object]) -> RankBalance | None:
 
 
 def _logs(run: RunDir, world: int) -> tuple[dict[int, _Log], list[str]]:
-    """Return what the ranks wrote in the session that is the newest of rank 0, and what lacks."""
+    """Return the ranks' logs of rank 0's newest session, and the gaps."""
     logs: dict[int, _Log] = {}
     gaps, missing, silent = list[str](), list[int](), list[int]()
     for number in range(world):
@@ -120,7 +120,7 @@ def _logs(run: RunDir, world: int) -> tuple[dict[int, _Log], list[str]]:
         except (DataError, OverflowError) as error:
             gaps.append(f"{_named([number], world)} cannot be read: {error}")
             continue
-        # Who wrote nothing since the group began anew has an older session for its newest.
+        # If a rank wrote nothing since the group was restarted, its newest session is an older one.
         if log is None or not log.steady or (0 in logs and log.after != logs[0].after):
             silent.append(number)
         else:
@@ -135,19 +135,19 @@ def _logs(run: RunDir, world: int) -> tuple[dict[int, _Log], list[str]]:
 
 
 def _log(events: Sequence[Event]) -> _Log | None:
-    """Return the newest session of a rank's events; None of none. Raises DataError."""
-    begun = [at for at, event in enumerate(events) if event["kind"] == "session"]
+    """Return the newest session in a rank's events, or None. Raises DataError."""
+    begun = [index for index, event in enumerate(events) if event["kind"] == "session"]
     mine = events[begun[-1] :] if begun else []
     if not mine:
         return None
     after = mine[0]["step"]
     assert isinstance(after, int)  # read_events has checked that
-    made = [step for step in steps(mine) if _is_sound(step)]
+    traces = [step for step in steps(mine) if _is_sound(step)]
     memory = (_bytes(event.get("memory_bytes")) for event in mine if event["kind"] == "reading")
     return _Log(
         after=after,
-        made={step.step: step for step in made},
-        steady=frozenset(step.step for step in steady(made)),
+        steps_made={step.step: step for step in traces},
+        steady=frozenset(step.step for step in steady(traces)),
         memory=max((size for size in memory if size is not None), default=None),
     )
 
@@ -166,10 +166,10 @@ def _bytes(value: object) -> float | None:
 def _untimed(
     logs: Mapping[int, _Log], numbers: Sequence[int], record: Mapping[str, object]
 ) -> str | None:
-    """Return why the times of these steps say nothing of a rank, or None."""
+    """Return why the times of these steps are not comparable, or None."""
     hardware = record.get("hardware")
     device = hardware.get("device") if isinstance(hardware, Mapping) else None
-    clocks = {log.made[number].clock for log in logs.values() for number in numbers}
+    clocks = {log.steps_made[number].clock for log in logs.values() for number in numbers}
     if device != "cuda" or clocks <= {"device"}:
         return None
     return (
@@ -181,24 +181,26 @@ def _untimed(
 def _rank(
     number: int, log: _Log, numbers: Sequence[int], hosts: Sequence[str], *, timed: bool
 ) -> Rank:
-    made = [log.made[step] for step in numbers]
-    phases = {phase for step in made for phase in step.phases}
-    times = {phase: typical([step.phases.get(phase, 0.0) for step in made]) for phase in phases}
+    traces = [log.steps_made[step] for step in numbers]
+    phases = {phase for step in traces for phase in step.phases}
+    times = {phase: typical([step.phases.get(phase, 0.0) for step in traces]) for phase in phases}
     exchange = times.pop(EXCHANGE, 0.0)
     return Rank(
         number=number,
         host=hosts[number] if hosts else None,
-        step=typical([step.wall for step in made]) if timed else None,
+        step=typical([step.wall for step in traces]) if timed else None,
         own=times if timed else {},
         exchange=exchange if timed else None,
-        tokens=typical([step.tokens for step in made]),
+        tokens=typical([step.tokens for step in traces]),
         memory=log.memory,
     )
 
 
 def _tokens(logs: Mapping[int, _Log]) -> dict[int, int]:
-    shared = set.intersection(*(set(log.made) for log in logs.values()))
-    return {step: sum(log.made[step].tokens for log in logs.values()) for step in sorted(shared)}
+    shared = set.intersection(*(set(log.steps_made) for log in logs.values()))
+    return {
+        step: sum(log.steps_made[step].tokens for log in logs.values()) for step in sorted(shared)
+    }
 
 
 def _hosts(value: object, world: int) -> tuple[str, ...]:
@@ -208,7 +210,7 @@ def _hosts(value: object, world: int) -> tuple[str, ...]:
 
 
 def _named(numbers: Sequence[int], world: int) -> str:
-    """Return "rank 1 of 4" or "ranks 1, 2 of 4"; of many the first ones."""
-    shown = ", ".join(map(str, numbers[:_NAMED]))
+    """Return "rank 1 of 4" or "ranks 1, 2 of 4"; of many ranks only the first."""
+    names = ", ".join(map(str, numbers[:_NAMED]))
     more = f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else ""
-    return f"rank{'s' * (len(numbers) > 1)} {shown}{more} of {world}"
+    return f"rank{'s' * (len(numbers) > 1)} {names}{more} of {world}"

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OBSERVED", "SCHEMA", "RunDir"]
 
-# What a run may keep beside its weights, to be moved too.
+# Files that a run may keep beside its weights and that move with it.
 KEPT = frozenset({"vocabulary.json", "classes.json", "texts.json", "tasks.json"})
 SCHEMA = 1  # history: 1 (2026-11) first
 OBSERVED = ".hotloop"  # in the working directory: runs of scripts
@@ -54,11 +54,11 @@ class RunDir:
 
     @property
     def has_lock(self) -> bool:
-        """Whether a process is, or died while, writing here."""
+        """Whether a process is writing here, or died while it was."""
         return (self.path / "lock.json").exists()
 
     def holder(self) -> LockHolder | None:
-        """Return the process that is, or died while, writing here; None: nobody, or unknown."""
+        """Return the process that is writing here, or died while it was; None if none is known."""
         try:
             return LockHolder.parse(self._lock.read_text(encoding="utf-8", errors="replace"))
         except OSError:
@@ -104,7 +104,7 @@ class RunDir:
         return self.path / f"tracked-{to}.json"
 
     def tracking(self, to: str) -> Lock:
-        """Return the lock of the process that feeds a tracker, not yet taken."""
+        """Return the lock of the process that feeds a tracker, not yet acquired."""
         return Lock(self.path / f"tracked-{to}.lock.json")
 
     def save_observed(
@@ -114,9 +114,9 @@ class RunDir:
         findings: object,
         plan: Plan | None = None,
     ) -> None:
-        """Write what was seen of a script and what was found; WriteError when that fails.
+        """Write the case and the findings of a script. Raises WriteError.
 
-        The folder above gets a .gitignore of its own: it lies in somebody's project.
+        The parent folder gets its own .gitignore, because it is in a user's project.
         """
         make_folder(self.path)
         self._ignore()
@@ -138,9 +138,10 @@ class RunDir:
 
     @contextmanager
     def tuning(self, record: Mapping[str, object]) -> Iterator[Journal]:
-        """Make the folder of a search and hold it; yield its journal: a row a line, as they come.
+        """Create and lock the folder of a search; yield its journal, with one line per row.
 
-        What ends the search is in the record afterwards. Raises UsageError when it is used.
+        An error that ends the search is written to the record. Raises UsageError if the folder is
+        used.
         """
         self.refuse_if_used()
         make_folder(self.path)
@@ -163,23 +164,23 @@ class RunDir:
     def save_tuned(
         self, result: object, plan: Plan, measured: Mapping[str, str] | None, **fields: object
     ) -> None:
-        """Write the result of a search, and its plan with the machine that it was proved on."""
+        """Write the result of a search, and its plan with the machine on which it was proved."""
         write_json(self.trials, result)
         proof = {} if measured is None else {"measured": dict(measured)}
         write_json(self._plan, {**plan.to_json(), **proof})
         self.update(**fields)
 
     def _ignore(self) -> None:
-        """Keep the folder above out of somebody's project, where it is ours."""
+        """Write a .gitignore into the parent folder, if that is hotloop's own."""
         ignore = self.path.parent / ".gitignore"
         if self.path.parent.name == OBSERVED and not ignore.exists():
             write_file(ignore, "*\n")
 
     @property
     def resume_command(self) -> str:
-        """What to type to go on with this run, quoted for this system's shell.
+        """The command that resumes this run, quoted for this system's shell.
 
-        It starts as many processes as are here now; another number goes on as well.
+        It starts as many processes as run here now; another number can resume as well.
         """
         path = str(self.path)
         quoted = subprocess.list2cmdline([path]) if os.name == "nt" else shlex.quote(path)
@@ -187,7 +188,7 @@ class RunDir:
         return f"{how} --resume {quoted}"
 
     def refuse_if_used(self) -> None:
-        """Raise UsageError when a run, or anything else, is there already."""
+        """Raise UsageError if the folder already holds a run or anything else."""
         if self.exists:
             raise UsageError(
                 f"{self.path} already holds a run; name another folder with --out, "
@@ -197,10 +198,10 @@ class RunDir:
             raise UsageError(f"{self.path} is not an empty folder; name another one with --out")
 
     def create(self, record: Mapping[str, object], plan: Plan) -> None:
-        """Make the folder and write what will run; run.json comes last and makes it a run.
+        """Create the folder and write plan.json, then run.json, which makes it a run.
 
-        Takes the lock meanwhile, so that of two processes that start here one gets the folder.
-        Raises UsageError when the folder is in use, WriteError when it cannot be written.
+        Holds the lock meanwhile, so that only one of two starting processes gets the folder. Raises
+        UsageError if the folder is in use, WriteError if it cannot be written.
         """
         self.refuse_if_used()
         make_folder(self.checkpoints)
@@ -215,16 +216,16 @@ class RunDir:
 
     @classmethod
     def open(cls, path: Path) -> RunDir:
-        """Return the run in `path`; UsageError when there is none."""
+        """Return the run in `path`. Raises UsageError if there is none."""
         run = cls(path)
         if not run.exists:
             raise UsageError(f"{path} is no run folder (it has no {run._file.name})")
         return run
 
     def _holds_nothing(self) -> bool:
-        """Whether the folder is empty but for what a start that was killed may leave."""
-        left = {self.checkpoints.name, self._plan.name, self._lock.name, *KEPT}
-        return _only(self.path, left) and (
+        """Whether the folder is empty except for files that a killed start may leave."""
+        ignored = {self.checkpoints.name, self._plan.name, self._lock.name, *KEPT}
+        return _only(self.path, ignored) and (
             not os.path.exists(self.checkpoints) or _only(self.checkpoints, set())
         )
 
@@ -241,19 +242,19 @@ class RunDir:
         return self.path / "lock.json"
 
     def forget_if_unborn(self) -> None:
-        """Make the folder free again when its run ended before it wrote its first event."""
+        """Free the folder again if its run ended before its first event."""
         if not self.events_file().exists():
             self._file.unlink(missing_ok=True)
 
     def best_step(self) -> int | None:
-        """Return the step of a finished run's best validation; None while it is not finished."""
+        """Return the step of a finished run's best validation; None for an unfinished run."""
         record = self.read()
         final = record.get("final") if record.get("status") == "complete" else None
         best = final.get("best_step") if isinstance(final, dict) else None
         return best if isinstance(best, int) else None
 
     def read(self) -> dict[str, object]:
-        """Return the record; DataError when it is damaged or of another schema."""
+        """Return the record. Raises DataError if it is damaged or of another schema."""
         record = read_json(self._file)
         if record.get("schema") != SCHEMA:
             raise DataError(
@@ -267,11 +268,11 @@ class RunDir:
         write_json(self._file, {**self.read(), **fields})
 
     def plan_file(self) -> Mapping[str, object]:
-        """Return what the plan's file holds; DataError when it cannot be read."""
+        """Return the content of the plan's file. Raises DataError if it cannot be read."""
         return read_json(self._plan)
 
     def plan(self) -> Plan:
-        """Return the plan this run was started with; DataError or PlanError name its file."""
+        """Return the plan with which this run was started. DataError or PlanError name its file."""
         raw = self.plan_file()
         try:
             return Plan.from_json(raw)
@@ -286,9 +287,9 @@ class RunDir:
             write_file(self.path / name, text)
 
     def kept(self, *, must: bool = True) -> dict[str, str]:
-        """Return the texts that `keep` was given, by name.
+        """Return the texts that `keep` stored, by name.
 
-        Raises DataError where one cannot be read and, if there `must` be some, where there is none.
+        Raises DataError if one cannot be read or, with `must`, if there is none.
         """
         files = {name: self.path / name for name in sorted(KEPT) if (self.path / name).is_file()}
         if must and not files:
@@ -301,13 +302,13 @@ class RunDir:
             ) from error
 
     def lock(self) -> Lock:
-        """Return the lock of this folder, not yet taken."""
+        """Return the lock of this folder, not yet acquired."""
         return Lock(self._lock)
 
     def followed(self, journal: Journal) -> RunDir:
-        """Return where this run lies now: its folder may be moved while `journal` is written.
+        """Return the run in its present folder, which may be moved while `journal` is written.
 
-        Raises WriteError where it is gone, or lies on another disk.
+        Raises WriteError if it was removed, or moved to another disk.
         """
         if os.path.isdir(self.path):
             return self
@@ -324,20 +325,20 @@ class RunDir:
         return Journal(self.events_file(rank), disk=disk)
 
     def events(self, rank: int = 0, *, void: bool = False, most: int | None = None) -> list[Event]:
-        """Return this rank's events, void ones only with `void`; empty before the first.
+        """Return this rank's events, void ones only with `void`; [] before the first event.
 
-        With `most` the steps of a long log are put together, as `read_events` does.
+        With `most`, the steps of a long log are merged, as in `read_events`.
         """
         path = self.events_file(rank)
         return read_events(path, void=void, most=most) if path.exists() else []
 
     def events_file(self, rank: int = 0) -> Path:
-        """Return where this rank's events are, for a reader that follows them."""
+        """Return the path of this rank's event file."""
         return self.path / f"events-r{rank}.jsonl"
 
 
 def _only(folder: Path, names: set[str]) -> bool:
-    """Whether `folder` is one, and holds nothing but hidden entries and `names`."""
+    """Whether `folder` is a folder with only hidden entries and `names` in it."""
     return os.path.isdir(folder) and all(
         entry.name in names or entry.name.startswith(".") for entry in folder.iterdir()
     )

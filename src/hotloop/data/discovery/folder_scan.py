@@ -1,4 +1,4 @@
-"""Searches folders for data sets: by the formats of files, and by what libraries leave there."""
+"""Search folders for data sets, by file formats and by the folders that libraries leave there."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 
 __all__ = ["FolderScan", "search"]
 
-DEPTH = 8  # folders below the one that is named
-FOLDERS = 20_000  # that one search opens
-FILES = 500_000  # that one search meets
+DEPTH = 8  # levels of folders below the root
+FOLDERS = 20_000  # at most, in one search
+FILES = 500_000  # at most, in one search
 SINGLES = 64  # files of one format in a folder; more of them are one data set
-SYSTEM = frozenset({"/dev", "/proc", "/sys"})  # no disks, and links to everything
+SYSTEM = frozenset({"/dev", "/proc", "/sys"})  # not on a disk, and full of links
 PASSED = frozenset({"__pycache__", "node_modules", "site-packages", "dist-packages"})
-_HEAD = 4096  # bytes of a file that say whether it holds records
+_HEAD = 4096  # bytes of a file that are read to decide whether it holds records
 
 _Key = tuple[Path, str, str]  # folder, base, format
 
 
 @dataclass(slots=True)
 class FolderScan:
-    """What was met so far, so that nothing is met twice; and what one should know of it."""
+    """Folders and files visited so far, so that none is visited twice, and notes for the user."""
 
     progress: Callable[[str], None] = lambda text: None
     notes: list[str] = field(default_factory=list)
@@ -43,55 +43,55 @@ class FolderScan:
     files: int = FILES
 
     def is_new(self, path: Path) -> bool:
-        """Remember a folder or file; False when it was met before, by whatever name."""
-        about = path.stat()
-        key = about.st_dev, about.st_ino
+        """Remember a folder or file; return False if it was met before, under any name."""
+        status = path.stat()
+        key = status.st_dev, status.st_ino
         new = key not in self.seen
         self.seen.add(key)
         return new
 
 
-def search(root: Path, found: FolderScan) -> list[DataSet]:
-    """Return the data sets in the folder or file `root`, by path.
+def search(root: Path, scan: FolderScan) -> list[DataSet]:
+    """Return the data sets in the folder or file `root`, sorted by id.
 
-    Links are followed, but no folder or file is met twice. Hidden folders, those of installed
-    packages and those of runs are passed over.
+    Links are followed, but no folder or file is visited twice. Hidden folders, run folders and
+    folders of installed packages are skipped.
     """
     groups: dict[_Key, list[DataFile]] = defaultdict(list)
     sets: list[DataSet] = []
     try:
         if root.is_file():
-            _take(root.parent, [root.name], groups, found, root=root.parent)
+            _take(root.parent, [root.name], groups, scan, root=root.parent)
         else:
-            sets += _below(root, groups, found)
+            sets += _below(root, groups, scan)
     except OSError as error:
-        found.notes.append(f"{root} cannot be read: {error.strerror}")
-    return sorted([*sets, *_grouped(groups)], key=lambda one: one.id)
+        scan.notes.append(f"{root} cannot be read: {error.strerror}")
+    return sorted([*sets, *_grouped(groups)], key=lambda data_set: data_set.id)
 
 
-def _below(root: Path, groups: dict[_Key, list[DataFile]], found: FolderScan) -> Iterator[DataSet]:
+def _below(root: Path, groups: dict[_Key, list[DataFile]], scan: FolderScan) -> Iterator[DataSet]:
     waiting, deep = [(root, 0)], []
     while waiting:
         folder, depth = waiting.pop()
-        if found.folders <= 0 or found.files <= 0:
-            found.notes.append(f"{folder} and more was not read: --root looks there")
+        if scan.folders <= 0 or scan.files <= 0:
+            scan.notes.append(f"{folder} and more was not read: --root looks there")
             return
-        found.folders -= 1
-        found.progress(f"looking into {folder}")
+        scan.folders -= 1
+        scan.progress(f"looking into {folder}")
         try:
-            if not found.is_new(folder):
+            if not scan.is_new(folder):
                 continue
             folders, files = _entries(folder)
         except OSError as error:
-            found.notes.append(f"{folder} cannot be read: {error.strerror}")
+            scan.notes.append(f"{folder} cannot be read: {error.strerror}")
             continue
-        found.files -= len(files)
+        scan.files -= len(files)
         if is_hub(folders):
-            yield from hub(folder, found.notes.append)
-        elif (made := made_folder(folder, files)) is not None:
-            yield made
+            yield from hub(folder, scan.notes.append)
+        elif (data_set := made_folder(folder, files)) is not None:
+            yield data_set
         elif not RunDir(folder).exists and "pyvenv.cfg" not in files:
-            _take(folder, files, groups, found, root=root)
+            _take(folder, files, groups, scan, root=root)
             inner = [folder / name for name in folders if name not in PASSED and name[0] != "."]
             inner = [path for path in inner if str(path) not in SYSTEM]
             if depth < DEPTH:
@@ -100,11 +100,11 @@ def _below(root: Path, groups: dict[_Key, list[DataFile]], found: FolderScan) ->
                 deep += inner
     if deep:
         more = f" and {len(deep) - 1:,} more were" if len(deep) > 1 else " was"
-        found.notes.append(f"{deep[0]}{more} not read, too deep: --root looks there")
+        scan.notes.append(f"{deep[0]}{more} not read, too deep: --root looks there")
 
 
 def _entries(folder: Path) -> tuple[list[str], list[str]]:
-    """Return the names of folders and of plain files, links to them included."""
+    """Return the names of folders and of regular files, links to them included."""
     folders, files = [], []
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -122,11 +122,11 @@ def _take(
     folder: Path,
     names: Iterable[str],
     groups: dict[_Key, list[DataFile]],
-    found: FolderScan,
+    scan: FolderScan,
     *,
     root: Path,
 ) -> None:
-    """Put the data files of a folder to those they belong to."""
+    """Add the data files of a folder to their groups."""
     home, split = folder, None
     while is_split(home.name):
         split = split_of(home.name)
@@ -138,24 +138,24 @@ def _take(
         if format is None or name[0] == ".":
             continue
         try:
-            about = path.stat()
-            if not stat.S_ISREG(about.st_mode) or about.st_size == 0:
+            status = path.stat()
+            if not stat.S_ISREG(status.st_mode) or status.st_size == 0:
                 continue
             format = _of_content(path, format)
-            if format is None or not found.is_new(path):
+            if format is None or not scan.is_new(path):
                 continue
         except OSError as error:
-            found.notes.append(f"{path} cannot be read: {error.strerror}")
+            scan.notes.append(f"{path} cannot be read: {error.strerror}")
             continue
         named = split_of(name) or split or "train"
         is_plain_text = FORMATS[format.partition(".")[0]].is_plain_text
         base = "" if is_plain_text else base_of(name)
-        file = DataFile.of(path, about, split=named, format=format)
+        file = DataFile.of(path, status, split=named, format=format)
         groups[home, base, format].append(file)
 
 
 def _of_content(path: Path, format: str) -> str | None:
-    """Return the format that a file has by its first bytes; None where it holds no data set."""
+    """Return the format of a file, checked by its first bytes; None if it holds no data set."""
     plain = FORMATS.get(format)
     if plain is None or plain.sniff is None:
         return format
@@ -164,15 +164,15 @@ def _of_content(path: Path, format: str) -> str | None:
 
 
 def _grouped(groups: dict[_Key, list[DataFile]]) -> Iterator[DataSet]:
-    """Yield data sets: a folder where its files belong together, else file by file."""
+    """Yield data sets: a folder whose files belong together is one, else each file is."""
     homes: dict[Path, dict[tuple[str, str], list[DataFile]]] = defaultdict(dict)
     for (home, base, format), files in groups.items():
         homes[home][base, format] = files
     for home, inner in homes.items():
         merged: dict[tuple[str, str], list[DataFile]] = defaultdict(list)
         for (base, format), files in inner.items():
-            alike = sum(other == format for _, other in inner)
-            merged["" if alike > SINGLES else base, format] += files
+            same_format = sum(other == format for _, other in inner)
+            merged["" if same_format > SINGLES else base, format] += files
         for (base, format), files in merged.items():
             yield _data_set(home, base, format, files, whole=len(merged) == 1)
 

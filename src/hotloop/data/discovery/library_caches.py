@@ -1,4 +1,4 @@
-"""Reads folders that libraries make: Hugging Face's two caches, saved data sets, our own tokens."""
+"""Read folders that libraries make: Hugging Face's two caches, saved data sets, token folders."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ if TYPE_CHECKING:
 
 __all__ = ["PACKAGED", "hub", "is_hub", "made_folder"]
 
-LARGEST_ABOUT = 4 << 20  # bytes: such files are some KiB; features of wide tables take more
-# Builders of datasets for plain files: their name says nothing of the data.
+LARGEST_ABOUT = 4 << 20  # bytes: usually some KiB; the features of wide tables take more
+# The datasets library's builders for plain files: their names do not identify the data.
 PACKAGED = frozenset(
     ("arrow", "audiofolder", "csv", "generator", "imagefolder", "json", "parquet", "text", "xml")
 )
 
 
 def is_hub(folders: Collection[str]) -> bool:
-    """Whether a folder with these folders in it is a cache of huggingface_hub."""
+    """Return whether a folder that contains these folders is a cache of huggingface_hub."""
     return any(name.startswith(("datasets--", "models--", "spaces--")) for name in folders)
 
 
 def hub(folder: Path, note: Callable[[str], None]) -> Iterator[DataSet]:
-    """Yield the data sets in a cache of huggingface_hub, through its own scan."""
+    """Yield the data sets in a cache of huggingface_hub, through that library's own scan."""
     try:
         from huggingface_hub import scan_cache_dir
     except ImportError:
         note(f"{folder} was not read: pip install 'hotloop[hf]'")
         return
     try:
-        found = scan_cache_dir(folder)
+        cache = scan_cache_dir(folder)
     except (OSError, ValueError) as error:
         note(f"{folder} cannot be read: {error}")
         return
-    for warning in found.warnings:
+    for warning in cache.warnings:
         note(f"{folder}: {warning}")
-    for repo in sorted(found.repos, key=lambda repo: repo.repo_id):
+    for repo in sorted(cache.repos, key=lambda repo: repo.repo_id):
         if repo.repo_type == "dataset" and repo.revisions:
             yield _repository(repo)
 
@@ -68,14 +68,16 @@ def _repository(repo: Any) -> DataSet:
                 used=file.blob_last_accessed,
             )
         )
-    other = Counter(PurePath(f.file_name).suffix[1:] for f in newest.files if f.file_name[0] != ".")
-    other.pop("md", None)
+    suffixes = Counter(
+        PurePath(f.file_name).suffix[1:] for f in newest.files if f.file_name[0] != "."
+    )
+    suffixes.pop("md", None)
     return DataSet(
         id=repo.repo_id,
         path=repo.repo_path,
         kind="hub",
         format=formats(files)
-        or next((name for name, _ in other.most_common(1) if name), "unknown"),
+        or next((name for name, _ in suffixes.most_common(1) if name), "unknown"),
         files=tuple(files),
         splits=dict.fromkeys(file.split for file in files),
         bytes=repo.size_on_disk,
@@ -84,7 +86,7 @@ def _repository(repo: Any) -> DataSet:
 
 
 def _config(place: PurePath) -> str | None:
-    """Return the folder that stands for a configuration: the first one, but for data/."""
+    """Return the folder that stands for a configuration: the first one, unless it is data/."""
     top = place.parts[0] if len(place.parts) > 1 else ""
     return top if top not in ("", "data") and not is_split(top) else None
 
@@ -100,7 +102,7 @@ def formats(files: Collection[DataFile]) -> str:
 
 
 def made_folder(folder: Path, names: Collection[str]) -> DataSet | None:
-    """Return the data set of a folder that a library made, by the names in it; None: it is not."""
+    """Return the data set in a folder that a library made, by its file names; else None."""
     try:
         if "about.json" in names:
             return _tokens(folder, _about(folder / "about.json"))
@@ -111,7 +113,7 @@ def made_folder(folder: Path, names: Collection[str]) -> DataSet | None:
         if "dataset_info.json" in names:
             return _built(folder, _about(folder / "dataset_info.json"))
     except (OSError, ValueError, RecursionError):
-        return None  # not what it looks like: its files may be data all the same
+        return None  # damaged or unrelated: its files may still be data
     return None
 
 
@@ -126,16 +128,16 @@ def _about(path: Path) -> dict[str, Any]:
 
 def _files(folder: Path, split: str | None = None) -> list[DataFile]:
     """Return the files in a folder that a library wrote, by name."""
-    found = []
+    files = []
     for path in sorted(folder.iterdir()):
         if path.is_file():
             named = split or split_of(path.name) or "train"
             format = format_of(path.name) or path.suffix[1:] or "unknown"
-            found.append(DataFile.of(path, path.stat(), split=named, format=format))
-    return found
+            files.append(DataFile.of(path, path.stat(), split=named, format=format))
+    return files
 
 
-def _made(folder: Path, files: list[DataFile], data: list[DataFile], **more: Any) -> DataSet:
+def _data_set(folder: Path, files: list[DataFile], data: list[DataFile], **more: Any) -> DataSet:
     return DataSet(
         path=folder,
         files=tuple(data),
@@ -146,7 +148,7 @@ def _made(folder: Path, files: list[DataFile], data: list[DataFile], **more: Any
 
 
 def _tokens(folder: Path, about: dict[str, Any]) -> DataSet | None:
-    """Return what hotloop tokenised: data.tokens' characters, or the rows of data.store."""
+    """Return a folder that hotloop tokenised: characters of a corpus, or rows of a token store."""
     kind, splits = about.get("kind"), _dictionary(about.get("splits"))
     if kind not in ("characters", "tokens"):
         return None
@@ -154,11 +156,11 @@ def _tokens(folder: Path, about: dict[str, Any]) -> DataSet | None:
     if kind == "characters":
         counts = {"train": about.get("train_tokens"), "validation": about.get("valid_tokens")}
     else:
-        splits = {name: _dictionary(told) for name, told in splits.items() if is_plain(name)}
-        counts = {name: told.get("rows") for name, told in splits.items()}
+        splits = {name: _dictionary(value) for name, value in splits.items() if is_plain(name)}
+        counts = {name: about_split.get("rows") for name, about_split in splits.items()}
         for name in splits:
             files += _files(folder / name, name)
-    return _made(
+    return _data_set(
         folder,
         files,
         [file for file in files if file.path.suffix in (*ARROW.suffixes, ".bin")],
@@ -171,14 +173,14 @@ def _tokens(folder: Path, about: dict[str, Any]) -> DataSet | None:
 
 
 def _saved(folder: Path, splits: object) -> DataSet:
-    """Return what datasets' save_to_disk wrote; its dataset_info.json may be of an earlier form."""
+    """Return a folder of datasets' save_to_disk; dataset_info.json may have an older form."""
     names = [name for name in splits if is_plain(name)] if isinstance(splits, list) else None
     files: list[DataFile] = []
     for name in names or [""]:
         state = _about(folder / name / "state.json")
         files += _files(folder / name, name or str(state.get("_split") or "train"))
     data = [file for file in files if file.format == ARROW.name and file.path.name[:6] != "cache-"]
-    return _made(
+    return _data_set(
         folder,
         files,
         data,
@@ -190,7 +192,7 @@ def _saved(folder: Path, splits: object) -> DataSet:
 
 
 def _built(folder: Path, info: dict[str, Any]) -> DataSet | None:
-    """Return an entry of datasets' cache: <name>/<config>/<version>/<hash>/."""
+    """Return an entry of the datasets cache: <name>/<config>/<version>/<hash>/."""
     splits = _dictionary(info.get("splits"))
     if not splits or len(folder.parents) < 3:
         return None
@@ -202,7 +204,7 @@ def _built(folder: Path, info: dict[str, Any]) -> DataSet | None:
     config = str(info.get("config_name") or folder.parents[1].name)
     if name in PACKAGED:
         config = folder.parents[1].name
-    return _made(
+    return _data_set(
         folder,
         files,
         data,

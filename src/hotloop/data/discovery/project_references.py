@@ -1,7 +1,7 @@
-"""Reads what may name data in the manifests, configurations and scripts of a project.
+"""Read possible names of data sets in the manifests, configurations and scripts of a project.
 
-Nothing is run: YAML goes through PyYAML's event parser, which builds no objects and follows no
-alias; of JSON the tokens are read, of Python the syntax tree.
+No code runs. YAML goes through PyYAML's event parser, which builds no objects and follows no alias;
+JSON is split into tokens, Python is parsed to a syntax tree.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 __all__ = ["SUFFIX", "Word", "words"]
 
-LARGEST = 1 << 20  # bytes of a file that is read
+LARGEST = 1 << 20  # bytes: larger files are not read
 FILES = 2000
-DEPTH = 6  # folders below the project's
-LONGEST = 1024  # characters of a word that can name anything
+DEPTH = 6  # levels of folders below the project's
+LONGEST = 1024  # characters: longer words are skipped
 PASSED = frozenset({"__pycache__", "node_modules", "site-packages", "dist-packages"})
 _Event = tuple[str, str, int]  # a bracket or "text"; the text; its line
 _NAMES = ("expert", "name", "id")
@@ -56,7 +56,7 @@ _OPEN = re.compile(r"[*?{}$<>|\t\n]|://")  # a pattern, a template, an address, 
 class _Frame:
     """A map or list that is being read."""
 
-    key: str | None  # under which it stands; of a list, the list's own
+    key: str | None  # the key of this map or list in its parent
     is_map: bool
     names: dict[str, str] = field(default_factory=dict)  # name, expert, id of this map
     above: _Frame | None = None
@@ -65,33 +65,33 @@ class _Frame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
-    """A text that stands in a file of the project and may name data."""
+    """A string in a file of the project that may name data."""
 
     text: str
     file: Path
     line: int
-    keys: tuple[str, ...] = ()  # under which it stands, outermost first; empty in Python
+    keys: tuple[str, ...] = ()  # that lead to it, outermost first; empty in Python
     frame: _Frame | None = None  # the map or list around it; None in Python
     is_key: bool = False
 
     @property
     def name(self) -> str | None:
-        """Return the name of the manifest's entry: the expert's, before the nearest name or id."""
+        """Return the name of the manifest's entry: the nearest `expert`, else `name`, else `id`."""
         frames = list(_outwards(self.frame))
         for key in _NAMES:
-            for one in frames:
-                if one.names.get(key, self.text) != self.text:
-                    return one.names[key]
+            for frame in frames:
+                if frame.names.get(key, self.text) != self.text:
+                    return frame.names[key]
         inner = self.keys[-1] if frames and frames[0].is_map and not self.is_key else None
-        for one in frames:  # {"experts": {"math": ...}}
-            if inner is not None and one.key is not None and _EXPERTS.fullmatch(one.key):
+        for frame in frames:  # {"experts": {"math": ...}}
+            if inner is not None and frame.key is not None and _EXPERTS.fullmatch(frame.key):
                 return inner
-            inner = one.key if one.above is not None and one.above.is_map else None
+            inner = frame.key if frame.above is not None and frame.above.is_map else None
         return None
 
     @property
     def is_under_data(self) -> bool:
-        """Whether its keys say that it names data."""
+        """Return whether its keys say that it names data."""
         if self.is_key or not self.keys:
             return False
         is_path = bool(_PATH_KEY.search(self.keys[-1])) and any(map(_DATA_KEY.search, self.keys))
@@ -99,7 +99,7 @@ class Word:
 
     @property
     def is_data(self) -> bool:
-        """Whether it stands where data are named, or ends like a data file."""
+        """Return whether its position or its suffix says that it names data."""
         if _OPEN.search(self.text) or (" " in self.text and not _is_file(self.text)):
             return False
         in_code = self.frame is None and "/" in self.text and "data" in self.text
@@ -107,36 +107,36 @@ class Word:
 
     @property
     def is_written(self) -> bool:
-        """Whether its keys say that it is made, not read."""
+        """Return whether its keys say that it is an output."""
         return any(map(_WRITTEN_KEY.search, self.keys))
 
     def paths(self, project: Path) -> list[str]:
-        """Return the paths it may mean: beside its file, or in the project."""
+        """Return the paths that it may mean: beside its file, or in the project."""
         text = os.path.expanduser(self.text)
         bases = dict.fromkeys((str(self.file.parent), str(project)))
         return [] if "\0" in text else [os.path.join(base, text) for base in bases]
 
     def there(self, project: Path) -> list[str]:
-        """Return the real paths of what it means and is there."""
+        """Return the real paths that it means and that exist."""
         return [os.path.realpath(path) for path in self.paths(project) if os.path.lexists(path)]
 
     def reference(self, project: Path) -> Reference:
-        """Return where it stands."""
+        """Return the place of the word."""
         file = os.path.relpath(self.file, project)
         return Reference(file=file, line=self.line, name=self.name)
 
 
 def _is_file(text: str) -> bool:
-    """Whether a path ends like a data file."""
+    """Return whether a path ends like a data file."""
     return SUFFIX.search(text) is not None and format_of(os.path.basename(text)) is not None
 
 
 def words(project: Path, note: Callable[[str], None], *, ids: Collection[str] = ()) -> list[Word]:
-    """Return what may name data in the YAML, JSON and Python files of a project, within bounds.
+    """Return the strings in the YAML, JSON and Python files of a project that may name data.
 
-    `ids` are names of data sets: they count wherever they stand.
+    `ids` are names of data sets, which are accepted at any place. Sizes and counts are bounded.
     """
-    found: list[Word] = []
+    words_of_project: list[Word] = []
     faults = []
     for number, path in enumerate(_files(project)):
         if number == FILES:
@@ -147,7 +147,7 @@ def words(project: Path, note: Callable[[str], None], *, ids: Collection[str] = 
                 data = stream.read(LARGEST + 1)
             if len(data) <= LARGEST:
                 text = data.decode("utf-8-sig", "replace")
-                found += _READERS[path.suffix.lower()](text, path, ids)
+                words_of_project += _READERS[path.suffix.lower()](text, path, ids)
         except (OSError, ValueError, SyntaxError, RecursionError, MemoryError) as error:
             faults.append(f"{path}: {type(error).__name__}")
         except yaml.YAMLError as error:
@@ -156,11 +156,11 @@ def words(project: Path, note: Callable[[str], None], *, ids: Collection[str] = 
     if faults:
         more = f" and {len(faults) - 1} more" if len(faults) > 1 else ""
         note(f"not read for references, for it cannot be parsed: {faults[0]}{more}")
-    return found
+    return words_of_project
 
 
 def _files(project: Path) -> Iterator[Path]:
-    """Yield the files that may name data, of outer folders first; links are not followed."""
+    """Yield the files that may name data, outer folders first; links are not followed."""
     waiting = [(project, 0)]
     for folder, depth in waiting:
         try:
@@ -182,7 +182,7 @@ def _files(project: Path) -> Iterator[Path]:
 
 
 def _counts(text: str, key: str | None, ids: Collection[str]) -> bool:
-    """Whether a text may name data: most do not, and are passed over at once."""
+    """Return whether a text may name data; most texts do not and are skipped at once."""
     if not text or len(text) > LONGEST:
         return False
     if "/" in text or text in ids or SUFFIX.search(text):
@@ -191,10 +191,10 @@ def _counts(text: str, key: str | None, ids: Collection[str]) -> bool:
 
 
 def _python(text: str, path: Path, ids: Collection[str]) -> Iterator[Word]:
-    if not _RAW.search(text) and not any(one in text for one in ids):
-        return  # to parse it is most of the work
+    if not _RAW.search(text) and not any(data_id in text for data_id in ids):
+        return  # parsing takes most of the time
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the project's own code, which is not run
+        warnings.simplefilter("ignore")  # about the project's code, which does not run
         tree = ast.parse(text)
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant):
@@ -220,20 +220,20 @@ def _yaml(text: str, path: Path, ids: Collection[str]) -> Iterator[Word]:
 
 def _json(text: str, path: Path, ids: Collection[str]) -> Iterator[Word]:
     def events() -> Iterator[_Event]:
-        line, at = 1, 0
+        line, offset = 1, 0
         for token in _JSON.finditer(text):
-            line, at = line + text.count("\n", at, token.start()), token.start()
-            what = token[0]
-            if what in "{[":
-                yield what, "", line
-            elif what in "}]":
+            line, offset = line + text.count("\n", offset, token.start()), token.start()
+            value = token[0]
+            if value in "{[":
+                yield value, "", line
+            elif value in "}]":
                 yield "}", "", line
-            elif what[0] != '"':
+            elif value[0] != '"':
                 yield "text", "", line  # a number
             else:
                 yield (
                     "text",
-                    str(json.loads(what, strict=False)) if "\\" in what else what[1:-1],
+                    str(json.loads(value, strict=False)) if "\\" in value else value[1:-1],
                     line,
                 )
 
@@ -241,7 +241,7 @@ def _json(text: str, path: Path, ids: Collection[str]) -> Iterator[Word]:
 
 
 def _read(events: Iterable[_Event], path: Path, ids: Collection[str]) -> Iterator[Word]:
-    """Yield the words of nested maps and lists; no depth is too deep."""
+    """Yield the words of nested maps and lists, of any depth."""
     frame: _Frame | None = None
     for kind, text, line in events:
         if kind == "}":
@@ -268,13 +268,13 @@ def _read(events: Iterable[_Event], path: Path, ids: Collection[str]) -> Iterato
 
 
 def _keys(frame: _Frame) -> tuple[str, ...]:
-    """Return the keys that lead to a map or list, outermost first, a list's own once."""
-    inner = [one.key for one in _outwards(frame) if one.above is None or one.above.is_map]
+    """Return the keys that lead to a map or list, outermost first; a list's own key once."""
+    inner = [outer.key for outer in _outwards(frame) if outer.above is None or outer.above.is_map]
     return tuple(key for key in reversed(inner) if key is not None)
 
 
 def _outwards(frame: _Frame | None) -> Iterator[_Frame]:
-    for _ in range(32):  # whatever is farther out says nothing about a word
+    for _ in range(32):  # keys farther out say nothing about a word
         if frame is None:
             return
         yield frame

@@ -1,4 +1,4 @@
-"""What was found of a data set, as plain values."""
+"""What a search found out about a data set, as plain values."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ Kind = Literal["hub", "datasets-cache", "hotloop-tokens", "folder", "file"]
 class DataFile:
     """One file of a data set."""
 
-    path: Path  # what is read: of a hub cache, the link that has the file's name
+    path: Path  # to read; in a hub cache, the link that has the file's name
     split: str
     format: str
     bytes: int
-    used: float  # Unix time of the last reading or writing, as far as the file system keeps it
+    used: float  # Unix time of the last read or write, as far as the file system records it
 
     @classmethod
     def of(cls, path: Path, about: os.stat_result, *, split: str, format: str) -> DataFile:
-        """Return the file with what the system says about it."""
+        """Return the file with its size and time of last use."""
         used = max(about.st_atime, about.st_mtime)
         return cls(path=path, split=split, format=format, bytes=about.st_size, used=used)
 
@@ -42,12 +42,12 @@ class Reference:
 
     file: str  # below the project
     line: int
-    name: str | None = None  # of the manifest's entry: the expert's
+    name: str | None = None  # of the manifest's entry, such as the expert's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missing:
-    """What a manifest or configuration names as data and is not there."""
+    """Data that a manifest or configuration names and that does not exist."""
 
     what: str
     place: Reference
@@ -59,25 +59,25 @@ class Missing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataSet:
-    """One data set on this machine. Unknown is None."""
+    """One data set on this machine. Unknown values are None."""
 
-    id: str  # of the hub, or the path
+    id: str  # on the hub, or the path
     config: str | None = None  # of a Hugging Face data set
     path: Path
     kind: Kind
     format: str  # "jsonl", "csv.gz + json", ...
     files: tuple[DataFile, ...]
     splits: Mapping[str, int | None]  # rows by split
-    bytes: int  # of all its files, all revisions of a hub repository included
+    bytes: int  # of all files, with all revisions of a hub repository
     last_used: float | None  # Unix time
-    whole: bool = True  # whether `path` holds it alone; False: other data sets are beside its files
+    whole: bool = True  # whether `path` holds only this data set
     unit: Literal["rows", "tokens"] = "rows"
     storage: Storage | None = None
     referred_by: tuple[Reference, ...] = field(default=())
 
     @property
     def rows(self) -> int | None:
-        """Return the rows (or tokens) of all splits; None when one is unknown."""
+        """Return the rows (or tokens) of all splits; None if one is unknown."""
         known = [rows for rows in self.splits.values() if rows is not None]
         return sum(known) if known and len(known) == len(self.splits) else None
 

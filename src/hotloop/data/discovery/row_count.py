@@ -1,4 +1,4 @@
-"""Counts the rows of a data file exactly where that is cheap, and says nothing where it is not."""
+"""Count the rows of a data file exactly where that is cheap; else return None."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ if TYPE_CHECKING:
 
 __all__ = ["ReadBudget", "count_rows"]
 
-LARGEST = 64 << 20  # bytes of a file whose lines are counted, at some 240 MB/s of one core
-ALL = 512 << 20  # bytes of all files that one search reads: 2 to 3 s
-_PACKED = 4  # bytes that one of a compressed file may become
+LARGEST = 64 << 20  # bytes of a file whose lines are counted, at some 240 MB/s on one core
+ALL = 512 << 20  # bytes that one search reads in all files: 2 to 3 s
+_PACKED = 4  # assumed ratio of the decompressed to the compressed size
 
 
 class ReadBudget:
-    """Bytes that may still be read, and why the rows of some files are unknown."""
+    """The bytes that may still be read, and why the rows of some files are unknown."""
 
     def __init__(self, bytes: int = ALL) -> None:
         self.left = bytes
-        self.faults: list[str] = []  # one a file that cannot be read
-        self.without: set[str] = set()  # packages that would be needed
+        self.faults: list[str] = []  # one for each file that cannot be read
+        self.without: set[str] = set()  # packages that are needed and missing
 
     def spend(self, bytes: int) -> None:
-        """Take what reading a file costs; TooMuchError when that is too much or no longer left."""
+        """Deduct the cost of a file. Raises TooMuchError if it is too much or more than is left."""
         if bytes > min(LARGEST, self.left):
             raise TooMuchError
         self.left -= bytes
 
 
 def count_rows(file: DataFile, budget: ReadBudget) -> int | None:
-    """Return the rows of a file; None when that is not cheap, and with a fault in `budget` when
-    it cannot be read.
+    """Return the number of rows of a file; None if counting is not cheap or not possible.
 
-    Blank lines are no rows, but of plain text they are, nor is the header of CSV and TSV; of JSON,
-    the elements of the array, or of the one list of objects in it.
+    A file that cannot be read adds a fault to the budget. Blank lines do not count, except in plain
+    text; nor does the header of CSV and TSV. For JSON, the rows are the elements of the array, or
+    of the one list of objects in the file.
     """
     name, _, packed = file.format.partition(".")
-    format = FORMATS.get(name, JSONL)  # what is not known is counted by its lines
+    format = FORMATS.get(name, JSONL)  # an unknown format is counted by lines
     try:
         if not format.is_columnar:
             budget.spend(file.bytes * format.count_cost * (_PACKED if packed else 1))
@@ -80,7 +80,7 @@ def _unpacked(stream: BinaryIO, packed: str) -> ByteStream:
 
 
 class _Limited:
-    """A stream of which at most so many bytes are read."""
+    """A stream that raises TooMuchError after so many bytes."""
 
     def __init__(self, stream: ByteStream, most: int) -> None:
         self._stream, self._left = stream, most

@@ -1,4 +1,4 @@
-"""Finds the data sets on this machine, what they lie on, and what in a project names them."""
+"""Find the data sets on this machine, the storage under them, and the references of a project."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 __all__ = ["DiscoveryResult", "find"]
 
-SCHEMA = 1  # of Found.to_json; history: 1 (2026-11) first
-MEASURING = 20.0  # seconds of reading for speeds; what is met later has none
+SCHEMA = 1  # of DiscoveryResult.to_json; history: 1 (2026-11) first
+MEASURING = 20.0  # seconds of reading for speeds; later data sets get none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscoveryResult:
-    """What a search came to."""
+    """The result of a search."""
 
     project: Path  # whose files were read for references
     data_sets: tuple[DataSet, ...]
@@ -51,33 +51,33 @@ def find(
     progress: Callable[[str], None] = lambda text: None,
     now: Callable[[], float] = clock,
 ) -> DiscoveryResult:
-    """Return the data sets in Hugging Face's caches, hotloop's own and the folders `roots`, and
-    those that files of `project` (the working directory) name.
+    """Return the data sets in Hugging Face's caches, hotloop's own and the folders `roots`.
 
-    Nothing is run, and nothing is written; the times of last use stay where the system allows it.
-    Some MiB of each are read for a speed. `now` is a seam. Raises UsageError for a root that is not
-    there.
+    The result also has those that files of `project` (default: the working directory) name. No code
+    runs and nothing is written; times of last use stay unchanged where the system allows it. Some
+    MiB of each data set are read to measure the speed. `now` is a seam. Raises UsageError for a
+    root that does not exist.
     """
     project = Path(os.path.realpath(project or Path()))
     for root in roots:
         if not root.exists():
             raise UsageError(f"{root} is not there; name a folder or file to look into")
-    looked = FolderScan(progress=progress)
+    scan = FolderScan(progress=progress)
     caches = [environment.hub, environment.datasets, environment.cache]
     sets: list[DataSet] = []
     for place in [*(path for path in caches if path.is_dir()), *map(_absolute, roots)]:
-        sets += search(place, looked)
+        sets += search(place, scan)
     progress(f"reading what names data in {project}")
-    seen = words(project, looked.notes.append, ids={one.id for one in sets})
-    for path in existing(seen, project):
-        sets += search(path, looked)
-    sets, missing = _referred(sets, seen, project)
-    sets = _measured(_counted(sets, looked), progress, now)
+    project_words = words(project, scan.notes.append, ids={data_set.id for data_set in sets})
+    for path in existing(project_words, project):
+        sets += search(path, scan)
+    sets, missing = _with_references(sets, project_words, project)
+    sets = _with_speeds(_with_row_counts(sets, scan), progress, now)
     return DiscoveryResult(
         project=project,
         data_sets=tuple(sets),
         missing=missing,
-        notes=tuple(looked.notes),
+        notes=tuple(scan.notes),
     )
 
 
@@ -85,69 +85,71 @@ def _absolute(path: Path) -> Path:
     return Path(os.path.abspath(path))
 
 
-def _referred(
-    sets: list[DataSet], seen: Sequence[Word], project: Path
+def _with_references(
+    sets: list[DataSet], project_words: Sequence[Word], project: Path
 ) -> tuple[list[DataSet], tuple[Missing, ...]]:
-    """Return the data sets with the places that name them, and what is named and not there.
+    """Return the data sets with the places that name them, and the names that match none.
 
-    A file of records that names data sets is a manifest, and leaves the list. What a file of a data
-    set says that names nothing is its own affair.
+    A file of records that names data sets is a manifest and leaves the list. Unmatched names inside
+    the files of a data set are ignored.
     """
     index = Index(sets)
-    of_file = {os.path.realpath(f.path): n for n, one in enumerate(sets) for f in one.files}
+    of_file = {os.path.realpath(f.path): n for n, data in enumerate(sets) for f in data.files}
     places: dict[int, dict[Reference, None]] = defaultdict(dict)
     absent: dict[Missing, int | None] = {}
     manifests: set[int] = set()
-    for word in seen:
-        own = of_file.get(str(word.file))  # links are not followed there
-        named = index.named(word, project) - {own}
+    for word in project_words:
+        owner = of_file.get(str(word.file))  # the search for words follows no links
+        named = index.named(word, project) - {owner}
         for n in named:
             places[n][word.reference(project)] = None
-        if named and own is not None and len(sets[own].files) == 1:
-            manifests.add(own)
+        if named and owner is not None and len(sets[owner].files) == 1:
+            manifests.add(owner)
         if not named and is_missing(word, project):
-            absent[Missing(what=word.text, place=word.reference(project))] = own
-    kept = [
-        replace(one, referred_by=tuple(places[n]))
-        for n, one in enumerate(sets)
+            absent[Missing(what=word.text, place=word.reference(project))] = owner
+    data_sets = [
+        replace(data_set, referred_by=tuple(places[n]))
+        for n, data_set in enumerate(sets)
         if n not in manifests
     ]
-    return kept, tuple(one for one, own in absent.items() if own is None or own in manifests)
+    return data_sets, tuple(
+        item for item, owner in absent.items() if owner is None or owner in manifests
+    )
 
 
-def _counted(sets: Sequence[DataSet], looked: FolderScan) -> list[DataSet]:
-    """Return the data sets with the rows that are cheap to count."""
-    budget, found = ReadBudget(), []
-    for one in sets:
-        if not any(rows is None for rows in one.splits.values()) or one.unit != "rows":
-            found.append(one)
+def _with_row_counts(sets: Sequence[DataSet], scan: FolderScan) -> list[DataSet]:
+    """Return the data sets with the row counts that are cheap to get."""
+    budget, data_sets = ReadBudget(), []
+    for data_set in sets:
+        if not any(rows is None for rows in data_set.splits.values()) or data_set.unit != "rows":
+            data_sets.append(data_set)
             continue
-        looked.progress(f"counting the rows of {one.id}")
-        splits: dict[str, int | None] = dict.fromkeys(one.splits, 0)
-        for file in one.files:
+        scan.progress(f"counting the rows of {data_set.id}")
+        splits: dict[str, int | None] = dict.fromkeys(data_set.splits, 0)
+        for file in data_set.files:
             before = splits[file.split]
             rows = None if before is None else count_rows(file, budget)
             splits[file.split] = None if before is None or rows is None else before + rows
-        found.append(replace(one, splits=splits))
-    looked.notes += budget.faults
+        data_sets.append(replace(data_set, splits=splits))
+    scan.notes += budget.faults
     if budget.without:
-        what = " and ".join(sorted(budget.without))
-        looked.notes.append(f"rows of some files need {what}: pip install 'hotloop[data]'")
-    return found
+        packages = " and ".join(sorted(budget.without))
+        scan.notes.append(f"rows of some files need {packages}: pip install 'hotloop[data]'")
+    return data_sets
 
 
-def _measured(
+def _with_speeds(
     sets: Sequence[DataSet], progress: Callable[[str], None], now: Callable[[], float]
 ) -> list[DataSet]:
-    """Return the data sets with the speed of what they lie on."""
-    found, began = [], now()
-    for one in sets:
-        largest = max(one.files, key=lambda file: file.bytes, default=None)
-        storage = Storage(kind=storage_kind(one.path if largest is None else largest.path))
+    """Return the data sets with the kind and read speed of their storage."""
+    data_sets, began = [], now()
+    for data_set in sets:
+        largest = max(data_set.files, key=lambda file: file.bytes, default=None)
+        storage = Storage(kind=storage_kind(data_set.path if largest is None else largest.path))
         if largest is not None and now() - began < MEASURING:
-            progress(f"reading some of {one.id}")
-            with contextlib.suppress(OSError):  # it went since
+            progress(f"reading some of {data_set.id}")
+            with contextlib.suppress(OSError):  # the file was removed meanwhile
                 speed, cold = read_speed(largest.path)
                 storage = replace(storage, read=speed, cold=cold)
-        found.append(replace(one, storage=storage))
-    return found
+        data_sets.append(replace(data_set, storage=storage))
+    return data_sets

@@ -1,7 +1,7 @@
-"""How the user of a command says what a message advises: data are read by several commands.
+"""Translate the options that messages advise into the words of the command that reads the data.
 
-A message is written with the options of `hotloop data`. A recipe has settings in their place, and
-what a command has no words for is left out of its messages.
+Messages are written with the options of `hotloop data`. A recipe has settings in their place; an
+option without a counterpart is left out of the command's messages.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from collections.abc import Mapping, Sequence
 
 __all__ = ["Said", "fields", "said"]
 
-Said = Mapping[str, str] | None  # option -> what is typed in its place; None: the options
+Said = Mapping[str, str] | None  # option -> the text to type instead; None: the options themselves
 
 
 def said(option: str, by: Said) -> str | None:
-    """Return what is typed in the place of an option; None where the command has nothing."""
+    """Return the text to type for an option; None if the command has no counterpart."""
     return option if by is None else by.get(option)
 
 
 def fields(parts: Sequence[str], by: Said) -> str | None:
-    """Return what is typed to name the keys of these parts of a row; None as `said`."""
+    """Return the text to type to name the keys of these parts of a row; None as for `said`."""
     if by is None:
         return "--fields " + ",".join(f"{part}=KEY" for part in parts)
     words = [said(f"--fields {part}", by) for part in parts]

@@ -1,6 +1,6 @@
-"""Reads records that are stored by columns: Parquet files, Arrow files and Arrow streams.
+"""Read records that are stored by columns: Parquet files, Arrow files and Arrow streams.
 
-Nothing in a file is trusted: what is taken from it is checked whole before its values are made.
+Nothing in a file is trusted: a batch is validated in full before its values are converted.
 """
 
 from __future__ import annotations
@@ -26,49 +26,48 @@ if TYPE_CHECKING:
 __all__ = ["ARROW", "PARQUET", "portions", "rows"]
 
 _MAGIC = b"ARROW1"  # of an Arrow file: https://arrow.apache.org/docs/format/Columnar.html (2026-11)
-_ROWS = 1024  # that are made at once,
-_BYTES = 4 << 20  # if they do not take more than this
+_ROWS = 1024  # converted at once, at most
+_BYTES = 4 << 20  # converted at once, at most
 
-_Part = tuple[int, int, int]  # rows, bytes and place in the file of a row group or batch
+_Chunk = tuple[int, int, int]  # rows, bytes and file offset of a row group or batch
 
 
 def portions(
     source: RecordFile, *, size: int = PORTION_BYTES, longest: int = LONGEST
 ) -> Iterator[Portion]:
-    """Yield the row groups (Parquet) or batches (Arrow), as many at once as have `size` bytes.
+    """Yield portions of as many row groups (Parquet) or batches (Arrow) as make `size` bytes.
 
-    What cannot be reached behind a break in the file is a portion with a fault. Raises DataError
-    for a file that is not of its format or has two columns of one name, DeviceError without
-    pyarrow.
+    Rows behind a break in the file make one portion with a fault. Raises DataError for a file that
+    is not of its format or has two columns of one name, DeviceError without pyarrow.
     """
-    del longest  # a row is as long as it is stored
-    parts = _opened(source)
+    del longest  # no limit: the file states the size of each row group
+    chunks = _chunks(source)
     first = index = row = rows = bytes = offset = 0
     fault: tuple[str, str, int] | None = None
     while True:
         try:
-            part = next(parts, None)
+            chunk = next(chunks, None)
         except _errors() as error:
-            part, fault = None, (TORN, f"nothing from here on can be read: {_first(error)}", 0)
-        if rows and (part is None or bytes >= size):
+            chunk, fault = None, (TORN, f"nothing from here on can be read: {_first(error)}", 0)
+        if rows and (chunk is None or bytes >= size):
             yield _portion(source, row=row, parts=(first, index), offset=offset)
             first, row, rows, bytes = index, row + rows, 0, 0
-        if part is None:
+        if chunk is None:
             break
-        offset = offset if index > first else part[2]
-        rows, bytes, index = rows + part[0], bytes + part[1], index + 1
+        offset = offset if index > first else chunk[2]
+        rows, bytes, index = rows + chunk[0], bytes + chunk[1], index + 1
     if fault is not None:
         yield _portion(source, row=row, fault=fault)
 
 
 def rows(portion: Portion, faults: Faults) -> Iterator[Record]:
-    """Yield the rows of a portion; a row, or a rest of it, that cannot be read is a fault."""
+    """Yield the rows of a portion; a row, or a remainder, that cannot be read is a fault."""
     row, batches = portion.row, _batches(portion)
     while True:
         try:
             batch = next(batches, None)
             if batch is not None:
-                batch.validate()  # that its buffers are there: values are checked later
+                batch.validate()  # only that its buffers exist: values are checked later
         except _errors() as error:
             why = f"the rows from here on cannot be read: {_first(error)}"
             faults.add(RowLocation(portion.name, row=row), TORN, why)
@@ -90,7 +89,7 @@ def _step(rows: int, bytes: int) -> int:
 
 
 def _errors() -> tuple[type[Exception], ...]:
-    """Return what pyarrow raises for files and values that it cannot read."""
+    """Return the exceptions that pyarrow raises for files and values that it cannot read."""
     return need("pyarrow").ArrowException, OSError, ValueError, ArithmeticError
 
 
@@ -103,36 +102,36 @@ def _mapped(file: str) -> Any:
 
 
 def _is_file(path: str) -> bool:
-    """Whether it is an Arrow file; else it should be a stream, as `datasets` writes."""
+    """Return whether it is an Arrow file; else it should be a stream, as `datasets` writes."""
     with open(path, "rb") as stream:
         return stream.read(len(_MAGIC)) == _MAGIC
 
 
-def _opened(source: RecordFile) -> Iterator[_Part]:
-    """Check that a file can be opened, and return its row groups or batches."""
+def _chunks(source: RecordFile) -> Iterator[_Chunk]:
+    """Check that a file can be opened, and yield its row groups or batches."""
     path = str(source.path)
     try:
         with source.path.open("rb"):
-            pass  # so that the system's own reason is given
+            pass  # so that the error gives the system's own reason
     except OSError as error:
         refuse(error, path)
     try:
         if source.format == PARQUET.name:
             about = need("pyarrow.parquet").ParquetFile(_mapped(path))
-            names, parts = about.schema_arrow.names, _groups(about.metadata)
+            names, chunks = about.schema_arrow.names, _groups(about.metadata)
         elif _is_file(path):
             about = need("pyarrow.ipc").open_file(_mapped(path))
-            names, parts = about.schema.names, _file_batches(about)
+            names, chunks = about.schema.names, _file_batches(about)
         else:
             names = need("pyarrow.ipc").read_schema(_mapped(path)).names
-            parts = _stream_batches(path)
+            chunks = _stream_batches(path)
     except _errors() as error:
         raise DataError(
             f"{source.name} cannot be read as {source.format}: {_first(error)}; write it again, or "
             "give it the ending of the format that it is"
         ) from error
     _check_names(names, source.name)
-    return parts
+    return chunks
 
 
 def _check_names(names: Sequence[str], file: str) -> None:
@@ -141,22 +140,22 @@ def _check_names(names: Sequence[str], file: str) -> None:
             raise DataError(f"{file}: two columns are named {name!r}; rename one")
 
 
-def _groups(about: Any) -> Iterator[_Part]:
+def _groups(about: Any) -> Iterator[_Chunk]:
     for index in range(about.num_row_groups):
         group = about.row_group(index)
         yield group.num_rows, group.total_byte_size, 0
 
 
-def _file_batches(reader: Any) -> Iterator[_Part]:
+def _file_batches(reader: Any) -> Iterator[_Chunk]:
     for index in range(reader.num_record_batches):
         batch = reader.get_batch(index)
         yield batch.num_rows, batch.get_total_buffer_size(), 0
 
 
-def _stream_batches(path: str) -> Iterator[_Part]:
-    """Yield the batches with their places, so that each can be read without those before it.
+def _stream_batches(path: str) -> Iterator[_Chunk]:
+    """Yield the batches with their offsets, so that each can be read without those before.
 
-    Where values are kept apart in dictionaries, batches are read in turn instead: place 0.
+    A stream with dictionaries is read in order instead: all offsets are 0.
     """
     ipc, file = need("pyarrow.ipc"), _mapped(path)
     messages = ipc.MessageReader.open_stream(file)
@@ -203,9 +202,9 @@ def _records(batch: Any, name: str, row: int, faults: Faults) -> Iterator[Record
     except _errors():
         for index in range(batch.num_rows):
             place = RowLocation(name, row=row + index)
-            one = _one(batch.slice(index, 1), place, faults)
-            if one is not None:
-                yield place, one
+            record = _only_record(batch.slice(index, 1), place, faults)
+            if record is not None:
+                yield place, record
     else:
         yield from (
             (RowLocation(name, row=row + index), value) for index, value in enumerate(values)
@@ -213,14 +212,14 @@ def _records(batch: Any, name: str, row: int, faults: Faults) -> Iterator[Record
 
 
 def _values(batch: Any) -> list[dict[str, Any]]:
-    """Return the rows; raises what pyarrow does, also for offsets that lead out of the data."""
+    """Return the rows; raises pyarrow's errors, also for offsets that lead out of the data."""
     batch.validate(full=True)
     names = batch.schema.names
     columns = [column.to_pylist() for column in batch.columns]
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _one(batch: Any, place: RowLocation, faults: Faults) -> dict[str, Any] | None:
+def _only_record(batch: Any, place: RowLocation, faults: Faults) -> dict[str, Any] | None:
     """Return a batch's only row. Text that is not UTF-8 is replaced, or the row is a fault."""
     try:
         return _values(batch)[0]
@@ -252,7 +251,7 @@ def _is_text(kind: Any) -> bool:
 
 
 def _as_bytes(batch: Any) -> Any:
-    """Return the batch with its columns of text as bytes, which need not be UTF-8."""
+    """Return the batch with its text columns as bytes, which need not be UTF-8."""
     pa = need("pyarrow")
     columns = [
         column.cast(pa.large_binary()) if _is_text(column.type) else column

@@ -1,4 +1,4 @@
-"""Where the bad rows of a data set stand, why they are bad, and what becomes of them."""
+"""Record where the bad rows of a data set are, why they are bad, and what happens to them."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -10,22 +10,22 @@ from hotloop.data.readers.advised_options import Said, said
 
 __all__ = ["LISTED", "NOT_UTF8", "BadRow", "Faults", "Policy", "RowLocation", "not_utf8"]
 
-Policy = Literal["stop", "skip", "replace"]  # what becomes of a bad row
+Policy = Literal["stop", "skip", "replace"]  # what to do with a bad row
 
 LISTED = 20  # faults that are kept and shown; the others are counted
 NOT_UTF8 = "not UTF-8"  # the kind whose rows `replace` keeps, with U+FFFD
 
 
 def not_utf8(error: UnicodeDecodeError) -> str:
-    """Return which byte is no UTF-8, and why."""
+    """Return which byte is not UTF-8, and why."""
     return f"0x{error.object[error.start]:02x}, {error.reason}"
 
 
 class RowLocation(NamedTuple):
-    """Where a row, or a value in it, stands. A tuple, for there is one of each row.
+    """The location of a row, or of a value in it; a tuple, because there is one for each row.
 
-    (A frozen dataclass takes 1.1 us to make and this 0.4, of the 1.4 that a row of SNLI takes
-    to parse: AMD EPYC, Python 3.11, 2026-11.)
+    (A frozen dataclass takes 1.1 us to make and this 0.4, of the 1.4 that a row of SNLI takes to
+    parse: AMD EPYC, Python 3.11, 2026-11.)
     """
 
     file: str
@@ -46,7 +46,7 @@ class BadRow:
     """One bad row."""
 
     place: RowLocation
-    kind: str  # a few words, the same for all of a kind: they are counted by it
+    kind: str  # a few words that are the same for all rows of a kind, and by which they are counted
     why: str
 
     def __str__(self) -> str:
@@ -55,17 +55,17 @@ class BadRow:
 
 
 class Faults:
-    """Collects bad rows: the first LISTED of them, and how many there were of each kind.
+    """Collect bad rows: the first LISTED of them, and the number of each kind.
 
-    What a worker process collected comes over as `plain()` and goes into `merge`. Merged in the
-    order of the data, the first ones are the same however many workers there are.
+    `plain()` carries the rows of a worker process to `merge`. If they are merged in the order of
+    the data, the first ones are the same for any number of workers.
     """
 
     def __init__(self, policy: Policy) -> None:
         self.policy: Policy = policy
         self.first: list[BadRow] = []
         self.kinds: Counter[str] = Counter()
-        self.replaced = 0  # rows that stay, with U+FFFD in them
+        self.replaced = 0  # rows that are kept with U+FFFD in them
 
     @property
     def count(self) -> int:
@@ -73,10 +73,10 @@ class Faults:
         return self.kinds.total()
 
     def add(self, place: RowLocation, kind: str, why: str, *, replaceable: bool = False) -> bool:
-        """Note a bad row; return whether it stays, with a replacement that the caller makes.
+        """Record a bad row; return whether the caller is to keep it, with a replacement.
 
-        It stays under the policy "replace" when it is `replaceable`. Under "stop" it does not, and
-        the reading goes on all the same, so that the error can list all there are.
+        A row is kept under the policy "replace" if it is `replaceable`. Under "stop" the caller
+        reads on, so that the error can list all bad rows.
         """
         self.kinds[kind] += 1
         if len(self.first) < LISTED:
@@ -86,7 +86,7 @@ class Faults:
         return stays
 
     def plain(self) -> dict[str, Any]:
-        """Return what `merge` takes: numbers, strings, lists and a dict, so JSON can hold it."""
+        """Return the value for `merge`: numbers, strings, lists and a dict, as JSON can hold."""
         return {
             "first": [[*fault.place, fault.kind, fault.why] for fault in self.first],
             "kinds": dict(self.kinds),
@@ -94,16 +94,16 @@ class Faults:
         }
 
     def merge(self, plain: Mapping[str, Any]) -> None:
-        """Add what another process collected in the data that come next."""
+        """Add the bad rows of another process, which read the data that come next."""
         for *place, kind, why in plain["first"][: LISTED - len(self.first)]:
             self.first.append(BadRow(place=RowLocation(*place), kind=kind, why=why))
         self.kinds.update(plain["kinds"])
         self.replaced += plain["replaced"]
 
     def raise_if_any(self, by: Said) -> None:
-        """Raise DataError under the policy "stop" when there was a bad row: it lists the first.
+        """Raise DataError under the policy "stop" if there is a bad row; it lists the first ones.
 
-        `by` is how the user says what becomes of bad rows.
+        `by` maps options to the user's words.
         """
         if self.policy != "stop" or not self.count:
             return
@@ -116,7 +116,7 @@ class Faults:
 
     @property
     def listed(self) -> str:
-        """Return what follows the count in a message: the first of them, a line each."""
+        """Return the first bad rows, a line each, as they follow the count in a message."""
         lines = "".join(f"\n  {fault}" for fault in self.first)
         return f", at file:line:byte{lines}\n({len(self.first)} of {self.count} listed)"
 
@@ -124,5 +124,5 @@ class Faults:
         """Return "5 bad rows: 3 not JSON, 2 not UTF-8 (2 kept with U+FFFD)"."""
         rows = f"{self.count} bad row{'s' * (self.count != 1)}"
         kinds = ", ".join(f"{n} {kind}" for kind, n in self.kinds.most_common())
-        kept = f" ({self.replaced} kept with U+FFFD)" if self.replaced else ""
-        return f"{rows}: {kinds}{kept}" if kinds else rows
+        replaced = f" ({self.replaced} kept with U+FFFD)" if self.replaced else ""
+        return f"{rows}: {kinds}{replaced}" if kinds else rows

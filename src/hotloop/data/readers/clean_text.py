@@ -1,4 +1,4 @@
-"""Finds text files and reads them as clean UTF-8 in bounded memory."""
+"""Find text files, and read them as clean UTF-8 in bounded memory."""
 
 import codecs
 import os
@@ -29,15 +29,15 @@ __all__ = [
     "walk",
 ]
 
-# What is read from a folder. JSON, CSV and HTML are left out: they hold records or markup, and a
-# model of their brackets is rarely what is wanted. A file that is named is read whatever it is.
+# The suffixes that are read from a folder. JSON, CSV and HTML are not among them: they hold records
+# or markup, and few want a model of their brackets. A file that is named is read in any case.
 SUFFIXES = (".md", ".py", ".rst", ".tex", ".text", ".txt")
 
 _GUIDE = "(hotloop explain cache-not-found)"
 _CHUNK_BYTES = 1 << 20
-# Git takes a file with a NUL in its first 8000 bytes for binary, UTF-16 included:
+# Git treats a file with a NUL in its first 8000 bytes as binary, UTF-16 included:
 # buffer_is_binary() in https://github.com/git/git/blob/master/xdiff-interface.c, 2026-11
-HEAD_BYTES = 8000  # what `check_head` looks at
+HEAD_BYTES = 8000  # that `check_head` reads
 NOT_DATA = frozenset({"site-packages", "dist-packages", "__pycache__"})  # folders left out
 _TESTS = frozenset({"test", "tests", "idle_test"})  # of the standard library
 _MARKS = (  # longest first: the mark of UTF-32-LE begins with that of UTF-16-LE
@@ -46,10 +46,10 @@ _MARKS = (  # longest first: the mark of UTF-32-LE begins with that of UTF-16-LE
     (codecs.BOM_UTF16_LE, "UTF-16"),
     (codecs.BOM_UTF16_BE, "UTF-16"),
 )
-# Decoding puts this for each invalid sequence. Valid UTF-8 has no surrogates, so it is told apart
-# from a U+FFFD that stands in the text.
+# Decoding puts BAD in place of each invalid sequence. Valid UTF-8 has no surrogates, so BAD cannot
+# be confused with a U+FFFD in the text.
 BAD, _REPLACEMENT = "\udc80", "\ufffd"
-MARK_BAD = "hotloop.mark"  # the `errors` of bytes.decode that does it
+MARK_BAD = "hotloop.mark"  # the `errors` argument of bytes.decode for that
 
 
 def _mark_bad(error: UnicodeError) -> tuple[str, int]:
@@ -66,7 +66,7 @@ class TextSource:
 
     files: tuple[Path, ...]
     root: Path  # a folder that holds them all
-    what: str  # one line for people
+    what: str  # one line that describes the source
 
     def name(self, file: Path) -> str:
         """Return the path of a file relative to `root`, with forward slashes."""
@@ -76,12 +76,12 @@ class TextSource:
 def find_texts(path: str | None) -> TextSource:
     """Find the text at `path`: a file, a folder, or with None Python's own standard library.
 
-    A folder is searched with all below it for SUFFIXES, in the order of the relative names. Left
-    out are hidden and empty files, linked folders, links that lead out of it, and second names
-    of one file. Raises DataError, which says what to do, when there is nothing to read.
+    A folder is searched recursively for SUFFIXES, in the order of the relative names. Hidden and
+    empty files, linked folders, links that lead out of it, and second names of one file are
+    skipped. Raises DataError, which says what to do, when there is nothing to read.
     """
     try:
-        return _standard_library() if path is None else _named(path)
+        return _standard_library() if path is None else _source_at(path)
     except OSError as error:
         refuse(error, path)
 
@@ -89,56 +89,56 @@ def find_texts(path: str | None) -> TextSource:
 def read_text(
     path: Path, *, limit: int | None = None, chunk_bytes: int = _CHUNK_BYTES
 ) -> Iterator[tuple[str, int]]:
-    """Yield the text of a file in pieces, each with the number of invalid sequences in it.
+    """Yield the text of a file in pieces, each with its number of invalid sequences.
 
     At most `limit` characters are given. The text is decoded as UTF-8 without its byte order mark;
     CR LF and CR become LF, and a missing last LF is added, so these variants of a file are equal.
-    An invalid sequence becomes U+FFFD. Memory stays at a few times `chunk_bytes`, however long a
-    line is. Raises DataError for UTF-16, UTF-32 and binary files and for what cannot be read.
+    An invalid sequence becomes U+FFFD. Memory stays at a few times `chunk_bytes` for lines of any
+    length. Raises DataError for UTF-16, UTF-32 and binary files and for unreadable files.
     """
-    left, last = limit, "\n"
+    remaining, last = limit, "\n"
     for block in _blocks(path, chunk_bytes):
         text = block.decode(errors=MARK_BAD)
         if "\r" in text:
             text = text.replace("\r\n", "\n").replace("\r", "\n")
-        if left is not None:
-            text = text[:left]
-            left -= len(text)
+        if remaining is not None:
+            text = text[:remaining]
+            remaining -= len(text)
         last = text[-1:] or last
         bad = text.count(BAD)
         if text:
             yield text.replace(BAD, _REPLACEMENT) if bad else text, bad
-        if left == 0:
+        if remaining == 0:
             return
     if last != "\n":
         yield "\n", 0
 
 
 def find_invalid(path: Path, name: str, *, chunk_bytes: int = _CHUNK_BYTES) -> Iterator[str]:
-    """Yield `name:line:byte: what` for each sequence that is not UTF-8; both count from 1."""
+    """Yield `name:line:byte: reason` for each sequence that is not UTF-8; both count from 1."""
     line, column = 1, 1  # of the block's first byte
     for block in _blocks(path, chunk_bytes):
-        at, view = 0, memoryview(block)
-        while at < len(block):
+        position, view = 0, memoryview(block)
+        while position < len(block):
             try:
-                codecs.utf_8_decode(view[at:], "strict", True)
+                codecs.utf_8_decode(view[position:], "strict", True)
                 break
             except UnicodeDecodeError as error:
-                start, at = at + error.start, at + error.end
+                start, position = position + error.start, position + error.end
                 where = advance(line, column, block[:start])
                 yield f"{name}:{where[0]}:{where[1]}: 0x{block[start]:02x}, {error.reason}"
         line, column = advance(line, column, block)
 
 
 def advance(line: int, column: int, passed: bytes) -> tuple[int, int]:
-    """Return the line and byte, both from 1, that are reached from there after those bytes."""
+    """Return the line and byte, both from 1, of the position after the bytes `passed`."""
     breaks = passed.count(b"\n") + passed.count(b"\r") - passed.count(b"\r\n")
     last = max(passed.rfind(b"\n"), passed.rfind(b"\r"))
     return line + breaks, column + len(passed) if last < 0 else len(passed) - last
 
 
 def _blocks(path: Path, chunk_bytes: int) -> Iterator[bytes]:
-    """Yield the bytes after a byte order mark in blocks of whole characters and whole CR LF."""
+    """Yield the bytes after a byte order mark, in blocks of whole characters and whole CR LF."""
     try:
         with path.open("rb") as stream:
             check_head(path, stream.read(HEAD_BYTES))
@@ -159,7 +159,7 @@ def _without_mark(stream: BinaryIO) -> bytes:
 
 
 def _cut(data: bytes) -> int:
-    """Return a place near the end that is neither inside a character nor between CR and LF."""
+    """Return a position near the end that is neither inside a character nor between CR and LF."""
     for back in (1, 2, 3):  # a character has at most three bytes after its first, >= 0xc0 in each
         if data[-back:][:1] >= b"\xc0":
             return len(data) - min(back, len(data))
@@ -167,7 +167,7 @@ def _cut(data: bytes) -> int:
 
 
 def check_head(path: Path, head: bytes, *, unpack: str | None = None) -> None:
-    """Raise DataError with the remedy when a file's first HEAD_BYTES are no UTF-8 text.
+    """Raise DataError with the remedy if a file's first HEAD_BYTES are not UTF-8 text.
 
     `unpack` is the command that writes the content of a compressed file to its output.
     """
@@ -177,10 +177,10 @@ def check_head(path: Path, head: bytes, *, unpack: str | None = None) -> None:
                 f"{path} is {encoding} (it begins with the bytes {mark.hex(' ')}), but UTF-8 is "
                 f"read; convert it: {_conversion(path, encoding, unpack)}"
             )
-    if (at := head.find(b"\0")) >= 0:
+    if (nul := head.find(b"\0")) >= 0:
         raise DataError(
-            f"{path} is not UTF-8 text: byte {at + 1} is NUL, so it is binary, or UTF-16 without a "
-            f"mark; leave it out, or convert it: {_conversion(path, 'UTF-16LE', unpack)}"
+            f"{path} is not UTF-8 text: byte {nul + 1} is NUL, so it is binary, or UTF-16 without "
+            f"a mark; leave it out, or convert it: {_conversion(path, 'UTF-16LE', unpack)}"
         )
 
 
@@ -190,7 +190,7 @@ def _conversion(path: Path, encoding: str, unpack: str | None) -> str:
 
 
 def refuse(error: OSError, place: object = None) -> NoReturn:
-    """Raise the DataError for what the system does not let us read."""
+    """Raise the DataError for a file that the system does not let us read."""
     raise DataError(
         f"cannot read {error.filename or place}: {error.strerror or error}; check that it is there "
         f"and that you may read it {_GUIDE}"
@@ -208,7 +208,7 @@ def _missing(place: Path) -> str:
     )
 
 
-def _named(path: str) -> TextSource:
+def _source_at(path: str) -> TextSource:
     if not path:
         raise DataError("the path of the text is empty; name a file or a folder in data.path")
     place = Path(os.path.expanduser(path))  # a shell leaves the ~ of data.path=~/x alone
@@ -226,36 +226,40 @@ def _standard_library() -> TextSource:
     root = Path(sysconfig.get_path("stdlib"))
     if not root.is_dir():
         raise DataError(f"this Python has no library folder at {root}; name a text with data.path")
-    what = f"the standard library of Python {platform.python_version()}: {{n}} files in {{root}}"
-    return _folder(root.resolve(), (".py",), NOT_DATA | _TESTS, what)
+    description = (
+        f"the standard library of Python {platform.python_version()}: {{n}} files in {{root}}"
+    )
+    return _folder(root.resolve(), (".py",), NOT_DATA | _TESTS, description)
 
 
 def _folder(
-    root: Path, suffixes: tuple[str, ...], skipped: frozenset[str], what: str
+    root: Path, suffixes: tuple[str, ...], skipped: frozenset[str], description: str
 ) -> TextSource:
-    found: dict[Path, Path] = {}  # what a path resolves to -> the path
-    others: Counter[str] = Counter()
+    by_target: dict[Path, Path] = {}  # the resolved path -> the path
+    left_out: Counter[str] = Counter()
     for path in sorted(walk(root, skipped), key=lambda path: path.is_symlink()):
         if path.suffix.lower() not in suffixes:
-            others[path.suffix or "without suffix"] += 1
+            left_out[path.suffix or "without suffix"] += 1
         elif not path.is_file() or not (target := path.resolve()).is_relative_to(root):
-            others["links that lead out of it, or no plain files"] += 1
+            left_out["links that lead out of it, or no plain files"] += 1
         elif path.stat().st_size == 0:
-            others["empty"] += 1
+            left_out["empty"] += 1
         else:
-            found.setdefault(target, path)
-    if not found:
-        seen = ", ".join(f"{n} {kind}" for kind, n in others.most_common(5)) or "nothing"
+            by_target.setdefault(target, path)
+    if not by_target:
+        kinds = ", ".join(f"{n} {kind}" for kind, n in left_out.most_common(5)) or "nothing"
         raise DataError(
-            f"{root} holds no text: expected files ending in {' '.join(suffixes)}, found {seen}; "
+            f"{root} holds no text: expected files ending in {' '.join(suffixes)}, found {kinds}; "
             "name one file, or put the text into a .txt file"
         )
-    files = sorted(found.values(), key=lambda path: path.relative_to(root).as_posix())
-    return TextSource(files=tuple(files), root=root, what=what.format(n=len(files), root=root))
+    files = sorted(by_target.values(), key=lambda path: path.relative_to(root).as_posix())
+    return TextSource(
+        files=tuple(files), root=root, what=description.format(n=len(files), root=root)
+    )
 
 
 def walk(root: Path, skipped: frozenset[str]) -> Iterator[Path]:
-    """Yield all files below `root` but hidden ones and those in hidden and `skipped` folders."""
+    """Yield all files below `root`, except hidden ones and those in hidden or `skipped` folders."""
     for folder, below, names in os.walk(root, onerror=refuse):
         below[:] = [name for name in below if not name.startswith(".") and name not in skipped]
         yield from (Path(folder, name) for name in names if not name.startswith("."))

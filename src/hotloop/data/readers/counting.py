@@ -1,4 +1,4 @@
-"""Reads the bytes of an unpacked file in bounded memory, for formats that count its rows."""
+"""Read the bytes of an unpacked file in bounded memory, for formats that count its rows."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ if TYPE_CHECKING:
 
 __all__ = ["ByteStream", "TooMuchError", "chunks", "lines"]
 
-_LONGEST = 8 << 20  # bytes of one line: more is no line
+_LONGEST = 8 << 20  # bytes of one line; more means that the file has no lines
 _CHUNK = 1 << 20
 
 
 class TooMuchError(Exception):
-    """There is more in a file than is read here."""
+    """A file holds more than is read here."""
 
 
 class ByteStream(Protocol):
-    """What a file is read from."""
+    """A stream to read a file from."""
 
     def read(self, size: int, /) -> bytes:
         """Return at most `size` bytes, none at the end. May raise TooMuchError."""
@@ -31,14 +31,14 @@ def chunks(stream: ByteStream) -> Iterator[bytes]:
 
 
 def lines(stream: ByteStream) -> Iterator[bytes]:
-    """Yield lines with their ends; LF, CR LF and CR end one. TooMuchError for a line too long."""
+    """Yield lines with their ends (LF, CR LF or CR). Raises TooMuchError for a line too long."""
     rest = b""
     for chunk in chunks(stream):
-        whole = rest + chunk
-        found = whole.splitlines(keepends=True)
-        if len(found[-1]) > _LONGEST:
+        data = rest + chunk
+        complete = data.splitlines(keepends=True)
+        if len(complete[-1]) > _LONGEST:
             raise TooMuchError
-        rest = found.pop()  # even with an LF at its end: a CR may be half of a CR LF
-        yield from found
+        rest = complete.pop()  # even with an LF at its end: a CR may be half of a CR LF
+        yield from complete
     if rest:
         yield rest

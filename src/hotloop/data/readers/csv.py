@@ -1,4 +1,4 @@
-"""Reads CSV, TSV and the like: cuts them at the ends of records, which may span lines."""
+"""Read CSV, TSV and similar files, cut at the ends of records, which may span lines."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def portions(
 ) -> Iterator[Portion]:
     """Yield the records after the header, in portions of about `size` bytes.
 
-    A quoted field that does not end within `longest` bytes makes its first line a fault. Raises
+    If a quoted field does not end within `longest` bytes, its first line becomes a fault. Raises
     DataError when the first row cannot be the names of the columns.
     """
     ends = record_ends(delimiter)
@@ -48,12 +48,12 @@ def portions(
     for block in stream:
         names, rest = _header(source, block, delimiter)
         if names:
-            all_of_them = chain([rest] if rest.data else [], stream)
-            yield from of_blocks(source, all_of_them, fields=names)
+            record_blocks = chain([rest] if rest.data else [], stream)
+            yield from of_blocks(source, record_blocks, fields=names)
 
 
 def rows(portion: Portion, faults: Faults, *, delimiter: str) -> Iterator[Record]:
-    """Yield each record that is not a blank line, all values text, by the names of its columns."""
+    """Yield each record that is not a blank line as a dict of texts by column name."""
     names, count = portion.fields, len(portion.fields)
     text = portion.data.decode(errors=MARK_BAD)
     bad = portion.data.split(b"\n") if BAD in text else []
@@ -71,7 +71,7 @@ def rows(portion: Portion, faults: Faults, *, delimiter: str) -> Iterator[Record
 
 
 def record_ends(delimiter: str) -> Ends:
-    """Return the `Ends` of records as the csv module sees them: a quote opens at a field's start.
+    """Return the `Ends` of records for the csv module's rules: a quote opens at a field's start.
 
     Elsewhere a quote is text, and within a quoted field two of them stand for one.
     """
@@ -84,14 +84,14 @@ def record_ends(delimiter: str) -> Ends:
             quotes = np.array(_quotes(data, starts), dtype=np.int64)
         end = data.rfind(b"\n")
         while end >= 0 and (before := int(np.searchsorted(quotes, end))) & 1:
-            end = data.rfind(b"\n", 0, int(quotes[before - 1]))  # this one stands in quotes
+            end = data.rfind(b"\n", 0, int(quotes[before - 1]))  # this one is inside quotes
         return end + 1
 
     return ends
 
 
 def _regular(values: NDArray[np.uint8], quotes: NDArray[np.int64], starts: bytes) -> bool:
-    """Whether quotes open and close in turn: each where a field begins or ends, or in a pair."""
+    """Return whether quotes alternate: each is at the start or end of a field, or in a pair."""
     around = np.isin(np.arange(256), [*starts, _QUOTE])
     opening, closing = quotes[::2], quotes[1::2]
     return bool(
@@ -101,35 +101,35 @@ def _regular(values: NDArray[np.uint8], quotes: NDArray[np.int64], starts: bytes
 
 
 def _quotes(data: bytes, starts: bytes) -> list[int]:
-    """Return where fields open and close in turn, whatever quotes stand elsewhere."""
-    found, at = [], 0
-    while (first := data.find(b'"', at)) >= 0:
-        at = first + 1
+    """Return the positions of the quotes that open and close fields, in turn."""
+    positions, position = [], 0
+    while (first := data.find(b'"', position)) >= 0:
+        position = first + 1
         if first and data[first - 1] not in starts:
             continue
-        stop = data.find(b'"', at)
+        stop = data.find(b'"', position)
         while stop >= 0 and data[stop + 1 : stop + 2] == b'"':
             stop = data.find(b'"', stop + 2)
-        found.append(first)
+        positions.append(first)
         if stop < 0:
             break
-        found.append(stop)
-        at = stop + 1
-    return found
+        positions.append(stop)
+        position = stop + 1
+    return positions
 
 
 def _parsed(text: str, delimiter: str) -> list[tuple[int, int, list[str]]]:
-    """Return first line, line after the last, both from 0, and fields of each record."""
-    most = csv.field_size_limit(LONGEST)  # of the whole process, and 131,072 where nobody set it
+    """Return for each record: its first line and the line after its last, from 0; its fields."""
+    previous = csv.field_size_limit(LONGEST)  # global; 131,072 by default
     try:
         reader = csv.reader(io.StringIO(text, newline="\n"), delimiter=delimiter)
-        found, line = [], 0
+        records, line = [], 0
         for row in reader:
-            found.append((line, reader.line_num, row))
+            records.append((line, reader.line_num, row))
             line = reader.line_num
-        return found
+        return records
     finally:
-        csv.field_size_limit(most)
+        csv.field_size_limit(previous)
 
 
 def _stays(data: bytes, place: RowLocation, faults: Faults) -> bool:
@@ -144,7 +144,7 @@ def _stays(data: bytes, place: RowLocation, faults: Faults) -> bool:
 def _header(
     source: RecordFile, block: LineBlock, delimiter: str
 ) -> tuple[tuple[str, ...], LineBlock]:
-    """Return the names of the columns, and the block without them; none where it is blank."""
+    """Return the names of the columns, and the block without them; no names if it is blank."""
     if block.fault is not None:
         raise DataError(f"{source.name}:{block.line}: no header can be read: {block.fault[1]}")
     text = block.data.decode(errors=MARK_BAD)
@@ -164,7 +164,7 @@ def _check_names(names: list[str], where: str) -> None:
             raise DataError(f"{where}: the name of column {column} is not UTF-8; {remedy}")
         if names.index(name) < column - 1:
             raise DataError(f"{where}: two columns are named {name!r}; {remedy}")
-        if not name and column > 1:  # pandas leaves the name of its index empty
+        if not name and column > 1:  # pandas leaves the name of its index column empty
             raise DataError(f"{where}: column {column} has no name; {remedy}")
         if _is_number(name):
             raise DataError(f"{where}: column {column} is named {name}, so it is data; {remedy}")
@@ -172,23 +172,23 @@ def _check_names(names: list[str], where: str) -> None:
 
 def _is_number(name: str) -> bool:
     try:
-        return math.isfinite(float(name))  # a column may well be named Inf or NaN
+        return math.isfinite(float(name))  # a column may be named Inf or NaN
     except ValueError:
         return False
 
 
 def _count(stream: BinaryIO, *, delimiter: str) -> int:
-    """Return the records after the header."""
+    """Return the number of records after the header."""
     text = (line.decode(errors="replace") for line in lines(stream))
     try:
         records = sum(1 for row in csv.reader(text, delimiter=delimiter) if row)
-    except csv.Error as error:  # the csv module has a limit for a field
+    except csv.Error as error:  # the csv module limits the size of a field
         raise TooMuchError from error
     return max(0, records - 1)
 
 
 def delimited(name: str, delimiter: str) -> Format:
-    """Return the format of files that end in its name: rows whose fields are parted so."""
+    """Return the format whose suffix is its name and whose fields `delimiter` separates."""
     return Format(
         name=name,
         suffixes=(f".{name}",),

@@ -1,4 +1,4 @@
-"""What the name of a data file says: its format, its split, and which files belong together."""
+"""Derive the format, the split and the data set of a data file from its name."""
 
 import re
 from pathlib import PurePath
@@ -19,7 +19,7 @@ _SHARD = re.compile(r"(?:^|[-_.])(?:\d+-of-\d+|0\d+|\d{5,})$")  # not wiki103, n
 
 
 def format_of(name: str) -> str | None:
-    """Return "jsonl", "csv.gz", ... of a file's name; None for a file that holds no data set."""
+    """Return the format of a file's name ("jsonl", "csv.gz", ...); None if it holds no data set."""
     path = PurePath(name)
     packed = _PACKED.get(path.suffix.lower())
     inner = BY_SUFFIX.get((PurePath(path.stem) if packed else path).suffix.lower())
@@ -31,18 +31,18 @@ def format_of(name: str) -> str | None:
 
 
 def split_of(name: str) -> str | None:
-    """Return train, validation or test by the first word of a file's name that says so."""
-    found = _SPLIT.search(_stem(name))
-    return _SPLITS[found[1].lower()] if found else None
+    """Return train, validation or test by the first such word in a file's name, else None."""
+    match = _SPLIT.search(_stem(name))
+    return _SPLITS[match[1].lower()] if match else None
 
 
 def is_split(folder: str) -> bool:
-    """Whether a folder is named like a split, and so belongs to what is around it."""
+    """Return whether a folder is named like a split, and so belongs to its parent's data set."""
     return folder.lower() in _SPLITS
 
 
 def base_of(name: str) -> str:
-    """Return a file's name without suffix, split and shard: equal for files of one data set."""
+    """Return a file's name without suffix, split and shard: equal for all files of a data set."""
     stem = _SHARD.sub("", _stem(name))
     stem = re.sub(r"([-_.])[-_.]+", r"\1", _SPLIT.sub("", stem, count=1))
     return stem.strip("-_. ")

@@ -1,4 +1,4 @@
-"""The formats that are read: a new one is a value in its reader's file, and a name in this list."""
+"""List the formats that are read; a new format is a value in its reader's file, named here."""
 
 from hotloop.data.readers import arrow, csv, json_array, jsonlines, prose
 

@@ -1,7 +1,7 @@
-"""Cuts a JSON file that is one array, or one object with one list of records, into portions.
+"""Cut a JSON file that is one array, or one object with one list of records, into portions.
 
-Elements are found by their brackets, commas and quotes alone, without parsing them, a portion at a
-time: memory does not grow with the file.
+Elements are found by their brackets, commas and quotes, without parsing, a portion at a time:
+memory does not grow with the file.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 __all__ = ["JSON", "is_lines", "portions", "rows"]
 
-_HEAD_BYTES = 4 << 20  # what may stand before the list of records, and after it
-_DECODER = json.JSONDecoder()  # of what stands beside the records
+_HEAD_BYTES = 4 << 20  # at most before the list of records, and after it
+_DECODER = json.JSONDecoder()  # for the values beside the list of records
 _SPACE = re.compile(r"[ \t\r\n]*")
 _ARRAY = re.compile(rb"\s*\[\s*[\[{]")
 _TABLE = re.compile(rb'\s*\{[^{}\[\]]*"\s*:\s*\[\s*\{')  # {"version": 1, "data": [{
@@ -56,7 +56,7 @@ _KINDS = bytes(
 
 @dataclass(slots=True)
 class _Reader:
-    """Where the reading of a file stands."""
+    """The position of the reader in a file."""
 
     source: RecordFile
     window: ReadWindow
@@ -81,8 +81,10 @@ class _Reader:
             fault=fault,
         )
 
-    def refuse(self, at: int, why: str) -> NoReturn:
-        place = moved(RowLocation(self.source.name, self.line, self.column), self.window.data, at)
+    def refuse(self, position: int, why: str) -> NoReturn:
+        place = moved(
+            RowLocation(self.source.name, self.line, self.column), self.window.data, position
+        )
         raise DataError(
             f"{place}: {why}; expected an array of objects, or an object with one list of them; "
             f"a file of one object a line is of the format {JSONL.name}: name it so"
@@ -90,7 +92,7 @@ class _Reader:
 
 
 def is_lines(path: Path) -> bool:
-    """Whether a .json file holds one object a line, as many that are named so do."""
+    """Return whether a .json file holds one object a line, as many such files do."""
     with ReadWindow(path) as window:
         window.fill(_HEAD_BYTES)
         first, *rest = window.data.strip().splitlines()[:2] or [b""]
@@ -106,15 +108,16 @@ def portions(
 ) -> Iterator[Portion]:
     """Yield elements of the list of records, in portions of about `size` bytes.
 
-    A list of records is the whole file, or the one list of objects of the object it is. An element
-    of more than `longest` bytes, and anything that hides where the next one begins, are portions
-    with a fault, and the last. Raises DataError where there is no such list, or more than one.
+    The list of records is the whole file, or the only list of objects in the file's object. An
+    element of more than `longest` bytes, or any error that hides where the next element begins,
+    makes a last portion with a fault. Raises DataError where there is no such list, or more than
+    one.
     """
     with ReadWindow(source.path) as window:
         reader = _Reader(source, window)
         key = _find_list(reader)
-        while (seen := _seen(reader, size, longest)) is not None:
-            data, commas, close = seen
+        while (block := _next_block(reader, size, longest)) is not None:
+            data, commas, close = block
             cut = close if close >= 0 else int(commas[-1])
             yield reader.portion(data[:cut])
             reader.pass_by(cut + 1)
@@ -123,11 +126,11 @@ def portions(
                 if why := _find_end(reader, key):
                     yield reader.portion(b"", (NOT_JSON, why, reader.column))
                 return
-        yield _unended(reader)
+        yield _unended_portion(reader)
 
 
 def rows(portion: Portion, faults: Faults) -> Iterator[Record]:
-    """Yield the elements of a portion; one that is not JSON or no object is a fault."""
+    """Yield the elements of a portion; one that is not a JSON object is a fault."""
     try:
         text = portion.data.decode()
         values = [] if may_have_halves(text) else DECODER.decode(f"[{text}]")
@@ -151,33 +154,35 @@ def _one_by_one(portion: Portion, faults: Faults) -> Iterator[Record]:
         place = RowLocation(portion.name, line, column, row=row)
         if not bare:
             faults.add(place, NOT_JSON, "not JSON: a comma without an element")
-        elif (found := one_record(bare, place, faults)) is not None:
-            yield RowLocation(portion.name, row=row), found
+        elif (record := one_record(bare, place, faults)) is not None:
+            yield RowLocation(portion.name, row=row), record
         line, column = advance(line, column, bare + b",")
         begin = end + 1
 
 
 def _scan(data: bytes) -> tuple[NDArray[np.int64], int]:
-    """Return where commas stand between elements, and where their list ends (-1: not yet)."""
-    if b"\\" in data:  # in their order from the left, backslashes hide backslashes and quotes
+    """Return the positions of commas between elements, and of the list's end (-1: not in it)."""
+    if b"\\" in data:  # from the left, each backslash escapes the backslash or quote after it
         data = data.replace(b"\\\\", b"__").replace(b'\\"', b"__")
     kinds = np.frombuffer(data.translate(_KINDS), dtype=np.int8)
-    at = np.flatnonzero(kinds != 0)
-    kinds = kinds[at]
+    positions = np.flatnonzero(kinds != 0)
+    kinds = kinds[positions]
     quotes = kinds == _QUOTE
     outside = (np.cumsum(quotes) & 1 == 0) & ~quotes
-    at, kinds = at[outside], kinds[outside]
+    positions, kinds = positions[outside], kinds[outside]
     depth = np.cumsum(np.where(kinds == _COMMA, 0, kinds))
-    commas = at[(kinds == _COMMA) & (depth == 0)]
+    commas = positions[(kinds == _COMMA) & (depth == 0)]
     closed = np.flatnonzero(depth < 0)[:1]
     if not closed.size:
         return commas, -1
-    close = int(at[closed[0]])
+    close = int(positions[closed[0]])
     return commas[commas < close], close
 
 
-def _seen(reader: _Reader, size: int, longest: int) -> tuple[bytes, NDArray[np.int64], int] | None:
-    """Return data with the end of an element in it, and what `_scan` found; None for none."""
+def _next_block(
+    reader: _Reader, size: int, longest: int
+) -> tuple[bytes, NDArray[np.int64], int] | None:
+    """Return data with the end of an element, and the result of `_scan`; None if none ends."""
     window, want = reader.window, size
     while True:
         window.fill(want + 1)
@@ -190,7 +195,7 @@ def _seen(reader: _Reader, size: int, longest: int) -> tuple[bytes, NDArray[np.i
         want = min(2 * want, longest)
 
 
-def _unended(reader: _Reader) -> Portion:
+def _unended_portion(reader: _Reader) -> Portion:
     window = reader.window
     if window.torn:
         reader.pass_by(len(window.data))
@@ -202,37 +207,39 @@ def _unended(reader: _Reader) -> Portion:
 
 
 def _find_list(reader: _Reader) -> str | None:
-    """Take all before the first record; return the key of their list, None for a bare list."""
+    """Skip to the first record; return the key of the list, None for a bare list."""
     reader.window.fill(_HEAD_BYTES)
-    # One character a byte: what is not ASCII stands in strings, and only places are wanted.
+    # One character a byte: only positions matter, and non-ASCII bytes are inside strings.
     text = reader.window.data[:_HEAD_BYTES].decode("latin-1")
-    at = _skip(text, 0)
-    if text[at : at + 1] == "[":
-        reader.pass_by(at + 1)
+    position = _skip(text, 0)
+    if text[position : position + 1] == "[":
+        reader.pass_by(position + 1)
         return None
-    if text[at : at + 1] != "{":
-        reader.refuse(at, "no list of records begins here")
-    found, at = _member(reader, text, at + 1)
-    if found is None:
-        reader.refuse(at, "the object ends here without a list of objects")
-    reader.pass_by(at)
-    return found
+    if text[position : position + 1] != "{":
+        reader.refuse(position, "no list of records begins here")
+    key, position = _member(reader, text, position + 1)
+    if key is None:
+        reader.refuse(position, "the object ends here without a list of objects")
+    reader.pass_by(position)
+    return key
 
 
 def _find_end(reader: _Reader, key: str | None) -> str | None:
-    """Return what is wrong after the list of records; DataError for a second such list."""
+    """Return the error after the list of records, or None; DataError for a second such list."""
     window = reader.window
     window.fill(_HEAD_BYTES)
     if key is not None:
         text = window.data[:_HEAD_BYTES].decode("latin-1")
-        at = _skip(text, 0)
-        if text[at : at + 1] == ",":
-            other, at = _member(reader, text, at + 1)
-            if other is not None:
-                reader.refuse(at, f"both {_name(key)!r} and {_name(other)!r} are lists of objects")
-        elif text[at : at + 1] != "}":
+        position = _skip(text, 0)
+        if text[position : position + 1] == ",":
+            second, position = _member(reader, text, position + 1)
+            if second is not None:
+                reader.refuse(
+                    position, f"both {_name(key)!r} and {_name(second)!r} are lists of objects"
+                )
+        elif text[position : position + 1] != "}":
             return "not JSON: expecting , or } after the list of records"
-        reader.pass_by(at + 1)
+        reader.pass_by(position + 1)
     while not window.data.strip():
         if window.whole:
             return None
@@ -241,29 +248,30 @@ def _find_end(reader: _Reader, key: str | None) -> str | None:
     return "text after the end of the records; it is not read"
 
 
-def _member(reader: _Reader, text: str, at: int) -> tuple[str | None, int]:
-    """Pass members of an object from `at` to the first that is a list of objects.
+def _member(reader: _Reader, text: str, position: int) -> tuple[str | None, int]:
+    """Skip members of an object from `position` to the first that is a list of objects.
 
-    Returns its key and the place after its bracket, or None and the place where the object ends.
+    Return its key and the position after its bracket, or None and the position where the object
+    ends.
     """
     try:
         while True:
-            at = _skip(text, at)
-            if text[at : at + 1] == "}":
-                return None, at
+            position = _skip(text, position)
+            if text[position : position + 1] == "}":
+                return None, position
             key: object
-            key, at = _DECODER.raw_decode(text, at)
-            at = _skip(text, at)
-            if not isinstance(key, str) or text[at : at + 1] != ":":
-                raise json.JSONDecodeError("Expecting a key in quotes and :", text, at)
-            at = _skip(text, at + 1)
-            if text[at : at + 1] == "[" and text[_skip(text, at + 1)] == "{":
-                return key, at + 1
-            _, at = _DECODER.raw_decode(text, at)
-            at = _skip(text, at)
-            if text[at : at + 1] not in (",", "}"):
-                raise json.JSONDecodeError("Expecting , or }", text, at)
-            at += text[at] == ","
+            key, position = _DECODER.raw_decode(text, position)
+            position = _skip(text, position)
+            if not isinstance(key, str) or text[position : position + 1] != ":":
+                raise json.JSONDecodeError("Expecting a key in quotes and :", text, position)
+            position = _skip(text, position + 1)
+            if text[position : position + 1] == "[" and text[_skip(text, position + 1)] == "{":
+                return key, position + 1
+            _, position = _DECODER.raw_decode(text, position)
+            position = _skip(text, position)
+            if text[position : position + 1] not in (",", "}"):
+                raise json.JSONDecodeError("Expecting , or }", text, position)
+            position += text[position] == ","
     except json.JSONDecodeError as error:
         far = len(text) == _HEAD_BYTES
         reader.refuse(
@@ -273,13 +281,13 @@ def _member(reader: _Reader, text: str, at: int) -> tuple[str | None, int]:
             else f"not JSON: {error.msg[:1].lower()}{error.msg[1:]}",
         )
     except (ValueError, IndexError, RecursionError):
-        reader.refuse(at, "what begins here is not JSON that can be read")
+        reader.refuse(position, "what begins here is not JSON that can be read")
 
 
-def _skip(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    assert found is not None
-    return found.end()
+def _skip(text: str, position: int) -> int:
+    match = _SPACE.match(text, position)
+    assert match is not None
+    return match.end()
 
 
 def _name(key: str) -> str:
@@ -295,14 +303,14 @@ def _array_or_lines(
 
 
 def _sniff(head: bytes) -> str | None:
-    """Return the format by its first bytes: an array or table, lines, or None for settings."""
+    """Return the format by the first bytes: an array or table, lines, or None for settings."""
     if _ARRAY.match(head) or _TABLE.match(head):
         return JSON.name
     return JSONL.name if _LINES.match(head) else None
 
 
 def _count(stream: BinaryIO) -> int | None:
-    """Return the elements of the array, or of the one list of objects in it."""
+    """Return the number of elements of the array, or of the only list of objects in the object."""
     value = json.loads(b"".join(chunks(stream)))
     if isinstance(value, list):
         return len(value)

@@ -1,4 +1,4 @@
-"""What there is to read: a format, a file of records, and portions that workers parse."""
+"""The values that readers share: formats, files of records, and portions that workers parse."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ __all__ = [
     "of_blocks",
 ]
 
-Documents = Literal["file", "line", "blank"]  # what one document of a file of plain text is
+Documents = Literal["file", "line", "blank"]  # one document of plain text: see RecordFile
 Record = tuple[RowLocation, dict[str, Any]]
 
-PORTION_BYTES = 2 << 20  # about what one portion holds, unpacked
+PORTION_BYTES = 2 << 20  # of one portion, unpacked, approximately
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,36 +39,36 @@ class RecordFile:
     """A file of records; `format` is the name of one of readers.formats."""
 
     path: Path
-    name: str  # what places call it
+    name: str  # in locations
     split: str  # train, valid, test, or the name of a folder of a DatasetDict
     format: str
     bytes: int  # on the disk
     documents: Documents = (
-        "file"  # of plain text: a file, each line, or what stands between blank lines
+        "file"  # of plain text: the whole file, each line, or the text between blank lines
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Portion:
-    """Records of a file that can be parsed without the others: plain values alone."""
+    """Records of a file that can be parsed without the others; holds plain values only."""
 
-    file: str  # its path, which is only opened again where the format is columnar
-    name: str  # what places call it
+    file: str  # its path, which is only opened again if the format is columnar
+    name: str  # in locations
     format: str
     documents: Documents = "file"
-    data: bytes = b""  # whole records as they stand in the file; empty where it is columnar
-    offset: int = 0  # where the portion begins in the unpacked file, bytes; 0: not known
+    data: bytes = b""  # whole records as they are in the file; empty if it is columnar
+    offset: int = 0  # of the portion in the unpacked file, bytes; 0 if unknown
     line: int = 1  # of the first byte of data
     column: int = 1  # of that byte in its line, from 1
-    row: int = 0  # index of the first record in the file, where places name it
+    row: int = 0  # index of the first record in the file, if locations name it
     parts: tuple[int, int] = (
         0,
         0,
     )  # row groups or batches of a columnar file: first, one past last
-    fields: tuple[str, ...] = ()  # names of the columns, where a header has them
-    is_first: bool = False  # of plain text: that of the file begins with it
-    is_last: bool = False  # of plain text: that of the file ends with it
-    fault: tuple[str, str, int] | None = None  # stands for records that cannot be had: kind, why,
+    fields: tuple[str, ...] = ()  # names of the columns, if a header has them
+    is_first: bool = False  # plain text: the file's text begins with this portion
+    is_last: bool = False  # plain text: the file's text ends with this portion
+    fault: tuple[str, str, int] | None = None  # in place of records that cannot be read: kind, why,
     # and byte in `line`
 
     def plain(self) -> tuple[Any, ...]:
@@ -77,12 +77,12 @@ class Portion:
 
     @classmethod
     def from_plain(cls, values: tuple[Any, ...]) -> Portion:
-        """Return the portion whose `plain()` it is."""
+        """Return the portion with this `plain()`."""
         return cls(**{field.name: value for field, value in zip(fields(cls), values, strict=True)})
 
 
 class PortionCut(Protocol):
-    """Cuts a file into portions."""
+    """Cut a file into portions."""
 
     def __call__(
         self, source: RecordFile, *, size: int = PORTION_BYTES, longest: int = LONGEST
@@ -90,37 +90,37 @@ class PortionCut(Protocol):
         """Yield portions of about `size` bytes, in order, without parsing them.
 
         A record of more than `longest` bytes is a portion with a fault. Raises DataError for a file
-        that cannot be what its format says, DeviceError where a package is missing.
+        that cannot be of its format, DeviceError if a package is missing.
         """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
-    """All that is known of a format of files of records."""
+    """A format of files of records."""
 
     name: str  # as --format takes it
     suffixes: tuple[str, ...]
     portions: PortionCut
-    # The records of a portion with their places; what is no record goes to the faults.
+    # Yields the records of a portion with their locations; bad rows are added to the faults.
     rows: Callable[[Portion, Faults], Iterator[Record]]
-    # The rows of an unpacked file, None where that is not cheap. Raises OSError, ValueError,
-    # ImportError or counting.TooMuchError.
+    # Returns the number of rows of an unpacked file, None if that is not cheap. Raises OSError,
+    # ValueError, ImportError or counting.TooMuchError.
     count: Callable[[BinaryIO], int | None]
-    count_cost: int = 1  # times as much time, or memory, as to count lines takes
-    # Of a folder only files of the lowest rank are read. Above 0 a name alone does not say that a
-    # file holds data.
+    count_cost: int = 1  # time, or memory, as a multiple of that of counting lines
+    # In a folder only files of the lowest rank are read. If it is above 0, the name alone does not
+    # show that a file holds data.
     rank: int = 0
-    also: tuple[str, ...] = ()  # suffixes of files that are taken for it only where they are named
-    no_data: Pattern[str] | None = None  # names with its suffix that are no data
-    # By its first bytes, the name of the format that a file with its suffix has; None: no data set.
+    also: tuple[str, ...] = ()  # further suffixes, only for files that the user names
+    no_data: Pattern[str] | None = None  # names with its suffix that are not data
+    # Returns a file's format by its first bytes; None if the file holds no data set.
     sniff: Callable[[bytes], str | None] | None = None
-    is_columnar: bool = False  # compressed inside, if at all; a portion opens its file again
-    # Documents, any of which may come in pieces: records with "text", "is_first" and "is_last".
+    is_columnar: bool = False  # compressed only inside; a portion opens its file again
+    # Records are documents or pieces of them, with "text", "is_first" and "is_last".
     is_plain_text: bool = False
 
 
 def of_blocks(source: RecordFile, blocks: Iterator[LineBlock], **same: Any) -> Iterator[Portion]:
-    """Yield a portion for each block, with the same further fields."""
+    """Yield a portion for each block; `same` are further fields of all of them."""
     for block in blocks:
         yield Portion(
             file=str(source.path),

@@ -1,4 +1,4 @@
-"""Reads plain text as documents: a whole file in pieces, each line, or each paragraph."""
+"""Read plain text as documents: a whole file in pieces, each line, or each paragraph."""
 
 from __future__ import annotations
 
@@ -22,39 +22,41 @@ if TYPE_CHECKING:
 
 __all__ = ["PIECE_BYTES", "TXT", "paragraph_ends", "portions", "rows"]
 
-PIECE_BYTES = 1 << 20  # about what a piece of a long document holds
-_HELD = 32  # portions that are blank, or faults: a file of nothing else takes no more memory
+PIECE_BYTES = 1 << 20  # of a piece of a long document, approximately
+_HELD = 32  # blank or faulty portions that wait at most, to bound the memory
 _LONGEST_PARAGRAPH = 16 << 20  # bytes; a longer one is cut at a line
 
 
 def portions(
     source: RecordFile, *, size: int = PIECE_BYTES, longest: int = LONGEST
 ) -> Iterator[Portion]:
-    """Yield the text in portions of about `size` bytes, cut where the documents of `source` allow.
+    """Yield the text in portions of about `size` bytes, cut where `source.documents` allows.
 
     A line of more than `longest` bytes is a portion with a fault.
     """
     size = min(size, PIECE_BYTES)
     ends: Ends = paragraph_ends if source.documents == "blank" else line_ends
-    held: list[Portion] = []  # the latest text, then faults and blank lines: it may be the last
+    pending: list[
+        Portion
+    ] = []  # the latest text, which may be the last, then faults and blank lines
     is_first = True
     for portion in of_blocks(source, blocks(source.path, size=size, longest=longest, ends=ends)):
         is_text = portion.fault is None and not portion.data.isspace()
-        if is_text or len(held) > _HELD:
-            yield from held
-            held = []
-        held.append(replace(portion, is_first=is_text and is_first))
+        if is_text or len(pending) > _HELD:
+            yield from pending
+            pending = []
+        pending.append(replace(portion, is_first=is_text and is_first))
         is_first = is_first and not is_text
-    if held:
-        yield replace(held[0], is_last=True)
-        yield from held[1:]
+    if pending:
+        yield replace(pending[0], is_last=True)
+        yield from pending[1:]
 
 
 def rows(portion: Portion, faults: Faults) -> Iterator[Record]:
-    """Yield each document, or piece of one, as a record: "text", and where its document stands.
+    """Yield each document, or piece of one, as a record with "text", "is_first" and "is_last".
 
-    "is_first" says whether it begins with this piece, "is_last" whether it ends with it. A line
-    that is not UTF-8 is a fault; where it is skipped, the rest of its document stays.
+    "is_first" says whether the document begins with this piece, "is_last" whether it ends with it.
+    A line that is not UTF-8 is a fault; if it is skipped, the rest of its document stays.
     """
     name = portion.name
     if portion.documents == "file":
@@ -74,7 +76,7 @@ def rows(portion: Portion, faults: Faults) -> Iterator[Record]:
 
 
 def paragraph_ends(data: bytes, whole: bool) -> int:
-    """Return where the last blank line ends: the `Ends` of paragraphs. It looks from the end."""
+    """Return the end of the last blank line: the `Ends` of paragraphs."""
     last = end = data.rfind(b"\n") + 1
     if whole:
         return last
@@ -105,7 +107,7 @@ def _whole(text: str) -> dict[str, Any]:
 
 
 def _lines(portion: Portion, faults: Faults) -> Iterator[tuple[int, str]]:
-    """Yield the lines that stay, without their ends, each with its number."""
+    """Yield the lines that are kept, without their ends, each with its number."""
     try:
         yield from enumerate(portion.data.decode().split("\n")[:-1], portion.line)
         return
@@ -132,7 +134,7 @@ TXT: Final = Format(
     count=_count,
     rank=2,
     also=SUFFIXES,
-    no_data=re.compile(  # texts that lie beside code
+    no_data=re.compile(  # texts that belong to code
         r"(requirements.*|constraints.*|cmakelists|licen[cs]e.*|readme.*|changelog.*|notice|robots|"
         r"sources|top_level|entry_points|dependency_links)\.txt",
         re.IGNORECASE,

@@ -1,4 +1,4 @@
-"""Reads records of any format: cuts files into portions cheaply, and parses each by itself."""
+"""Read records of any format: cut files into portions cheaply, and parse each portion by itself."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Sources", "find_sources", "head", "rows", "work"]
 
-_HEAD_BYTES = 1 << 16  # of a portion for a few records
+_HEAD_BYTES = 1 << 16  # of a portion when only a few records are read
 
 
 def work(
@@ -28,22 +28,22 @@ def work(
 ) -> Iterator[Portion]:
     """Yield a file in portions of about `size` bytes unpacked, in order, without parsing them.
 
-    Memory stays at a few times `size`, or the longest record; one of more than `longest` bytes is
-    a portion with a fault, as is what a torn file lacks. Raises DataError for a file that is empty
-    or cannot be what its format says, DeviceError when pyarrow is needed and missing.
+    Memory stays at a few times `size`, or the longest record. A record of more than `longest` bytes
+    is a portion with a fault, as is the lost rest of a torn file. Raises DataError for a file that
+    is empty or cannot be of its format, DeviceError when pyarrow is needed and missing.
     """
-    found = False
+    has_records = False
     for portion in FORMATS[source.format].portions(source, size=size, longest=longest):
         columnar = portion.parts[1] > 0
         is_blank = not portion.data or portion.data.isspace()
-        found = found or columnar or portion.fault is not None or not is_blank
+        has_records = has_records or columnar or portion.fault is not None or not is_blank
         yield portion
-    if not found:
+    if not has_records:
         raise DataError(f"{source.name} is empty: it holds no record; fill it, or leave it out")
 
 
 def rows(portion: Portion, faults: Faults) -> Iterator[Record]:
-    """Yield the records of a portion with their places; what is no record goes to `faults`."""
+    """Yield the records of a portion with their locations; bad rows are added to `faults`."""
     if portion.fault is None:
         yield from FORMATS[portion.format].rows(portion, faults)
         return
@@ -57,16 +57,16 @@ def rows(portion: Portion, faults: Faults) -> Iterator[Record]:
 
 
 def head(source: RecordFile, count: int, *, policy: Policy = "skip") -> list[Record]:
-    """Return the first `count` records that are sound, or all where there are fewer.
+    """Return the first `count` sound records, or all if there are fewer.
 
-    Under "replace" those count that stay with U+FFFD. Raises DataError, with the bad rows, where
-    there is none, and as `work` does.
+    Under "replace" this includes records that are kept with U+FFFD. Raises DataError, with the bad
+    rows, if there is none, and as `work` does.
     """
     faults = Faults(policy)
-    read = (record for part in work(source, size=_HEAD_BYTES) for record in rows(part, faults))
-    found = list(islice(read, count))
-    if not found and faults.count:
+    sound = (record for part in work(source, size=_HEAD_BYTES) for record in rows(part, faults))
+    records = list(islice(sound, count))
+    if not records and faults.count:
         raise DataError(
             f"no row of {source.name} can be used: {faults}{faults.listed}; correct them"
         )
-    return found
+    return records

@@ -1,4 +1,4 @@
-"""Finds the files of records that names stand for, and says what each is."""
+"""Find the files of records that names stand for, with their formats and splits."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Sources", "find_sources"]
 
-TRAIN = "train"  # the split of files whose names do not say theirs
+TRAIN = "train"  # the split of files whose names do not tell theirs
 _SPLITS = (TRAIN, "validation", "test")  # their order; others follow
 
-_File = tuple[Path, str, str | None]  # the last is the split that names tell
+_File = tuple[Path, str, str | None]  # path, format, split by the names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,11 +38,11 @@ class Sources:
     """Files of records, by split and then by name."""
 
     files: tuple[RecordFile, ...]
-    notes: tuple[str, ...] = ()  # what was found and left out
+    notes: tuple[str, ...] = ()  # which files were left out
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """Return the splits there are: train, validation and test before others."""
+        """Return the splits: train, validation and test before others."""
         return tuple(dict.fromkeys(file.split for file in self.files))
 
     def of(self, split: str) -> tuple[RecordFile, ...]:
@@ -59,23 +59,23 @@ def find_sources(
 ) -> Sources:
     """Return the files that `names` stand for: files, folders and patterns such as data/*.jsonl.
 
-    A folder is searched with all below it. What `datasets` has saved in it is found by the lists it
-    keeps, with the splits of a DatasetDict. `format` is that of all files; without it each name
-    tells it. The split is told by the name of a file or of a folder around it, from the one that is
-    named on; it is "train" where neither says. `by` is how the user says the format. Raises
-    DataError where nothing is found, a file is empty, a folder has several formats, or one file is
-    named for two splits.
+    A folder is searched recursively. Data sets that `datasets` saved in it are found by their own
+    lists of files, with the splits of a DatasetDict. `format` is that of all files; by default each
+    name tells it. The split is told by the name of a file or of a folder around it, up to the named
+    folder; "train" if neither tells it. `by` maps options to the user's words. Raises DataError if
+    nothing is found, a file is empty, a folder has several formats, or one file is named for two
+    splits.
     """
     notes: list[str] = []
-    found = [file for name in names for file in _named(name, format, documents, notes, by)]
-    if not found:
+    files = [file for name in names for file in _files_of(name, format, documents, notes, by)]
+    if not files:
         raise DataError("no data are named; name files, folders or patterns such as data/*.jsonl")
     known = {split: place for place, split in enumerate(_SPLITS)}
-    found.sort(key=lambda file: (known.get(file.split, len(known)), file.split, file.name))
-    return Sources(files=tuple(_once(found)), notes=tuple(notes))
+    files.sort(key=lambda file: (known.get(file.split, len(known)), file.split, file.name))
+    return Sources(files=tuple(_unique(files)), notes=tuple(notes))
 
 
-def _named(
+def _files_of(
     name: str, format: str | None, documents: Documents, notes: list[str], by: Said
 ) -> list[RecordFile]:
     place = Path(os.path.expanduser(name))
@@ -99,7 +99,7 @@ def _named(
             for path, kind, split in files
         ]
     except (OSError, ValueError) as error:
-        if isinstance(error, DataError):  # which is a ValueError
+        if isinstance(error, DataError):  # a DataError is a ValueError
             raise
         refuse(error if isinstance(error, OSError) else OSError(str(error)), name)  # a NUL in it
 
@@ -131,12 +131,12 @@ def _size(path: Path, kind: str) -> int:
 
 
 def _format_of_file(path: Path, by: Said) -> str:
-    """Return the format that a named file's suffix tells, whatever else its name says."""
+    """Return the format of a named file by its suffix alone."""
     inner = PurePath(path.stem) if path.suffix.lower() in COMPRESSED else path
     if (suffix := inner.suffix.lower()) in BY_SUFFIX:
         return BY_SUFFIX[suffix].name
-    if (other := _also(suffix)) is not None:
-        return other
+    if (format := _format_if_named(suffix)) is not None:
+        return format
     raise DataError(
         f"the name of {path} does not tell its format: expected one of {' '.join(BY_SUFFIX)}, also "
         f"with {' '.join(COMPRESSED)}; give it such an ending{_or_say(by)}"
@@ -148,44 +148,44 @@ def _or_say(by: Said) -> str:
     return "" if word is None else f", or say it with {word}"
 
 
-def _also(suffix: str) -> str | None:
-    """Return the format of files that are data only where somebody names them so."""
-    return next((each.name for each in FORMATS.values() if suffix in each.also), None)
+def _format_if_named(suffix: str) -> str | None:
+    """Return the format of files that are data only if the user names them."""
+    return next((format.name for format in FORMATS.values() if suffix in format.also), None)
 
 
 def _in_folder(root: Path, format: str | None, notes: list[str], by: Said) -> list[_File]:
     files: dict[str, list[_File]] = {}
-    others: Counter[str] = Counter()
+    left_out: Counter[str] = Counter()
     homes, lists = _homes(root), {}
     for path in sorted(walk(root, NOT_DATA)):
         folder, kind = path.parent, _format_in_folder(path)
         if folder not in lists:
             lists[folder] = _saved(folder)
         if kind is None or not _is_listed(path, lists[folder]):
-            others[path.suffix or "without suffix"] += 1
+            left_out[path.suffix or "without suffix"] += 1
         elif not path.is_file() or not any(path.resolve().is_relative_to(h) for h in homes):
-            others["links that lead out of it, or no plain files"] += 1
+            left_out["links that lead out of it, or no plain files"] += 1
         elif FORMATS[kind].is_plain_text and path.stat().st_size == 0:
-            others["empty"] += 1  # such as __init__.py
+            left_out["empty"] += 1  # such as __init__.py
         else:
             split = split_of(path.name) or _split_around(folder, root)
             files.setdefault(kind, []).append((path, kind, split))
-    kind = format or _kind_of(root, files, by)
-    for left in files:
-        if left != kind:
-            others[left] += len(files[left])
-    seen = ", ".join(f"{n} {what}" for what, n in others.most_common(5))
+    kind = format or _format_of_folder(root, files, by)
+    for other in files:
+        if other != kind:
+            left_out[other] += len(files[other])
+    summary = ", ".join(f"{n} {reason}" for reason, n in left_out.most_common(5))
     if kind not in files:
         raise DataError(
             f"{root} holds no {kind or 'records'}: expected files ending in {' '.join(BY_SUFFIX)}, "
-            f"found {seen or 'nothing'}; name the files"
+            f"found {summary or 'nothing'}; name the files"
         )
-    if seen:
-        notes.append(f"of {root}, {len(files[kind])} {kind} files are read; left out: {seen}")
+    if summary:
+        notes.append(f"of {root}, {len(files[kind])} {kind} files are read; left out: {summary}")
     return files[kind]
 
 
-def _kind_of(root: Path, files: Mapping[str, list[_File]], by: Said) -> str | None:
+def _format_of_folder(root: Path, files: Mapping[str, list[_File]], by: Said) -> str | None:
     for rank in sorted({FORMATS[kind].rank for kind in files}):
         kinds = [kind for kind in FORMATS if kind in files and FORMATS[kind].rank == rank]
         if len(kinds) > 1:
@@ -201,15 +201,15 @@ def _kind_of(root: Path, files: Mapping[str, list[_File]], by: Said) -> str | No
 
 
 def _format_in_folder(path: Path) -> str | None:
-    """Return a file's format if it is likely to be data: README.txt and state.json are not."""
+    """Return a file's format if it is likely to be data, unlike README.txt or state.json."""
     if (name := format_of(path.name)) is not None:
         return name.partition(".")[0]
     suffix = path.suffix.lower()
-    return None if suffix in BY_SUFFIX else _also(suffix)
+    return None if suffix in BY_SUFFIX else _format_if_named(suffix)
 
 
 def _saved(folder: Path) -> frozenset[str] | None:
-    """Return the files of a data set that `datasets` saved in a folder; None where it did not."""
+    """Return the files of a data set that `datasets` saved in a folder; None if it saved none."""
     about = folder / "state.json"
     if not about.is_file() or not (folder / "dataset_info.json").is_file():
         return None
@@ -233,7 +233,7 @@ def _is_listed(path: Path, listed: frozenset[str] | None) -> bool:
 
 
 def _split_around(folder: Path, root: Path) -> str | None:
-    """Return the split that a folder is named after, or one from `root` down to it."""
+    """Return the split that a folder, or a folder around it up to `root`, is named after."""
     if (folder.parent / "dataset_dict.json").is_file():
         return split_of(folder.name) if is_split(folder.name) else folder.name
     for around in (folder, *folder.parents):
@@ -245,17 +245,17 @@ def _split_around(folder: Path, root: Path) -> str | None:
 
 
 def _homes(root: Path) -> tuple[Path, ...]:
-    """Return where files of a folder may lie: in it, or among the blobs of its hub cache."""
+    """Return the folders in which files may be: the folder, and the blobs of its hub cache."""
     real = root.resolve()
-    caches = [at.with_name("blobs") for at in (real, *real.parents) if at.name == "snapshots"]
+    caches = [p.with_name("blobs") for p in (real, *real.parents) if p.name == "snapshots"]
     return real, *caches[:1]
 
 
-def _once(files: list[RecordFile]) -> Iterator[RecordFile]:
-    """Yield each file once, by whatever names it came; DataError where it is in two splits."""
-    met: dict[Path, RecordFile] = {}
+def _unique(files: list[RecordFile]) -> Iterator[RecordFile]:
+    """Yield each file once, under its first name; DataError if a file is in two splits."""
+    by_path: dict[Path, RecordFile] = {}
     for file in files:
-        first = met.setdefault(file.path.resolve(), file)
+        first = by_path.setdefault(file.path.resolve(), file)
         if first is file:
             yield file
         elif first.split != file.split:

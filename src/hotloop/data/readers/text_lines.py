@@ -1,4 +1,4 @@
-"""Reads a text file, plain or compressed, as blocks of whole lines in bounded memory."""
+"""Read a text file, plain or compressed, as blocks of whole lines in bounded memory."""
 
 from __future__ import annotations
 
@@ -32,29 +32,29 @@ __all__ = [
 
 # Suffixes of compressed files, and the command that writes their content to its output.
 COMPRESSED = {".gz": "gzip -dc", ".bz2": "bzip2 -dc", ".zst": "zstd -dc"}
-LONGEST = 64 << 20  # bytes of one line or record: more than this is no row of training data
+LONGEST = 64 << 20  # bytes of one line or record; more is not a row of training data
 TOO_LONG, TORN = "too long", "torn file"  # kinds of faults
 
 _SIZE = 4 << 20
-_PACKED_BYTES = 1 << 16  # of one read from a compressed file: what is lost when the next one fails
+_PACKED_BYTES = 1 << 16  # of one read of a compressed file: the most that a later error can lose
 
-Ends = Callable[[bytes, bool], int]  # (bytes, whether the file ends there) -> length of whole ones
+Ends = Callable[[bytes, bool], int]  # (bytes, whether the file ends there) -> end of whole records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineBlock:
-    """Whole lines of a file, or with `fault` the place of some that cannot be had."""
+    """Whole lines of a file or, with `fault`, the location of lines that cannot be read."""
 
-    data: bytes  # each line ends with LF, whatever it ends with in the file
+    data: bytes  # each line ends with LF, for any line end in the file
     line: int  # of the first byte, from 1
     lines: int  # in the block
     offset: int  # of the first byte, in the file after decompression
-    end: int  # where the next block begins, likewise
+    end: int  # where the next block begins, in the file after decompression
     fault: tuple[str, str, int] | None = None  # kind, why, byte in `line` from 1
 
 
 def need(module: str) -> Any:
-    """Return pyarrow or a module of it; DeviceError names the extra to install."""
+    """Return pyarrow or a module of it; the DeviceError names the extra to install."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -65,7 +65,7 @@ def need(module: str) -> Any:
 
 
 def line_ends(data: bytes, whole: bool) -> int:
-    """Return where the last whole line ends, 0 for none: the `Ends` of one record a line."""
+    """Return the end of the last whole line, 0 for none: the `Ends` of one record a line."""
     return data.rfind(b"\n") + 1
 
 
@@ -80,30 +80,30 @@ def blocks(
 ) -> Iterator[LineBlock]:
     """Yield the file in blocks of whole records, of about `size` bytes, in order.
 
-    `ends` says where records end; it is given lines that end with LF. A UTF-8 byte order mark is
+    `ends` returns where records end; it gets lines that end with LF. A UTF-8 byte order mark is
     dropped, CR LF and CR become LF, and a missing last LF is added, so these variants of a file
     give equal blocks. Memory stays at a few times the larger of `size` and the longest record. A
     record of more than `longest` bytes and the end of a torn compressed file are blocks with a
-    fault. To go on after a block, give its `end` as `offset` and line + lines as `line`: the blocks
-    are then those that would have come. Raises DataError for a file that is not there or not text,
+    fault. To continue after a block, pass its `end` as `offset` and its line + lines as `line`: the
+    remaining blocks are the same. Raises DataError for a file that does not exist or is not text,
     DeviceError when pyarrow is needed and missing (.zst).
     """
     with ReadWindow(path, offset=offset) as window:
-        while (block := _next(window, line, size, longest, ends)) is not None:
+        while (block := _next_block(window, line, size, longest, ends)) is not None:
             yield block
             line += block.lines
 
 
 class ReadWindow:
-    """The part of a decompressed file that is looked at: filled at its end, taken at its start."""
+    """The part of a decompressed file in memory: filled at its end, taken from its start."""
 
     def __init__(self, path: Path, *, offset: int = 0) -> None:
         self.data = b""
         self.offset = 0  # of data[0] in the file
         self.whole = False  # the end has been read
-        self.torn = ""  # why there is no more to read of a compressed file
+        self.torn = ""  # why no more of a compressed file can be read
         self._path = path
-        self._unpacked = False  # whether anything was
+        self._unpacked = False  # whether any byte was unpacked
         self._read: Callable[[int], bytes]
         try:
             self._file = path.open("rb", buffering=0)
@@ -144,7 +144,7 @@ class ReadWindow:
             self.data = b"".join(pieces)
 
     def take(self, count: int) -> None:
-        """Drop the first bytes."""
+        """Drop the first `count` bytes."""
         self.data = self.data[count:]
         self.offset += count
 
@@ -181,31 +181,33 @@ def _unpacker(suffix: str, file: Any) -> Callable[[int], bytes]:
         stream = need("pyarrow").input_stream(file, compression="zstd")
         return lambda size: bytes(stream.read(min(size, _PACKED_BYTES)))
     opened = gzip.GzipFile(fileobj=file) if suffix == ".gz" else bz2.BZ2File(file)
-    return lambda size: opened.read1(min(size, _PACKED_BYTES))  # read() would lose what precedes
+    return lambda size: opened.read1(min(size, _PACKED_BYTES))  # read() loses data before an error
 
 
-def _next(window: ReadWindow, line: int, size: int, longest: int, ends: Ends) -> LineBlock | None:
+def _next_block(
+    window: ReadWindow, line: int, size: int, longest: int, ends: Ends
+) -> LineBlock | None:
     offset, want = window.offset, size
     while True:
         window.fill(want + 1)
-        seen = window.data[:want]  # no more, so that a block depends on where it begins alone
-        ended = len(window.data) <= want
-        text = _cleaned(seen, ended and not window.torn)
-        if cut := ends(text, ended and not window.torn):
+        raw = window.data[:want]  # no more, so that a block depends only on where it begins
+        at_end = len(window.data) <= want
+        text = _cleaned(raw, at_end and not window.torn)
+        if cut := ends(text, at_end and not window.torn):
             lines = text.count(b"\n", 0, cut)
-            window.take(_raw_length(seen, lines, cut))
+            window.take(_raw_length(raw, lines, cut))
             data = text if cut == len(text) else text[:cut]
             return LineBlock(data=data, line=line, lines=lines, offset=offset, end=window.offset)
-        if ended or want >= longest:
+        if at_end or want >= longest:
             break
         want = min(2 * want, longest)
-    if ended and window.torn:
-        return _torn(window, line)
-    return None if ended and not text else _unended(window, line, size, text)
+    if at_end and window.torn:
+        return _torn_block(window, line)
+    return None if at_end and not text else _unended_block(window, line, size, text)
 
 
 def _cleaned(data: bytes, whole: bool) -> bytes:
-    """Return the bytes with LF at the end of each line; a last CR may be half a CR LF."""
+    """Return the bytes with LF at the end of each line; a last CR may be half of a CR LF."""
     if b"\r" in data:
         data = data if whole else data.removesuffix(b"\r")
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
@@ -213,45 +215,45 @@ def _cleaned(data: bytes, whole: bool) -> bytes:
 
 
 def _raw_length(data: bytes, lines: int, cut: int) -> int:
-    """Return the length of the first lines as they stand in the file; `cut` is that with LF."""
+    """Return the length of the first lines in the file; `cut` is their length with LF."""
     if b"\r" not in data:
         return min(cut, len(data))
     return sum(map(len, data.splitlines(keepends=True)[:lines]))
 
 
-def _torn(window: ReadWindow, line: int) -> LineBlock | None:
+def _torn_block(window: ReadWindow, line: int) -> LineBlock | None:
     """Return the block that stands for the end of a torn file, once."""
     why, window.torn = window.torn, ""
     rest = window.data
     window.take(len(rest))
-    at = len(rest) - (rest.rfind(b"\n") + 1)
+    column = len(rest) - (rest.rfind(b"\n") + 1)
     line += rest.count(b"\n")
-    fault = TORN, f"{why} ({window.offset} bytes unpacked); fetch it again", at + 1
+    fault = TORN, f"{why} ({window.offset} bytes unpacked); fetch it again", column + 1
     return LineBlock(
         data=b"", line=line, lines=0, offset=window.offset, end=window.offset, fault=fault
     )
 
 
-def _unended(window: ReadWindow, line: int, size: int, text: bytes) -> LineBlock:
-    """Pass the first line of a record that does not end; return the block that stands for it."""
+def _unended_block(window: ReadWindow, line: int, size: int, text: bytes) -> LineBlock:
+    """Skip the first line of a record that does not end; return the block that stands for it."""
     offset = window.offset
     if b"\n" in text:
         window.take(_raw_length(window.data, 1, text.find(b"\n") + 1))
         why = "no record that begins here ends: a quote is not closed, or it is too long"
     else:
-        _pass_line(window, size)
+        _skip_line(window, size)
         why = f"a line of {window.offset - offset} bytes, more than can be one row; cut it"
     return LineBlock(
         data=b"", line=line, lines=1, offset=offset, end=window.offset, fault=(TOO_LONG, why, 1)
     )
 
 
-def _pass_line(window: ReadWindow, size: int) -> None:
+def _skip_line(window: ReadWindow, size: int) -> None:
     while True:
-        at = min((p for p in map(window.data.find, (b"\n", b"\r")) if p >= 0), default=-1)
-        if at >= 0 and (window.whole or at + 1 < len(window.data)):
-            return window.take(at + 1 + (window.data[at : at + 2] == b"\r\n"))
+        end = min((p for p in map(window.data.find, (b"\n", b"\r")) if p >= 0), default=-1)
+        if end >= 0 and (window.whole or end + 1 < len(window.data)):
+            return window.take(end + 1 + (window.data[end : end + 2] == b"\r\n"))
         if window.whole:
             return window.take(len(window.data))
-        window.take(at if at >= 0 else len(window.data))
+        window.take(end if end >= 0 else len(window.data))
         window.fill(size + 1)

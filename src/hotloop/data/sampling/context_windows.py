@@ -1,4 +1,4 @@
-"""Cuts a memory-mapped corpus into windows of one context, each met once in an epoch."""
+"""Cut a memory-mapped corpus into windows of one context; an epoch has each window once."""
 
 from functools import lru_cache
 
@@ -14,18 +14,18 @@ from hotloop.session.batch import Batch
 __all__ = ["Windows"]
 
 WINDOWS_VERSION = 1  # raise it when the same tokens, context and seed give other samples
-# From this many windows on, one is given up so that the others can start elsewhere in each epoch;
-# an epoch then leaves out at most an eighth of the corpus, and less the longer the corpus is.
+# With at least this many windows, one is dropped so that the others can be shifted in each epoch;
+# an epoch then omits at most an eighth of the corpus, and less of a longer one.
 _SPARE_FROM = 8
 
 
 class Windows:
     """Samples of `context` tokens and, as targets, the token after each.
 
-    With `shuffle` (training) the windows of an epoch come in the order of (seed, epoch) and are
-    shifted together by an offset of (seed, epoch), so that their borders move; without (validation)
-    they come in order from the first token on. Window borders share a token: it is the last target
-    of one and the first input of the next. No two windows of an epoch have a target in common.
+    With `shuffle` (training) the windows of an epoch come in the order of (seed, epoch) and are all
+    shifted by an offset of (seed, epoch), so that their borders move; without (validation) they
+    come in order from the first token on. Neighbouring windows share a token: the last target of
+    one is the first input of the next. No two windows of an epoch have a target in common.
     """
 
     in_memory = True
@@ -64,7 +64,7 @@ class Windows:
         return self._count
 
     def ids(self, epoch: int, first: int, count: int) -> NDArray[np.int64]:
-        """Return where samples first..first+count-1 of the epoch begin in the corpus, [count]."""
+        """Return the start positions of samples first..first+count-1 of the epoch, [count]."""
         if not 0 <= first <= first + count <= self._count:
             raise IndexError(
                 f"samples {first}..{first + count - 1} asked for, an epoch has {self._count}"
@@ -74,8 +74,8 @@ class Windows:
     def batch(self, epoch: int, first: int, count: int) -> Batch:
         """Return `inputs` (int32) and `targets` (int64), [count, context], contiguous.
 
-        An embedding takes int32, a loss does not; the smaller type is made in two thirds of the
-        time.
+        An embedding accepts int32, a loss does not; the smaller type takes two thirds of the time
+        to make.
         """
         rows = self._rows[self.ids(epoch, first, count)]
         positions = count * self.context
@@ -90,7 +90,7 @@ class Windows:
         )
 
     def _starts_of(self, epoch: int) -> NDArray[np.int64]:
-        """Return the first token of each window of an epoch, in its order, [windows]."""
+        """Return the first token of each window of an epoch, in the epoch's order, [windows]."""
         if not self.shuffle:
             starts = np.arange(self._count, dtype=np.int64) * self.context
         else:

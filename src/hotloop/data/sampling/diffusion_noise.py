@@ -1,4 +1,4 @@
-"""Corrupts text for diffusion; a sample's noise is a pure function of (seed, epoch, position)."""
+"""Corrupt text for diffusion; a sample's noise is a pure function of (seed, epoch, position)."""
 
 import math
 from dataclasses import dataclass
@@ -19,20 +19,21 @@ NOISE_VERSION = 1  # raise it when the same windows, noise and seed give other s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noise:
-    """What happens to a character as the noise sigma grows from sigma_min to sigma_max.
+    """The change of a character as the noise sigma grows from sigma_min to sigma_max.
 
-    It survives with probability exp(-sigma). Else it becomes the mask, which is one more id after
-    the vocabulary (absorbing), or any id of the vocabulary, itself included (uniform).
+    A character survives with probability exp(-sigma). Otherwise it becomes the mask, which is one
+    more id after the vocabulary (absorbing), or any id of the vocabulary, its own included
+    (uniform).
     Source: Lou, Meng, Ermon 2023, arXiv:2310.16834.
     """
 
     transition: Literal["absorbing", "uniform"]
-    vocabulary: int  # ids of characters, <unk> included
+    vocabulary: int  # number of character ids, with <unk>
     sigma_min: float
     sigma_max: float
 
     def __str__(self) -> str:
-        """Return it in words, for the table before step 1."""
+        """Return a description for the table before step 1."""
         return f"{self.transition} noise, sigma {self.sigma_min:g} to {self.sigma_max:g} geometric"
 
     def sigma(self, time: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -40,18 +41,18 @@ class Noise:
         return self.sigma_min ** (1 - time) * self.sigma_max**time
 
     def levels(self, steps: int) -> list[float]:
-        """Return sigma before each of `steps` denoising steps, and 0 after the last."""
+        """Return sigma before each of `steps` denoising steps, and 0 after the last one."""
         return [*self.sigma(1 - np.arange(steps) / steps).tolist(), 0.0]
 
     def draw(self, chance: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return sigma and d sigma / d chance for chances in [0, 1), both of the same shape.
 
-        The bound is an integral over sigma: with the second as weight, any density of the levels
-        estimates the same one. Uniform noise is drawn evenly in the schedule's time. That would
-        spend most samples of absorbing noise where next to nothing is masked. What a mask weighs
-        there is known, and the density whose estimate varies least draws the square root of the
-        share of masks evenly. It took the bound to 2.59 instead of 2.95 nats in 600 steps (2 x 128,
-        batch 16 x 64, Tiny Shakespeare, one seed each; AMD EPYC, 1 thread).
+        The bound is an integral over sigma: with the second value as weight, any density of the
+        levels estimates the same bound. Uniform noise is drawn evenly in the schedule's time. For
+        absorbing noise that would spend most samples where almost nothing is masked. The weight of
+        a mask is known there, and the density whose estimate varies least draws the square root of
+        the share of masks evenly. It took the bound to 2.59 instead of 2.95 nats in 600 steps (2 x
+        128, batch 16 x 64, Tiny Shakespeare, one seed each; AMD EPYC, 1 thread).
         """
         if self.transition == "uniform":
             sigma = self.sigma(chance)
@@ -67,37 +68,38 @@ class Noise:
         sigma: NDArray[np.float64],
         chance: NDArray[np.float64],
     ) -> NDArray[np.int64]:
-        """Return noised ids [B, T] of clean ones [B, T] for sigma [B] and chances in [0, 1) [B, T].
+        """Return noised ids of clean ids, both [B, T], for sigma [B] and chances [B, T] in [0, 1).
 
-        A chance decides both whether a character is hit and, given that, what becomes of it.
+        One chance decides both whether a character is replaced and by what.
         """
-        hit = -np.expm1(-sigma)[:, None]  # the probability
+        hit = -np.expm1(-sigma)[:, None]  # the probability of a replacement
         if self.transition == "absorbing":
             return np.where(chance < hit, self.vocabulary, clean)
         drawn = (chance / hit * self.vocabulary).astype(np.int64)
         return np.where(chance < hit, np.minimum(drawn, self.vocabulary - 1), clean)
 
     def ends(self) -> float:
-        """Return what a bound on the likelihood has beyond sigma_min..sigma_max, nats a character.
+        """Return the part of the likelihood bound outside sigma_min..sigma_max, nats per character.
 
-        The cost of the clean text given the one at sigma_min, where every error is guessed evenly,
-        and of the text at sigma_max, had it been drawn without knowing the clean one.
+        This is the cost of the clean text given the text at sigma_min, where every error is guessed
+        evenly, plus that of the text at sigma_max, had it been drawn without knowing the clean
+        text.
         """
         size, low, high = self.vocabulary, -math.expm1(-self.sigma_min), math.exp(-self.sigma_max)
         if self.transition == "absorbing":
             return (low + high) * math.log(size)
         wrong = low * (size - 1) / size
         first = -(1 - wrong) * math.log1p(-wrong) - wrong * math.log(wrong / (size - 1))
-        other = (1 - high) * (size - 1) / size  # the probability of another character
-        last = (1 - other) * math.log1p((size - 1) * high) + other * math.log1p(-high)
+        change = (1 - high) * (size - 1) / size  # the probability of another character
+        last = (1 - change) * math.log1p((size - 1) * high) + change * math.log1p(-high)
         return first + last
 
 
 class Noised:
-    """Samples of windows at a noise level each: `inputs` are noised, `targets` the clean text.
+    """Samples of windows, each at a noise level: `inputs` are noised, `targets` the clean text.
 
-    The levels of an epoch's samples are spread evenly at any cut, and the noise of a sample comes
-    from counters, so neither a resume nor the size of a micro batch changes it.
+    The levels of any run of samples are spread evenly, and the noise of a sample comes from
+    counters, so neither a resume nor the size of a micro batch changes it.
     """
 
     in_memory = True
@@ -114,13 +116,13 @@ class Noised:
         return len(self.windows)
 
     def ids(self, epoch: int, first: int, count: int) -> NDArray[np.int64]:
-        """Return where samples first..first+count-1 of the epoch begin in the corpus, [count]."""
+        """Return the start positions of samples first..first+count-1 of the epoch, [count]."""
         return self.windows.ids(epoch, first, count)
 
     def batch(self, epoch: int, first: int, count: int) -> Batch:
         """Return int64 `inputs`, `targets`, [count, context], float32 `sigma`, `weight`, [count].
 
-        The weight is what the score entropy at that sigma counts in the bound.
+        `weight` is the weight of the score entropy at `sigma` in the bound.
         """
         clean = self.windows.batch(epoch, first, count).tensors["targets"]
         context = self.windows.context

@@ -2,7 +2,7 @@
 
 Keys come from a counter hash, not from `numpy.random.Generator`: NEP 19 lets the streams of
 Generator change between numpy versions (https://numpy.org/neps/nep-0019-rng-policy.html, 2026-11),
-and a resumed run must meet the samples it would have met.
+and a resumed run must get the samples that it would have had without the interruption.
 """
 
 import numpy as np
@@ -16,9 +16,9 @@ _GAMMA = 0x9E3779B97F4A7C15
 _FACTOR_1, _FACTOR_2 = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 _MASK = (1 << 64) - 1
 
-# What a key is for, so that no two uses share a stream.
+# The purpose of a key, so that no two purposes share a stream.
 _PERMUTATION, _OFFSET, _EVENLY, _UNIFORM, _SAMPLE = 0, 1, 2, 3, 4
-_UNIT = 2.0**-53  # the distance of the numbers in [0, 1) that 53 bits make
+_UNIT = 2.0**-53  # the spacing of numbers in [0, 1) with 53 bits
 
 
 def permutation(seed: int, epoch: int, n: int) -> NDArray[np.int64]:
@@ -39,7 +39,7 @@ def offset(seed: int, epoch: int, below: int) -> int:
 
 
 def seed_of(seed: int, epoch: int, index: int) -> int:
-    """Return 64 bits to seed the random draws of one sample of an epoch with."""
+    """Return a 64-bit seed for the random draws of one sample of an epoch."""
     return _nth(_key(seed, epoch, _SAMPLE), index)
 
 

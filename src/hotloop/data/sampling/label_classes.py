@@ -1,4 +1,4 @@
-"""Labels of rows as classes: which there are, the number of each row's, and what each weighs."""
+"""Map labels of rows to classes: find the classes, number them, and weigh them."""
 
 from __future__ import annotations
 
@@ -22,39 +22,41 @@ __all__ = ["Classes", "Label", "balanced", "find_classes"]
 
 Label = str | int | bool
 
-_SHOWN: Final = 12  # classes of a message
+_SHOWN: Final = 12  # classes in a message, at most
 _KINDS: Final[dict[type, str]] = {str: "text", int: "a whole number", bool: "true or false"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Classes:
-    """The classes of a data set; the place of a label among them is the number that is learned."""
+    """The classes of a data set; a label's index among them is the number that is learned."""
 
     labels: tuple[Label, ...]  # sorted, all of one type
 
     @property
     def names(self) -> tuple[str, ...]:
         """Return the labels as text: true and false as JSON has them."""
-        return tuple(str(one).lower() if isinstance(one, bool) else str(one) for one in self.labels)
+        return tuple(
+            str(label).lower() if isinstance(label, bool) else str(label) for label in self.labels
+        )
 
     def numbers(
         self, labels: Sequence[object], *, place: Callable[[int], RowLocation]
     ) -> NDArray[np.int64]:
-        """Return the class of each row, [rows]; `place` tells where a row stands.
+        """Return the class of each row, [rows]; `place` returns the location of a row.
 
-        Raises DataError that lists the rows whose label is none of the classes.
+        Raises DataError that lists the rows whose label is not one of the classes.
         """
         kind = type(self.labels[0])
-        of = {label: at for at, label in enumerate(self.labels)}
-        found, faults = np.empty(len(labels), np.int64), Faults("stop")
+        index = {label: n for n, label in enumerate(self.labels)}
+        numbers, faults = np.empty(len(labels), np.int64), Faults("stop")
         for row, label in enumerate(labels):
-            at = of.get(label) if type(label) is kind else None
-            if at is None:
+            number = index.get(label) if type(label) is kind else None
+            if number is None:
                 faults.add(place(row), "not one of the classes", self._why(label))
             else:
-                found[row] = at
-        faults.raise_if_any({})  # nothing leaves such rows out
-        return found
+                numbers[row] = number
+        faults.raise_if_any({})  # no option skips such rows
+        return numbers
 
     def _why(self, label: object) -> str:
         known = ", ".join(map(_shown, self.labels[:_SHOWN]))
@@ -64,13 +66,13 @@ class Classes:
 
 
 def find_classes(labels: Sequence[object], *, place: Callable[[int], RowLocation]) -> Classes:
-    """Return the classes of rows by their labels; `place` tells where a row stands.
+    """Return the classes of rows by their labels; `place` returns the location of a row.
 
-    Raises DataError that lists the rows without a label, or whose label is of another type than
-    most (1 and true, or 1 and "1", are two), and where there are fewer than two classes.
+    Raises DataError that lists the rows without a label, or with a label of another type than most
+    (1 and true, or 1 and "1", differ), and if there are fewer than two classes.
     """
     kinds = Counter(type(label) for label in labels)
-    known = [kind for kind, _ in kinds.most_common() if kind in _KINDS]  # equal: the first seen
+    known = [kind for kind, _ in kinds.most_common() if kind in _KINDS]  # ties: the first seen
     kind = known[0] if known else str
     faults = Faults("stop")
     for row, label in enumerate(labels):
@@ -87,14 +89,14 @@ def find_classes(labels: Sequence[object], *, place: Callable[[int], RowLocation
 
 
 def balanced(counts: NDArray[np.integer[Any]], *, names: Sequence[str]) -> NDArray[np.float64]:
-    """Return a weight for each class, [classes], that gives all of them the same say.
+    """Return a weight for each class, [classes], that gives all classes the same total weight.
 
     rows / (classes * rows of the class), as scikit-learn's compute_class_weight("balanced"); the
     mean weight of a row is 1. `counts` are the training rows of each class, [classes]. Raises
     DataError for a class that has none.
     """
     if not counts.all():
-        lacking = [repr(names[at]) for at in np.flatnonzero(counts == 0)[:_SHOWN]]
+        lacking = [repr(names[index]) for index in np.flatnonzero(counts == 0)[:_SHOWN]]
         raise DataError(
             f"balanced class weights: expected training rows of every class, got none of "
             f"{', '.join(lacking)}; add rows of it, or set the weights"
@@ -104,14 +106,14 @@ def balanced(counts: NDArray[np.integer[Any]], *, names: Sequence[str]) -> NDArr
 
 
 def _fault(label: object, kind: type) -> tuple[str, str]:
-    """Return the kind of a fault, and what it is."""
+    """Return the kind of a fault, and its description."""
     if label is None:
         return "without a label", "the label is nothing (null)"
     if _is_blank(label):
         return "without a label", "the label is empty"
     if type(label) not in _KINDS:
-        said = f"the label is {_shown(label)}, not text, a whole number, true or false"
-        return "not a label", said
+        description = f"the label is {_shown(label)}, not text, a whole number, true or false"
+        return "not a label", description
     return "mixed label types", f"the label is {_shown(label)}, but most are {_KINDS[kind]}"
 
 
@@ -120,7 +122,7 @@ def _is_blank(label: object) -> bool:
 
 
 def _shown(label: object) -> str:
-    """Return a label as JSON has it, short; what else there is, by its type."""
+    """Return a label as JSON has it, shortened; for other values, the type."""
     if label is None:
         return "nothing (null)"
     if isinstance(label, bool):

@@ -1,4 +1,4 @@
-"""Rows with labels, as tokens: their classes, their groups, and which rows are validated on."""
+"""Prepare labelled rows as tokens: their classes, their groups, and the held-out rows."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ _NO_GROUP = "(no group)"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Labelled:
-    """What a classifier is trained on."""
+    """The data that a classifier is trained on."""
 
     store: Store
     classes: Classes
-    groups: tuple[str, ...]  # sorted; none: the rows have no groups
+    groups: tuple[str, ...]  # sorted; empty if the rows have no groups
     train: Part
     valid: Part
     notes: tuple[str, ...]
 
     @property
     def fingerprint(self) -> str:
-        """Of the rows, their tokens and classes, and what is held out."""
+        """Return a digest of the rows, their tokens and classes, and the held-out rows."""
         rows = (self.train.rows.tobytes(), self.valid.rows.tobytes())
         labels = (part.columns["label"].tobytes() for part in (self.train, self.valid))
         known = json.dumps([*made_of(self.store), self.classes.names, self.groups], sort_keys=True)
@@ -53,7 +53,7 @@ class Labelled:
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """What run.json says of them."""
+        """Return the entry of these data in run.json."""
         return {
             "fingerprint": self.fingerprint,
             "tokens": str(self.store.folder),
@@ -76,10 +76,10 @@ def labelled(
 ) -> Labelled:
     """Tokenise rows once, into the cache, and divide them; order.fields may name label and task.
 
-    A task is a group: all of its rows are trained on, or none. Without files to validate on, those
-    are taken whose names say so, else a `share` of the rows is held out, of each class alike, or
-    with `fold` (k, n) the k-th of n parts of all rows that are not for testing.
-    Raises DataError for rows and labels that cannot be used.
+    A task is a group: either all of its rows are trained on, or none. Without validation files, the
+    files whose names say so are validated on; if there are none, a `share` of the rows of each
+    class is held out, or with `fold` (k, n) the k-th of n parts of all rows that are not for
+    testing. Raises DataError for rows and labels that cannot be used.
     """
     sources, notes = used(train, valid, is_one=fold is not None)
     made, store = own(sources, order, cache=cache, tell=tell)
@@ -92,7 +92,7 @@ def labelled(
             f"no row has the key {order.fields['task']!r}: data.group names the key of a group"
         )
     groups = tuple(sorted({group_name(word) for column in tasks.values() for word in column}))
-    number = {name: at for at, name in enumerate(groups)}
+    number = {name: n for n, name in enumerate(groups)}
     columns = {
         split: {"label": classes.numbers(words[split], place=_place(split))} for split in splits
     }
@@ -100,22 +100,23 @@ def labelled(
         columns[split]["group"] = np.array([number[group_name(word)] for word in column], np.int64)
     whole = {s: np.arange(len(words[s])) for s in splits}
     if VALID in splits:
-        train_rows, valid_rows, held = whole[TRAIN], whole[VALID], VALID
+        train_rows, valid_rows, valid_split = whole[TRAIN], whole[VALID], VALID
     else:
-        known, among = columns[TRAIN]["label"], tasks.get(TRAIN)
+        label, group = columns[TRAIN]["label"], tasks.get(TRAIN)
         if fold is None:
-            is_held = held_out(known, groups=among, share=share, seed=seed, names=classes.names)
+            is_held = held_out(label, groups=group, share=share, seed=seed, names=classes.names)
         else:
-            at, count = fold
-            parts = folds(known, groups=among, count=count, seed=seed, names=classes.names)
-            is_held = np.equal(parts, at - 1)
-        train_rows, valid_rows, held = np.flatnonzero(~is_held), np.flatnonzero(is_held), TRAIN
+            index, count = fold
+            of_row = folds(label, groups=group, count=count, seed=seed, names=classes.names)
+            is_held = np.equal(of_row, index - 1)
+        train_rows, valid_rows = np.flatnonzero(~is_held), np.flatnonzero(is_held)
+        valid_split = TRAIN
     return Labelled(
         store=store,
         classes=classes,
         groups=groups,
         train=Part(split=TRAIN, rows=train_rows, columns=columns[TRAIN]),
-        valid=Part(split=held, rows=valid_rows, columns=columns[held]),
+        valid=Part(split=valid_split, rows=valid_rows, columns=columns[valid_split]),
         notes=(*notes, *made.about["notes"]),
     )
 
@@ -137,5 +138,5 @@ def _place(split: str) -> Callable[[int], RowLocation]:
 
 
 def group_name(word: object) -> str:
-    """Return what the group of a row is called; rows without one make one together."""
+    """Return the name of a row's group; rows without a group form one group together."""
     return _NO_GROUP if word is None else str(word)

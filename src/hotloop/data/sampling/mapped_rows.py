@@ -1,7 +1,7 @@
-"""Rows of an Arrow file of tokens as places in one flat view of the mapped file.
+"""Locate rows of an Arrow file of tokens in one flat view of the mapped file.
 
-An Arrow stream keeps a column in as many buffers as it has record batches. All of them lie in the
-one file, so rows of any batches can be gathered by one index into a view of the whole file.
+An Arrow stream stores a column in one buffer for each record batch. All buffers are in one file, so
+rows of any batches can be gathered with one index into a view of the whole file.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
 
 __all__ = ["MASKS", "Located", "RowMap"]
 
-MASKS: Final = ("completion_mask", "assistant_masks")  # columns that say what carries loss
+MASKS: Final = ("completion_mask", "assistant_masks")  # columns that mark tokens with loss
 
-# Record batches of rows ([rows], or the only one) and places in them, [rows].
+# The record batch of each row ([rows], or the only one), and the row's index in it, [rows].
 Located = tuple[Any, "NDArray[np.int64]"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Column:
-    """Where a list column lies; [record batches] each."""
+    """The location of a list column; all arrays are [record batches]."""
 
     view: NDArray[Any]  # the whole file as values of the column
-    values: NDArray[np.int64]  # first value in that view
-    offsets: NDArray[np.int64]  # first offset in the file as int32
+    values: NDArray[np.int64]  # index of the first value in that view
+    offsets: NDArray[np.int64]  # index of the first offset in the file as int32
 
 
 class RowMap:
-    """The rows of one split, mapped. Nothing is copied but what is gathered."""
+    """The rows of one split, memory-mapped; only gathered rows are copied."""
 
     def __init__(self, path: Path) -> None:
-        """Map a file of `tokenfile`; DataError when it is not one, or is compressed."""
+        """Map a file of `arrow_file`; DataError if it is not one, or is compressed."""
         try:
             import pyarrow as pa
         except ImportError as error:
@@ -62,46 +62,46 @@ class RowMap:
         self.names: tuple[str, ...] = tuple(table.column_names)
 
     def view(self, name: str) -> NDArray[Any]:
-        """Return the whole file as values of a column: what `spans` points into."""
+        """Return the whole file as values of a column; `spans` returns indices into it."""
         return self._column(name).view
 
     def locate(self, rows: NDArray[np.int64]) -> Located:
-        """Return where rows of the file lie, for `spans` and `beside`."""
+        """Return the locations of rows of the file, for `spans` and `beside`."""
         if len(self._batches) == 1:
             return 0, rows
         batch = self._firsts.searchsorted(rows, side="right") - 1
         return batch, rows - self._firsts[batch]
 
-    def spans(self, name: str, at: Located) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return where the values of rows begin in the view, and how many each has; both [rows]."""
-        column, (batch, row) = self._column(name), at
+    def spans(self, name: str, located: Located) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the start of each row's values in the view, and their number; both [rows]."""
+        column, (batch, row) = self._column(name), located
         place = column.offsets[batch] + row
         first = self._int32[place]
         place += 1
         return column.values[batch] + first, (self._int32[place] - first).astype(np.int64)
 
     def beside(
-        self, name: str, begins: NDArray[np.int64], at: Located, *, other: str = "input_ids"
+        self, name: str, begins: NDArray[np.int64], located: Located, *, other: str = "input_ids"
     ) -> NDArray[np.int64]:
-        """Return where rows begin in a column with as many values in each row as another."""
-        return begins + (self._column(name).values - self._column(other).values)[at[0]]
+        """Return the starts of rows in a column that has as many values in each row as `other`."""
+        return begins + (self._column(name).values - self._column(other).values)[located[0]]
 
     def counts(self, name: str) -> NDArray[np.int32]:
-        """Return how many values of a list column each row of the file has, [rows]."""
+        """Return the number of values of a list column in each row of the file, [rows]."""
         column, counts = self._column(name), np.empty(self.rows, np.int32)
-        for batch, at in enumerate(column.offsets.tolist()):
+        for batch, offset in enumerate(column.offsets.tolist()):
             first, last = self._firsts[batch : batch + 2]
             np.subtract(
-                self._int32[at + 1 : at + 1 + last - first],
-                self._int32[at : at + last - first],
+                self._int32[offset + 1 : offset + 1 + last - first],
+                self._int32[offset : offset + last - first],
                 out=counts[first:last],
             )
         return counts
 
     def largest(self, name: str) -> int:
-        """Return the largest value of a list column; -1 where it has none."""
+        """Return the largest value of a list column; -1 if it has none."""
         values = (batch.column(name).values.to_numpy() for batch in self._batches)
-        return max((int(each.max()) for each in values if len(each)), default=-1)
+        return max((int(array.max()) for array in values if len(array)), default=-1)
 
     def _column(self, name: str) -> _Column:
         if name not in self._columns:
@@ -112,9 +112,9 @@ class RowMap:
         values, offsets, dtype = [], [], np.dtype(np.uint8)
         for batch in self._batches:
             column = batch.column(name)
-            each = column.values.to_numpy(zero_copy_only=True)
-            dtype = each.dtype
-            values.append(self._place(each) // dtype.itemsize if len(each) else 0)
+            array = column.values.to_numpy(zero_copy_only=True)
+            dtype = array.dtype
+            values.append(self._place(array) // dtype.itemsize if len(array) else 0)
             offsets.append(self._place(column.offsets.to_numpy(zero_copy_only=True)) // 4)
         return _Column(
             view=self._as(dtype),
@@ -123,7 +123,7 @@ class RowMap:
         )
 
     def _place(self, values: NDArray[Any]) -> int:
-        """Return at which byte of the file values lie."""
+        """Return the byte offset of values in the file."""
         place = int(values.__array_interface__["data"][0]) - int(self._buffer.address)
         if not 0 <= place <= len(self._file) - values.nbytes or place % values.itemsize:
             raise DataError(

@@ -1,4 +1,4 @@
-"""Rounds lengths up to padded widths, and chooses few widths for compile."""
+"""Round lengths up to padded widths, and choose few widths for compile."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 __all__ = ["MULTIPLE", "padded", "rounded_up", "widths"]
 
-MULTIPLE = 8  # columns; matrix units like such widths (techniques/dynamic_padding.py)
-_NEVER = 1 << 62  # slots; no data set has as many
+MULTIPLE = 8  # columns; fast for matrix units (techniques/dynamic_padding.py)
+_NEVER = 1 << 62  # slots; more than any data set has
 
 
 def rounded_up(length: int, multiple: int) -> int:
-    """Return the least multiple that is no less than a length."""
+    """Return the smallest multiple that is not less than a length."""
     return -(-length // multiple) * multiple
 
 
@@ -27,8 +27,8 @@ def padded(
 ) -> NDArray[np.int64]:
     """Return lengths rounded up to a multiple, or to the next of ascending widths; both [samples].
 
-    Take a multiple that divides the number of positions of the model, or a width may exceed it.
-    Raises DataError when there is no sample, one is empty, or one is longer than all widths.
+    The multiple should divide the number of positions of the model, or a width may exceed it.
+    Raises DataError if there is no sample, one is empty, or one is longer than all widths.
     """
     if not len(lengths):
         raise DataError("expected samples, got none; check the files and filters of the data")
@@ -56,9 +56,9 @@ def widths(
 ) -> NDArray[np.int64]:
     """Return at most `most` widths, ascending, that leave the least padding row by row.
 
-    Each length goes up to the next width; all are multiples of `multiple`, and the last one takes
-    the longest sample. lengths is [samples]. Dynamic programming over the D distinct padded
-    lengths, in most * D log D operations. Raises DataError as `padded` does.
+    Each length is rounded up to the next width; all widths are multiples of `multiple`, and the
+    last one fits the longest sample. lengths is [samples]. Dynamic programming over the D distinct
+    padded lengths, in most * D log D operations. Raises DataError as `padded` does.
     """
     assert most > 0, most
     values, counts = np.unique(padded(lengths, multiple), return_counts=True)
@@ -80,19 +80,19 @@ def _one_more(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the cost of each prefix of values with one more width, and where that width begins.
 
-    A longer prefix never wants its last width to begin earlier, so each answer halves the search
-    of the others (divide and conquer; Galil, Park 1992, doi:10.1016/0304-3975(92)90135-3).
+    A longer prefix never needs its last width to begin earlier, so each answer halves the search of
+    the others (divide and conquer; Galil, Park 1992, doi:10.1016/0304-3975(92)90135-3).
     """
     best, cut = np.full_like(cost, _NEVER), np.zeros_like(cost)
-    parts = [(1, len(values), 0, len(values) - 1)]  # prefixes, and where their width may begin
-    while parts:
-        first, last, low, high = parts.pop()
+    ranges = [(1, len(values), 0, len(values) - 1)]  # prefixes, and where their width may begin
+    while ranges:
+        first, last, low, high = ranges.pop()
         if first > last:
             continue
         end = (first + last) // 2
         begin = slice(low, min(high, end - 1) + 1)
         slots = cost[begin] + values[end - 1] * (below[end] - below[begin])
-        at = int(slots.argmin())
-        best[end], cut[end] = min(slots[at], _NEVER), low + at
-        parts += [(first, end - 1, low, low + at), (end + 1, last, low + at, high)]
+        best_begin = int(slots.argmin())
+        best[end], cut[end] = min(slots[best_begin], _NEVER), low + best_begin
+        ranges += [(first, end - 1, low, low + best_begin), (end + 1, last, low + best_begin, high)]
     return best, cut

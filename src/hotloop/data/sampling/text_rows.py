@@ -1,4 +1,4 @@
-"""Texts to be learned, as tokens: which rows are trained on, and which are validated on."""
+"""Prepare texts for language models as tokens, and divide them for training and validation."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Texts", "answered", "learned", "texts"]
 
-_EPOCH: Final = 1 << 40  # no run trains so long, so none draws from this stream
-_FEWEST: Final = 2  # rows of which one can be held out
+_EPOCH: Final = 1 << 40  # no run reaches this epoch, so none draws from this stream
+_FEWEST: Final = 2  # rows that are needed to hold one out
 _AT_ONCE: Final = 1 << 11  # rows whose marks are counted together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Texts:
-    """What a language model is trained on."""
+    """The data that a language model is trained on."""
 
     store: Store
     train: Part
@@ -46,13 +46,13 @@ class Texts:
 
     @property
     def fingerprint(self) -> str:
-        """Of the rows, their tokens, and what is held out."""
+        """Return a digest of the rows, their tokens, and the held-out rows."""
         rows = (self.train.rows.tobytes(), self.valid.rows.tobytes())
         return digest(json.dumps(made_of(self.store), sort_keys=True), *rows)
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """What run.json says of them."""
+        """Return the entry of these data in run.json."""
         return {
             "fingerprint": self.fingerprint,
             "tokens": str(self.store.folder),
@@ -72,40 +72,40 @@ def texts(
     vocabulary: int,
     tell: Callable[[TokenizeProgress], None] = lambda _: None,
 ) -> Texts:
-    """Tokenise rows once and divide them; rows of which nothing carries loss are left out.
+    """Tokenise rows once and divide them; rows without loss are left out.
 
-    The tokens are those of `folder` where they are the right ones, else they are made in `cache`.
-    Without files to validate on, those are taken whose names say so, else a `share` of the rows is
-    held out: of packed rows, each with all its texts. `vocabulary` is the model's: ids are below
-    it. Raises DataError for rows and ids that cannot be used.
+    The tokens are those of `folder` if they are the right ones, else they are made in `cache`.
+    Without validation files, the files whose names say so are validated on; if there are none, a
+    `share` of the rows is held out (of packed rows, each with all its texts). `vocabulary` is the
+    model's: ids are below it. Raises DataError for rows and ids that cannot be used.
     """
     sources, notes = used(train, valid, is_one=False)
     if folder is None:
         made, store = own(sources, order, cache=cache, tell=tell)
         notes += tuple(made.about["notes"])
     else:
-        found = ready(sources, replace(order, out=folder), cache=cache, tell=tell)
-        store, notes = found.store, (*notes, *found.notes)
+        prepared = ready(sources, replace(order, out=folder), cache=cache, tell=tell)
+        store, notes = prepared.store, (*notes, *prepared.notes)
     rows, lost = _usable(store, vocabulary)
     if lost:
         notes += (
             f"{many(lost, 'row')} of which nothing carries loss (the answer was cut off, or is "
             "empty): left out",
         )
-    train_rows, valid_rows, held = rows[TRAIN], rows.get(VALID), VALID
+    train_rows, valid_rows, valid_split = rows[TRAIN], rows.get(VALID), VALID
     if valid_rows is None:
-        is_held, held = _held_out(len(train_rows), share, seed), TRAIN
+        is_held, valid_split = _held_out(len(train_rows), share, seed), TRAIN
         train_rows, valid_rows = train_rows[~is_held], train_rows[is_held]
     return Texts(
         store=store,
         train=Part(split=TRAIN, rows=train_rows),
-        valid=Part(split=held, rows=valid_rows),
+        valid=Part(split=valid_split, rows=valid_rows),
         notes=notes,
     )
 
 
 def _usable(store: Store, vocabulary: int) -> tuple[dict[str, NDArray[np.int64]], int]:
-    """Return the rows of each split of which something carries loss, and how many others."""
+    """Return the rows of each split that carry loss, and the number of others."""
     rows, lost = {}, 0
     for split in store.splits:
         file = RowMap(store.folder / split / FILE)
@@ -139,24 +139,24 @@ def _held_out(rows: int, share: float, seed: int) -> NDArray[np.bool_]:
 
 
 def answered(file: RowMap) -> NDArray[np.int64]:
-    """Return how many tokens of each row carry loss, [rows]; of a file with a mask of loss."""
+    """Return the number of tokens with loss in each row, [rows], of a file with a loss mask."""
     name = next(name for name in MASKS if name in file.names)
-    found, every = np.empty(file.rows, np.int64), np.arange(file.rows)
+    tokens, every = np.empty(file.rows, np.int64), np.arange(file.rows)
     for first in range(0, file.rows, _AT_ONCE):
         rows = every[first : first + _AT_ONCE]
         begins, counts = file.spans(name, file.locate(rows))
         marks = file.view(name)[begins.min() : (begins + counts).max()] != 0
         before = np.concatenate(([0], marks.cumsum(dtype=np.int64)))
-        found[rows] = before[begins + counts - begins.min()] - before[begins - begins.min()]
-    return found
+        tokens[rows] = before[begins + counts - begins.min()] - before[begins - begins.min()]
+    return tokens
 
 
 def learned(file: RowMap) -> tuple[NDArray[np.int64], int]:
-    """Return the rows of which something carries loss, and how many others there are."""
+    """Return the rows that carry loss, and the number of others."""
     every = np.arange(file.rows)
     mask = next((name for name in MASKS if name in file.names), None)
     if mask is None:
-        keep = file.counts("input_ids") > 1  # of a text the first token is never learned
+        keep = file.counts("input_ids") > 1  # the first token of a text is never learned
         return every[keep], int(np.count_nonzero(~keep))
     keep = np.zeros(file.rows, np.bool_)
     for first in range(0, file.rows, _AT_ONCE):
@@ -165,6 +165,6 @@ def learned(file: RowMap) -> tuple[NDArray[np.int64], int]:
         first_value, ends = begins.min(), begins + counts
         marks = file.view(mask)[first_value : ends.max()] != 0
         before = np.concatenate(([0], marks.cumsum(dtype=np.int32)))  # marks before each value
-        learned = np.minimum(begins + 1, ends)  # the first token of a row is never learned
-        keep[rows] = before[ends - first_value] > before[learned - first_value]
+        begin = np.minimum(begins + 1, ends)  # the first token of a row is never learned
+        keep[rows] = before[ends - first_value] > before[begin - first_value]
     return every[keep], int(np.count_nonzero(~keep))

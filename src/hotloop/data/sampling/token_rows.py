@@ -1,9 +1,9 @@
-"""Feeds rows of tokens from the mapped file: padded, or as one row without padding.
+"""Provide rows of tokens from the mapped file: padded, or as one row without padding.
 
-Labels stand at the place of their own token, as transformers has them: the loss shifts them by one
-(`models.shifted`). The first token of each document has the label -100, for the token before it
-belongs to another document or to none. So no token is predicted from another document, and
-every other label counts exactly once.
+Labels are at the position of their own token, as in transformers: the loss shifts them by one
+(`models.shifted_loss`). The first token of each document has the label -100, because the token
+before it belongs to another document or to none. So no token is predicted from another document,
+and every other label counts exactly once.
 """
 
 from __future__ import annotations
@@ -49,35 +49,35 @@ class Form:
     pad: int  # id of padding
     layout: Literal["padded", "flat"] = "padded"  # [rows, width], or all rows in one: [1, tokens]
     round_to: int = MULTIPLE  # columns: widths are multiples of it
-    has_labels: bool = True  # of tokens; a classifier needs none
-    has_positions: bool = True  # position_ids, where a row of tensors holds several documents
-    pin: bool = False  # batches lie in pinned memory; needs a CUDA card
+    has_labels: bool = True  # one for each token; a classifier needs none
+    has_positions: bool = True  # position_ids, if a row of tensors holds several documents
+    pin: bool = False  # put batches into pinned memory; needs a CUDA GPU
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Places:
-    """Where the slots of a batch get their values from."""
+    """The source of the values of each slot of a batch."""
 
-    at: Located
-    begins: NDArray[np.int64]  # [rows] first token of each in the view of input_ids
-    tokens: NDArray[np.int64]  # [tokens] in that view, of a flat batch; else none
-    counts: NDArray[np.int64]  # [rows] tokens of each
+    located: Located
+    begins: NDArray[np.int64]  # [rows] index of the first token in the view of input_ids
+    tokens: NDArray[np.int64]  # [tokens] indices in that view, for a flat batch; else empty
+    counts: NDArray[np.int64]  # [rows] tokens of each row
     shape: tuple[int, int]
-    short: list[tuple[int, int]]  # rows with padding: (row, tokens of it)
-    segments: NDArray[np.int64] | None  # positions of each, none empty; None: a row is one
+    short: list[tuple[int, int]]  # rows with padding: (row, its tokens)
+    segments: NDArray[np.int64] | None  # length of each, none empty; None: each row is one segment
     firsts: NDArray[np.int64]  # slots of the first tokens of segments
     documents: int  # segments that are not padding
 
 
 class TokenRows:
-    """Samples of one split of a folder of tokens: with `shuffle` for training, else in file order.
+    """Samples of one split of a token folder: shuffled for training, else in file order.
 
-    `like` is the number of rows of an optimizer step: rows of like length then come together in
-    one (see `batching.bucketed`). Batches have input_ids; labels; position_ids and cu_seqlens where
-    documents share a row; attention_mask (bool) where rows of one document are padded;
-    token_type_ids and label [rows] where the file has them, a label of text as its place in
-    `label_names`. All is int64 but cu_seqlens, which is int32 and not one entry a row.
-    A batch stays valid for as long as anything refers to it. Not for two threads at once.
+    `like` is the number of rows of an optimizer step: rows of similar length then share a step (see
+    `length_buckets.bucketed`). Batches have input_ids; labels; position_ids and cu_seqlens if
+    documents share a row; attention_mask (bool) if rows of one document are padded; token_type_ids
+    and label [rows] if the file has them, a label of text as its index in `label_names`. All
+    tensors are int64 but cu_seqlens, which is int32 and does not have one entry a row. A batch
+    stays valid as long as anything refers to it. Not thread-safe.
     """
 
     in_memory = True
@@ -94,11 +94,11 @@ class TokenRows:
         rows: NDArray[np.int64] | None = None,
         beside: Mapping[str, NDArray[np.int64]] | None = None,
     ) -> None:
-        """Map a split, or some `rows` of it, which keep their order where nothing is shuffled.
+        """Map a split, or some `rows` of it, which keep their order if nothing is shuffled.
 
-        `beside` has further tensors [rows] of each batch, as columns [rows of the file], which
-        must be right for the chosen rows; "label" there replaces the file's own. Raises DataError
-        for a split that is not there or has no row.
+        `beside` has further tensors [rows] of each batch, as columns [rows of the file], which must
+        be right for the chosen rows; "label" there replaces the file's own. Raises DataError for a
+        split that does not exist or has no row.
         """
         if split not in store.splits:
             raise DataError(
@@ -109,7 +109,7 @@ class TokenRows:
         self._map = RowMap(store.folder / split / FILE)
         if not self._map.rows:
             raise DataError(f"{store.folder / split} has no row: make it of a source with rows")
-        # Of the file, [len(self)]: which rows an epoch has.
+        # The file's rows that an epoch has, [len(self)].
         self.chosen = np.arange(self._map.rows) if rows is None else rows
         names = self._map.names
         self.is_packed = "seq_lengths" in names
@@ -118,8 +118,8 @@ class TokenRows:
         self._beside = dict(beside or {})
         self.label_names: tuple[str, ...] = ()
         if "label" not in self._beside:
-            self.label_names, own = _labels(store, split)
-            self._beside |= {} if own is None else {"label": own}
+            self.label_names, labels = _labels(store, split)
+            self._beside |= {} if labels is None else {"label": labels}
         self.fingerprint = _fingerprint(store, split, self)
         for name, column in sorted((beside or {}).items()):
             self.fingerprint += f", {name} {digest(column[self.chosen].tobytes())}"
@@ -136,16 +136,16 @@ class TokenRows:
 
     @cached_property
     def lengths(self) -> NDArray[np.int32]:
-        """Return the tokens of each row of the file, [rows]."""
+        """Return the number of tokens of each row of the file, [rows]."""
         return self._map.counts("input_ids")
 
     @cached_property
     def longest(self) -> int:
-        """Return the tokens of the longest row of an epoch."""
+        """Return the number of tokens of the longest row of an epoch."""
         return int(self.lengths[self.chosen].max())
 
     def ids(self, epoch: int, first: int, count: int) -> NDArray[np.int64]:
-        """Return which rows samples first..first+count-1 of the epoch are, [count]."""
+        """Return the rows of samples first..first+count-1 of the epoch, [count]."""
         n = len(self.chosen)
         if not 0 <= first <= first + count <= n:
             raise IndexError(f"samples {first}..{first + count - 1} asked for, an epoch has {n}")
@@ -156,11 +156,11 @@ class TokenRows:
         return self._order[1][first : first + count]
 
     def batch(self, epoch: int, first: int, count: int) -> Batch:
-        """Return those samples."""
+        """Return samples first..first+count-1 of the epoch as a batch."""
         return self.gather(self.ids(epoch, first, count))
 
     def gather(self, rows: NDArray[np.int64], *, width: int | None = None) -> Batch:
-        """Return rows of the file as one batch; padded to `width` columns, or to their longest."""
+        """Return rows of the file as one batch; padded to `width` columns, or to the longest."""
         places, form = self._places(rows, width), self.form
         names = ["input_ids"]
         if form.has_labels:
@@ -170,21 +170,21 @@ class TokenRows:
         if self._has_types:
             names.append("token_type_ids")
         array, tensor = self._buffers.take(len(names), *places.shape)
-        into = dict(zip(names, array, strict=True))
+        arrays = dict(zip(names, array, strict=True))
         tensors = dict(zip(names, tensor.unbind(), strict=True))
-        self._read("input_ids", places, into["input_ids"], form.pad)
+        self._read("input_ids", places, arrays["input_ids"], form.pad)
         if self._has_types:
-            self._read("token_type_ids", places, into["token_type_ids"], 0)
+            self._read("token_type_ids", places, arrays["token_type_ids"], 0)
         targets = len(rows)
         if form.has_labels:
-            targets = self._learned(places, into["input_ids"], into["labels"])
-        boundaries = self._boundaries(places, into.get("position_ids"))
+            targets = self._learned(places, arrays["input_ids"], arrays["labels"])
+        boundaries = self._boundaries(places, arrays.get("position_ids"))
         if boundaries is not None:
             tensors["cu_seqlens"] = boundaries.cu_seqlens
         else:
-            seen = np.ones(places.shape, np.bool_)
-            _blank(seen, places, False)
-            tensors["attention_mask"] = _tensor(seen, pin=form.pin)
+            mask = np.ones(places.shape, np.bool_)
+            _blank(mask, places, False)
+            tensors["attention_mask"] = _tensor(mask, pin=form.pin)
         for name, column in self._beside.items():
             tensors[name] = _tensor(column[rows], pin=form.pin)
         return Batch(
@@ -196,7 +196,7 @@ class TokenRows:
         )
 
     def widest(self, count: int) -> Batch:
-        """Return a batch of `count` of the longest rows, of which some may stand in it twice."""
+        """Return a batch of `count` of the longest rows; some may occur twice."""
         longest = self.chosen[np.argsort(-self.lengths[self.chosen], kind="stable")[:count]]
         return self.gather(np.resize(longest, count))
 
@@ -211,8 +211,8 @@ class TokenRows:
 
     def _places(self, rows: NDArray[np.int64], width: int | None) -> _Places:
         is_flat = self.form.layout == "flat"
-        at = self._map.locate(rows)
-        begins, counts = self._map.spans("input_ids", at)
+        located = self._map.locate(rows)
+        begins, counts = self._map.spans("input_ids", located)
         short: list[tuple[int, int]] = []
         if is_flat:
             shape = 1, int(counts.sum())
@@ -223,11 +223,13 @@ class TokenRows:
         documents = counts
         segments = counts if is_flat else None
         if self.is_packed:
-            first, each = self._map.spans("seq_lengths", at)
-            documents = self._map.view("seq_lengths")[self._runs(first, each)].astype(np.int64)
+            first, row_documents = self._map.spans("seq_lengths", located)
+            documents = self._map.view("seq_lengths")[self._runs(first, row_documents)].astype(
+                np.int64
+            )
             segments = documents
             if short:
-                segments = _with_padding(documents, each, shape[1] - counts)
+                segments = _with_padding(documents, row_documents, shape[1] - counts)
         if segments is None:
             firsts = counts.nonzero()[0] * shape[1]
         else:
@@ -235,7 +237,7 @@ class TokenRows:
                 segments = segments[segments > 0]
             firsts = segments.cumsum() - segments
         return _Places(
-            at=at,
+            located=located,
             begins=begins,
             tokens=self._runs(begins, counts) if is_flat else begins[:0],
             counts=counts,
@@ -250,7 +252,7 @@ class TokenRows:
         """Copy the values of a column into their slots."""
         view, width, begins = self._map.view(name), places.shape[1], places.begins
         if name != "input_ids":
-            begins = self._map.beside(name, begins, places.at)
+            begins = self._map.beside(name, begins, places.located)
         if self.form.layout == "flat":
             tokens = places.tokens
             if name != "input_ids":
@@ -264,11 +266,11 @@ class TokenRows:
         _blank(out, places, pad)
 
     def _windows_of(self, name: str, width: int) -> NDArray[Any]:
-        """Return the runs of `width` values that begin at each place of the view; no copy."""
+        """Return the runs of `width` values that begin at each index of the view; no copy."""
         return sliding_window_view(self._map.view(name), width)
 
     def _learned(self, places: _Places, ids: NDArray[np.int64], labels: NDArray[np.int64]) -> int:
-        """Write the labels; return how many carry loss."""
+        """Write the labels; return how many tokens carry loss."""
         np.copyto(labels, ids)
         labels.reshape(-1)[places.firsts] = NO_LOSS
         if self._mask is None:
@@ -291,7 +293,7 @@ class TokenRows:
         starts = np.empty(len(segments) + 1, np.int32)
         starts[:-1], starts[-1] = places.firsts, rows * width
         if positions is not None:
-            begins = starts[:-1].repeat(segments)  # half as wide, a third of the time
+            begins = starts[:-1].repeat(segments)  # int32: half as wide, a third of the time
             np.subtract(self._count(len(begins)), begins, out=begins)
             np.copyto(positions.reshape(-1), begins)
         return Boundaries(
@@ -310,24 +312,24 @@ class TokenRows:
 
     def _runs(self, begins: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return begin, begin + 1, ... of each pair, `count` numbers, one after another."""
-        found: NDArray[np.int64] = (begins - counts.cumsum() + counts).repeat(counts)
-        found += self._count(len(found))
-        return found
+        indices: NDArray[np.int64] = (begins - counts.cumsum() + counts).repeat(counts)
+        indices += self._count(len(indices))
+        return indices
 
 
 def _with_padding(
-    documents: NDArray[np.int64], each: NDArray[np.int64], pads: NDArray[np.int64]
+    documents: NDArray[np.int64], row_documents: NDArray[np.int64], pads: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return the segments of rows that have `each` documents and then padding."""
-    rows = np.arange(len(each))
+    """Return the segments of rows, of which each has its documents and then padding."""
+    rows = np.arange(len(row_documents))
     segments = np.empty(len(documents) + len(rows), np.int64)
-    segments[np.arange(len(documents)) + rows.repeat(each)] = documents
-    segments[each.cumsum() + rows] = pads
+    segments[np.arange(len(documents)) + rows.repeat(row_documents)] = documents
+    segments[row_documents.cumsum() + rows] = pads
     return segments
 
 
 def _blank(slots: NDArray[Any], places: _Places, value: int | bool) -> None:
-    """Fill the padding. Few rows are short when they are packed, and slices are quick to fill."""
+    """Fill the padding. Packed rows are seldom short, and slices are quick to fill."""
     for row, count in places.short:
         slots[row, count:] = value
 
@@ -338,7 +340,7 @@ def _tensor(array: NDArray[Any], *, pin: bool) -> Tensor:
 
 
 def _labels(store: Store, split: str) -> tuple[tuple[str, ...], NDArray[np.int64] | None]:
-    """Return the names of labels that are texts, of all splits, and the label of each row."""
+    """Return the names of text labels, of all splits, and the label of each row."""
     if "label" not in store.splits[split].names:
         return (), None
     words = store.splits[split].words("label")
@@ -348,12 +350,12 @@ def _labels(store: Store, split: str) -> tuple[tuple[str, ...], NDArray[np.int64
     for file in store.splits.values():
         everywhere.update(file.words("label") if "label" in file.names else ())
     names = tuple(sorted(everywhere))
-    place = {name: at for at, name in enumerate(names)}
+    place = {name: index for index, name in enumerate(names)}
     return names, np.array([place[word] for word in words], np.int64)
 
 
 def _fingerprint(store: Store, split: str, rows: TokenRows) -> str:
-    """Return all that decides what a sample is and where in an epoch it comes."""
+    """Return everything that decides what a sample is and where in an epoch it comes."""
     files = read_manifest(store.folder)["files"]
     assert isinstance(files, dict)
     order = f"shuffled by seed {rows.seed}" if rows.shuffle else "in order"

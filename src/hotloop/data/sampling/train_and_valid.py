@@ -1,4 +1,4 @@
-"""The parts of a data set: what is trained on, and what is validated on."""
+"""Divide the files of a data set into those to train on and those to validate on."""
 
 from __future__ import annotations
 
@@ -28,44 +28,44 @@ VALID: Final = "validation"
 class Part:
     """The rows that are trained on, or validated on."""
 
-    split: str  # of the folder of tokens
+    split: str  # of the token folder
     rows: NDArray[np.int64]  # of that split
-    # Beside the tokens, [rows of the split]: label and, with groups, group.
+    # Columns beside the tokens, [rows of the split]: label and, with groups, group.
     columns: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
 
     def counts(self, classes: int) -> NDArray[np.int64]:
-        """Return the rows of each class, [classes]."""
+        """Return the number of rows of each class, [classes]."""
         return np.bincount(self.columns["label"][self.rows], minlength=classes)
 
 
 def used(
     train: Sequence[RecordFile], valid: Sequence[RecordFile], *, is_one: bool
 ) -> tuple[list[RecordFile], tuple[str, ...]]:
-    """Return the files with the split that each is used for, and what is left out.
+    """Return the files with the split for which each is used, and notes on those left out.
 
-    Without files to validate on, those are taken whose names say so. `is_one`: those are trained on
-    as well, each row in another run. Raises DataError where no file is to be trained on.
+    Without validation files, the files whose names say so are validated on. With `is_one`, these
+    are also trained on, each row in another run. Raises DataError if no file is to be trained on.
     """
     if valid:
         both = ((train, TRAIN), (valid, VALID))
-        return [replace(each, split=split) for files, split in both for each in files], ()
-    found = Counter(each.split for each in train)
-    if len(found) == 1:
-        return [replace(each, split=TRAIN) for each in train], ()
-    if TRAIN not in found:
+        return [replace(file, split=split) for files, split in both for file in files], ()
+    splits = Counter(file.split for file in train)
+    if len(splits) == 1:
+        return [replace(file, split=TRAIN) for file in train], ()
+    if TRAIN not in splits:
         raise DataError(
-            f"the files are those of {', '.join(found)}, none is of train: name the files to "
+            f"the files are those of {', '.join(splits)}, none is of train: name the files to "
             "train on apart from those to validate on"
         )
-    used = [each for each in train if each.split in (TRAIN, VALID)]
-    left = [each.name for each in train if each not in used]
-    note = f"{', '.join(left)}: not trained on; hotloop predict RUN_DIR FILE reads such rows"
+    used = [file for file in train if file.split in (TRAIN, VALID)]
+    unused = [file.name for file in train if file not in used]
+    note = f"{', '.join(unused)}: not trained on; hotloop predict RUN_DIR FILE reads such rows"
     if is_one:
-        used = [replace(each, split=TRAIN) for each in used]
-    return used, (note,) if left else ()
+        used = [replace(file, split=TRAIN) for file in used]
+    return used, (note,) if unused else ()
 
 
 def made_of(store: Store) -> list[Any]:
-    """Return all that decides what the tokens of a folder are, wherever their files lie."""
+    """Return everything that decides the tokens of a folder, except where its files are."""
     settings = {k: v for k, v in store.identity.items() if k not in ("data", "tokenizer_name")}
     return [settings, [file["xxh3_128"] for file in store.identity["data"]]]

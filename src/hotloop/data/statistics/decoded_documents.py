@@ -1,4 +1,4 @@
-"""Documents as text again, with what carries loss told from what does not."""
+"""Decode documents to text, divided into spans with and without loss."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["Decode", "Span", "decoder", "spans"]
 if TYPE_CHECKING:
     Decode = Callable[[list[int]], str]
 
-HEAD, TAIL = 96, 32  # tokens that are shown of a long span: its first and its last
-MOST: Final = 12  # spans of a document
-_BEFORE: Final = 4  # tokens before a span that tell how it begins: with a space or without
+HEAD, TAIL = 96, 32  # tokens of a long span that are shown: its first and its last
+MOST: Final = 12  # spans of a document, at most
+_BEFORE: Final = 4  # tokens before a span that show whether it begins with a space
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """Tokens one after the other that all carry loss, or all do not."""
+    """Consecutive tokens that all carry loss, or all do not."""
 
     text: str
     is_learned: bool
@@ -36,27 +36,27 @@ class Span:
 
 
 def decoder(source: str | None) -> Decode:
-    """Return what makes text of ids, by the text of a tokenizer.json; without one, the numbers."""
+    """Return a function from ids to text by a tokenizer.json's text; without one, to numbers."""
     if source is None:
-        return lambda ids: "".join(f"{each} " for each in ids)
+        return lambda ids: "".join(f"{token_id} " for token_id in ids)
     from tokenizers import Tokenizer
 
-    made: Any = Tokenizer.from_str(source)
-    return lambda ids: str(made.decode(ids, skip_special_tokens=False))
+    tokenizer: Any = Tokenizer.from_str(source)
+    return lambda ids: str(tokenizer.decode(ids, skip_special_tokens=False))
 
 
 def spans(tokens: Tokens, decode: Decode) -> tuple[Span, ...]:
-    """Return the text of a document span by span. Of long spans the middle is left out."""
-    found: list[Span] = []
+    """Return the text of a document, span by span; the middle of long spans is left out."""
+    shown: list[Span] = []
     for begin, end, learned in _runs(tokens):
-        if len(found) == MOST:
+        if len(shown) == MOST:
             rest = len(tokens.ids) - begin + tokens.more
-            found.append(Span(text="", is_learned=False, left_out=rest))
+            shown.append(Span(text="", is_learned=False, left_out=rest))
             break
         more = tokens.more if end == len(tokens.ids) else 0
         stop = end if end - begin <= HEAD + TAIL and not more else min(end, begin + HEAD)
         last = end if stop == end or more else end - TAIL
-        found.append(
+        shown.append(
             Span(
                 text=_text(tokens.ids, begin, stop, decode),
                 is_learned=learned,
@@ -64,7 +64,7 @@ def spans(tokens: Tokens, decode: Decode) -> tuple[Span, ...]:
                 end=_text(tokens.ids, last, end, decode),
             )
         )
-    return tuple(found)
+    return tuple(shown)
 
 
 def _runs(tokens: Tokens) -> Iterator[tuple[int, int, bool]]:
@@ -78,7 +78,7 @@ def _runs(tokens: Tokens) -> Iterator[tuple[int, int, bool]]:
 
 
 def _text(ids: NDArray[Any], begin: int, end: int, decode: Decode) -> str:
-    """Decode a run after the tokens before it: alone it may lose the space it begins with."""
+    """Decode a run after the tokens before it; alone, it may lose its leading space."""
     first = max(0, begin - _BEFORE)
     before, whole = decode(ids[first:begin].tolist()), decode(ids[first:end].tolist())
     if whole.startswith(before):

@@ -1,7 +1,7 @@
-"""The documents of a split by length and digest, without their tokens: 24 bytes each in memory.
+"""Describe the documents of a split by length and digest, without their tokens: 24 bytes each.
 
-They are read from a folder of tokens, or tokenised on the way and thrown away. What tokens are
-wanted later, of an example, are read again.
+They are read from a token folder, or tokenised on the way and discarded. The tokens of an example
+are read again when they are needed.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Digested", "Tokens", "of_sources", "of_store"]
 
-LABELS: Final = 1000  # different labels that are counted
+LABELS: Final = 1000  # different labels that are counted, at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tokens:
-    """Tokens of one document; of a long text file those of its first part."""
+    """Tokens of one document; of a long text file, those of its first part."""
 
     ids: NDArray[Any]  # [tokens]
-    mask: NDArray[np.uint8] | None = None  # [tokens], 1 where it carries loss; None: all do
+    mask: NDArray[np.uint8] | None = None  # [tokens], 1 where a token carries loss; None: all do
     more: int = 0  # tokens of the document after these
 
 
@@ -61,18 +61,18 @@ class Digested:
     unlearned: int  # documents in which no token does
     bad: int  # rows that were left out
     labels: Mapping[str, int]  # how often each occurs
-    tokens: Callable[[int], Tokens]  # of the document of this index: read again
+    tokens: Callable[[int], Tokens]  # reads the document of this index again
     is_whole: bool = True  # False: texts were cut, and these are their pieces
 
 
 def of_store(
     store: Store, *, tell: Callable[[TokenizeProgress], None] = lambda _: None
 ) -> tuple[list[Digested], list[str]]:
-    """Return the documents of a folder of tokens, split by split, and what a reader must know.
+    """Return the documents of a token folder, split by split, and notes for a reader.
 
-    Of packed rows a document is what seq_lengths has as one: a piece, where a text was cut.
+    In packed rows a document is one entry of seq_lengths: a piece, where a text was cut.
     """
-    notes, found = [], []
+    notes, documents = [], []
     columns = store.about["columns"]
     for split, file in store.splits.items():
         about = store.about["splits"][split]
@@ -94,8 +94,8 @@ def of_store(
         labels = Counter(about["labels"])
         bad = about["bad_rows"] - about.get("replaced_rows", 0)
         of_split = gathered.digested(split, reader.tokens, bad=bad, labels=labels)
-        found.append(replace(of_split, is_whole=more <= 0 and not cut))
-    return found, notes
+        documents.append(replace(of_split, is_whole=more <= 0 and not cut))
+    return documents, notes
 
 
 def _lengths(file: TokenFile, batch: int) -> NDArray[np.int64]:
@@ -106,7 +106,7 @@ def _lengths(file: TokenFile, batch: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reader:
-    """Finds the tokens of a document of a file."""
+    """Find the tokens of a document in a file."""
 
     file: TokenFile
     begun: Sequence[int]  # documents before each batch
@@ -114,9 +114,9 @@ class _Reader:
 
     def tokens(self, index: int) -> Tokens:
         batch = bisect_right(self.begun, index) - 1
-        at = index - self.begun[batch]
+        position = index - self.begun[batch]
         lengths = _lengths(self.file, batch)
-        run = slice(int(lengths[:at].sum()), int(lengths[: at + 1].sum()))
+        run = slice(int(lengths[:position].sum()), int(lengths[: position + 1].sum()))
         return Tokens(
             ids=self.file.listed(batch, "input_ids")[0][run],
             mask=None if self.mask is None else self.file.listed(batch, self.mask)[0][run],
@@ -131,17 +131,17 @@ def of_sources(
 ) -> tuple[list[Digested], Setup, list[str]]:
     """Return the documents of files, split by split, how they were read, and notes.
 
-    Of the order all is used that says how rows become tokens; nothing is written. Raises
-    DataError where rows cannot be used (under the policy "stop" it lists them).
+    Only the settings of `order` that say how rows become tokens are used; nothing is written.
+    Raises DataError where rows cannot be used (under the policy "stop" it lists them).
     """
     begun = prepared(sources, order).decided(order.backend)
     pace = PortionCounter(sources, tell)
     splits = dict.fromkeys(source.split for source in sources)
-    found = []
+    digested = []
     for split in splits:
-        files = [each for each in sources if each.split == split]
-        found.append(_turned(split, files, order, begun.setup, pace))
-    return found, begun.setup, list(begun.notes)
+        files = [file for file in sources if file.split == split]
+        digested.append(_turned(split, files, order, begun.setup, pace))
+    return digested, begun.setup, list(begun.notes)
 
 
 def _turned(
@@ -176,18 +176,18 @@ def _turned(
         portion = next(islice(_portions(sources, order.portion), number, None))
         encoded = Turner(setup).turn(portion).encoded
         ends = np.cumsum(encoded.lengths)
-        at = index - gathered.begun[number]
-        run = slice(int(ends[at] - encoded.lengths[at]), int(ends[at]))
+        position = index - gathered.begun[number]
+        run = slice(int(ends[position] - encoded.lengths[position]), int(ends[position]))
         mask = encoded.columns.get("loss_mask")
         return Tokens(
             ids=encoded.ids[run],
             mask=None if mask is None else mask[run],
-            more=int(found.lengths[index] - encoded.lengths[at]),
+            more=int(digested.lengths[index] - encoded.lengths[position]),
         )
 
     bad = faults.count - faults.replaced
-    found = gathered.digested(split, tokens, bad=bad, labels=labels)
-    return found
+    digested = gathered.digested(split, tokens, bad=bad, labels=labels)
+    return digested
 
 
 def _portions(sources: Sequence[RecordFile], size: int) -> Iterator[Portion]:
@@ -196,7 +196,7 @@ def _portions(sources: Sequence[RecordFile], size: int) -> Iterator[Portion]:
 
 @dataclass(slots=True)
 class _Gathered:
-    """What is kept of documents. One may come in several parts: the pieces of a long text file."""
+    """Lengths and digests of documents; pieces of a long text file are joined to one document."""
 
     count: int = 0  # documents that are whole
     begun: list[int] = field(default_factory=list)  # documents before each batch or portion
@@ -240,9 +240,9 @@ class _Gathered:
         if mask is None:
             self._learned += int(ends[-1])
         else:
-            each = np.add.reduceat(mask, starts, dtype=np.int64)
-            self._learned += int(each.sum())
-            self._unlearned += int((each == 0).sum())
+            learned = np.add.reduceat(mask, starts, dtype=np.int64)
+            self._learned += int(learned.sum())
+            self._unlearned += int((learned == 0).sum())
 
     def _close(self) -> None:
         if self._open is None:
@@ -262,7 +262,7 @@ class _Gathered:
         bad: int,
         labels: Mapping[str, int],
     ) -> Digested:
-        """Return what was gathered."""
+        """Return the documents added so far."""
         return Digested(
             split=split,
             lengths=np.concatenate(self._lengths),

@@ -1,4 +1,4 @@
-"""Documents that occur more than once, within splits and across them, by the digests of tokens."""
+"""Find documents that occur more than once, within and across splits, by digests of their ids."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Copies:
     """The documents of `split` that are copies of documents of `of`."""
 
     split: str
-    of: str  # the same split: copies of an earlier document of it
+    of: str  # the same as `split`: copies of its own earlier documents
     documents: int  # that are copies
     share: float  # of the documents of `split`, 0 to 1
-    example: int | None  # index in `split` of one that is there most often; None: there is none
-    times: int  # how often the example is there, in both splits together
+    example: int | None  # index in `split` of a most frequent copy; None: there is no copy
+    times: int  # occurrences of the example in both splits together
 
 
 def copies(digests: Mapping[str, NDArray[np.uint64]]) -> tuple[Copies, ...]:
@@ -43,11 +43,11 @@ def copies(digests: Mapping[str, NDArray[np.uint64]]) -> tuple[Copies, ...]:
     is_new = np.append(True, (same[1:] != same[:-1]).any(axis=1))[: len(same)]
     group = np.empty(len(every), np.int64)
     group[order] = np.cumsum(is_new) - 1
-    parts = dict(zip(names, np.split(group, np.cumsum(sizes)[:-1]), strict=True))
-    counts = {name: np.bincount(part, minlength=int(is_new.sum())) for name, part in parts.items()}
-    within = [_within(name, parts[name], counts[name]) for name in names]
+    groups = dict(zip(names, np.split(group, np.cumsum(sizes)[:-1]), strict=True))
+    counts = {name: np.bincount(part, minlength=int(is_new.sum())) for name, part in groups.items()}
+    within = [_within(name, groups[name], counts[name]) for name in names]
     across = [
-        _across(later, earlier, parts[later], counts[later], counts[earlier])
+        _across(later, earlier, groups[later], counts[later], counts[earlier])
         for earlier, later in combinations(names, 2)
     ]
     return (*within, *across)
@@ -76,12 +76,12 @@ def _across(
 ) -> Copies:
     shared = np.where((mine > 0) & (theirs > 0), mine + theirs, 0)
     times = int(shared.max(initial=0))
-    found = int(mine[shared > 0].sum())
+    copied = int(mine[shared > 0].sum())
     return Copies(
         split=later,
         of=earlier,
-        documents=found,
-        share=found / max(1, len(part)),
+        documents=copied,
+        share=copied / max(1, len(part)),
         example=int(np.argmax(part == shared.argmax())) if times else None,
         times=times,
     )

@@ -1,4 +1,4 @@
-"""Says what padding costs: its share and the batches of an epoch, strategy by strategy."""
+"""Compute the cost of padding, its share and the batches of an epoch, for each strategy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Padding", "strategies"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Padding:
-    """What one way to make batches makes of the lengths."""
+    """The padding of one way to make batches from the lengths."""
 
     share: float  # of all slots of an epoch that hold padding, 0 to 1
     batches: int  # of one epoch
@@ -37,10 +37,10 @@ def strategies(
 ) -> dict[str, Padding]:
     """Return the padding of the first epoch of samples of these lengths, [samples], by strategy.
 
-    max: `batch` rows, each padded to `longest`; dynamic: random batches, padded to their own
-    longest row; bucketed: batches of like length; budget: those of up to `budget` tokens (default:
-    batch * longest, what a batch padded to `longest` takes); packed: rows of `longest` tokens.
-    A sample that is longer counts as cut to `longest`. Raises DataError as these strategies do.
+    max: `batch` rows, each padded to `longest`; dynamic: random batches, padded to their longest
+    row; bucketed: batches of similar lengths; budget: such batches of up to `budget` tokens
+    (default: batch * longest, the size of a batch padded to `longest`); packed: rows of `longest`
+    tokens. A longer sample counts as cut to `longest`. Raises DataError as these strategies do.
     """
     assert batch > 0 < longest, (batch, longest)
     lengths = np.minimum(lengths, longest)
@@ -50,17 +50,21 @@ def strategies(
         budget = batch * max(longest, int(padded(lengths, round_to).max()))
     packed = len(best_fit(lengths, longest))
     return {
-        "max": _fixed(lengths, batch=batch, rows=n, width=longest),
-        "dynamic": _of(by_count(lengths, batch, order=order, round_to=round_to), lengths),
-        "bucketed": _of(bucketed(lengths, batch, seed=seed, epoch=0, round_to=round_to), lengths),
-        "budget": _of(by_budget(lengths, budget, seed=seed, epoch=0, round_to=round_to), lengths),
-        "packed": _fixed(lengths, batch=batch, rows=packed, width=longest),
+        "max": _of_rows(lengths, batch=batch, rows=n, width=longest),
+        "dynamic": _of_batches(by_count(lengths, batch, order=order, round_to=round_to), lengths),
+        "bucketed": _of_batches(
+            bucketed(lengths, batch, seed=seed, epoch=0, round_to=round_to), lengths
+        ),
+        "budget": _of_batches(
+            by_budget(lengths, budget, seed=seed, epoch=0, round_to=round_to), lengths
+        ),
+        "packed": _of_rows(lengths, batch=batch, rows=packed, width=longest),
     }
 
 
-def _of(batches: BucketedBatches, lengths: NDArray[np.integer[Any]]) -> Padding:
+def _of_batches(batches: BucketedBatches, lengths: NDArray[np.integer[Any]]) -> Padding:
     return Padding(share=batches.padding(lengths), batches=len(batches))
 
 
-def _fixed(lengths: NDArray[np.integer[Any]], *, batch: int, rows: int, width: int) -> Padding:
+def _of_rows(lengths: NDArray[np.integer[Any]], *, batch: int, rows: int, width: int) -> Padding:
     return Padding(share=waste(lengths, rows, width), batches=-(-rows // batch))

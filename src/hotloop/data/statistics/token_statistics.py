@@ -1,4 +1,4 @@
-"""What a data set is like in tokens: lengths, what is cut off, padding, copies, labels, samples."""
+"""Describe a data set in tokens: lengths, truncation, padding, copies, labels and samples."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ __all__ = [
 
 BATCH: Final = 16  # rows of a batch
 BINS: Final = 24
-POWERS: Final = 10  # lengths at which truncation is told when none are asked for
-SMALL, LARGE = 5, 9  # powers of the first of them: nobody cuts at less than 32 tokens, and of long
+POWERS: Final = 10  # lengths at which truncation is given by default
+SMALL, LARGE = 5, 9  # exponents of the first one: nobody cuts at less than 32 tokens, and for long
 # documents 512 is of interest
-ENOUGH: Final = 0.02  # of the slots: what saves less is not worth another order of the data
+ENOUGH: Final = 0.02  # of the slots: a smaller saving is not worth another order of the data
 SCHEMA: Final = 1  # of to_json; history: 1 (2026-11) first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LengthStatistics:
-    """Tokens of a document; each but the mean is the length of one of the documents."""
+    """Tokens of a document; each value but the mean is the length of one of the documents."""
 
     min: int
     median: int
@@ -60,7 +60,7 @@ class LengthStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bin:
-    """The documents of low to high tokens, both included."""
+    """The documents of `low` to `high` tokens, both included."""
 
     low: int
     high: int
@@ -69,11 +69,11 @@ class Bin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truncation:
-    """What is lost where documents are cut off after `length` tokens."""
+    """The loss when documents are cut off after `length` tokens."""
 
     length: int
     documents: float  # share of those that are longer, 0 to 1
-    tokens: float  # share of all tokens that goes
+    tokens: float  # share of all tokens that is lost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,7 @@ class Strategy:
     name: str  # max, dynamic, bucketed, budget or packed
     padding: float  # share of the slots of an epoch, 0 to 1
     steps: int  # batches of an epoch
-    saves: float  # slots for a token, less than of dynamic: 0.25 is a quarter less; below 0 is more
+    saves: float  # share of dynamic's slots for a token: 0.25 is a quarter fewer; below 0: more
     lost: float  # share of all tokens that is cut off
 
 
@@ -113,13 +113,13 @@ class Split:
     recommended: str
     why: str
     labels: tuple[Label, ...]  # the most frequent first
-    imbalance: float | None  # documents of the most frequent label for one of the rarest
+    imbalance: float | None  # documents of the most frequent label over those of the rarest
     samples: tuple[tuple[Span, ...], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiedDocuments:
-    """Documents that are copies, and the text of one."""
+    """Documents that are copies, and the text of one of them."""
 
     copies: Copies
     text: tuple[Span, ...]  # empty: there is no copy
@@ -127,14 +127,14 @@ class CopiedDocuments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenStatistics:
-    """What is known of a data set."""
+    """The statistics of a data set."""
 
     name: str
     tokenizer: str
     shape: str
     batch: int  # rows
     length: int  # tokens of the longest row that a batch takes
-    multiple: int  # that widths of padded batches are rounded up to
+    multiple: int  # to which widths of padded batches are rounded up
     splits: tuple[Split, ...]
     copies: tuple[CopiedDocuments, ...]
     notes: tuple[str, ...]
@@ -161,21 +161,21 @@ def statistics(
     """Return the statistics of splits.
 
     `source` is the text of tokenizer.json; without it samples are ids. `length` is in tokens, by
-    default the longest document rounded up to 64; `lengths` are those at which truncation is told,
+    default the longest document rounded up to 64; `lengths` are those at which truncation is given,
     by default powers of two. Batches are as wide as their longest row, rounded up to `multiple`.
     Raises DataError when there is no document.
     """
     if not splits:
         raise DataError("there is no split: name files of rows, or a folder of tokens")
-    longest = max(int(each.lengths.max()) for each in splits)
+    longest = max(int(digested.lengths.max()) for digested in splits)
     length = length or rounded_up(longest, 64)
     decode = decoder(source)
-    by_name = {each.split: each for each in splits}
+    by_name = {digested.split: digested for digested in splits}
 
     def text(split: str, index: int | None) -> tuple[Span, ...]:
         return () if index is None else spans(by_name[split].tokens(index), decode)
 
-    copied = copies({each.split: each.digests for each in splits})
+    copied = copies({digested.split: digested.digests for digested in splits})
     return TokenStatistics(
         name=name,
         tokenizer=tokenizer,
@@ -185,27 +185,27 @@ def statistics(
         multiple=multiple,
         splits=tuple(
             _split(
-                each,
+                digested,
                 shape=shape,
                 batch=batch,
                 length=length,
                 multiple=multiple,
                 lengths=lengths,
                 samples=tuple(
-                    text(each.split, at) for at in range(min(samples, len(each.lengths)))
+                    text(digested.split, n) for n in range(min(samples, len(digested.lengths)))
                 ),
             )
-            for each in splits
+            for digested in splits
         ),
         copies=tuple(
-            CopiedDocuments(copies=one, text=text(one.split, one.example)) for one in copied
+            CopiedDocuments(copies=pair, text=text(pair.split, pair.example)) for pair in copied
         ),
         notes=tuple(notes),
     )
 
 
 def _split(
-    of: Digested,
+    digested: Digested,
     *,
     shape: str,
     batch: int,
@@ -214,27 +214,30 @@ def _split(
     lengths: Sequence[int],
     samples: tuple[tuple[Span, ...], ...],
 ) -> Split:
-    ways = _strategies(of.lengths, batch=batch, length=length, multiple=multiple)
-    is_encoder = shape == "pair" or bool(of.labels)
+    ways = _strategies(digested.lengths, batch=batch, length=length, multiple=multiple)
+    is_encoder = shape == "pair" or bool(digested.labels)
     chosen, why = recommended(
         ways,
-        of.lengths,
+        digested.lengths,
         batch=batch,
         length=length,
         is_encoder=is_encoder,
-        is_whole=of.is_whole,
+        is_whole=digested.is_whole,
     )
-    labels = _labels(of.labels)
+    labels = _labels(digested.labels)
     return Split(
-        name=of.split,
-        documents=len(of.lengths),
-        tokens=int(of.lengths.sum()),
-        learned=of.learned,
-        unlearned=of.unlearned,
-        bad=of.bad,
-        lengths=_lengths(of.lengths),
-        histogram=_histogram(of.lengths),
-        cuts=tuple(_cut(of.lengths, at) for at in sorted(set(lengths)) or _powers(of.lengths)),
+        name=digested.split,
+        documents=len(digested.lengths),
+        tokens=int(digested.lengths.sum()),
+        learned=digested.learned,
+        unlearned=digested.unlearned,
+        bad=digested.bad,
+        lengths=_lengths(digested.lengths),
+        histogram=_histogram(digested.lengths),
+        cuts=tuple(
+            _cut(digested.lengths, limit)
+            for limit in sorted(set(lengths)) or _powers(digested.lengths)
+        ),
         strategies=ways,
         recommended=chosen,
         why=why,
@@ -257,7 +260,7 @@ def _lengths(lengths: NDArray[np.int64]) -> LengthStatistics:
 
 
 def _histogram(lengths: NDArray[np.int64]) -> tuple[Bin, ...]:
-    """Count by bins that each are about as many times as long as the one before."""
+    """Count documents by bins whose widths grow geometrically."""
     low, high = int(lengths.min()), int(lengths.max()) + 1
     edges = np.unique(np.geomspace(low, high, min(BINS, high - low) + 1).round().astype(np.int64))
     counts, _ = np.histogram(lengths, edges)
@@ -268,41 +271,43 @@ def _histogram(lengths: NDArray[np.int64]) -> tuple[Bin, ...]:
 
 
 def _powers(lengths: NDArray[np.int64]) -> list[int]:
-    """Return powers of two up to where all documents are whole, POWERS at most."""
-    low, last = (int(each - 1).bit_length() for each in (lengths.min(), lengths.max()))
+    """Return powers of two up to one that cuts no document, POWERS at most."""
+    low, last = (int(length - 1).bit_length() for length in (lengths.min(), lengths.max()))
     first = max(min(low, LARGE), min(SMALL, last), last - POWERS + 1)
     return [1 << power for power in range(first, last + 1)]
 
 
-def _cut(lengths: NDArray[np.int64], at: int) -> Truncation:
-    over = lengths[lengths > at]
+def _cut(lengths: NDArray[np.int64], limit: int) -> Truncation:
+    over = lengths[lengths > limit]
     return Truncation(
-        length=at,
+        length=limit,
         documents=len(over) / len(lengths),
-        tokens=int((over - at).sum()) / int(lengths.sum()),
+        tokens=int((over - limit).sum()) / int(lengths.sum()),
     )
 
 
 def _strategies(
     lengths: NDArray[np.int64], *, batch: int, length: int, multiple: int
 ) -> tuple[Strategy, ...]:
-    """Return each way; packing cuts long documents into pieces, and the others cut them off."""
-    found = strategies(lengths, batch=batch, longest=length, round_to=multiple)
+    """Return all strategies; packing cuts long documents into pieces, the others truncate them."""
+    by_name = strategies(lengths, batch=batch, longest=length, round_to=multiple)
     lost = _cut(lengths, length).tokens
     if lost:
-        parts = pieces(lengths, length).count
-        rows = len(best_fit(parts, length))
-        found["packed"] = Padding(share=waste(parts, rows, length), batches=-(-rows // batch))
-    usual = 1 - found["dynamic"].share
+        piece_lengths = pieces(lengths, length).count
+        rows = len(best_fit(piece_lengths, length))
+        by_name["packed"] = Padding(
+            share=waste(piece_lengths, rows, length), batches=-(-rows // batch)
+        )
+    usual = 1 - by_name["dynamic"].share
     return tuple(
         Strategy(
             name=name,
-            padding=each.share,
-            steps=each.batches,
-            saves=1 - usual / (1 - each.share),
+            padding=padding.share,
+            steps=padding.batches,
+            saves=1 - usual / (1 - padding.share),
             lost=0.0 if name == "packed" else lost,
         )
-        for name, each in found.items()
+        for name, padding in by_name.items()
     )
 
 
@@ -317,11 +322,11 @@ def recommended(
 ) -> tuple[str, str]:
     """Return the strategy to take, and why.
 
-    Packing is for texts that a decoder goes on with; an encoder reads one pair or one labelled
-    text a row, and takes batches by a budget of tokens. Not `is_whole`: the documents are pieces.
+    Packing suits texts that a decoder continues; an encoder reads one pair or one labelled text a
+    row, and takes batches by a token budget. If not `is_whole`, the documents are pieces.
     """
     by_name = {way.name: way for way in ways}
-    usual, kept = by_name["dynamic"], lengths.clip(max=length)
+    usual, clipped = by_name["dynamic"], lengths.clip(max=length)
     long = int((lengths > length).sum())
     if len(lengths) <= batch and not long:
         if is_encoder:
@@ -336,8 +341,8 @@ def recommended(
             f"cuts them into pieces and loses nothing, where cutting off loses {usual.lost:.1%} of "
             f"the tokens; {by_name['packed'].padding:.1%} padding"
         )
-    if kept.min() == kept.max():
-        return "max", f"all rows have {kept.max():,} tokens: there is nothing to pad"
+    if clipped.min() == clipped.max():
+        return "max", f"all rows have {clipped.max():,} tokens: there is nothing to pad"
     best = by_name["budget" if is_encoder else "packed"]
     for other in ("budget", "bucketed"):
         if by_name[other].saves - best.saves > ENOUGH:

@@ -1,8 +1,9 @@
-"""Rows of tokens as an Arrow stream file: appended to batch by batch, mapped into memory to read.
+"""Store rows of tokens in an Arrow stream file: append batch by batch, read memory-mapped.
 
-Columns: input_ids (uint16 where the vocabulary allows, else int32), seq_lengths (tokens of each
-document of a row, so boundaries and positions), a loss mask and token_type_ids where there are any
-(uint8), label and task. The names are those that TRL reads; `datasets` opens folders of such files.
+Columns: input_ids (uint16 if the vocabulary allows, else int32), seq_lengths (tokens of each
+document of a row, which give boundaries and positions), a loss mask and token_type_ids where there
+are any (uint8), label and task. The names are those that TRL reads; `datasets` opens folders of
+such files.
 Format: https://arrow.apache.org/docs/format/Columnar.html#ipc-streaming-format (2026-11).
 """
 
@@ -28,7 +29,7 @@ END: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"  # of a stream
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
-    """What a file of rows has beside input_ids."""
+    """The columns of a file of rows, beside input_ids."""
 
     is_narrow: bool  # ids are uint16, else int32
     is_packed: bool = False  # a row may hold several documents: seq_lengths
@@ -44,28 +45,28 @@ class Columns:
 
     def names(self) -> dict[str, tuple[str, bool]]:
         """Return name -> (type, whether it is a list) in the order of the file."""
-        found = {"input_ids": (self.dtype.name, True)}
+        types = {"input_ids": (self.dtype.name, True)}
         if self.is_packed:
-            found["seq_lengths"] = ("int32", True)
+            types["seq_lengths"] = ("int32", True)
         if self.mask is not None:
-            found[self.mask] = ("uint8", True)
+            types[self.mask] = ("uint8", True)
         if self.has_types:
-            found["token_type_ids"] = ("uint8", True)
+            types["token_type_ids"] = ("uint8", True)
         if self.label is not None:
-            found["label"] = (self.label, False)
+            types["label"] = (self.label, False)
         if self.has_task:
-            found["task"] = ("string", False)
-        return found
+            types["task"] = ("string", False)
+        return types
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Rows:
-    """Some rows, as they go into one record batch."""
+    """Some rows, as they are written into one record batch."""
 
     ids: NDArray[Any]  # [tokens]
-    lengths: NDArray[np.int64]  # [rows], tokens of each
-    documents: NDArray[np.int32]  # [documents], tokens of each
-    counts: NDArray[np.int64]  # [rows], documents of each
+    lengths: NDArray[np.int64]  # [rows], tokens of each row
+    documents: NDArray[np.int32]  # [documents], tokens of each document
+    counts: NDArray[np.int64]  # [rows], documents of each row
     bytes_: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)  # loss mask, type ids
     words: Mapping[str, Sequence[Any]] = field(default_factory=dict)  # label, task: [rows]
 
@@ -100,7 +101,7 @@ def features(columns: Columns) -> dict[str, object]:
 
 
 def head(columns: Columns) -> bytes:
-    """Return what a file begins with."""
+    """Return the first bytes of a file, its schema."""
     return bytes(_schema(columns).serialize())
 
 
@@ -128,14 +129,14 @@ def message(columns: Columns, rows: Rows) -> memoryview:
 
 
 def _flat(values: NDArray[Any]) -> Any:
-    """Return values as Arrow has them; `pyarrow.array` imports pandas for it, which takes 50 MB."""
+    """Return values as an Arrow array; `pyarrow.array` would import pandas, which takes 50 MB."""
     pa = _arrow()
     kind = pa.from_numpy_dtype(values.dtype)
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
 
 
 class TokenFile:
-    """A file of rows, mapped: what is read of it costs no copy."""
+    """A file of rows, memory-mapped and read without a copy."""
 
     def __init__(self, path: Path) -> None:
         pa = _arrow()
@@ -152,7 +153,7 @@ class TokenFile:
         self._lists: dict[tuple[int, str], tuple[NDArray[Any], NDArray[np.int32]]] = {}
 
     def batches(self) -> range:
-        """Return the numbers of the record batches."""
+        """Return the indices of the record batches."""
         return range(len(self._batches))
 
     def listed(self, batch: int, name: str) -> tuple[NDArray[Any], NDArray[np.int32]]:
@@ -168,5 +169,5 @@ class TokenFile:
 
     def words(self, name: str) -> list[Any]:
         """Return a column of single values."""
-        found: list[Any] = self._table.column(name).to_pylist()
-        return found
+        values: list[Any] = self._table.column(name).to_pylist()
+        return values

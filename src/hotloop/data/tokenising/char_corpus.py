@@ -1,8 +1,8 @@
-"""Turns text into memory-mapped tokens once, and keeps them in a folder named by its contents.
+"""Turn text into memory-mapped tokens once, in a folder named by a digest of its contents.
 
-A folder of tokens holds `train.bin` and `valid.bin` (little-endian uint16), `vocabulary.json`,
+A token folder holds `train.bin` and `valid.bin` (little-endian uint16), `vocabulary.json`,
 `about.json` and the manifest of `core.storage.files`. Its name is the fingerprint of the text, the
-options and TOKENS_VERSION, so tokens of another text or of older code are never met.
+options and TOKENS_VERSION, so tokens of another text or of older code are never used.
 about.json history: schema 1 (2026-11).
 """
 
@@ -35,16 +35,16 @@ __all__ = [
 TOKENS_VERSION = 1  # raise it when the same text and options give other tokens
 ABOUT_SCHEMA = 1
 
-Invalid = Literal["stop", "replace"]  # what to do about bytes that are not UTF-8
+Invalid = Literal["stop", "replace"]  # what to do with bytes that are not UTF-8
 
 _TOKEN = np.dtype("<u2")
-_LISTED = 20  # places and characters that are listed; the rest is counted
+_LISTED = 20  # places and characters that are listed; the others are counted
 _CHUNK_TOKENS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TokenSet:
-    """Tokens of a text, mapped into memory and read-only."""
+    """Tokens of a text, memory-mapped and read-only."""
 
     train: NDArray[np.uint16]  # [train tokens]
     valid: NDArray[np.uint16]  # [validation tokens]
@@ -52,12 +52,12 @@ class TokenSet:
     about: Mapping[str, Any]  # about.json
     fingerprint: str
     folder: Path
-    notes: tuple[str, ...] = ()  # what happened on the way that one should know
+    notes: tuple[str, ...] = ()  # for the user
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _File:
-    """What a first reading found in a file. Lengths are characters."""
+    """The results of the first pass over a file. Lengths are in characters."""
 
     path: Path
     name: str  # relative to the source's root
@@ -70,16 +70,16 @@ class _File:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Watch:
-    """Whom to tell how far the work is, and whom to ask between chunks whether to go on."""
+    """The callbacks for progress, and for a poll between chunks that may stop the work."""
 
     progress: Callable[[str, float], None] | None
     poll: Callable[[], None] | None
 
-    def tick(self, what: str, done: int, total: int) -> None:
+    def tick(self, activity: str, done: int, total: int) -> None:
         if self.poll is not None:
             self.poll()
         if self.progress is not None:
-            self.progress(what, min(1.0, done / max(total, 1)))
+            self.progress(activity, min(1.0, done / max(total, 1)))
 
 
 def prepare(
@@ -92,13 +92,13 @@ def prepare(
     progress: Callable[[str, float], None] | None = None,
     poll: Callable[[], None] | None = None,
 ) -> TokenSet:
-    """Return the tokens of a text, from the folder `cache` when they are there and sound.
+    """Return the tokens of a text, from the folder `cache` if they are there and sound.
 
     The last `validation_share` of every file is validation; the vocabulary is that of the training
-    part. At most `max_chars` characters are read in all. Memory does not grow with the text.
-    `progress` gets what is done and its share in 0..1. `poll` is called between chunks; what it
-    raises passes through and leaves nothing behind. Raises DataError for text that cannot be used,
-    ConfigError for options out of range and WriteError when the cache cannot be written.
+    part. At most `max_chars` characters are read in total. Memory does not grow with the text.
+    `progress` gets the activity and its share in 0..1. `poll` is called between chunks; an
+    exception of it passes through and leaves nothing behind. Raises DataError for text that cannot
+    be used, ConfigError for options out of range and WriteError if the cache cannot be written.
     """
     if not 0 < validation_share < 1:
         raise ConfigError(f"validation_share must be above 0 and below 1, not {validation_share}")
@@ -119,17 +119,17 @@ def prepare(
         ],
     }
     folder = cache / _fingerprint(options)
-    found, damage = _reuse(folder)
-    if found is None:
+    tokens, damage = _reuse(folder)
+    if tokens is None:
         _write(folder, files, options, watch)
-        found = open_tokens(folder)
-    # The same text may come under other names than those it was first met under.
-    about = {**found.about, "sources": options["sources"]}
-    return replace(found, about=about, notes=(*notes, *damage))
+        tokens = open_tokens(folder)
+    # The same text may have other file names now than when it was first read.
+    about = {**tokens.about, "sources": options["sources"]}
+    return replace(tokens, about=about, notes=(*notes, *damage))
 
 
 def open_tokens(folder: Path) -> TokenSet:
-    """Map a folder of tokens into memory; DataError names what is wrong with any byte of it."""
+    """Map a token folder into memory; DataError names the damage in any byte of it."""
     try:
         return _opened(folder)
     except OSError as error:
@@ -162,13 +162,13 @@ def _opened(folder: Path) -> TokenSet:
 def _survey(
     source: TextSource, max_chars: int | None, validation_share: float, watch: _Watch
 ) -> list[_File]:
-    """Read the text once: lengths, hashes and what is not UTF-8."""
-    left = sys.maxsize if max_chars is None else max_chars
+    """Read the text once, for lengths, hashes and sequences that are not UTF-8."""
+    remaining = sys.maxsize if max_chars is None else max_chars
     sizes = [_size(path) for path in source.files]
-    done, total, files = 0, min(sum(sizes), left), []
+    done, total, files = 0, min(sum(sizes), remaining), []
     for path, size in zip(source.files, sizes, strict=True):
         length, replaced, state = 0, 0, xxhash.xxh3_128()
-        for text, bad in read_text(path, limit=left):
+        for text, bad in read_text(path, limit=remaining):
             data = text.encode()
             state.update(data)
             done, length, replaced = done + len(data), length + len(text), replaced + bad
@@ -184,8 +184,8 @@ def _survey(
                 xxh3_128=state.hexdigest(),
             )
         )
-        left -= length
-        if left == 0:
+        remaining -= length
+        if remaining == 0:
             break
     return files
 
@@ -215,8 +215,8 @@ def _judge(files: list[_File], invalid: Invalid) -> list[str]:
         )
     if (bad := sum(file.replaced for file in files)) == 0:
         return []
-    each = (islice(find_invalid(file.path, file.name), file.replaced) for file in files)
-    places = list(islice(chain.from_iterable(each), _LISTED))
+    places_by_file = (islice(find_invalid(file.path, file.name), file.replaced) for file in files)
+    places = list(islice(chain.from_iterable(places_by_file), _LISTED))
     if invalid == "replace":
         return [f"{bad} sequences that are not UTF-8 became U+FFFD; the first is {places[0]}"]
     listed = "".join(f"\n  {place}" for place in places)
@@ -228,7 +228,7 @@ def _judge(files: list[_File], invalid: Invalid) -> list[str]:
 
 
 def _fingerprint(about: Mapping[str, Any]) -> str:
-    """Return what names a token set: contents and options, but not the names of the files."""
+    """Return the name of a token set: a digest of contents and options, not of file names."""
     options = ("tokens_version", "kind", "max_chars", "validation_share", "invalid")
     try:
         contents = [[source["xxh3_128"], source["characters"]] for source in about["sources"]]
@@ -238,13 +238,13 @@ def _fingerprint(about: Mapping[str, Any]) -> str:
 
 
 def _reuse(folder: Path) -> tuple[TokenSet | None, list[str]]:
-    """Return the tokens in a cache folder; a damaged one is removed, with a note."""
+    """Return the tokens in a cache folder; remove a damaged folder, and return a note."""
     if not folder.exists():
         return None, []
     try:
-        found = open_tokens(folder)
-        if found.fingerprint != folder.name:
-            raise DataError(f"{folder} holds the tokens of {found.fingerprint}")
+        tokens = open_tokens(folder)
+        if tokens.fingerprint != folder.name:
+            raise DataError(f"{folder} holds the tokens of {tokens.fingerprint}")
     except DataError as error:
         try:
             remove_folder(folder)
@@ -252,7 +252,7 @@ def _reuse(folder: Path) -> tuple[TokenSet | None, list[str]]:
             if folder.exists():  # else another process removed it first
                 raise
         return None, [f"cached tokens were damaged and built again: {error}"]
-    return found, []
+    return tokens, []
 
 
 def _write(folder: Path, files: list[_File], options: dict[str, Any], watch: _Watch) -> None:
@@ -286,15 +286,15 @@ def _write(folder: Path, files: list[_File], options: dict[str, Any], watch: _Wa
 
 
 def _census(files: list[_File], watch: _Watch) -> tuple[CharVocabulary, dict[str, int]]:
-    """Return the vocabulary of the training part and what else validation has, most frequent first.
+    """Return the training vocabulary, and the other characters of validation, by frequency.
 
-    Counts stand in one array by code point, so their memory does not depend on the text.
+    Counts are in one array by code point, so their memory does not depend on the text.
     """
     train, valid = (np.zeros(sys.maxunicode + 1, dtype=np.int64) for _ in range(2))
-    for parts in _read_again(files, "collecting the characters", watch):
-        for counts, text in zip((train, valid), parts, strict=True):
-            found = np.bincount(code_points(text))
-            counts[: len(found)] += found
+    for texts in _read_again(files, "collecting the characters", watch):
+        for counts, text in zip((train, valid), texts, strict=True):
+            new_counts = np.bincount(code_points(text))
+            counts[: len(new_counts)] += new_counts
     strange = np.flatnonzero(valid * (train == 0))
     strange = strange[np.argsort(-valid[strange], kind="stable")]
     return (
@@ -303,20 +303,20 @@ def _census(files: list[_File], watch: _Watch) -> tuple[CharVocabulary, dict[str
     )
 
 
-def _read_again(files: list[_File], what: str, watch: _Watch) -> Iterator[tuple[str, str]]:
+def _read_again(files: list[_File], activity: str, watch: _Watch) -> Iterator[tuple[str, str]]:
     """Yield the text in pieces as (training part, validation part).
 
-    Raises DataError when a file is no longer what the survey found.
+    Raises DataError when a file is not the same as in the survey.
     """
     done, total = 0, sum(file.length for file in files)
     for file in files:
-        at, state = 0, xxhash.xxh3_128()
+        position, state = 0, xxhash.xxh3_128()
         for text, _ in read_text(file.path, limit=file.length):
             state.update(text.encode())
-            cut = max(0, file.train - at)
+            cut = max(0, file.train - position)
             yield text[:cut], text[cut:]
-            at, done = at + len(text), done + len(text)
-            watch.tick(what, done, total)
+            position, done = position + len(text), done + len(text)
+            watch.tick(activity, done, total)
         if state.hexdigest() != file.xxh3_128:
             raise DataError(f"{file.path} changed while it was read; run again when it is complete")
 

@@ -1,4 +1,4 @@
-"""A vocabulary of single characters: text to ids and back by table look-up."""
+"""Map single characters to ids and back by table look-up."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,11 +11,11 @@ from hotloop.core.errors import DataError
 __all__ = ["MOST_CHARACTERS", "UNKNOWN", "CharVocabulary", "code_points"]
 
 UNKNOWN = "<unk>"  # the name of id 0 in files and reports
-MOST_CHARACTERS = 65535  # with <unk> 2^16 ids, which is what uint16 holds
+MOST_CHARACTERS = 65535  # with <unk> 2^16 ids, the range of uint16
 SCHEMA = 1  # of vocabulary.json; 1 (2026-11): kind, unknown, characters
 
-_FIRST_SURROGATE, _LAST_SURROGATE = "\ud800", "\udfff"  # halves of UTF-16 pairs, no characters
-_REPLACEMENT = 0xFFFD  # what <unk> is decoded to: U+FFFD, one character for one id
+_FIRST_SURROGATE, _LAST_SURROGATE = "\ud800", "\udfff"  # halves of UTF-16 pairs
+_REPLACEMENT = 0xFFFD  # to which <unk> is decoded: U+FFFD, one character for one id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class CharVocabulary:
         return np.take(self._ids, code_points(text), mode="clip")
 
     def decode(self, ids: NDArray[np.integer]) -> str:
-        """Return the text of the ids, shape [n]; <unk> becomes U+FFFD. DataError for no such id."""
+        """Return the text of the ids, [n]; <unk> becomes U+FFFD. DataError for an unknown id."""
         if ids.size and (ids.min() < 0 or ids.max() >= len(self)):
             raise DataError(
                 f"ids {ids.min()}..{ids.max()} came, but those of the vocabulary are "
@@ -58,13 +58,13 @@ class CharVocabulary:
         return points.astype("<u4", copy=False).tobytes().decode("utf-32-le")
 
     def unseen(self, text: str) -> dict[str, int]:
-        """Return how often each character stands in `text` that the vocabulary does not have."""
+        """Return how often each character that is not in the vocabulary occurs in `text`."""
         points = code_points(text)
         strange, counts = np.unique(points[self.encode(text) == 0], return_counts=True)
         return {chr(p): n for p, n in zip(strange.tolist(), counts.tolist(), strict=True)}
 
     def to_json(self) -> dict[str, object]:
-        """Return what `from_json` takes."""
+        """Return the value that `from_json` reads."""
         return {
             "schema": SCHEMA,
             "kind": "characters",
@@ -74,7 +74,7 @@ class CharVocabulary:
 
     @classmethod
     def from_json(cls, value: Mapping[str, object]) -> "CharVocabulary":
-        """Return the vocabulary in the object of a vocabulary.json; DataError for any other."""
+        """Return the vocabulary in the object of a vocabulary.json; DataError for other objects."""
         if set(value) != {"schema", "kind", "unknown", "characters"}:
             raise DataError(
                 "a character vocabulary has the keys schema, kind, unknown and characters, "
@@ -104,11 +104,11 @@ def _check(characters: tuple[str, ...]) -> None:
             "fit; use less text (data.max_chars) or a text of fewer scripts"
         )
     seen = set()
-    for at, character in enumerate(characters):
+    for index, character in enumerate(characters):
         if not isinstance(character, str) or len(character) != 1:
-            raise DataError(f"entry {at} of the vocabulary is {character!r}, not one character")
+            raise DataError(f"entry {index} of the vocabulary is {character!r}, not one character")
         if _FIRST_SURROGATE <= character <= _LAST_SURROGATE:
-            raise DataError(f"entry {at} of the vocabulary is {character!r}, half a character")
+            raise DataError(f"entry {index} of the vocabulary is {character!r}, half a character")
         if character in seen:
-            raise DataError(f"entry {at} of the vocabulary is {character!r}, which stands twice")
+            raise DataError(f"entry {index} of the vocabulary is {character!r}, which stands twice")
         seen.add(character)

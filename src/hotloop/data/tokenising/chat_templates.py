@@ -1,8 +1,8 @@
-"""Chat templates: one text of messages, and which of its characters an assistant says.
+"""Chat templates: make one text of messages, and find the characters that an assistant says.
 
 ChatML: https://github.com/openai/openai-python/blob/release-v0.28.0/chatml.md (2026-11). A
-tokenizer's own template is Jinja, untrusted like its model folder: it runs in jinja2's sandbox, as
-transformers does it (https://huggingface.co/docs/transformers/chat_templating, 2026-11).
+tokenizer's own template is Jinja, and as untrusted as its model folder: it runs in jinja2's
+sandbox, as in transformers (https://huggingface.co/docs/transformers/chat_templating, 2026-11).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 __all__ = ["CHATML", "Span", "Template"]
 
-_TURNS: Final = 5_000_000  # of all loops of a text: seconds; a conversation takes some thousands
-_LONGEST: Final = 100_000_000  # characters that a product may make
+_TURNS: Final = 5_000_000  # of all loops of a text, some seconds; a conversation takes thousands
+_LONGEST: Final = 100_000_000  # characters of a repeated string
 _COUNTED: Final = "_hotloop_counted"
 
-Span = tuple[int, int]  # characters, the second one excluded
+Span = tuple[int, int]  # first character, end (exclusive)
 CHATML: Final = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n"
     "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
@@ -33,20 +33,20 @@ CHATML: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
-    """A chat template and the special tokens that it may name (bos_token, eos_token, ...)."""
+    """A chat template and the special tokens that it may use (bos_token, eos_token, ...)."""
 
     source: str
     names: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def fingerprint(self) -> str:
-        """Return a digest of what decides the text of messages."""
+        """Return a digest of everything that decides the text of messages."""
         return digest(self.source, json.dumps(dict(self.names), sort_keys=True))
 
     def render(self, messages: Sequence[Mapping[str, str]], *, asks: bool = False) -> str:
         """Return the text of messages; with `asks`, up to where an answer would begin.
 
-        Raises ConfigError for a template that is not valid, DataError where it refuses messages.
+        Raises ConfigError for a template that is not valid, DataError if it refuses the messages.
         """
         import jinja2
 
@@ -67,45 +67,45 @@ class Template:
         return str(text)
 
     def answers(self, messages: Sequence[Mapping[str, str]]) -> tuple[str, tuple[Span, ...]]:
-        """Return the text of messages and the spans of what assistants say, with what ends it.
+        """Return the text of messages, and the spans of assistants' answers with their end marks.
 
-        An answer goes from where the messages before it, asked for one, stop, to where the
-        messages up to it stop. Raises DataError for a template that writes the first messages in
-        another way when more follow: what it answers cannot be told.
+        An answer reaches from the end of the messages before it, rendered with a generation prompt,
+        to the end of the messages up to it. Raises DataError for a template that writes earlier
+        messages differently when more follow, because its answers cannot be located.
         """
         whole, spans = self.render(messages), []
-        for at, message in enumerate(messages):
+        for index, message in enumerate(messages):
             if message["role"] != "assistant":
                 continue
-            before = self.render(messages[:at], asks=True)
-            upto = self.render(messages[: at + 1])
+            before = self.render(messages[:index], asks=True)
+            upto = self.render(messages[: index + 1])
             if not upto.startswith(before) or not whole.startswith(upto.rstrip()):
                 raise DataError(
-                    f"the chat template writes message {at} in another way when more follow, so "
+                    f"the chat template writes message {index} in another way when more follow, so "
                     "that what carries loss cannot be told: take the template chatml, or let all "
                     "of a text carry loss"
                 )
-            end = len(upto.rstrip())  # a line break after the end mark is the next one's to write
+            end = len(upto.rstrip())  # a line break after the end mark belongs to the next message
             spans.append((len(before), max(end, len(before))))
         return whole, tuple(spans)
 
 
 class _EndlessError(Exception):
-    """A template makes more turns, or a longer text, than any conversation needs."""
+    """A template makes more loop turns, or a longer text, than any conversation needs."""
 
 
 def _compiled(source: str, known: dict[str, Any] = {}) -> _Bounded:  # noqa: B006 - it is the memory
     if source not in known:
         known[source] = _Bounded(source)
-    found: _Bounded = known[source]
-    return found
+    template: _Bounded = known[source]
+    return template
 
 
 class _Bounded:
-    """A compiled template whose loops and products come to an end."""
+    """A compiled template whose loops and string products are bounded."""
 
     def __init__(self, source: str) -> None:
-        """Compile it; raise jinja2.TemplateSyntaxError where it is not valid."""
+        """Compile the template; raise jinja2.TemplateSyntaxError if it is not valid."""
         from jinja2 import Template, nodes
         from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -133,10 +133,10 @@ class _Bounded:
         self._template = Template.from_code(environment, code, environment.make_globals(None))
         self._local = threading.local()  # each thread renders for itself
 
-    def render(self, **given: Any) -> str:
-        """Return the text; raise what the template raises, and _EndlessError."""
+    def render(self, **variables: Any) -> str:
+        """Return the text; raises the template's errors, and _EndlessError."""
         self._local.left = _TURNS
-        return self._template.render(**given)
+        return self._template.render(**variables)
 
     def _counted(self, values: Iterable[Any]) -> Iterator[Any]:
         for value in values:
@@ -147,13 +147,13 @@ class _Bounded:
 
 
 def _length(operator: str, left: Any, right: Any) -> float:
-    """Return the length of what `*` makes of a sequence, and that of a power; else 0."""
+    """Return the length of a sequence times a number, or the digits of a power; else 0."""
     if operator == "**":
         is_whole = isinstance(left, int) and isinstance(right, int)
         return left.bit_length() * right / 3 if is_whole else 0  # decimal digits
-    for one, times in ((left, right), (right, left)):
-        if isinstance(one, str | bytes | list | tuple) and isinstance(times, int):
-            return len(one) * times
+    for sequence, times in ((left, right), (right, left)):
+        if isinstance(sequence, str | bytes | list | tuple) and isinstance(times, int):
+            return len(sequence) * times
     return 0
 
 

@@ -1,7 +1,7 @@
-"""Turns texts into token ids, with what carries loss: by `tokenizers`, or faster where it is equal.
+"""Turn texts into token ids and loss masks, with `tokenizers` or a faster equal back end.
 
-A fast back end is used only after it gave the ids of `tokenizers` on a sample of the user's own
-data: a silent difference would be training on other data.
+A fast back end is used only after it gave the ids of `tokenizers` on a sample of the user's data,
+because a silent difference would mean training on other data.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BACKENDS", "Encoded", "Encoder", "fast_backend", "import_fast", "is_compared"]
 
-# What gigatoken 0.10 raises for a tokenizer that it cannot read, as far as it was seen.
+# The errors that gigatoken 0.10 was seen to raise for a tokenizer that it cannot read.
 _REFUSALS: Final = (ValueError, RuntimeError, TypeError, LookupError, AttributeError, OSError)
 
 BACKENDS: Final = ("auto", "tokenizers", "gigatoken")
@@ -35,15 +35,15 @@ BACKENDS: Final = ("auto", "tokenizers", "gigatoken")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoded:
-    """Tokens of some texts, one after the other."""
+    """Tokens of some texts, concatenated."""
 
     ids: NDArray[np.uint32]  # [tokens]
-    lengths: NDArray[np.int64]  # [texts], tokens of each
+    lengths: NDArray[np.int64]  # [texts], tokens of each text
     columns: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)  # [tokens] each
 
 
 class Encoder:
-    """Makes tokens of texts as one vocabulary has them; a process makes its own."""
+    """Encode texts with one vocabulary; each process makes its own."""
 
     def __init__(
         self, vocabulary: TokenizerSpec, *, has_loss_mask: bool, has_pairs: bool, backend: str
@@ -55,39 +55,41 @@ class Encoder:
         self._made: Any = None
 
     def encode(self, texts: Sequence[Text]) -> Encoded:
-        """Return the tokens of texts. EOS ends each that has no template and no pair.
+        """Return the tokens of texts. EOS ends each text without a template and without a pair.
 
-        What the tokenizer puts before and after a text stands around a whole document: of its
-        pieces the first has what comes before, the last what comes after.
+        The tokenizer's special tokens surround a whole document: its first piece gets those that
+        come before, its last piece those that come after.
         """
         if self._fast is not None and not any(t.pair or t.learned is not None for t in texts):
             return self._quickly(texts)
-        given = [(t.text, t.pair) if t.pair is not None else t.text for t in texts]
+        inputs = [(t.text, t.pair) if t.pair is not None else t.text for t in texts]
         is_rendered = bool(texts) and texts[0].is_rendered
         encode = self._tokenizer.encode_batch if self._masks else self._tokenizer.encode_batch_fast
         with no_panic(self._name):
-            found = encode(given, add_special_tokens=not is_rendered)
-        ids = [self._piece(text, each.ids) for text, each in zip(texts, found, strict=True)]
+            encodings = encode(inputs, add_special_tokens=not is_rendered)
+        ids = [
+            self._piece(text, encoding.ids) for text, encoding in zip(texts, encodings, strict=True)
+        ]
         ends = [self._ends(text, row) for text, row in zip(texts, ids, strict=True)]
         lengths = np.array([len(row) + end for row, end in zip(ids, ends, strict=True)], np.int64)
         flat = np.empty(int(lengths.sum()), np.uint32)
         columns = self._columns(len(flat))
-        at = 0
-        for text, each, row, end in zip(texts, found, ids, ends, strict=True):
-            flat[at : at + len(row)] = row
+        position = 0
+        for text, encoding, row, end in zip(texts, encodings, ids, ends, strict=True):
+            flat[position : position + len(row)] = row
             if self._masks:
-                _mark(columns["loss_mask"][at : at + len(row)], each, text)
+                _mark(columns["loss_mask"][position : position + len(row)], encoding, text)
             if self._pairs and text.pair is not None:
-                columns["token_type_ids"][at : at + len(row)] = each.type_ids
-            at += len(row)
+                columns["token_type_ids"][position : position + len(row)] = encoding.type_ids
+            position += len(row)
             if end and self._eos is not None:
-                flat[at] = self._eos
-                at += 1
+                flat[position] = self._eos
+                position += 1
         return Encoded(ids=flat, lengths=lengths, columns=columns)
 
     @property
     def _tokenizer(self) -> Any:
-        """Return the tokenizer of `tokenizers`, made when it is needed: it takes 40 MB."""
+        """Return the tokenizer of `tokenizers`, made when it is first needed: it takes 40 MB."""
         if self._made is None:
             from tokenizers import Tokenizer
 
@@ -109,13 +111,13 @@ class Encoder:
         return int(self._eos is not None and not is_whole and ids[-1:] != [self._eos])
 
     def _piece(self, text: Text, ids: Sequence[int]) -> Sequence[int]:
-        """Return the tokens of a text without those that stand around the whole document."""
+        """Return the tokens of a text without the special tokens around the whole document."""
         before, after = self._around
         first = 0 if text.is_first else len(before)
         return ids[first : len(ids) - (0 if text.is_last else len(after))]
 
     def _quickly(self, texts: Sequence[Text]) -> Encoded:
-        """Encode through the fast back end, which adds no special tokens: they are put around."""
+        """Encode with the fast back end, which adds no special tokens, and add them here."""
         assert self._fast is not None
         is_rendered = bool(texts) and texts[0].is_rendered
         body, counts = self._fast([text.text for text in texts])
@@ -143,9 +145,9 @@ class Encoder:
 
 
 def _mark(mask: NDArray[np.uint8], encoding: Any, text: Text) -> None:
-    """Set the mask of the tokens that hold a character of what carries loss.
+    """Set the mask of the tokens that hold a character with loss.
 
-    One across the border is learned: " 4" of "2+2? 4" is the whole answer.
+    A token across the border is learned: " 4" of "2+2? 4" is the whole answer.
     """
     if text.learned is None:
         return
@@ -160,52 +162,52 @@ def _mark(mask: NDArray[np.uint8], encoding: Any, text: Text) -> None:
 
 
 def _token_at(encoding: Any, char: int, stop: int, step: int) -> int | None:
-    """Return the token of the first character from `char` on that has one."""
-    for at in range(char, stop, step):
-        token: int | None = encoding.char_to_token(at)
+    """Return the token of the first character from `char` to `stop` that has one."""
+    for index in range(char, stop, step):
+        token: int | None = encoding.char_to_token(index)
         if token is not None:
             return token
     return None
 
 
-def is_compared(wanted: str, sample: Sequence[Text]) -> bool:
-    """Return whether `fast_backend` has to try a back end beside the usual one."""
+def is_compared(requested: str, sample: Sequence[Text]) -> bool:
+    """Return whether `fast_backend` has to compare two back ends."""
     is_there = importlib.util.find_spec("gigatoken") is not None
-    return wanted in ("auto", "gigatoken") and is_there and bool(_plain(sample))
+    return requested in ("auto", "gigatoken") and is_there and bool(_plain(sample))
 
 
 def import_fast() -> None:
-    """Import what the fast back end needs, which takes 0.3 s; what fails is met when it is used."""
+    """Import the dependency of the fast back end, which takes 0.3 s; its use reports failures."""
     with suppress(ImportError):
         importlib.import_module("awkward")
 
 
 def fast_backend(
-    wanted: str, vocabulary: TokenizerSpec, sample: Sequence[Text]
+    requested: str, vocabulary: TokenizerSpec, sample: Sequence[Text]
 ) -> tuple[str, str | None]:
     """Return the back end to use, and why it is not a faster one.
 
-    Raises DeviceError when the one that was asked for is missing, ConfigError when it is unknown
-    or gives other tokens than `tokenizers`.
+    Raises DeviceError if the requested one is missing, ConfigError if it is unknown or gives other
+    tokens than `tokenizers`.
     """
-    if wanted not in BACKENDS:
-        raise ConfigError(f"the back end {wanted!r} is unknown: {', '.join(BACKENDS)}")
-    if wanted == "tokenizers":
+    if requested not in BACKENDS:
+        raise ConfigError(f"the back end {requested!r} is unknown: {', '.join(BACKENDS)}")
+    if requested == "tokenizers":
         return "tokenizers", None
     if importlib.util.find_spec("gigatoken") is None:
-        if wanted == "gigatoken":
+        if requested == "gigatoken":
             raise DeviceError("the package gigatoken is missing: pip install gigatoken")
         return "tokenizers", "gigatoken, which is faster, is not installed"
     why = _differs(vocabulary, sample)
     if why is None:
         return "gigatoken", None
-    if wanted == "gigatoken":
+    if requested == "gigatoken":
         raise ConfigError(f"gigatoken {why}: --backend tokenizers")
     return "tokenizers", f"gigatoken {why}"
 
 
 def _plain(sample: Sequence[Text]) -> list[Text]:
-    """Return the texts that a fast back end can do."""
+    """Return the texts that a fast back end can encode."""
     return [text for text in sample if text.pair is None and text.learned is None]
 
 
@@ -216,10 +218,10 @@ def _differs(vocabulary: TokenizerSpec, sample: Sequence[Text]) -> str | None:
     usual = Encoder(vocabulary, has_loss_mask=False, has_pairs=False, backend="tokenizers")
     try:
         quick = Encoder(vocabulary, has_loss_mask=False, has_pairs=False, backend="gigatoken")
-        seen = [maker.encode(plain) for maker in (usual, quick)]
+        results = [maker.encode(plain) for maker in (usual, quick)]
     except _REFUSALS as error:
         return f"cannot read this tokenizer ({type(error).__name__}: {error})"
-    if not np.array_equal(seen[0].ids, seen[1].ids):
+    if not np.array_equal(results[0].ids, results[1].ids):
         return f"gives other tokens than tokenizers on {len(plain)} of these rows"
     return None
 
@@ -230,11 +232,11 @@ def _gigatoken(
     awkward = importlib.import_module("awkward")  # it comes with gigatoken
     gigatoken = importlib.import_module("gigatoken")
 
-    made = gigatoken.Tokenizer.from_json(source)
+    tokenizer = gigatoken.Tokenizer.from_json(source)
 
     def encode(texts: Sequence[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        found = made.encode_batch(list(texts))
-        counts = awkward.to_numpy(awkward.num(found)).astype(np.int64)
-        return awkward.to_numpy(awkward.flatten(found)).astype(np.uint32), counts
+        rows = tokenizer.encode_batch(list(texts))
+        counts = awkward.to_numpy(awkward.num(rows)).astype(np.int64)
+        return awkward.to_numpy(awkward.flatten(rows)).astype(np.uint32), counts
 
     return encode

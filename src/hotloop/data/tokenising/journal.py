@@ -1,4 +1,4 @@
-"""How far a split has been tokenised, and what is in it: a line of its journal."""
+"""The progress and the contents of a split under way, as a line of its journal."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ if TYPE_CHECKING:
 
 __all__ = ["State"]
 
-_LABELS: Final = 1000  # different labels that are counted
+_LABELS: Final = 1000  # different labels that are counted, at most
 _NO_FAULTS: Final = {"first": [], "kinds": {}, "replaced": 0}
 
 
 @dataclass(slots=True, kw_only=True)
 class State:
-    """Everything that a process needs to go on where another one was killed."""
+    """Everything that a process needs to continue after another one was killed."""
 
-    source: int = 0  # of the files of the split: the one that is read
-    portions: int = 0  # of it that were turned into tokens
-    length: int = 0  # bytes of the file that are right
-    read: int = 0  # rows of the data, the bad ones included
+    source: int = 0  # index of the file that is read, in the split
+    portions: int = 0  # of that file that were turned into tokens
+    length: int = 0  # bytes of the output file that are valid
+    read: int = 0  # rows of the data, with the bad ones
     documents: int = 0  # texts
     rows: int = 0
-    pieces: int = 0  # of texts: one for each that is whole in a row
+    pieces: int = 0  # of texts; a text that is whole in a row counts once
     tokens: int = 0
     learned: int = 0  # tokens that carry loss
     lost: int = 0  # tokens that were cut off
     longest: int = 0  # tokens of a row
-    unlearned: int = 0  # rows in which nothing carries loss
+    unlearned: int = 0  # rows without loss
     labels: dict[str, int] = field(default_factory=dict)
-    carry: dict[str, Any] = field(default_factory=dict)  # what the next window begins with
+    carry: dict[str, Any] = field(default_factory=dict)  # the start of the next window
     faulty: dict[str, Any] = field(default_factory=lambda: dict(_NO_FAULTS))
     is_done: bool = False
 
     @classmethod
     def last(cls, path: Path) -> State:
-        """Return the state of a journal's last line; that of the beginning where it has none."""
+        """Return the state in a journal's last line; the initial state if it has no line."""
         last = None
         with path.open("rb") as stream:
             for line in stream:
@@ -52,12 +52,12 @@ class State:
         return cls() if last is None else cls(**json.loads(last))
 
     def reach(self, source: int) -> None:
-        """Note that another portion of the data was turned into tokens, of this file."""
+        """Record that one more portion, of the file `source`, was turned into tokens."""
         self.portions = self.portions + 1 if source == self.source else 1
         self.source = source
 
     def note(self, rows: Rows, lost: int, *, mask: str | None) -> None:
-        """Count rows that are in the file now, and tokens that were cut off of them."""
+        """Count rows that were written, and tokens that were cut off."""
         self.rows += len(rows.lengths)
         self.pieces += int(rows.counts.sum())
         self.tokens += len(rows.ids)
@@ -67,21 +67,21 @@ class State:
             self.learned += len(rows.ids)
         elif len(rows.lengths):
             starts = np.cumsum(rows.lengths) - rows.lengths
-            each = np.add.reduceat(rows.bytes_[mask], starts, dtype=np.int64)
-            self.learned += int(each.sum())
-            self.unlearned += int((each == 0).sum())
+            learned = np.add.reduceat(rows.bytes_[mask], starts, dtype=np.int64)
+            self.learned += int(learned.sum())
+            self.unlearned += int((learned == 0).sum())
         for label in map(str, rows.words.get("label", ())):
             if label in self.labels or len(self.labels) < _LABELS:
                 self.labels[label] = self.labels.get(label, 0) + 1
 
     def faults(self, policy: Policy) -> Faults:
-        """Return the bad rows up to here."""
-        found = Faults(policy)
-        found.merge(self.faulty)
-        return found
+        """Return the bad rows so far."""
+        faults = Faults(policy)
+        faults.merge(self.faulty)
+        return faults
 
-    def told(self, policy: Policy) -> dict[str, Any]:
-        """Return what about.json says of the split."""
+    def about(self, policy: Policy) -> dict[str, Any]:
+        """Return the entry of the split in about.json."""
         faults = self.faults(policy)
         return {
             "rows": self.rows,
@@ -94,7 +94,7 @@ class State:
             "rows_without_loss": self.unlearned,
             "rows_read": self.read,
             "bad_rows": faults.count,
-            "replaced_rows": faults.replaced,  # of the bad ones: they are there, with U+FFFD
+            "replaced_rows": faults.replaced,  # bad rows that are kept, with U+FFFD
             "bad": [str(fault) for fault in faults.first],
             "labels": self.labels,
         }

@@ -1,4 +1,4 @@
-"""Gives a run its tokens: those of a folder where they are what is wanted, else made on the fly."""
+"""Provide a run's tokens: those of a folder if they match the request, else new ones."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Ready", "Use", "own", "ready"]
 
-Use = Literal["auto", "only"]  # what is done about a folder that is not the right one
+Use = Literal["auto", "only"]  # what to do if a folder is not the right one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """Tokens that are just what was wanted."""
+    """Tokens that match the request exactly."""
 
     store: Store
     notes: tuple[str, ...] = ()
-    seconds: float = 0.0  # that it took to make them now
+    seconds: float = 0.0  # that making them took
 
 
 def ready(
@@ -50,20 +50,20 @@ def ready(
 ) -> Ready:
     """Return the tokens of the folder `order.out` if they are those of the sources and the order.
 
-    If they are not, or there are none, "auto" makes them in `cache`, once, and says why and what
-    that cost; the folder is left as it is. Raises DataError where rows cannot be used and, for
-    "only", where the folder is not the right one: it names each difference.
+    Otherwise "auto" makes them in `cache`, once, and reports why and at what cost; the folder is
+    not changed. Raises DataError if rows cannot be used and, for "only", if the folder is not the
+    right one; the error names each difference.
     """
-    wants = wanted(sources, order, tell=tell)
+    spec = wanted(sources, order, tell=tell)
     try:
         tell(TokenizeProgress(what="checksums of the tokens"))
-        return Ready(store=open_store(order.out, wanted=wants.identity, sums=True))
+        return Ready(store=open_store(order.out, wanted=spec.identity, sums=True))
     except DataError as error:
         if use == "only":
             raise
         why = str(error)
     began = time.perf_counter()
-    made, store = own(sources, order, cache=cache, found=wants, tell=tell)
+    made, store = own(sources, order, cache=cache, spec=spec, tell=tell)
     seconds = time.perf_counter() - began
     cost = f"which took {duration(seconds)}" if made.is_new else "which an earlier run did"
     note = f"{why}. Tokenised on the fly, {cost}: {made.folder}"
@@ -75,19 +75,19 @@ def own(
     order: TokenizeRequest,
     *,
     cache: Path,
-    found: TokenizeSpec | None = None,
+    spec: TokenizeSpec | None = None,
     tell: Callable[[TokenizeProgress], None] = lambda _: None,
 ) -> tuple[Made, Store]:
-    """Return the tokens that `cache`, hotloop's own folder of them, has; made if need be.
+    """Return the tokens in `cache`, hotloop's own folder of tokens; make them if they are missing.
 
-    `found` as for `tokenise`. Raises DataError where rows cannot be used.
+    `spec` as for `tokenise`. Raises DataError if rows cannot be used.
     """
-    wants = found or wanted(sources, order, tell=tell)
-    folder = cache / _name(wants.identity)
+    spec = spec or wanted(sources, order, tell=tell)
+    folder = cache / _name(spec.identity)
     broken = _broken(folder, tell) if folder.exists() else []
     if broken:
         remove_folder(folder)
-    made = tokenise(sources, replace(order, out=folder), found=wants, tell=tell)
+    made = tokenise(sources, replace(order, out=folder), spec=spec, tell=tell)
     if broken:
         note = f"cached tokens were damaged and are made again: {'; '.join(broken)}"
         made = replace(made, about={**made.about, "notes": [note, *made.about["notes"]]})
@@ -95,13 +95,17 @@ def own(
 
 
 def _name(identity: Mapping[str, Any]) -> str:
-    """Return the name of a folder in the cache: where the files lie, and when they were written,
-    does not decide what their tokens are."""
-    made = {key: value for key, value in identity.items() if key not in ("data", "tokenizer_name")}
-    return digest(json.dumps([made, contents(identity)], sort_keys=True))
+    """Return the name of a folder in the cache, by contents and settings.
+
+    The place and the time of the files do not decide what their tokens are.
+    """
+    settings = {
+        key: value for key, value in identity.items() if key not in ("data", "tokenizer_name")
+    }
+    return digest(json.dumps([settings, contents(identity)], sort_keys=True))
 
 
 def _broken(folder: Path, tell: Callable[[TokenizeProgress], None]) -> list[str]:
-    """Return what is damaged in a folder of tokens: a run reads all of its bytes once."""
+    """Return the damage of a token folder; reads all of its bytes."""
     tell(TokenizeProgress(what="checksums of the tokens"))
     return check_folder(folder)

@@ -1,4 +1,4 @@
-"""Messages between a process and its workers: a JSON head and raw buffers, through a pipe."""
+"""Send messages between a process and its workers through a pipe: a JSON head and raw buffers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SIZE = struct.Struct("<Q")
 
 
 def send(stream: IO[bytes], head: Mapping[str, Any], *buffers: bytes | memoryview) -> None:
-    """Write one message whole."""
+    """Write one whole message."""
     sizes = [memoryview(buffer).nbytes for buffer in buffers]
     text = json.dumps({"head": head, "sizes": sizes}).encode()
     stream.write(_SIZE.pack(len(text)) + text)
@@ -27,18 +27,18 @@ def send(stream: IO[bytes], head: Mapping[str, Any], *buffers: bytes | memoryvie
 
 
 def receive(stream: IO[bytes]) -> tuple[dict[str, Any], list[bytes]] | None:
-    """Return the next message; None where the other side has gone."""
+    """Return the next message; None if the other side has closed the pipe."""
     size = stream.read(_SIZE.size)
     if len(size) < _SIZE.size:
         return None
     text = stream.read(_SIZE.unpack(size)[0])
     try:
-        told = json.loads(text)
-    except ValueError:  # half of one: the other side went while it wrote
+        header = json.loads(text)
+    except ValueError:  # half a message: the other side ended while it wrote
         return None
-    buffers = [stream.read(size) for size in told["sizes"]]
-    is_whole = all(len(data) == size for data, size in zip(buffers, told["sizes"], strict=True))
-    return (told["head"], buffers) if is_whole else None
+    buffers = [stream.read(size) for size in header["sizes"]]
+    is_whole = all(len(data) == size for data, size in zip(buffers, header["sizes"], strict=True))
+    return (header["head"], buffers) if is_whole else None
 
 
 def packed(head: Mapping[str, Any], *buffers: bytes | memoryview) -> memoryview:
@@ -49,7 +49,7 @@ def packed(head: Mapping[str, Any], *buffers: bytes | memoryview) -> memoryview:
 
 
 def opened(message: bytes | memoryview) -> tuple[dict[str, Any], list[bytes]]:
-    """Return the message whose bytes these are."""
-    found = receive(io.BytesIO(message))
-    assert found is not None, "a message is kept whole"
-    return found
+    """Return the message in the bytes that `packed` made."""
+    parsed = receive(io.BytesIO(message))
+    assert parsed is not None, "a message is kept whole"
+    return parsed

@@ -1,4 +1,4 @@
-"""Finds out, from the first rows, how data become tokens as an order says, and what decides it."""
+"""Find out, from the first rows, how an order turns data into tokens, and what identifies them."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ __all__ = ["Engine", "TokenizePlan", "TokenizeRequest", "TokenizeSpec", "prepare
 
 Engine = Literal["local", "ray"]  # where portions are turned into tokens
 
-_SAMPLE: Final = 200  # rows that say what shape they have and whether a fast back end is right
-_COMPARED: Final = 1 << 20  # characters of them
+_SAMPLE: Final = 200  # rows that decide the shape, and whether a fast back end is right
+_COMPARED: Final = 1 << 20  # characters of the sample that back ends are compared on
 _MASKS: Final = {"completion": "completion_mask", "assistant": "assistant_masks"}  # TRL's names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenizeRequest:
-    """How rows are to become tokens, and where."""
+    """How to turn rows into tokens, and where to write them."""
 
     vocabulary: TokenizerSpec
     out: Path
@@ -48,78 +48,80 @@ class TokenizeRequest:
     shape: str | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
     loss: str | None = None
-    template: str | None = None  # chatml or tokenizer; None: its own where it has one
+    template: str | None = None  # chatml or tokenizer; None: the tokenizer's own if it has one
     policy: Policy = "stop"
     backend: str = "auto"
-    processes: int | None = None  # workers; None: as many as cores, or none where that is faster
+    processes: int | None = None  # workers; None: as many as cores, or none if that is faster
     cores: int = 1
-    engine: Engine = "local"  # it decides nothing about the result
-    address: str | None = None  # of a Ray cluster; None: one of its own
+    engine: Engine = "local"  # has no influence on the result
+    address: str | None = None  # of a Ray cluster; None: start one
     window: int = WINDOW  # tokens that are packed together, at least
-    portion: int = PORTION_BYTES  # of the data that a process turns at a time
-    said: Said = None  # how the user says these, for messages
+    portion: int = PORTION_BYTES  # bytes of data that a process turns at a time
+    said: Said = None  # the user's words for these options, for messages
 
     def workers(self, backend: str) -> int:
-        """Return how many worker processes there are."""
+        """Return the number of worker processes."""
         if self.processes is not None:
             return self.processes
-        # gigatoken has threads of its own, and each process would take 100 MB more.
+        # gigatoken has its own threads, and each process would take another 100 MB.
         return 0 if backend == "gigatoken" and self.engine == "local" else self.cores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenizePlan:
-    """What an order means for some data."""
+    """The meaning of an order for some data."""
 
-    setup: Setup  # by tokenizers, until it is `decided`
+    setup: Setup  # with the back end tokenizers, until `decided`
     columns: Columns
     notes: tuple[str, ...]
     sample: Sequence[Text]  # of the first rows
 
     def decided(self, backend: str) -> TokenizePlan:
-        """Return it with the back end that is best here; `auto` compares two, which takes 1.5 s.
+        """Return the plan with the best back end here; `auto` compares two, which takes 1.5 s.
 
-        Raises ConfigError or DeviceError where the one that is named is not right or not there.
+        Raises ConfigError or DeviceError if the named back end is wrong or missing.
         """
         sizes = accumulate(len(text.text) for text in self.sample)
-        upto = next((at for at, size in enumerate(sizes, 1) if size > _COMPARED), None)
-        found, why = looked(self.setup.vocabulary, self.sample[:upto], backend)
-        notes = () if why is None else (f"tokenised by {found}: {why}",)
-        return replace(self, setup=replace(self.setup, backend=found), notes=(*notes, *self.notes))
+        upto = next((count for count, size in enumerate(sizes, 1) if size > _COMPARED), None)
+        chosen, why = looked(self.setup.vocabulary, self.sample[:upto], backend)
+        notes = () if why is None else (f"tokenised by {chosen}: {why}",)
+        return replace(self, setup=replace(self.setup, backend=chosen), notes=(*notes, *self.notes))
 
 
 def prepared(sources: Sequence[RecordFile], order: TokenizeRequest) -> TokenizePlan:
-    """Look at the first rows.
+    """Read the first rows, and return the plan.
 
-    Raises ConfigError or DataError for what the order asks and the rows have not.
+    Raises ConfigError or DataError if the rows lack something that the order requires.
     """
     vocabulary, notes = order.vocabulary, []
     first = [row for _, row in head(sources[0], _SAMPLE, policy=order.policy)]
-    found = layout(first, shape=order.shape, fields=order.fields, loss=order.loss, by=order.said)
-    template = vocabulary.chat(order.template, order.said) if found.shape == "chat" else None
+    row_layout = layout(
+        first, shape=order.shape, fields=order.fields, loss=order.loss, by=order.said
+    )
+    template = vocabulary.chat(order.template, order.said) if row_layout.shape == "chat" else None
     if order.template is not None and template is None:
-        what = said("--template", order.said) or "a chat template"
-        raise ConfigError(f"{what} is for chat rows, these are of shape {found.shape}")
+        option = said("--template", order.said) or "a chat template"
+        raise ConfigError(f"{option} is for chat rows, these are of shape {row_layout.shape}")
     is_packed = order.packing.tokens is not None
-    if is_packed and found.shape == "pair":
+    if is_packed and row_layout.shape == "pair":
         off = said("leave --pack out", order.said)
         raise ConfigError(
             "pairs are not packed: an encoder reads one pair a row" + (f"; {off}" if off else "")
         )
-    if found.shape == "pair" and "text_b" in found.fields and not vocabulary.parts_pairs:
-        found = replace(found, joint="\n")
+    if row_layout.shape == "pair" and "text_b" in row_layout.fields and not vocabulary.parts_pairs:
+        row_layout = replace(row_layout, joint="\n")
         notes.append("the tokenizer puts nothing between the texts of a pair: a line break does")
-    if vocabulary.eos is None and found.shape != "pair":
+    if vocabulary.eos is None and row_layout.shape != "pair":
         notes.append("the tokenizer has no end-of-text token: nothing marks where a text ends")
-    if is_packed and {"label", "task"} & set(found.fields):
+    if is_packed and {"label", "task"} & set(row_layout.fields):
         notes.append("labels and tasks are left out: a packed row holds several texts")
     sample: list[Text] = []
     for row in first:
-        with suppress(DataError):  # it is met again, with its place
-            sample += found.texts(row, template)
+        with suppress(DataError):  # it is raised again later, with its location
+            sample += row_layout.texts(row, template)
     setup = Setup(
         vocabulary=vocabulary,
-        layout=found,
+        layout=row_layout,
         template=template,
         backend="tokenizers",
         policy=order.policy,
@@ -127,20 +129,20 @@ def prepared(sources: Sequence[RecordFile], order: TokenizeRequest) -> TokenizeP
     columns = Columns(
         is_narrow=vocabulary.is_narrow,
         is_packed=is_packed,
-        mask=_MASKS.get(found.loss),
+        mask=_MASKS.get(row_layout.loss),
         has_types=setup.has_pairs,
-        label=None if is_packed or "label" not in found.fields else found.labels,
-        has_task=not is_packed and "task" in found.fields,
+        label=None if is_packed or "label" not in row_layout.fields else row_layout.labels,
+        has_task=not is_packed and "task" in row_layout.fields,
     )
     return TokenizePlan(setup=setup, columns=columns, notes=tuple(notes), sample=sample)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenizeSpec:
-    """What an order makes of some data."""
+    """The rows that an order makes of some data."""
 
     prepared: TokenizePlan
-    identity: Mapping[str, Any]  # all that decides what the rows are
+    identity: Mapping[str, Any]  # everything that decides what the rows are
 
 
 def wanted(
@@ -149,9 +151,9 @@ def wanted(
     *,
     tell: Callable[[TokenizeProgress], None] = lambda _: None,
 ) -> TokenizeSpec:
-    """Look at the first rows, and at all bytes of the data to tell them from changed ones.
+    """Read the first rows, and hash all bytes of the data to recognise changes.
 
-    Raises what `prepared` raises.
+    Raises the errors of `prepared`.
     """
     tell(TokenizeProgress(what="checksums of the data"))
     begun = prepared(sources, order)

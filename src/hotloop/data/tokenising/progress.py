@@ -1,4 +1,4 @@
-"""How far the reading of files is, and how fast it goes."""
+"""Report how far the reading of files is, and how fast it is."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ __all__ = ["PortionCounter", "TokenizeProgress", "told"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenizeProgress:
-    """How far it is."""
+    """The progress of the work."""
 
-    what: str
+    what: str  # the activity, or the file
     bytes: int = 0  # read in this process, unpacked
-    share: float | None = None  # of all data, as far as it is known
+    share: float | None = None  # of all data, 0 to 1; None if unknown
     tokens: int = 0  # made in this process
     seconds: float = 0.0
 
 
 class PortionCounter:
-    """Counts portions of `sources`, which are read in their order, and tells how far that is."""
+    """Count portions of `sources`, which are read in order, and report the progress."""
 
     def __init__(
         self, sources: Sequence[RecordFile], tell: Callable[[TokenizeProgress], None]
@@ -37,25 +37,25 @@ class PortionCounter:
         self._began = time.perf_counter()
         self._bytes, self._tokens = 0, 0
 
-    def say(self, what: str) -> None:
-        """Tell what is done before anything can be counted."""
-        self._tell(TokenizeProgress(what=what))
+    def say(self, activity: str) -> None:
+        """Report an activity before anything can be counted."""
+        self._tell(TokenizeProgress(what=activity))
 
     def count(self, portion: Portion, result: Turned) -> None:
         """Count one portion that was turned into tokens."""
         self._bytes += result.bytes
         self._tokens += len(result.encoded.ids)
-        done = at = 0
+        done = offset = 0
         for source in self._sources:
             if str(source.path) == portion.file:
-                at = min(source.bytes, portion.offset + result.bytes)
+                offset = min(source.bytes, portion.offset + result.bytes)
                 break
             done += source.bytes
         self._tell(
             TokenizeProgress(
                 what=portion.name,
                 bytes=self._bytes,
-                share=(done + at) / self._all,
+                share=(done + offset) / self._all,
                 tokens=self._tokens,
                 seconds=time.perf_counter() - self._began,
             )
@@ -65,12 +65,12 @@ class PortionCounter:
 def told(
     progress: Callable[[str, float], None] | None, poll: Callable[[], None] | None
 ) -> Callable[[TokenizeProgress], None]:
-    """Return what tells a recipe's listener; `poll` is called each time, and may raise."""
+    """Return a callback that reports to a recipe's listener; `poll` comes first, and may raise."""
 
-    def tell(at: TokenizeProgress) -> None:
+    def tell(event: TokenizeProgress) -> None:
         if poll is not None:
             poll()
         if progress is not None:
-            progress(at.what, at.share or 0.0)
+            progress(event.what, event.share or 0.0)
 
     return tell

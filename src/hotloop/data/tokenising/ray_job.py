@@ -1,9 +1,9 @@
 """The Ray Data job that turns files into tokens, and the process that drives it.
 
-python -m hotloop.data.tokenising.ray_job, fed through a pipe by hotloop.data.tokenising.ray_pool.
-It ends when that does (its standard input is at its end then), and ends the cluster that it
-started. Readers cut files into portions, workers turn them, both on the cluster; their messages go
-through this process as they are.
+Started as python -m hotloop.data.tokenising.ray_job, and fed through a pipe by
+hotloop.data.tokenising.ray_pool. It ends when that process does (its standard input then ends), and
+ends the cluster that it started. Readers cut files into portions and workers turn them into tokens,
+both on the cluster; this process forwards their messages unchanged.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Worker", "begin", "main", "read"]
 
-_TASKS: Final = 1000  # that read files, at most: of many small files each reads several
-_TRIES: Final = 2  # more for a portion whose worker is gone, before it is given up
+_TASKS: Final = 1000  # that read files, at most; each reads several files if there are more
+_TRIES: Final = 2  # retries of a portion whose worker is gone
 _STORE: Final = 256 << 20  # bytes of memory for portions under way,
-_EACH: Final = 64 << 20  # and for each worker
-# Portions that go on together: a block costs 20 ms of CPU, 12 of them in this process, and to turn
-# a portion takes 90 (627 blocks, Ray 2.60, 2 busy cores of an Intel Xeon, 2026-11).
+_EACH: Final = 64 << 20  # plus these for each worker
+# Portions in one block: a block costs 20 ms of CPU, 12 of them in this process, and turning a
+# portion takes 90 (627 blocks, Ray 2.60, 2 busy cores of an Intel Xeon, 2026-11).
 _TOGETHER: Final = 2
-_STARTS: Final = 3  # of a cluster, before it is given up
+_STARTS: Final = 3  # attempts to start a cluster
 _RESTARTS: Final = 20  # of one worker
-_PATIENCE: Final = 15  # seconds from the end of what is asked to the end of this process
+_PATIENCE: Final = 15  # seconds from the end of the requests to the end of this process
 
 
 def read(batch: Any) -> Iterator[Any]:
@@ -63,34 +63,34 @@ def read(batch: Any) -> Iterator[Any]:
 
 
 def _portions(item: Mapping[str, Any]) -> Iterator[memoryview]:
-    number, at = item["number"], item["skip"]
+    number, index = item["number"], item["skip"]
     try:
         _must_be_alike(item["versions"])
         source = RecordFile(**{**item["source"], "path": Path(item["source"]["path"])})
         _must_be_there(source.path, source.bytes)
         for portion in islice(work(source, size=item["size"]), item["skip"], None):
             head, buffers = question(portion)
-            kept = {"at": [number, at], "offset": portion.offset}
+            position = {"at": [number, index], "offset": portion.offset}
             is_columnar = FORMATS[portion.format].is_columnar  # the file is opened again
             again = [portion.file, source.bytes] if is_columnar else None
-            yield packed({**head, **kept, "again": again}, *buffers)
-            at += 1
-        yield packed({"at": [number, at], "ended": True})
+            yield packed({**head, **position, "again": again}, *buffers)
+            index += 1
+        yield packed({"at": [number, index], "ended": True})
     except HotloopError as error:
-        yield packed({"at": [number, at], "error": str(error)})
-    except Exception:  # noqa: BLE001 - told to the process that writes, which ends
+        yield packed({"at": [number, index], "error": str(error)})
+    except Exception:  # noqa: BLE001 - reported to the process that writes, which ends
         traceback.print_exc()
-        yield packed({"at": [number, at], "failed": traceback.format_exc()})
+        yield packed({"at": [number, index], "failed": traceback.format_exc()})
 
 
 class Worker:
-    """Turns portions into tokens: an actor of the cluster."""
+    """Turn portions into tokens, as an actor of the cluster."""
 
     def __init__(self, setup: str) -> None:
         self._answers = TokenizerWorker(json.loads(setup))
 
     def __call__(self, batch: Any) -> Iterator[Any]:
-        """Yield tables of one message each: what became of the portions."""
+        """Yield tables of one message each: the results of the portions."""
         for message in batch.column("message"):
             yield _table(self._answer(message.as_buffer()))
 
@@ -98,15 +98,15 @@ class Worker:
         head, buffers = opened(message)
         if "portion" not in head:
             return memoryview(message)
-        kept = {"at": head["at"], "offset": head["offset"]}
+        position = {"at": head["at"], "offset": head["offset"]}
         try:
-            if head["again"] is not None:  # else it would be taken for a damaged file
+            if head["again"] is not None:  # else a missing file would look like a damaged one
                 path, size = head["again"]
                 _must_be_there(Path(path), size)
         except DataError as error:
-            return packed({**kept, "error": str(error)})
-        reply, found = self._answers.to(head, buffers)
-        return packed({**reply, **kept}, *found)
+            return packed({**position, "error": str(error)})
+        reply, reply_buffers = self._answers.to(head, buffers)
+        return packed({**reply, **position}, *reply_buffers)
 
 
 def _table(message: memoryview) -> Any:
@@ -115,11 +115,11 @@ def _table(message: memoryview) -> Any:
 
 
 def _must_be_there(path: Path, size: int) -> None:
-    """Raise DataError where a node has not the file that was named, of `size` bytes."""
+    """Raise DataError if a node does not have the named file of `size` bytes."""
     try:
         with path.open("rb") as stream:
-            found = os.fstat(stream.fileno()).st_size
-        why = f"it has {found} bytes there, not {size}" if found != size else None
+            actual = os.fstat(stream.fileno()).st_size
+        why = f"it has {actual} bytes there, not {size}" if actual != size else None
     except OSError as error:
         why = error.strerror or str(error)
     if why is not None:
@@ -130,44 +130,44 @@ def _must_be_there(path: Path, size: int) -> None:
 
 
 def _must_be_alike(versions: Mapping[str, str]) -> None:
-    """Raise DataError where this node might make other tokens than another one."""
-    for name, wanted in versions.items():
+    """Raise DataError if this node might make other tokens than the driver's machine."""
+    for name, required in versions.items():
         try:
-            found = __version__ if name == "hotloop" else version(name)
+            installed = __version__ if name == "hotloop" else version(name)
         except PackageNotFoundError:
-            found = "none"
-        if found != wanted:
+            installed = "none"
+        if installed != required:
             raise DataError(
-                f"{platform.node()}, where a worker of Ray runs, has {name} {found} and this "
-                f"machine {wanted}, which may give other tokens: install the same on every node"
+                f"{platform.node()}, where a worker of Ray runs, has {name} {installed} and this "
+                f"machine {required}, which may give other tokens: install the same on every node"
             )
 
 
 def main(source: IO[bytes], target: IO[bytes]) -> None:
-    """Do what each message asks, and hand on what the workers give, until nobody asks any more."""
-    asked: queue.Queue[dict[str, Any]] = queue.Queue()
-    threading.Thread(target=_listen, args=(source, asked), daemon=True).start()
+    """Run the job of each message and forward the workers' messages, until the requests end."""
+    requests: queue.Queue[dict[str, Any]] = queue.Queue()
+    threading.Thread(target=_listen, args=(source, requests), daemon=True).start()
     try:
         with ExitStack() as stack:
-            _serve(asked, target, stack)
+            _serve(requests, target, stack)
     except (KeyboardInterrupt, BrokenPipeError):
-        return  # nobody waits for it
+        return  # nobody waits for the result
 
 
-def _listen(source: IO[bytes], asked: queue.Queue[dict[str, Any]]) -> None:
-    """Pass on what is asked; interrupt the main thread, wherever it waits, at the end of it."""
+def _listen(source: IO[bytes], requests: queue.Queue[dict[str, Any]]) -> None:
+    """Queue the requests; at their end, interrupt the main thread wherever it waits."""
     while (message := receive(source)) is not None:
-        asked.put(message[0])
+        requests.put(message[0])
     for _ in range(_PATIENCE):  # an interrupt that comes while an object is finalized is lost
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(1)
-    os._exit(1)  # Ray waits for a cluster that does not answer, and hears nothing
+    os._exit(1)  # Ray waits for a cluster that does not answer, and ignores interrupts
 
 
-def _serve(asked: queue.Queue[dict[str, Any]], target: IO[bytes], stack: ExitStack) -> None:
+def _serve(requests: queue.Queue[dict[str, Any]], target: IO[bytes], stack: ExitStack) -> None:
     ray = None
     while True:
-        job = asked.get()
+        job = requests.get()
         try:
             ray = ray or begin(job["address"], job["workers"], stack)
         except Exception as error:  # noqa: BLE001 - of many kinds; it is told, and printed
@@ -204,7 +204,7 @@ def _first(error: Exception) -> str:
 
 
 def begin(address: str | None, workers: int | None, stack: ExitStack) -> Any:
-    """Return Ray, connected; the end of `stack` ends what was begun. Raises what Ray raises."""
+    """Return Ray, connected; the exit of `stack` ends the cluster. Raises Ray's errors."""
     ray = importlib.import_module("ray")
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address:
@@ -227,19 +227,19 @@ def begin(address: str | None, workers: int | None, stack: ExitStack) -> Any:
 
 
 def _start(ray: Any, how: Mapping[str, Any]) -> None:
-    """Start a cluster: again where a busy machine took longer than the 30 s that Ray waits."""
-    for left in reversed(range(_STARTS)):
+    """Start a cluster; retry when a busy machine took longer than the 30 s that Ray waits."""
+    for attempts_left in reversed(range(_STARTS)):
         try:
             ray.init(**how)
             return
         except Exception:
-            if not left:
+            if not attempts_left:
                 raise
             _kill(psutil.Process().children(recursive=True))
 
 
 def _end(ray: Any) -> None:
-    """End what this process started, wherever the start of it was interrupted."""
+    """End everything that this process started, even if the start was interrupted."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     started = psutil.Process().children(recursive=True)
     ray.shutdown()
@@ -247,7 +247,7 @@ def _end(ray: Any) -> None:
 
 
 def _kill(processes: list[psutil.Process]) -> None:
-    """Kill what is left of these, and wait until it writes no more."""
+    """Kill the remaining processes of these, and wait until they end."""
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             process.kill()
@@ -263,18 +263,18 @@ def _lives(process: psutil.Process) -> bool:
         return False
 
 
-def _answers(ray: Any, asked: Mapping[str, Any]) -> Iterator[memoryview]:
-    """Run the job; yield its messages as they come, in order."""
+def _answers(ray: Any, job: Mapping[str, Any]) -> Iterator[memoryview]:
+    """Run the job; yield its messages in order as they come."""
     data = importlib.import_module("ray.data")
-    workers = asked["workers"] or max(1, int(ray.cluster_resources().get("CPU", 1)))
+    workers = job["workers"] or max(1, int(ray.cluster_resources().get("CPU", 1)))
     context = data.DataContext.get_current()
     context.enable_progress_bars = context.print_on_execution_start = False
     context.execution_options.preserve_order = True
     context.execution_options.resource_limits = context.execution_options.resource_limits.copy(
         object_store_memory=_STORE + workers * _EACH
     )
-    context.target_max_block_size = _TOGETHER * asked["size"]
-    items = list(_items(asked))
+    context.target_max_block_size = _TOGETHER * job["size"]
+    items = list(_items(job))
     tasks = min(len(items), _TASKS)
     files = data.from_items(items, override_num_blocks=tasks)
     portions = files.map_batches(
@@ -282,11 +282,11 @@ def _answers(ray: Any, asked: Mapping[str, Any]) -> Iterator[memoryview]:
         batch_size=None,
         batch_format="pyarrow",
         compute=data.TaskPoolStrategy(size=min(tasks, max(1, workers // 2))),
-        num_cpus=0,  # workers may take every core; and so the two steps stay two
+        num_cpus=0,  # workers may take every core; and Ray does not fuse the two steps
     )
     turned = portions.map_batches(
         Worker,
-        fn_constructor_args=(json.dumps(asked["setup"]),),
+        fn_constructor_args=(json.dumps(job["setup"]),),
         batch_size=None,
         batch_format="pyarrow",
         compute=data.ActorPoolStrategy(size=workers),
@@ -299,21 +299,21 @@ def _answers(ray: Any, asked: Mapping[str, Any]) -> Iterator[memoryview]:
             yield memoryview(message.as_buffer())
 
 
-def _items(asked: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Yield what is read: JSON, for a file's name need not be UTF-8."""
-    for number, source in enumerate(asked["sources"]):
-        skip = asked["skip"] if number == 0 else 0
-        item = {"number": number, "source": source, "skip": skip, "size": asked["size"]}
-        yield {"item": json.dumps({**item, "versions": asked["versions"]})}
+def _items(job: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """Yield what to read, as JSON, because a file's name need not be UTF-8."""
+    for number, source in enumerate(job["sources"]):
+        skip = job["skip"] if number == 0 else 0
+        item = {"number": number, "source": source, "skip": skip, "size": job["size"]}
+        yield {"item": json.dumps({**item, "versions": job["versions"]})}
 
 
-def _alone() -> IO[bytes]:
-    """Return standard output, and have whatever else is printed go elsewhere."""
+def _own_stdout() -> IO[bytes]:
+    """Return standard output, and redirect everything else that is printed to standard error."""
     target = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return target
 
 
 if __name__ == "__main__":
-    # Of the module under its own name, workers of other processes import what they are to run.
-    importlib.import_module(f"{__package__}.ray_job").main(sys.stdin.buffer, _alone())
+    # Import the module under its own name, by which workers in other processes import it, too.
+    importlib.import_module(f"{__package__}.ray_job").main(sys.stdin.buffer, _own_stdout())

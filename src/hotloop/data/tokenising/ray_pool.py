@@ -1,8 +1,7 @@
-"""Turns files into tokens on a Ray cluster; what the workers give comes back in order.
+"""Turn files into tokens on a Ray cluster; the workers' results come back in order.
 
-Ray is driven by a process of its own (hotloop.data.tokenising.ray_job): what Ray prints, warns of
-and changes in its process stays there, and it ends what it started even where this process is
-killed.
+A separate process drives Ray (hotloop.data.tokenising.ray_job): Ray's output, warnings and changes
+to its process stay there, and that process ends what it started even if this process is killed.
 """
 
 from __future__ import annotations
@@ -33,17 +32,17 @@ if TYPE_CHECKING:
 
 __all__ = ["THREADS", "Cluster", "Gives", "in_order", "must_be_usable"]
 
-# As many threads as workers would be that many squared.
+# With threads in each worker, their number would be the square of the workers'.
 THREADS: Final = {"RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 _ANSWER: Final = 10.0  # seconds for a cluster to answer
 _PATIENCE: Final = 25.0  # seconds for a cluster to end by itself
-_LAST: Final = 2000  # characters of what Ray printed that are shown when it ends without a word
+_LAST: Final = 2000  # last characters of Ray's output that are shown if it ends unexpectedly
 
 
 def must_be_usable(*, address: str | None, processes: int | None) -> None:
-    """Raise DeviceError when Ray Data is missing or no cluster answers, ConfigError for the rest.
+    """Raise DeviceError if Ray Data is missing or no cluster answers, ConfigError for bad options.
 
-    `address` is HOST:PORT or auto, which Ray resolves; None for a cluster of one's own.
+    `address` is HOST:PORT or auto, which Ray resolves; None to start a cluster.
     """
     missing = [name for name in ("ray", "pyarrow") if importlib.util.find_spec(name) is None]
     if missing:
@@ -68,10 +67,10 @@ def must_be_usable(*, address: str | None, processes: int | None) -> None:
 
 
 class Cluster:
-    """A Ray cluster, reached or started when it is first needed. To be closed.
+    """A Ray cluster, reached or started when it is first needed. Must be closed.
 
-    Without an `address` one of `workers` is started, and ended by `close`; else that one is used,
-    with `workers` or as many as it has cores.
+    Without an `address`, a cluster of `workers` is started, and ended by `close`; else the one at
+    the address is used, with `workers` or as many as it has cores.
     """
 
     def __init__(self, *, address: str | None, workers: int | None) -> None:
@@ -81,12 +80,12 @@ class Cluster:
     def turned(
         self, sources: Sequence[RecordFile], setup: Setup, *, skip: int, size: int
     ) -> Generator[tuple[Portion, Turned]]:
-        """Yield each portion of files, in order and without its data, with what became of it.
+        """Yield each portion of files, in order and without its data, with its result.
 
-        The first `skip` portions of the first file are passed over; `size` is that of `work`. What
-        a worker that is gone had to do another one does again. Unlike `crew.turned` it turns what
-        comes after a bad row. Raises DeviceError when there is no cluster, DataError when
-        a file cannot be read where a worker runs, or when workers end again and again.
+        The first `skip` portions of the first file are skipped; `size` is that of `work`. Work of a
+        lost worker is done again by another one. Unlike `worker_pool.turned`, portions after a bad
+        row are turned, too. Raises DeviceError if there is no cluster, DataError if a file cannot
+        be read where a worker runs, or if workers end again and again.
         """
         self._driver = self._driver or _Driver(self._address)
         self._driver.ask(
@@ -103,7 +102,7 @@ class Cluster:
         yield from in_order(self._driver, sources, skip)
 
     def close(self) -> None:
-        """End what was started."""
+        """End everything that was started."""
         if self._driver is not None:
             self._driver.close()
 
@@ -114,23 +113,23 @@ def _plain(source: RecordFile) -> dict[str, Any]:
 
 
 def _versions(setup: Setup) -> dict[str, str]:
-    """Return what must be the same on all nodes for the same tokens."""
+    """Return the versions that must be the same on all nodes for the same tokens."""
     return {"hotloop": __version__, setup.backend: version(setup.backend)}
 
 
 class Gives(Protocol):
-    """What gives messages of workers."""
+    """A source of workers' messages."""
 
     def take(self) -> tuple[dict[str, Any], list[bytes]]:
-        """Return the next one."""
+        """Return the next message."""
 
 
 def in_order(
     driver: Gives, sources: Sequence[RecordFile], skip: int
 ) -> Generator[tuple[Portion, Turned]]:
-    """Yield what the workers give; that all comes, once and in order, is checked, not believed.
+    """Yield the workers' results; check that all come, once and in order.
 
-    Raises HotloopError where it does not, or a worker failed, DataError for what is told as one.
+    Raises HotloopError if they do not or a worker failed, DataError for a result that reports one.
     """
     for number, source in enumerate(sources):
         expected = skip if number == 0 else 0
@@ -145,7 +144,7 @@ def in_order(
                 break
             if "failed" in head:
                 print(head["failed"], file=sys.stderr)
-            found = result(head, buffers)
+            turned_portion = result(head, buffers)
             portion = Portion(
                 file=str(source.path),
                 name=source.name,
@@ -153,7 +152,7 @@ def in_order(
                 documents=source.documents,
                 offset=head["offset"],
             )
-            yield portion, found
+            yield portion, turned_portion
             expected += 1
 
 
@@ -161,27 +160,27 @@ class _Driver:
     """The process that drives Ray."""
 
     def __init__(self, address: str | None) -> None:
-        own = {} if address else _alone()
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
+        environment = {} if address else _private()
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
         self._process = subprocess.Popen(
             [sys.executable, "-m", f"{__package__}.ray_job"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._said,
-            env=inherited(**THREADS, **own),
+            stderr=self._stderr,
+            env=inherited(**THREADS, **environment),
             start_new_session=True,  # Ctrl-C is this process's to answer
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._to, self._from = self._process.stdin, self._process.stdout
 
-    def ask(self, asked: dict[str, Any]) -> None:
-        """Say what is to be done."""
-        with suppress(BrokenPipeError):  # it is met again when its answer is taken
-            send(self._to, asked)
+    def ask(self, request: dict[str, Any]) -> None:
+        """Send a job."""
+        with suppress(BrokenPipeError):  # `take` reports it
+            send(self._to, request)
 
     def take(self) -> tuple[dict[str, Any], list[bytes]]:
-        """Return the next message of a worker; raise what went wrong with Ray."""
+        """Return the next message of a worker; raises for errors of Ray."""
         message = receive(self._from)
         if message is None:
             raise self._gone()
@@ -201,11 +200,11 @@ class _Driver:
         how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
         return DataError(
             f"the process that drives Ray ended {how}: what was written stays, and the same "
-            f"command goes on from there{_last_of(self._said)}"
+            f"command goes on from there{_last_of(self._stderr)}"
         )
 
     def close(self) -> None:
-        """End it, and the cluster that it started."""
+        """End the process, and the cluster that it started."""
         for stream in (self._to, self._from):
             with suppress(BrokenPipeError):
                 stream.close()
@@ -216,14 +215,14 @@ class _Driver:
         finally:
             self._process.kill()
             self._process.wait()
-            self._said.close()
+            self._stderr.close()
 
 
-def _alone() -> dict[str, str]:
-    """Return the environment of a cluster of one's own: it listens, so nobody else may speak to it.
+def _private() -> dict[str, str]:
+    """Return the environment of a private cluster: it listens on ports, so it needs a token.
 
-    Its token is not left in the home folder, as Ray does. Nothing is reported to Ray's makers:
-    https://docs.ray.io/en/latest/cluster/usage-stats.html (2026-11)
+    The token is not left in the home folder, as Ray does by default. Nothing is reported to Ray's
+    makers: https://docs.ray.io/en/latest/cluster/usage-stats.html (2026-11)
     """
     return {
         "RAY_AUTH_MODE": "token",
@@ -232,7 +231,7 @@ def _alone() -> dict[str, str]:
     }
 
 
-def _last_of(said: IO[bytes]) -> str:
-    said.seek(0)
-    text = said.read().decode(errors="replace").strip()[-_LAST:]
+def _last_of(stderr: IO[bytes]) -> str:
+    stderr.seek(0)
+    text = stderr.read().decode(errors="replace").strip()[-_LAST:]
     return f"; it said:\n{text}" if text else ""

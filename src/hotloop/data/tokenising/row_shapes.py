@@ -1,4 +1,4 @@
-"""Makes texts of rows: which field is what, what stands between them, what of it carries loss.
+"""Make texts of rows: which field is what, what joins them, and which characters carry loss.
 
 Shapes: text (one field), prompt (a prompt and its response), instruction (an instruction with one
 input and output, or with a list of instances), chat (messages), pair (two texts for an encoder).
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 __all__ = ["LOSSES", "ROLES", "SHAPES", "Loss", "RowLayout", "Shape", "Text", "detect", "layout"]
 
 Shape = Literal["text", "prompt", "instruction", "chat", "pair"]
-Loss = Literal["all", "completion", "assistant"]  # what of a text carries loss
+Loss = Literal["all", "completion", "assistant"]  # the part of a text that carries loss
 
 SHAPES: Final[tuple[Shape, ...]] = get_args(Shape)
 LOSSES: Final[tuple[Loss, ...]] = get_args(Loss)
-# Each part of a shape, and the names it is looked for under, the first one that a row has.
+# The keys of each part of a shape; the first key that a row has is used.
 ROLES: Final[dict[Shape, dict[str, tuple[str, ...]]]] = {
     "chat": {"messages": ("messages", "conversations", "conversation", "chat")},
     "instruction": {
@@ -58,32 +58,32 @@ _ROLE_WORDS: Final = {"human": "user", "gpt": "assistant", "bot": "assistant", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """What one row becomes, ready to be turned into tokens."""
+    """A row as text, ready to be turned into tokens."""
 
     text: str
     pair: str | None = None  # the second text of a pair
     learned: tuple[Span, ...] | None = None  # characters that carry loss; None: all
-    is_rendered: bool = False  # a template gave it its special tokens: none are added
+    is_rendered: bool = False  # True: a template gave it its special tokens, so none are added
     label: str | int | None = None
     task: str | None = None
-    is_first: bool = True  # False: the same document began in an earlier text
-    is_last: bool = True  # False: the same document goes on in the next text
+    is_first: bool = True  # False: the document began in an earlier text
+    is_last: bool = True  # False: the document continues in the next text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowLayout:
-    """How rows are read: found on a sample by `layout`, and the same for every row."""
+    """How to read rows: found on a sample by `layout`, and the same for every row."""
 
     shape: Shape
     fields: Mapping[str, str]  # part of the shape -> key of the row
     loss: Loss
-    labels: Literal["int64", "string"] = "string"  # what labels are, where there are any
-    joint: str | None = None  # between the texts of a pair, where the tokenizer puts nothing there
+    labels: Literal["int64", "string"] = "string"  # the type of labels, if there are any
+    joint: str | None = None  # between the texts of a pair, if the tokenizer puts nothing there
 
     def texts(self, row: Mapping[str, Any], template: Template | None = None) -> Iterator[Text]:
-        """Yield the texts of a row. Raises DataError, with the key, for what cannot be used.
+        """Yield the texts of a row. Raises DataError, with the key, for a row that cannot be used.
 
-        Chat rows need the template that makes one text of messages.
+        Chat rows need the template that renders messages.
         """
         label, task = self._label(row), self.optional(row, "task")
         for text in _MAKERS[self.shape](self, row, template):
@@ -91,36 +91,40 @@ class RowLayout:
             yield replace(text, learned=learned, label=label, task=task)
 
     def asks(self, question: str, template: Template | None = None) -> Text:
-        """Return a question as the rows have it, up to where its answer begins.
+        """Return a question in the form of the rows, up to where its answer begins.
 
-        Of plain text it is what the text begins with. Raises DataError for rows without answers.
+        For plain text it is the beginning of the text. Raises DataError for rows without answers.
         """
         if self.shape == "pair":
             raise DataError("pairs have no answers that could be asked for")
         if self.shape == "chat":
             assert template is not None, "chat rows are read with a template"
-            asked = [{"role": "user", "content": question}]
-            return Text(text=template.render(asked, asks=True), is_rendered=True)
+            messages = [{"role": "user", "content": question}]
+            return Text(text=template.render(messages, asks=True), is_rendered=True)
         if self.shape == "instruction":
-            return Text(text=_asked(question, None))
+            return Text(text=_instruction_prompt(question, None))
         if self.shape == "text" or not question or question[-1].isspace():
             return Text(text=question)
         return Text(text=f"{question}\n")
 
     def text(self, row: Mapping[str, Any], part: str) -> str:
-        """Return the text that a row has for a part; DataError names the key."""
+        """Return the text of a row for a part; DataError names the key."""
         key = self.fields[part]
         if key not in row:
             raise DataError(f"key {key!r} is missing; the row has {_keys(row)}")
         value = row[key]
-        if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
+        if (
+            isinstance(value, list)
+            and value
+            and all(isinstance(sentence, str) for sentence in value)
+        ):
             value = " ".join(value)  # sentences of one text
         if not isinstance(value, str):
             raise DataError(f"key {key!r} must hold text, not {_kind(value)}")
         return value
 
     def optional(self, row: Mapping[str, Any], part: str) -> str | None:
-        """Return the text of a part that a row may lack."""
+        """Return the text of a part that a row may lack, or None."""
         key = self.fields.get(part)
         return None if key is None or row.get(key) is None else self.text(row, part)
 
@@ -146,13 +150,13 @@ class RowLayout:
 
 
 def detect(row: Mapping[str, Any]) -> Shape | None:
-    """Return the shape that the keys of a row are usually used for, or None."""
+    """Return the shape that the keys of a row usually stand for, or None."""
     for shape, parts in ROLES.items():
-        found = {part for part, names in parts.items() if any(name in row for name in names)}
+        present = {part for part, names in parts.items() if any(name in row for name in names)}
         needed = {part for part in parts if part not in _OPTIONAL}
         if shape == "instruction":
-            needed.add("instances" if "instances" in found else "output")
-        if needed <= found and (shape != "pair" or "text_b" in found):
+            needed.add("instances" if "instances" in present else "output")
+        if needed <= present and (shape != "pair" or "text_b" in present):
             return shape
     return None
 
@@ -165,62 +169,64 @@ def layout(
     loss: str | None = None,
     by: Said = None,
 ) -> RowLayout:
-    """Find out how rows are to be read, by the first ones and by what was asked for.
+    """Find out how to read rows, from the first ones and the requested settings.
 
-    `by` is how the user names keys. Raises ConfigError for a shape, a part or a loss that there is
-    not, DataError where the rows do not have what is needed.
+    `by` maps options to the user's words. Raises ConfigError for an unknown shape, part or loss,
+    DataError if the rows lack what is needed.
     """
-    given = dict(fields or {})
+    named_keys = dict(fields or {})
     if shape is not None and shape not in SHAPES:
         near = did_you_mean(shape, SHAPES)
         raise ConfigError(f"shape {shape!r} is unknown{near}: {', '.join(SHAPES)}")
     if loss is not None and loss not in LOSSES:
         raise ConfigError(f"loss {loss!r} is unknown: {', '.join(LOSSES)}")
     row = next(filter(detect, sample), sample[0] if sample else {})
-    found = shape or _by_parts(given) or detect(row)
-    if found is None:
+    row_shape = shape or _shape_of_keys(named_keys) or detect(row)
+    if row_shape is None:
         ways = [named(parts, by) for parts in (["text"], ["prompt", "response"], ["messages"])]
         known_ways = " or ".join(way for way in ways if way is not None)
         raise DataError(
             f"the rows have {_keys(row)}, none of which is usually trained on"
             + (f"; name what is what: {known_ways}" if known_ways else "")
         )
-    parts = ROLES[found]  # type: ignore[index]
-    for part in given:
+    parts = ROLES[row_shape]  # type: ignore[index]
+    for part in named_keys:
         if part not in parts and part not in _BESIDE:
             near = did_you_mean(part, [*parts, *_BESIDE])
-            raise ConfigError(f"a row of shape {found} has no {part!r}{near}: {', '.join(parts)}")
-    every = {key: value for each in sample for key, value in each.items()}
-    known = {**parts, **_BESIDE}  # what a row may lack, such as an input, the first one may lack
-    keys = {**_keys_of(every, known), **_keys_of(row, known), **given}
-    keys = {part: key for part, key in keys.items() if key}  # an empty one: there is none
+            raise ConfigError(
+                f"a row of shape {row_shape} has no {part!r}{near}: {', '.join(parts)}"
+            )
+    every = {key: value for sample_row in sample for key, value in sample_row.items()}
+    known = {**parts, **_BESIDE}  # the first row may lack an optional part, such as an input
+    keys = {**_keys_of(every, known), **_keys_of(row, known), **named_keys}
+    keys = {part: key for part, key in keys.items() if key}  # an empty key means no such part
     lacking = [part for part in parts if part not in keys and part not in _OPTIONAL]
     if lacking:
         way = named(lacking[:1], by)
         raise DataError(
-            f"a row of shape {found} needs {', '.join(lacking)}, and the first rows have "
+            f"a row of shape {row_shape} needs {', '.join(lacking)}, and the first rows have "
             f"{_keys(every)}" + (f"; name the key: {way}" if way is not None else "")
         )
-    chosen = loss or _USUAL[found]  # type: ignore[index]
-    if chosen == "assistant" and found != "chat":
-        raise ConfigError(f"loss assistant is for chat rows, these are of shape {found}")
-    if chosen == "completion" and found in ("text", "pair"):
-        raise ConfigError(f"loss completion needs a response, rows of shape {found} have none")
-    given_labels = (each.get(keys.get("label", "")) for each in sample)
+    chosen = loss or _USUAL[row_shape]  # type: ignore[index]
+    if chosen == "assistant" and row_shape != "chat":
+        raise ConfigError(f"loss assistant is for chat rows, these are of shape {row_shape}")
+    if chosen == "completion" and row_shape in ("text", "pair"):
+        raise ConfigError(f"loss completion needs a response, rows of shape {row_shape} have none")
+    given_labels = (sample_row.get(keys.get("label", "")) for sample_row in sample)
     is_number = isinstance(next(filter(_is_label, given_labels), None), int)
     labels: Literal["int64", "string"] = "int64" if is_number else "string"
-    return RowLayout(shape=found, fields=keys, loss=chosen, labels=labels)  # type: ignore[arg-type]
+    return RowLayout(shape=row_shape, fields=keys, loss=chosen, labels=labels)  # type: ignore[arg-type]
 
 
-def _by_parts(given: Mapping[str, str]) -> str | None:
-    named = set(given) - set(_BESIDE)
+def _shape_of_keys(keys: Mapping[str, str]) -> str | None:
+    named = set(keys) - set(_BESIDE)
     fitting = [shape for shape, parts in ROLES.items() if named and named <= set(parts)]
     return fitting[0] if fitting else None
 
 
 def _keys_of(row: Mapping[str, Any], parts: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    found = ((part, [name for name in names if name in row]) for part, names in parts.items())
-    return {part: names[0] for part, names in found if names}
+    present = ((part, [name for name in names if name in row]) for part, names in parts.items())
+    return {part: names[0] for part, names in present if names}
 
 
 def _is_label(value: object) -> TypeGuard[str | int]:
@@ -249,33 +255,39 @@ def _pair(self: RowLayout, row: Mapping[str, Any], _: object) -> Iterator[Text]:
 
 
 def _prompt(self: RowLayout, row: Mapping[str, Any], _: object) -> Iterator[Text]:
-    yield _answered(self.text(row, "prompt"), self.text(row, "response"), self.fields["response"])
+    yield _prompt_and_response(
+        self.text(row, "prompt"), self.text(row, "response"), self.fields["response"]
+    )
 
 
 def _instruction(self: RowLayout, row: Mapping[str, Any], _: object) -> Iterator[Text]:
-    asked = self.text(row, "instruction")
+    instruction = self.text(row, "instruction")
     if "instances" not in self.fields:
-        given = self.optional(row, "input")
+        context = self.optional(row, "input")
         answer = self.text(row, "output")
-        yield _answered(_asked(asked, given), answer, self.fields["output"])
+        yield _prompt_and_response(
+            _instruction_prompt(instruction, context), answer, self.fields["output"]
+        )
         return
     key = self.fields["instances"]
     instances = row.get(key)
     if not isinstance(instances, list) or not instances:
         raise DataError(f"key {key!r} must hold a list of instances, not {_kind(instances)}")
-    for at, each in enumerate(instances):
-        output = each.get("output") if isinstance(each, dict) else None
-        given = each.get("input") if isinstance(each, dict) else None
-        if not isinstance(output, str) or not isinstance(given, str | None):
-            raise DataError(f"{key}[{at}] must hold an output and may hold an input, both texts")
-        yield _answered(_asked(asked, given), output, f"{key}[{at}].output")
+    for index, instance in enumerate(instances):
+        output = instance.get("output") if isinstance(instance, dict) else None
+        context = instance.get("input") if isinstance(instance, dict) else None
+        if not isinstance(output, str) or not isinstance(context, str | None):
+            raise DataError(f"{key}[{index}] must hold an output and may hold an input, both texts")
+        yield _prompt_and_response(
+            _instruction_prompt(instruction, context), output, f"{key}[{index}].output"
+        )
 
 
-def _asked(instruction: str, given: str | None) -> str:
-    return f"{instruction}\n\n{given}\n\n" if given else f"{instruction}\n\n"
+def _instruction_prompt(instruction: str, context: str | None) -> str:
+    return f"{instruction}\n\n{context}\n\n" if context else f"{instruction}\n\n"
 
 
-def _answered(prompt: str, response: str, key: str) -> Text:
+def _prompt_and_response(prompt: str, response: str, key: str) -> Text:
     joint = "" if not prompt or prompt[-1].isspace() or response[:1].isspace() else "\n"
     start = len(prompt) + len(joint)
     whole = f"{prompt}{joint}{_filled(response, key)}"
@@ -304,17 +316,19 @@ def _chat(self: RowLayout, row: Mapping[str, Any], template: Template | None) ->
 
 
 def _messages(value: object, key: str) -> list[dict[str, str]]:
-    """Return messages as role and content, whichever of the two usual spellings they have."""
+    """Return messages as role and content, from either of the two usual spellings."""
     if not isinstance(value, list) or not value:
         raise DataError(f"key {key!r} must hold a list of messages, not {_kind(value)}")
-    found = []
-    for at, each in enumerate(value):
-        role = (each.get("role") or each.get("from")) if isinstance(each, dict) else None
-        content = each.get("content", each.get("value")) if isinstance(each, dict) else None
+    messages = []
+    for index, message in enumerate(value):
+        role = (message.get("role") or message.get("from")) if isinstance(message, dict) else None
+        content = (
+            message.get("content", message.get("value")) if isinstance(message, dict) else None
+        )
         if not isinstance(role, str) or not isinstance(content, str):
-            raise DataError(f"{key}[{at}] must hold a role and a content, both texts")
-        found.append({"role": _ROLE_WORDS.get(role, role), "content": content})
-    return found
+            raise DataError(f"{key}[{index}] must hold a role and a content, both texts")
+        messages.append({"role": _ROLE_WORDS.get(role, role), "content": content})
+    return messages
 
 
 _MAKERS: Final[

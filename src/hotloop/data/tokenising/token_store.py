@@ -1,7 +1,7 @@
-"""A folder of tokens: what it holds, what it was made of, and whether it is still the right one.
+"""Open and check a token folder: its contents, their origin, and whether it is the right one.
 
 OUT/about.json, OUT/dataset_dict.json, OUT/MANIFEST.json, and for each split a folder with an Arrow
-file, dataset_info.json and state.json: what `datasets.load_from_disk` opens.
+file, dataset_info.json and state.json, as `datasets.load_from_disk` opens them.
 about.json history: schema 1 (2026-11).
 """
 
@@ -38,7 +38,7 @@ SCHEMA: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Store:
-    """A folder of tokens that was checked and opened."""
+    """A token folder that was checked and opened."""
 
     folder: Path
     about: Mapping[str, Any]
@@ -46,13 +46,13 @@ class Store:
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """Return what it was made of."""
-        made: Mapping[str, Any] = self.about["identity"]
-        return made
+        """Return the data and settings that the folder was made of."""
+        identity: Mapping[str, Any] = self.about["identity"]
+        return identity
 
 
 def described(sources: Iterable[Any]) -> list[dict[str, Any]]:
-    """Return what tells data from changed data: name, split, bytes, time and xxh3-128 of files."""
+    """Return the entries by which changed data are recognised, with time and xxh3-128 of files."""
     return [
         {
             "name": source.name,
@@ -67,45 +67,45 @@ def described(sources: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return in words how what a folder was made of differs from what is asked for."""
-    found = []
+    """Return how the origin of a folder differs from the requested one, in words."""
+    sentences = []
     for key in sorted({*was, *now} - {"data", "tokenizer_name"}):  # a folder may have moved
         if was.get(key) != now.get(key):
-            found.append(
+            sentences.append(
                 f"{key.replace('_', ' ')}: {_word(was.get(key))}, not {_word(now.get(key))}"
             )
-    if contents(was) == contents(now):  # under whatever names
-        return found
+    if contents(was) == contents(now):  # under any file names
+        return sentences
     before = {file["name"]: file for file in was.get("data", ())}
     after = {file["name"]: file for file in now.get("data", ())}
-    found += [f"data: {name} is not part of it" for name in sorted({*after} - {*before})]
-    found += [f"data: it has {name}, which is gone" for name in sorted({*before} - {*after})]
+    sentences += [f"data: {name} is not part of it" for name in sorted({*after} - {*before})]
+    sentences += [f"data: it has {name}, which is gone" for name in sorted({*before} - {*after})]
     for name in sorted({*before} & {*after}):
         if before[name]["xxh3_128"] != after[name]["xxh3_128"]:
-            found.append(f"data: {name} was changed since")
+            sentences.append(f"data: {name} was changed since")
         elif before[name]["split"] != after[name]["split"]:
-            found.append(f"data: {name} was split {before[name]['split']}")
-    return found
+            sentences.append(f"data: {name} was split {before[name]['split']}")
+    return sentences
 
 
 def contents(identity: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return what the files are, in their order, wherever they lie: (split, xxh3-128)."""
+    """Return the contents of the files, in order, without their paths: (split, xxh3-128)."""
     return [(file["split"], file["xxh3_128"]) for file in identity.get("data", ())]
 
 
 def _word(value: object) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{key}={each}" for key, each in value.items()) or "none"
+        return ", ".join(f"{key}={element}" for key, element in value.items()) or "none"
     return "none" if value is None else str(value)
 
 
 def open_store(
     folder: Path, *, wanted: Mapping[str, Any] | None = None, sums: bool = False
 ) -> Store:
-    """Open a folder of tokens; with `wanted`, only if it was made of just that.
+    """Open a token folder; with `wanted`, only if it was made of just that.
 
     `wanted` may hold some of the identity's keys. With `sums` the checksums of all files are
-    looked at, else their sizes. Raises DataError, which names what is broken or different.
+    checked, else their sizes. Raises DataError, which names what is damaged or different.
     """
     if not (folder / ABOUT).is_file():
         raise DataError(f"{folder} holds no tokens (no {ABOUT}): hotloop data tokenize makes them")

@@ -1,8 +1,8 @@
-"""Tokenises files once: reads, shapes, encodes, packs and writes, in bounded memory, on all cores.
+"""Tokenise files once: read, shape, encode, pack and write, in bounded memory, on all cores.
 
-What was written is on the platter after each window, with a journal that says how far the data were
-read: the same command goes on from there after a kill, and the result is the same byte for byte,
-whatever the number of processes and of kills.
+Each window is synced to the disk, with a journal that records how far the data were read: after a
+kill, the same command continues from there, and the result is the same byte for byte, for any
+number of processes and of kills.
 """
 
 from __future__ import annotations
@@ -49,47 +49,47 @@ __all__ = ["Made", "tokenise"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """What came of it."""
+    """The result of `tokenise`."""
 
     folder: Path
     about: Mapping[str, Any]
-    is_new: bool  # False: it was there already
-    resumed: int = 0  # tokens that were there from an unfinished attempt
+    is_new: bool  # False: the folder existed already
+    resumed: int = 0  # tokens of an unfinished attempt that were used
 
 
 def tokenise(
     sources: Sequence[RecordFile],
     order: TokenizeRequest,
     *,
-    found: TokenizeSpec | None = None,
+    spec: TokenizeSpec | None = None,
     tell: Callable[[TokenizeProgress], None] = lambda _: None,
 ) -> Made:
-    """Make the folder of tokens that the order names, or go on with an unfinished one.
+    """Make the token folder that the order names, or continue an unfinished one.
 
-    `found` is what `wanted` says of the two, where it was asked already. Raises DataError where
-    rows cannot be used (under the policy "stop" it lists them), where the folder is there with
-    other contents, and WriteError; UsageError when another process is at it, DeviceError when a
-    package or the Ray cluster that the order names is missing.
+    `spec` is the result of `wanted` for both, if it is known. Raises DataError if rows cannot be
+    used (under the policy "stop" it lists them) or the folder exists with other contents, and
+    WriteError; UsageError if another process is making the folder, DeviceError if a package or the
+    Ray cluster that the order names is missing.
     """
     if order.engine == "ray":
         must_be_usable(address=order.address, processes=order.processes)
     make_folder(order.out.parent)
-    wants = found or wanted(sources, order, tell=tell)
+    spec = spec or wanted(sources, order, tell=tell)
     lock = Lock(order.out.with_name(f".{order.out.name}.lock"))
     lock.acquire()
     try:
         room = order.out.with_name(f".{order.out.name}.unfinished")
         if order.out.exists():
-            store = open_store(order.out, wanted=wants.identity)
+            store = open_store(order.out, wanted=spec.identity)
             if room.exists():
                 remove_folder(room)
             return Made(folder=order.out, about=store.about, is_new=False)
-        made = _Work(order, wants, room, PortionCounter(sources, tell))
+        attempt = _Work(order, spec, room, PortionCounter(sources, tell))
         try:
-            with closing(made):
-                return made.do(sources)
+            with closing(attempt):
+                return attempt.do(sources)
         except DataError:
-            if made.is_refused:
+            if attempt.is_refused:
                 remove_folder(room)
             raise
     finally:
@@ -97,32 +97,34 @@ def tokenise(
 
 
 class _Work:
-    """One attempt."""
+    """One attempt to make a token folder."""
 
     def __init__(
-        self, order: TokenizeRequest, wants: TokenizeSpec, room: Path, pace: PortionCounter
+        self, order: TokenizeRequest, spec: TokenizeSpec, room: Path, pace: PortionCounter
     ) -> None:
-        begun = wants.prepared.decided(order.backend)
+        begun = spec.prepared.decided(order.backend)
         self._order, self._setup, self._columns = order, begun.setup, begun.columns
-        self._notes, self._identity = begun.notes, wants.identity
+        self._notes, self._identity = begun.notes, spec.identity
         self._room, self._pace = room, pace
         self._out = room / "out"
         self._resumed = 0
-        self.is_refused = False  # other data or another order are needed: nothing goes on from here
+        self.is_refused = False  # other data or another order are needed: the attempt is useless
         workers = order.processes if order.address else order.workers(self._setup.backend)
         self._cluster = Cluster(address=order.address, workers=workers)
 
     def close(self) -> None:
-        """End the workers, where there are any left."""
+        """End the remaining workers."""
         self._cluster.close()
 
     def do(self, sources: Sequence[RecordFile]) -> Made:
         """Make the splits one after the other, and give the folder its name at the end."""
         self._claim()
         splits = list(dict.fromkeys(source.split for source in sources))
-        told = {}
+        about_splits = {}
         for split in splits:
-            told[split] = self._split(split, [each for each in sources if each.split == split])
+            about_splits[split] = self._split(
+                split, [file for file in sources if file.split == split]
+            )
         about = {
             "schema": SCHEMA,
             "kind": "tokens",
@@ -132,7 +134,7 @@ class _Work:
                 "eos": self._order.vocabulary.eos,
             },
             "columns": asdict(self._columns),
-            "splits": told,
+            "splits": about_splits,
             "notes": list(self._notes),
         }
         write_json(self._out / ABOUT, about)
@@ -142,7 +144,7 @@ class _Work:
         return Made(folder=self._order.out, about=about, is_new=True, resumed=self._resumed)
 
     def _claim(self) -> None:
-        """Keep what an earlier attempt at the same left; what is of another goes."""
+        """Keep what an earlier attempt at the same order left; remove that of another order."""
         record = self._room / "identity.json"
         if self._room.exists():
             was = read_json(record) if record.is_file() else None
@@ -153,7 +155,7 @@ class _Work:
             write_json(record, self._identity)
 
     def _split(self, split: str, sources: Sequence[RecordFile]) -> dict[str, Any]:
-        """Write one split; return what about.json says of it."""
+        """Write one split; return its entry in about.json."""
         folder = make_folder(self._out / split)
         journal = Journal(self._room / f"{split}.jsonl")
         state = State.last(journal.path)
@@ -176,7 +178,7 @@ class _Work:
             )
         for name, value in as_datasets_has_it(features(self._columns)).items():
             write_json(folder / name, value)
-        return state.told(self._order.policy)
+        return state.about(self._order.policy)
 
     def _write(
         self, folder: Path, sources: Sequence[RecordFile], journal: Journal, state: State
@@ -192,12 +194,12 @@ class _Work:
         window = TextWindow(columns=self._columns, packing=self._order.packing)
         window.restore(state.carry)
         faults = state.faults(self._order.policy)
-        results, at = self._turned(sources, state, faults), state.source
+        results, index = self._turned(sources, state, faults), state.source
         with closing(results):
             for portion, result in results:
-                while str(sources[at].path) != portion.file:
-                    at += 1
-                state.reach(at)
+                while str(sources[index].path) != portion.file:
+                    index += 1
+                state.reach(index)
                 state.read += result.rows
                 state.documents += len(result.encoded.lengths)
                 faults.merge(result.faults)
@@ -213,12 +215,14 @@ class _Work:
     def _turned(
         self, sources: Sequence[RecordFile], state: State, faults: Faults
     ) -> Generator[tuple[Portion, Turned]]:
-        """Return what becomes of the portions that are left, with each of them, in order."""
-        order, left = self._order, sources[state.source :]
+        """Yield the remaining portions with their results, in order."""
+        order, remaining = self._order, sources[state.source :]
         if order.engine == "ray":
             self._pace.say(f"Ray at {order.address}" if order.address else "starting Ray")
-            return self._cluster.turned(left, self._setup, skip=state.portions, size=order.portion)
-        every = (each for source in left for each in work(source, size=order.portion))
+            return self._cluster.turned(
+                remaining, self._setup, skip=state.portions, size=order.portion
+            )
+        every = (portion for source in remaining for portion in work(source, size=order.portion))
         return turned(
             islice(every, state.portions, None),
             self._setup,

@@ -1,4 +1,4 @@
-"""Turns a portion of a file into tokens: parse, shape, encode. What a worker process does."""
+"""Turn a portion of a file into tokens, as a worker process does: parse, shape, encode."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UNUSABLE = "unusable row"  # a kind of fault
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """All that turning needs, as values that go through a pipe."""
+    """All settings of a worker, as values that go through a pipe."""
 
     vocabulary: TokenizerSpec
     layout: RowLayout
@@ -36,12 +36,12 @@ class Setup:
     policy: Policy
 
     def plain(self) -> dict[str, Any]:
-        """Return what `from_plain` takes, as JSON holds it."""
+        """Return the value that `from_plain` reads, as JSON can hold it."""
         return asdict(self)
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Setup:
-        """Return the setup whose `plain()` it is."""
+        """Return the setup with this `plain()`."""
         template = plain["template"]
         return cls(
             vocabulary=TokenizerSpec.from_plain(plain["vocabulary"]),
@@ -64,12 +64,12 @@ class Setup:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Turned:
-    """What became of a portion."""
+    """The result of a portion."""
 
     encoded: Encoded
     words: Mapping[str, list[Any]]  # label, task: [texts]
     faults: Mapping[str, Any]  # Faults.plain()
-    rows: int = 0  # that were read, the bad ones included
+    rows: int = 0  # that were read, with the bad ones
     bytes: int = 0  # of the portion, unpacked
 
 
@@ -79,12 +79,12 @@ class Read:
 
     texts: Sequence[Text]
     faults: Mapping[str, Any]  # Faults.plain()
-    rows: int  # that were read, the bad ones included
+    rows: int  # that were read, with the bad ones
     bytes: int  # of the portion, unpacked
 
 
 class Turner:
-    """Turns portions, one after the other."""
+    """Turn portions into tokens, one after the other."""
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
@@ -96,33 +96,33 @@ class Turner:
         )
 
     def turn(self, portion: Portion, *, only_look: bool = False) -> Turned:
-        """Return the tokens of a portion; with `only_look` none, for its faults alone."""
+        """Return the tokens of a portion; with `only_look`, only its faults."""
         return self.encode(self.read(portion), only_look=only_look)
 
     def read(self, portion: Portion) -> Read:
         """Parse a portion and give its rows their shape."""
         faults = Faults(self._setup.policy)
-        read = [0]
-        texts = list(self._texts(portion, faults, read))
-        return Read(texts=texts, faults=faults.plain(), rows=read[0], bytes=len(portion.data))
+        rows_read = [0]
+        texts = list(self._texts(portion, faults, rows_read))
+        return Read(texts=texts, faults=faults.plain(), rows=rows_read[0], bytes=len(portion.data))
 
-    def encode(self, read: Read, *, only_look: bool = False) -> Turned:
-        """Return the tokens of what `read` gave; another thread may read on meanwhile."""
-        texts = [] if only_look else read.texts
+    def encode(self, parsed: Read, *, only_look: bool = False) -> Turned:
+        """Return the tokens of a result of `parsed`; another thread may read on meanwhile."""
+        texts = [] if only_look else parsed.texts
         encoded = self._encoder.encode(texts)
         if not encoded.lengths.all():
             raise AssertionError("a text that is not empty has tokens")
         named = [name for name in ("label", "task") if name in self._setup.layout.fields]
         words = {} if only_look else {n: [getattr(text, n) for text in texts] for n in named}
         return Turned(
-            encoded=encoded, words=words, faults=read.faults, rows=read.rows, bytes=read.bytes
+            encoded=encoded, words=words, faults=parsed.faults, rows=parsed.rows, bytes=parsed.bytes
         )
 
-    def _texts(self, portion: Portion, faults: Faults, read: list[int]) -> Iterator[Text]:
+    def _texts(self, portion: Portion, faults: Faults, rows_read: list[int]) -> Iterator[Text]:
         layout, template = self._setup.layout, self._setup.template
         is_plain_text = FORMATS[portion.format].is_plain_text
         for place, row in rows(portion, faults):
-            read[0] += 1
+            rows_read[0] += 1
             if is_plain_text and not row["text"].strip():
                 continue  # the blank end of a file
             try:
@@ -134,4 +134,4 @@ class Turner:
                 ends = {name: row[name] for name in ("is_first", "is_last")}
                 texts = [replace(text, **ends) for text in texts]
             yield from texts
-        read[0] += faults.count - faults.kinds[UNUSABLE] - faults.replaced
+        rows_read[0] += faults.count - faults.kinds[UNUSABLE] - faults.replaced

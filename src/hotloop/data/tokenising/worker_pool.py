@@ -1,4 +1,4 @@
-"""Worker processes that turn portions into tokens; what they give comes back in order."""
+"""Turn portions into tokens in worker processes; the results come back in order."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["looked", "turned"]
 
-_EACH = 2  # portions that a worker has at a time: one to turn, one to go on with
+_EACH = 2  # portions that a worker has at a time: the current one and the next one
 
 
 def turned(
@@ -36,10 +36,10 @@ def turned(
     processes: int,
     only_look: Callable[[], bool],
 ) -> Generator[tuple[Portion, Turned]]:
-    """Yield each portion, in order, with what became of it.
+    """Yield each portion, in order, with its result.
 
-    With no `processes` this one does it. `only_look` is asked for each portion: whether its faults
-    are all that is wanted. Raises DataError when a worker is gone.
+    Without `processes` this process does the work. `only_look` is called for each portion and
+    returns whether only its faults are needed. Raises DataError if a worker is gone.
     """
     crew: list[_Worker | _Thread]
     crew = [_Worker(setup) for _ in range(processes)] if processes else [_Thread(setup)]
@@ -67,14 +67,14 @@ def _by_turns(
 
 
 def looked(
-    vocabulary: TokenizerSpec, sample: Sequence[Text], wanted: str
+    vocabulary: TokenizerSpec, sample: Sequence[Text], requested: str
 ) -> tuple[str, str | None]:
-    """Return what `fast_backend` says, or raise it; a comparison is made in a process of its own.
+    """Return, or raise, the result of `fast_backend`; a comparison runs in a separate process.
 
-    Two back ends take 150 MB, which would not be given back.
+    Two back ends take 150 MB, which this process could not free.
     """
-    if not is_compared(wanted, sample):
-        return fast_backend(wanted, vocabulary, sample)
+    if not is_compared(requested, sample):
+        return fast_backend(requested, vocabulary, sample)
     process = subprocess.Popen(
         [sys.executable, "-m", f"{__package__}.worker_process", "--look"],
         stdin=subprocess.PIPE,
@@ -84,53 +84,53 @@ def looked(
     assert process.stdin is not None
     assert process.stdout is not None
     with process, suppress(BrokenPipeError):
-        asked = {"texts": [asdict(text) for text in sample], "wanted": wanted}
-        send(process.stdin, {"vocabulary": asdict(vocabulary), **asked})
-        import_fast()  # meanwhile: most often it is found right
+        question_head = {"texts": [asdict(text) for text in sample], "wanted": requested}
+        send(process.stdin, {"vocabulary": asdict(vocabulary), **question_head})
+        import_fast()  # meanwhile, because it is usually chosen
         message = receive(process.stdout)
         if message is not None:
-            process.kill()  # to clear its memory takes it a tenth of a second
-            return _found(message[0])
-    if wanted == "auto":  # a panic in foreign code, or no memory
+            process.kill()  # a normal exit would take a tenth of a second
+            return _result_of(message[0])
+    if requested == "auto":  # a panic in foreign code, or no memory
         return "tokenizers", f"gigatoken ended its process with exit code {process.returncode}"
     raise DataError(f"gigatoken ended its process with exit code {process.returncode}")
 
 
-def _found(answer: dict[str, Any]) -> tuple[str, str | None]:
-    """Return what a comparison found, or raise what it raised."""
+def _result_of(answer: dict[str, Any]) -> tuple[str, str | None]:
+    """Return the result of a comparison, or raise its error."""
     if "found" in answer:
         name, why = answer["found"]
         return name, why
-    kind = {each.__name__: each for each in (ConfigError, DeviceError)}
+    kind = {error.__name__: error for error in (ConfigError, DeviceError)}
     raise kind.get(answer["kind"], DataError)(answer["error"])
 
 
 class _Thread:
-    """Encodes in this process while it reads on: the back ends are foreign code, without lock."""
+    """Encode in a thread of this process while it reads on: the back ends release the GIL."""
 
     def __init__(self, setup: Setup) -> None:
         self._turner, self._begun = Turner(setup), deque[Future[Turned]]()
         self._encoding = ThreadPoolExecutor(1, "encode")
 
     def give(self, portion: Portion, *, only_look: bool) -> None:
-        """Read a portion; its encoding is not waited for."""
+        """Read a portion, and start to encode it."""
         read = self._turner.read(portion)
         self._begun.append(self._encoding.submit(self._turner.encode, read, only_look=only_look))
 
     def take(self) -> Turned:
-        """Return what became of the earliest portion that was handed over."""
+        """Return the result of the earliest portion that was handed over."""
         return self._begun.popleft().result()
 
     def close(self) -> None:
-        """Wait for what is encoded now, and leave the rest."""
+        """Wait for the current encoding, and drop the others."""
         self._encoding.shutdown(cancel_futures=True)
 
 
 class _Worker:
-    """One process."""
+    """One worker process."""
 
     def __init__(self, setup: Setup) -> None:
-        # As many threads as processes would be that many squared; and no bytecode is written anew.
+        # With threads in each process, their number would be the square of the processes'.
         alone = inherited(RAYON_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")
         self._process = subprocess.Popen(
             [sys.executable, "-m", f"{__package__}.worker_process"],
@@ -144,7 +144,7 @@ class _Worker:
         self._send(setup.plain(), [])
 
     def give(self, portion: Portion, *, only_look: bool) -> None:
-        """Hand a portion over; it is not waited for."""
+        """Hand a portion over, without waiting for it."""
         self._send(*question(portion, only_look=only_look))
 
     def _send(self, head: dict[str, Any], buffers: list[bytes]) -> None:
@@ -154,7 +154,7 @@ class _Worker:
             raise self._gone() from None
 
     def take(self) -> Turned:
-        """Return what became of the earliest portion that was handed over."""
+        """Return the result of the earliest portion that was handed over."""
         message = receive(self._from)
         if message is None:
             raise self._gone()

@@ -1,8 +1,7 @@
 """A process that turns portions into tokens, fed through a pipe.
 
-It runs as python -m hotloop.data.tokenising.worker_process.
-
-It ends when its parent does: its standard input is at its end then.
+It runs as python -m hotloop.data.tokenising.worker_process. It ends when its parent does, because
+its standard input then ends.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ if TYPE_CHECKING:
 
 __all__ = ["TokenizerWorker", "look", "main", "pack", "question", "result", "unpack"]
 
-_AHEAD = 2  # portions that wait while one is turned
+_AHEAD = 2  # portions that are prefetched while one is turned
 
 
 def pack(turned: Turned) -> tuple[dict[str, Any], list[memoryview]]:
-    """Return a message of what became of a portion."""
+    """Return a message with the result of a portion."""
     encoded = turned.encoded
     head = {
         "columns": list(encoded.columns),
@@ -50,7 +49,7 @@ def pack(turned: Turned) -> tuple[dict[str, Any], list[memoryview]]:
 
 
 def unpack(head: dict[str, Any], buffers: list[bytes]) -> Turned:
-    """Return what `pack` made a message of."""
+    """Return the result in a message of `pack`."""
     columns = {
         name: np.frombuffer(data, np.uint8)
         for name, data in zip(head["columns"], buffers[2:], strict=True)
@@ -66,14 +65,14 @@ def unpack(head: dict[str, Any], buffers: list[bytes]) -> Turned:
 
 
 def question(portion: Portion, *, only_look: bool = False) -> tuple[dict[str, Any], list[bytes]]:
-    """Return a message that asks what becomes of a portion."""
+    """Return a message that requests the result of a portion."""
     values = [None if isinstance(value, bytes) else value for value in portion.plain()]
-    place = next(at for at, value in enumerate(portion.plain()) if isinstance(value, bytes))
+    place = next(index for index, value in enumerate(portion.plain()) if isinstance(value, bytes))
     return {"portion": values, "data": place, "only_look": only_look}, [portion.data]
 
 
 def result(head: dict[str, Any], buffers: list[bytes]) -> Turned:
-    """Return what an answer says became of a portion; raise DataError or HotloopError if none."""
+    """Return the result of a portion in an answer; raises DataError or HotloopError for errors."""
     if "error" in head:
         raise DataError(head["error"])
     if "failed" in head:
@@ -82,7 +81,7 @@ def result(head: dict[str, Any], buffers: list[bytes]) -> Turned:
 
 
 class TokenizerWorker:
-    """Answers questions, each with a message; what it needs for that is made at the first one."""
+    """Answer each question with a message; set up at the first one."""
 
     def __init__(self, setup: Mapping[str, Any]) -> None:
         self._setup = setup
@@ -91,7 +90,7 @@ class TokenizerWorker:
     def to(
         self, head: Mapping[str, Any], buffers: list[bytes]
     ) -> tuple[dict[str, Any], list[memoryview]]:
-        """Return the answer; an error is one, too."""
+        """Return the answer; an error is an answer, too."""
         try:
             self._turner = self._turner or Turner(Setup.from_plain(self._setup))
             values = [_tuple(value) for value in head["portion"]]
@@ -100,26 +99,26 @@ class TokenizerWorker:
             return pack(self._turner.turn(portion, only_look=head["only_look"]))
         except HotloopError as error:
             return {"error": str(error)}, []
-        except Exception:  # noqa: BLE001 - told to the parent, which ends
+        except Exception:  # noqa: BLE001 - reported to the parent, which ends
             failed = traceback.format_exc()
             print(failed, file=sys.stderr)
             return {"failed": failed}, []
 
 
 def main(source: IO[bytes], target: IO[bytes]) -> None:
-    """Turn what comes until nothing comes."""
+    """Turn portions into tokens until the input ends."""
     waiting: queue.Queue[tuple[dict[str, Any], list[bytes]] | None] = queue.Queue(_AHEAD)
 
-    def listen() -> None:  # a parent that sends must never wait for one that cannot read
+    def listen() -> None:  # reads on, so that the parent never blocks while it sends
         while (message := receive(source)) is not None:
             waiting.put(message)
         waiting.put(None)
 
-    began = receive(source)
-    if began is None:
+    first_message = receive(source)
+    if first_message is None:
         return
     threading.Thread(target=listen, daemon=True).start()
-    answers = TokenizerWorker(began[0])
+    answers = TokenizerWorker(first_message[0])
     while (message := waiting.get()) is not None:
         reply, buffers = answers.to(*message)
         send(target, reply, *buffers)
@@ -130,17 +129,19 @@ def _tuple(value: Any) -> Any:
 
 
 def look(source: IO[bytes], target: IO[bytes]) -> None:
-    """Say which back end is right for a sample: apart, for to compare them takes 150 MB."""
+    """Choose the right back end for a sample, in a process of its own: comparing takes 150 MB."""
     message = receive(source)
     assert message is not None, "the parent asks before it waits"
-    asked = message[0]
-    texts = [Text(**text) for text in asked["texts"]]
+    request = message[0]
+    texts = [Text(**text) for text in request["texts"]]
     try:
-        found = fast_backend(asked["wanted"], TokenizerSpec.from_plain(asked["vocabulary"]), texts)
+        choice = fast_backend(
+            request["wanted"], TokenizerSpec.from_plain(request["vocabulary"]), texts
+        )
     except HotloopError as error:
         send(target, {"error": str(error), "kind": type(error).__name__})
     else:
-        send(target, {"found": found})
+        send(target, {"found": choice})
 
 
 if __name__ == "__main__":

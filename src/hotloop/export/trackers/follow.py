@@ -1,7 +1,8 @@
-"""Feeds a tracker from a run folder: once, or until the run has ended.
+"""Sends the points of a run folder to a tracker, once or until the run has ended.
 
-How far it came stands in the run folder, so that a second call sends only what is new. A kill
-between handing points over and noting it sends those points again; no point is ever left out.
+The position is saved in the run folder, so that a second call sends only new points. If the process
+is killed between sending points and saving the position, the points are sent again; no point is
+ever lost.
 """
 
 from __future__ import annotations
@@ -29,21 +30,21 @@ __all__ = ["PATIENCE", "POLL", "Cursor", "TrackerUpload", "follow"]
 
 SCHEMA = 1  # history: 1 (2026-11) first
 POLL = 2.0  # seconds between two looks at a run
-PATIENCE = 15  # looks at a run that nobody writes: a start takes seconds until it has the lock
+PATIENCE = 15  # looks at a run without a writer; a starting run locks its folder after seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """How far a tracker was fed."""
+    """The position up to which a run was sent to a tracker."""
 
-    id: str | None = None  # the tracker's own name of the run
-    bytes: int = 0  # of the event file, whole lines
+    id: str | None = None  # the tracker's id of the run
+    bytes: int = 0  # of the event file, in whole lines
     last: int = 0  # the greatest step that was sent
-    began: float = 0.0  # the last session's clock at 0, in seconds since 1970
+    began: float = 0.0  # time 0 of the last session's clock, in seconds since 1970
 
     @classmethod
     def read(cls, run: RunDir, to: str) -> Cursor:
-        """Return the cursor of a run and a tracker; DataError when its file is damaged."""
+        """Return the saved cursor of a run and a tracker. Raises DataError for a damaged file."""
         path = run.tracked(to)
         if not path.exists():
             return cls()
@@ -56,12 +57,12 @@ class Cursor:
         return from_json(cls, raw, place=str(path))
 
     def write(self, run: RunDir, to: str) -> None:
-        """Keep the cursor in the run folder."""
+        """Save the cursor in the run folder."""
         write_json(run.tracked(to), {"schema": SCHEMA, **asdict(self)})
 
 
 class TrackerUpload:
-    """A run folder, a tracker, and how far one was sent to the other."""
+    """Sends the events of a run folder to a tracker, and remembers its position."""
 
     def __init__(
         self, run: RunDir, to: str, open_sink: OpenSink, *, name: str, project: str
@@ -69,11 +70,11 @@ class TrackerUpload:
         self._run, self._to, self._open = run, to, open_sink
         self._name, self._project = name, project
         self._cursor = Cursor.read(run, to)
-        self.skipped: list[str] = []  # what could not be read, a sentence each
+        self.skipped: list[str] = []  # a sentence for each unreadable event
         self._sink: Sink | None = None  # a call with nothing to send leaves the tracker alone
 
     def open(self) -> Sink:
-        """Return the run in the tracker, begun or gone on with; DeviceError when it refuses."""
+        """Begin or continue the run in the tracker. Raises DeviceError when it refuses."""
         if self._sink is None:
             self._sink = self._open(
                 Opening(
@@ -91,39 +92,39 @@ class TrackerUpload:
 
     @property
     def complete(self) -> bool:
-        """Whether the run has made its last step."""
+        """Return whether the run has made its last step."""
         return self._run.read().get("status") == "complete"
 
     def catch_up(self) -> int:
-        """Send what is new; return the number of points.
+        """Send the new points, and return their number.
 
-        A resume makes later steps void. A tracker that cannot take points back gets a new run,
-        with all that counts in it. Raises DataError for a damaged event file, DeviceError when
-        the tracker fails: then nothing counts as sent.
+        A resumed run discards the steps after its checkpoint. A tracker that cannot remove points
+        gets a new run with all valid points. Raises DataError for a damaged event file, DeviceError
+        when the tracker fails; the cursor then does not advance.
         """
         fresh, end = self._read()
         if not fresh:
             return 0
-        back = min((step for e in fresh if (step := _resumed(e)) is not None), default=None)
-        if back is not None and back < self._cursor.last:
-            if self.open().take_back(back):
-                self._cursor = replace(self._cursor, last=back)
+        resumed = min((step for e in fresh if (step := _resumed(e)) is not None), default=None)
+        if resumed is not None and resumed < self._cursor.last:
+            if self.open().take_back(resumed):
+                self._cursor = replace(self._cursor, last=resumed)
             else:
                 self._begin_again()
                 fresh, end = self._read()
-        start, found = self._cursor.began, []
+        start, new_points = self._cursor.began, []
         for event in surviving(fresh):
             if event["kind"] == "session":
                 start = began(event) or start
-            found += points(event, began=start)
-        self.open().write(found)
-        last = max([self._cursor.last, *(point.step for point in found)])
+            new_points += points(event, began=start)
+        self.open().write(new_points)
+        last = max([self._cursor.last, *(point.step for point in new_points)])
         self._cursor = replace(self._cursor, bytes=end, last=last, began=start)
         self._cursor.write(self._run, self._to)
-        return len(found)
+        return len(new_points)
 
     def close(self) -> None:
-        """Tell the tracker how the run stands, if it was told anything."""
+        """Finish the run in the tracker with the status of the run, if anything was sent."""
         if self._sink is not None:
             self._sink.close(str(self._run.read().get("status")))
 
@@ -133,7 +134,10 @@ class TrackerUpload:
         self.open()
 
     def _read(self) -> tuple[list[Event], int]:
-        """Return the events after the cursor and where they end; a torn last line waits."""
+        """Return the events after the cursor and the offset of their end, in bytes.
+
+        An incomplete last line is left for the next call.
+        """
         path = self._run.events_file()
         if not path.exists():
             return [], self._cursor.bytes
@@ -166,10 +170,10 @@ def follow(
     *,
     wait: Callable[[float], None] = time.sleep,
 ) -> int:
-    """Send what comes until the run is complete, or nobody came to go on with it.
+    """Send new points until the run is complete, or has had no writer for `PATIENCE` looks.
 
-    `alive` says whether a process writes the run. Returns the number of points. A tracker that
-    fails is told of once and tried again; DeviceError when it still fails at the end.
+    `alive` says whether a process writes the run. Returns the number of points. A failing tracker
+    is reported once by `tell` and tried again; raises DeviceError when it still fails at the end.
     """
     sent, quiet, failed = 0, 0, False
     while True:

@@ -1,7 +1,7 @@
 """MLflow as a sink: a run with its metrics and parameters, through MLflow's own client.
 
-Where runs are kept is MLflow's business: MLFLOW_TRACKING_URI, or without one a SQLite database in
-the working folder. mlflow-skinny is enough where a server keeps them.
+MLflow decides where runs are stored: MLFLOW_TRACKING_URI, or without it a SQLite database in the
+working folder. mlflow-skinny is enough where a server stores them.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 __all__ = ["open_sink"]
 
 EXTRA = "mlflow"
-# Of one call: mlflow.utils.validation.MAX_METRICS_PER_BATCH, MAX_PARAMS_TAGS_PER_BATCH and
+# Limits of one call: mlflow.utils.validation.MAX_METRICS_PER_BATCH, MAX_PARAMS_TAGS_PER_BATCH and
 # MAX_PARAM_VAL_LENGTH, mlflow 3.17, 2026-11
 _METRICS, _PARAMS, _LONGEST = 1000, 100, 6000
 _STATUS = {"complete": "FINISHED", "stopped": "KILLED", "failed": "FAILED", "diverged": "FAILED"}
 
 
 def open_sink(opening: Opening) -> MLflow:
-    """Begin a run, or go on with the one that was begun before.
+    """Create a run, or continue the existing one.
 
     Raises DeviceError when the package is missing or the tracking store refuses.
     """
@@ -39,53 +39,53 @@ class MLflow:
         package = need("mlflow", extra=EXTRA)
         self._entities = need("mlflow.entities", extra=EXTRA)
         self._error = need("mlflow.exceptions", extra=EXTRA).MlflowException
-        self._client = self._asked(package.MlflowClient)
-        self.id = opening.id or self._begun(opening)
+        self._client = self._call(package.MlflowClient)
+        self.id = opening.id or self._create_run(opening)
         self.where = f"{package.get_tracking_uri()} run {self.id}"
         if opening.id is not None:
-            self._asked(self._client.update_run, self.id, status="RUNNING")
+            self._call(self._client.update_run, self.id, status="RUNNING")
 
     def write(self, points: Sequence[Point]) -> None:
-        """Log the points, as many a call as MLflow takes."""
+        """Log the points in calls of at most 1000 metrics, which is the limit of MLflow."""
         metrics = [
             self._entities.Metric(point.name, point.value, round(point.at * 1000), point.step)
             for point in points
         ]
         for start in range(0, len(metrics), _METRICS):
             part = metrics[start : start + _METRICS]
-            self._asked(self._client.log_batch, self.id, metrics=part)
+            self._call(self._client.log_batch, self.id, metrics=part)
 
     def take_back(self, after: int) -> bool:
-        """MLflow keeps every metric: a new run is needed."""
+        """Return False: MLflow cannot remove metrics, so a new run is needed."""
         return False
 
     def close(self, status: str) -> None:
-        """Say how the run ended, if it has."""
+        """Report the end of the run; a run that is still running stays open."""
         if status in _STATUS:
-            self._asked(self._client.set_terminated, self.id, status=_STATUS[status])
+            self._call(self._client.set_terminated, self.id, status=_STATUS[status])
 
-    def _begun(self, opening: Opening) -> str:
-        experiment = self._asked(self._client.get_experiment_by_name, opening.project)
+    def _create_run(self, opening: Opening) -> str:
+        experiment = self._call(self._client.get_experiment_by_name, opening.project)
         number = (
             experiment.experiment_id
             if experiment
-            else self._asked(self._client.create_experiment, opening.project)
+            else self._call(self._client.create_experiment, opening.project)
         )
-        run = self._asked(self._client.create_run, number, run_name=opening.name)
-        found = str(run.info.run_id)
+        run = self._call(self._client.create_run, number, run_name=opening.name)
+        run_id = str(run.info.run_id)
         params = [
             self._entities.Param(_key(key), str(value)[:_LONGEST])
             for key, value in opening.facts.items()
         ]
         for start in range(0, len(params), _PARAMS):
             part = params[start : start + _PARAMS]
-            self._asked(self._client.log_batch, found, params=part)
-        return found
+            self._call(self._client.log_batch, run_id, params=part)
+        return run_id
 
-    def _asked(self, call: Callable[..., Any], *args: object, **named: object) -> Any:
-        """Return what MLflow answers; DeviceError with its first line when it refuses."""
+    def _call(self, call: Callable[..., Any], *args: object, **kwargs: object) -> Any:
+        """Return the result of a call. Raises DeviceError with the first line of MLflow's error."""
         try:
-            return call(*args, **named)
+            return call(*args, **kwargs)
         except self._error as error:
             raise refusal(
                 "MLflow", error, "MLFLOW_TRACKING_URI says where it keeps runs"
@@ -93,5 +93,5 @@ class MLflow:
 
 
 def _key(name: str) -> str:
-    """Return a parameter's name in letters that MLflow takes: its rule has no brackets or =."""
+    """Return a parameter's name with "." for characters that MLflow refuses, such as [ and =."""
     return "".join(letter if letter.isalnum() or letter in "_-./ " else "." for letter in name)

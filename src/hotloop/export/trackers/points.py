@@ -1,4 +1,4 @@
-"""Makes a tracker's points and facts of a run folder's events and record."""
+"""Converts the events and the record of a run folder into points and facts for a tracker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["began", "facts", "points"]
 
-# The points of each kind of event: the event's key, and the name in the tracker.
+# By kind of event: key of the event -> name of the point in the tracker.
 _NAMES: Mapping[str, Mapping[str, str]] = {
     "step": {
         "loss": "train/loss",
@@ -37,47 +37,47 @@ _NAMES: Mapping[str, Mapping[str, str]] = {
 
 
 def points(event: Event, *, began: float) -> list[Point]:
-    """Return the points of one event; what it does not know has none.
+    """Return the points of one event; a missing value gives no point.
 
-    `began` is when the event's process had its clock at 0, in seconds since 1970.
+    `began` is time 0 of the clock of the event's process, in seconds since 1970.
     """
     names = _NAMES.get(str(event["kind"]), {})
-    at, step = began + _number(event.get("t"), 0.0), int(_number(event["step"], 0))
+    timestamp, step = began + _number(event.get("t"), 0.0), int(_number(event["step"], 0))
     return [
-        Point(name=name, step=step, value=float(value), at=at)
+        Point(name=name, step=step, value=float(value), at=timestamp)
         for key, name in names.items()
         if isinstance(value := event.get(key), int | float)
     ]
 
 
 def began(session: Event) -> float | None:
-    """Return when a session's clock stood at 0, in seconds since 1970; None: it does not say."""
+    """Return time 0 of a session's clock, in seconds since 1970; None where it is not recorded."""
     try:
-        at = datetime.fromisoformat(str(session.get("at"))).timestamp()
+        timestamp = datetime.fromisoformat(str(session.get("at"))).timestamp()
     except ValueError:
         return None
-    return at - _number(session.get("t"), 0.0)
+    return timestamp - _number(session.get("t"), 0.0)
 
 
 def facts(record: Mapping[str, object]) -> dict[str, Fact]:
-    """Return what a run's record says of what was asked, where it runs and what is in effect.
+    """Return a run's settings, hardware, versions and technique effects from its record.
 
     Keys are dotted and sorted; a list becomes its JSON text.
     """
     hardware = _map(record.get("hardware"))
-    found = {key: record.get(key) for key in ("recipe", "created", "precision")}
-    found |= _under("config", record.get("config"))
-    found |= _under("about", record.get("facts"))
-    found |= _under("versions", hardware.pop("versions", None))
-    found |= _under("hardware", hardware)
+    values = {key: record.get(key) for key in ("recipe", "created", "precision")}
+    values |= _under("config", record.get("config"))
+    values |= _under("about", record.get("facts"))
+    values |= _under("versions", hardware.pop("versions", None))
+    values |= _under("hardware", hardware)
     effects = record.get("effects")
     for row in effects if isinstance(effects, list) else ():
-        found[f"technique.{_map(row).get('technique')}"] = _map(row).get("word")
-    return {key: _plain(value) for key, value in sorted(found.items()) if value is not None}
+        values[f"technique.{_map(row).get('technique')}"] = _map(row).get("word")
+    return {key: _plain(value) for key, value in sorted(values.items()) if value is not None}
 
 
-def _number(value: object, other: float) -> float:
-    return float(value) if isinstance(value, int | float) else other
+def _number(value: object, default: float) -> float:
+    return float(value) if isinstance(value, int | float) else default
 
 
 def _map(value: object) -> dict[str, object]:

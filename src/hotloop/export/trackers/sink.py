@@ -1,4 +1,4 @@
-"""What a tracker is to hotloop: a sink of points that one process feeds from a run folder."""
+"""The interface of a tracker: a sink of points that one process reads from a run folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Fact = str | int | float | bool | None
 class Point:
     """One number of a run."""
 
-    name: str  # with its unit where it has one: time/step_s
+    name: str  # with its unit, if any: time/step_s
     step: int  # optimizer steps made
     value: float
     at: float  # seconds since 1970, UTC
@@ -29,37 +29,37 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """What a tracker is told of a run before the first point."""
+    """The description of a run that a tracker gets before the first point."""
 
     folder: Path  # for trackers that write files of their own
     name: str
     project: str
-    facts: Mapping[str, Fact]  # what was asked for, and where it runs
-    id: str | None  # the tracker's own name of a run that was begun before; None: a new one
-    after: int  # the last step it was given then
+    facts: Mapping[str, Fact]  # settings and hardware
+    id: str | None  # the tracker's id of an existing run; None: create a run
+    after: int  # the last step that the existing run has
 
 
 class Sink(Protocol):
-    """A run in a tracker. Raises DeviceError when the tracker does not take what it is given."""
+    """A run in a tracker. Its methods raise DeviceError when the tracker refuses or fails."""
 
-    id: str  # how the tracker finds the run again
-    where: str  # for people
+    id: str  # the tracker's id of the run
+    where: str  # location of the run, for people
 
     def write(self, points: Sequence[Point]) -> None:
-        """Hand over points, in the order of their steps."""
+        """Send points in the order of their steps."""
 
     def take_back(self, after: int) -> bool:
-        """Make all points after a step void; False when this tracker keeps what it was given."""
+        """Remove all points after a step; return False where this tracker cannot remove points."""
 
     def close(self, status: str) -> None:
-        """Finish; `status` is the run's own word: complete, stopped, failed, diverged, running."""
+        """Finish with the run's status: complete, stopped, failed, diverged or running."""
 
 
 OpenSink = Callable[[Opening], Sink]
 
 
 def need(module: str, *, extra: str) -> Any:
-    """Return an optional package's module; DeviceError names the extra to install."""
+    """Import a module of an optional package. Raises DeviceError with the extra to install."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -70,6 +70,6 @@ def need(module: str, *, extra: str) -> Any:
 
 
 def refusal(tracker: str, error: Exception, hint: str) -> DeviceError:
-    """Return what to raise when a tracker refuses: the first line of its own words, and a hint."""
+    """Return the error for a refusing tracker: the first line of its message, and a hint."""
     first = str(error).strip().partition("\n")[0]
     return DeviceError(f"{tracker} refused: {first} ({hint})")

@@ -1,7 +1,7 @@
 """TensorBoard as a sink: event files that `tensorboard --logdir` reads, written without torch.
 
-Source: the records are those of torch.utils.tensorboard's SummaryWriter (torch 2.13); a restart
-at a step is said by a session log, which makes TensorBoard drop what it has from that step on.
+Source: the records are those of torch.utils.tensorboard's SummaryWriter (torch 2.13). A session log
+marks a restart at a step, so that TensorBoard drops the points from that step on.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EXTRA = "tensorboard"
 
 
 def open_sink(opening: Opening) -> TensorBoard:
-    """Open a new event file in the run's own folder; what was sent before stays in the others.
+    """Open a new event file in the run's own folder; earlier points stay in the earlier files.
 
     Raises DeviceError when the package is missing or the folder cannot be written.
     """
@@ -44,12 +44,12 @@ class TensorBoard:
             if opening.id is None:
                 self._write_facts(opening.facts)
             else:
-                self.take_back(opening.after)  # what a kill left behind the cursor
+                self.take_back(opening.after)  # points that a killed call sent after the cursor
         except OSError as error:
             raise _failed(self.where, error) from error
 
     def write(self, points: Sequence[Point]) -> None:
-        """Add the points; they are in the file when this returns."""
+        """Add the points, and flush them to the file."""
         value = self._summary.Summary.Value
         try:
             for point in points:
@@ -64,7 +64,7 @@ class TensorBoard:
             raise _failed(self.where, error) from error
 
     def take_back(self, after: int) -> bool:
-        """Say that the run restarts after a step: TensorBoard drops what came later."""
+        """Mark a restart after a step, and return True: TensorBoard drops later points."""
         start = self._event.SessionLog(status=self._event.SessionLog.START)
         self._writer.add_event(self._event.Event(step=after + 1, session_log=start))
         self._writer.flush()
@@ -75,7 +75,7 @@ class TensorBoard:
         self._writer.close()
 
     def _write_facts(self, facts: Mapping[str, Fact]) -> None:
-        """Add a table in Markdown, for the text tab."""
+        """Add the facts as a Markdown table for TensorBoard's text tab."""
         rows = "".join(f"| {key} | {_cell(value)} |\n" for key, value in facts.items())
         text = f"| setting | value |\n|---|---|\n{rows}"
         self._writer.add_event(self._event.Event(step=0, summary=self._text("run", text)))

@@ -1,7 +1,7 @@
 """Weights & Biases as a sink: a run whose x axis is the optimizer step.
 
-Where it goes is wandb's business: `wandb login`, or WANDB_MODE=offline and `wandb sync` later.
-What wandb adds of the machine is switched off: it would measure this process, not the training.
+wandb decides where the run goes: `wandb login`, or WANDB_MODE=offline and `wandb sync` later. Its
+system metrics are switched off, because they would measure this process and not the training.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EXTRA, STEP = "wandb", "step"
 
 
 def open_sink(opening: Opening) -> Wandb:
-    """Begin a run, or go on with the one that was begun before.
+    """Create a run, or continue the existing one.
 
     Raises DeviceError when the package is missing or wandb refuses, such as without a login.
     """
@@ -30,7 +30,7 @@ def open_sink(opening: Opening) -> Wandb:
 
 
 class Wandb:
-    """A run of wandb. Its own process takes points over and sends them when it can."""
+    """A run of wandb, whose own process receives points and sends them when it can."""
 
     def __init__(self, opening: Opening) -> None:
         package = need("wandb", extra=EXTRA)
@@ -39,7 +39,7 @@ class Wandb:
         quiet = package.Settings(
             console="off", silent=True, x_disable_stats=True, disable_git=True, save_code=False
         )
-        self._run = self._asked(
+        self._run = self._call(
             package.init,
             project=opening.project,
             name=opening.name,
@@ -50,27 +50,27 @@ class Wandb:
             settings=quiet,
         )
         self.where = str(self._run.url or self._run.dir)
-        self._asked(self._run.define_metric, STEP)
-        self._asked(self._run.define_metric, "*", step_metric=STEP)
+        self._call(self._run.define_metric, STEP)
+        self._call(self._run.define_metric, "*", step_metric=STEP)
 
     def write(self, points: Sequence[Point]) -> None:
-        """Log the points, those of a moment in one row."""
+        """Log the points; those of the same step and time share a row."""
         rows: dict[tuple[int, float], dict[str, float]] = {}
         for point in points:
             rows.setdefault((point.step, point.at), {})[point.name] = point.value
-        for (step, at), row in rows.items():
-            self._asked(self._run.log, {STEP: step, "_timestamp": at, **row})
+        for (step, timestamp), row in rows.items():
+            self._call(self._run.log, {STEP: step, "_timestamp": timestamp, **row})
 
     def take_back(self, after: int) -> bool:
-        """A history is only added to: a new run is needed."""
+        """Return False: wandb cannot remove history, so a new run is needed."""
         return False
 
     def close(self, status: str) -> None:
         """Wait until wandb has everything."""
-        self._asked(self._run.finish, exit_code=int(status in ("failed", "diverged")))
+        self._call(self._run.finish, exit_code=int(status in ("failed", "diverged")))
 
-    def _asked(self, call: Callable[..., Any], *args: object, **named: object) -> Any:
+    def _call(self, call: Callable[..., Any], *args: object, **kwargs: object) -> Any:
         try:
-            return call(*args, **named)
+            return call(*args, **kwargs)
         except self._error as error:
             raise refusal("wandb", error, "WANDB_MODE=offline keeps it on this disk") from error

@@ -1,4 +1,4 @@
-"""Puts adapters on a model's linear layers, in place, and merges them into its weights."""
+"""Put adapters on a model's linear layers, in place, and merge them into its weights."""
 
 from __future__ import annotations
 
@@ -23,40 +23,40 @@ if TYPE_CHECKING:
 __all__ = ["adapted", "attach", "heads", "linears", "merged_state", "saved_modules", "targeted"]
 
 _LAYERS: dict[str, type[Adapted]] = {"lora": LoraLinear, "dora": DoraLinear, "ia3": Ia3Linear}
-_HEADS = ("lm_head", "score", "classifier")  # what transformers calls them
+_HEADS = ("lm_head", "score", "classifier")  # names in transformers
 _MOST = 12  # names listed in a message
 
 
 def attach(model: nn.Module, config: AdapterConfig) -> list[str]:
-    """Put adapters on the targets, freeze the rest but `modules_to_save`; return their names.
+    """Put adapters on the targets, freeze all but `modules_to_save`; return the targets' names.
 
-    At first the model computes what it did before. Raises ConfigError when a target or a module
-    to save is not there, or the model has adapters already.
+    At first the model computes the same as before. Raises ConfigError if a target or a module to
+    save does not exist, or the model has adapters already.
     """
     present = adapted(model)
     if present:
         raise ConfigError(f"the model has adapters already, the first on {next(iter(present))}")
-    found = targeted(model, config)
+    targets = targeted(model, config)
     saved = saved_modules(model, config.modules_to_save)
     model.requires_grad_(False)
-    for name, linear in found.items():
+    for name, linear in targets.items():
         linear.__class__ = _LAYERS[config.kind]
         assert isinstance(linear, Adapted)
         linear.adopt(config, name)
     for module in saved.values():
         module.requires_grad_(True)
-    return list(found)
+    return list(targets)
 
 
 def adapted(model: nn.Module) -> dict[str, Adapted]:
-    """Return the layers that have adapters, by name."""
+    """Return the layers with adapters, by name."""
     return {name: m for name, m in model.named_modules() if isinstance(m, Adapted)}
 
 
 def saved_modules(model: nn.Module, ends: Iterable[str]) -> dict[str, nn.Module]:
-    """Return the modules that `modules_to_save` names; raises ConfigError for one not there."""
+    """Return the modules that `modules_to_save` names; ConfigError for one that does not exist."""
     modules = dict(model.named_modules())
-    found: dict[str, nn.Module] = {}
+    saved: dict[str, nn.Module] = {}
     for end in ends:
         matching = {name: m for name, m in modules.items() if name and matches(name, end)}
         if not matching:
@@ -64,15 +64,15 @@ def saved_modules(model: nn.Module, ends: Iterable[str]) -> dict[str, nn.Module]
             raise ConfigError(
                 f"modules_to_save names {end!r}, and no module ends in it{did_you_mean(end, tails)}"
             )
-        found.update(matching)
-    return found
+        saved.update(matching)
+    return saved
 
 
 def heads(model: nn.Module) -> list[str]:
-    """Return the names of the linear layers that make the model's answer: never `all-linear`.
+    """Return the names of the linear layers of the model's output, which `all-linear` excludes.
 
-    They are its output embeddings, what transformers names so at the top, and every layer that
-    shares its weight with an embedding.
+    They are its output embeddings, layers with transformers' head names at the top, and every layer
+    that shares its weight with an embedding.
     """
     of_model = getattr(model, "get_output_embeddings", None)
     output = of_model() if callable(of_model) else None
@@ -85,7 +85,7 @@ def heads(model: nn.Module) -> list[str]:
 
 
 def linears(model: nn.Module) -> dict[str, nn.Linear]:
-    """Return the layers an adapter can go on: subclasses may be used otherwise than by a call."""
+    """Return the layers that can get an adapter; subclasses may be used other than by a call."""
     return {
         name: module
         for name, module in model.named_modules()
@@ -99,12 +99,13 @@ def linears(model: nn.Module) -> dict[str, nn.Linear]:
 
 
 def merged_state(model: nn.Module) -> dict[str, Tensor]:
-    """Return the state of the same model without adapters: their updates are in its weights.
+    """Return the state of the same model without adapters; their updates are in its weights.
 
-    Weights keep their dtype; packed ones are unpacked to what they were. What no adapter is on is
-    not copied. Raises ConfigError for an adapter on a weight that something else shares.
+    Weights keep their dtype; packed ones are unpacked to their original dtype. Tensors without an
+    adapter are not copied. Raises ConfigError for an adapter on a weight that something else
+    shares.
     """
-    modules = dict(model.named_modules(remove_duplicate=False))  # one may stand in two places
+    modules = dict(model.named_modules(remove_duplicate=False))  # one may have two names
     users: dict[int, list[str]] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
         users.setdefault(id(parameter), []).append(name)
@@ -115,10 +116,10 @@ def merged_state(model: nn.Module) -> dict[str, Tensor]:
         if not isinstance(layer, Adapted):
             state[key] = unpacked(value).detach()
         elif leaf == "weight":
-            others = [n for n in users[id(value)] if modules[n.rpartition(".")[0]] is not layer]
-            if others:
+            twins = [n for n in users[id(value)] if modules[n.rpartition(".")[0]] is not layer]
+            if twins:
                 raise ConfigError(
-                    f"{others[0]} and {key} are one tensor, and the adapter is on {name} alone: it "
+                    f"{twins[0]} and {key} are one tensor, and the adapter is on {name} alone: it "
                     "cannot be merged; keep the adapter as it is"
                 )
             weight, bias = layer.merged()
@@ -129,27 +130,27 @@ def merged_state(model: nn.Module) -> dict[str, Tensor]:
 
 
 def targeted(model: nn.Module, config: AdapterConfig) -> dict[str, nn.Linear]:
-    """Return the linear layers that the configuration names, those to be saved left out.
+    """Return the linear layers that the configuration names, without those to be saved.
 
-    Raises ConfigError for a target that no linear layer answers to.
+    Raises ConfigError for a target that matches no linear layer.
     """
     saved = saved_modules(model, config.modules_to_save)
     inside = {id(part) for module in saved.values() for part in module.modules()}
     present = {n: m for n, m in linears(model).items() if id(m) not in inside}
     if config.targets == ALL_LINEAR:
         last = set(heads(model))
-        found = {name: m for name, m in present.items() if name not in last}
-        if not found:
+        targets = {name: m for name, m in present.items() if name not in last}
+        if not targets:
             raise ConfigError("the model has no linear layer but its head: nothing to adapt")
-        return found
+        return targets
     if isinstance(config.targets, str):
-        found = {name: m for name, m in present.items() if re.fullmatch(config.targets, name)}
-        if not found:
-            raise _nothing(model, config.targets, present)
-        return found
+        targets = {name: m for name, m in present.items() if re.fullmatch(config.targets, name)}
+        if not targets:
+            raise _no_target(model, config.targets, present)
+        return targets
     for end in config.targets:
         if not any(matches(name, end) for name in present):
-            raise _nothing(model, end, present)
+            raise _no_target(model, end, present)
     return {n: m for n, m in present.items() if any(matches(n, e) for e in config.targets)}
 
 
@@ -157,17 +158,17 @@ def _tails(names: Iterable[str]) -> list[str]:
     return sorted({name.rpartition(".")[2] for name in names if name} - set("0123456789"))
 
 
-def _nothing(model: nn.Module, target: str, linears: dict[str, nn.Linear]) -> ConfigError:
-    """Say that a target is not there, what it is instead, and what is there."""
+def _no_target(model: nn.Module, target: str, linears: dict[str, nn.Linear]) -> ConfigError:
+    """Return the error for a target that matches no linear layer, with what exists instead."""
     tails = _tails(linears)
     text = f"adapter target {target!r} is no linear layer of this model"
-    others = [
+    matching = [
         f"{name} is {type(module).__name__}"
         for name, module in model.named_modules()
         if name and matches(name, target)
     ]
-    if others:
-        text += f" ({others[0]})"
+    if matching:
+        text += f" ({matching[0]})"
     shown = ", ".join(tails[:_MOST]) + (", ..." if len(tails) > _MOST else "")
     return ConfigError(
         f'{text}; its linear layers end in {shown}, or take "{ALL_LINEAR}"'

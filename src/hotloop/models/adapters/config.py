@@ -1,4 +1,4 @@
-"""Says which adapters a model gets: kind, rank, scaling, and where they go."""
+"""Configure a model's adapters: kind, rank, scaling, and targets."""
 
 import math
 import re
@@ -15,7 +15,7 @@ KINDS: Final = ("lora", "dora", "ia3")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdapterConfig:
-    """The adapters of a model, in PEFT's terms; raises ConfigError for values that cannot be.
+    """The adapters of a model, in PEFT's terms; raises ConfigError for impossible values.
 
     Sources: Hu et al. 2021, arXiv:2106.09685 (LoRA); Liu et al. 2024, arXiv:2402.09353 (DoRA);
     Kalajdzievski 2023, arXiv:2312.03732 (rsLoRA); Liu et al. 2022, arXiv:2205.05638 ((IA)^3).
@@ -24,13 +24,14 @@ class AdapterConfig:
     kind: Literal["lora", "dora", "ia3"] = "lora"
     rank: int = 16  # not used by ia3
     alpha: float = 32.0  # the update is scaled by alpha / rank
-    rslora: bool = False  # by alpha / sqrt(rank)
+    rslora: bool = False  # scale by alpha / sqrt(rank) instead
     dropout: float = 0.0  # share of the adapters' inputs dropped in training
     # Ends of names ("q_proj"), or "all-linear" (all but the head), or a regex for whole names.
     targets: str | tuple[str, ...] = ALL_LINEAR
-    # Ends of names of targets that ia3 scales at their inputs, not at their outputs.
+    # Ends of names of targets whose inputs, not outputs, ia3 scales.
     feedforward: tuple[str, ...] = ("down_proj", "output.dense", "fc2")
-    modules_to_save: tuple[str, ...] = ()  # trained whole and kept with the adapters: a new head
+    # Modules that are trained whole and saved with the adapters, such as a new head.
+    modules_to_save: tuple[str, ...] = ()
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -61,14 +62,14 @@ class AdapterConfig:
 
     @property
     def scaling(self) -> float:
-        """What the product of B and A is multiplied by."""
+        """Return the factor of the product of B and A."""
         return self.alpha / (math.sqrt(self.rank) if self.rslora else self.rank)
 
     def is_feedforward(self, name: str) -> bool:
-        """Whether ia3 scales this layer's inputs."""
+        """Return whether ia3 scales this layer's inputs."""
         return any(matches(name, end) for end in self.feedforward)
 
 
 def matches(name: str, end: str) -> bool:
-    """Whether a module's name is `end` or ends in a dot and `end`."""
+    """Return whether a module's name is `end` or ends in a dot and `end`."""
     return name == end or name.endswith(f".{end}")

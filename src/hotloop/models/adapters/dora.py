@@ -1,16 +1,16 @@
-"""DoRA: LoRA whose rows are brought to a learned length, without ever building W + sBA.
+"""DoRA: LoRA with rows rescaled to a learned length, without ever building W + sBA.
 
 Dims: N positions, I inputs, O outputs, R rank.
 y = m / norm * (x W^T + s (x A^T) B^T) + bias, where norm is that of the rows of W + sBA, a constant
-to the gradient (section 4.3 of the paper, and PEFT). It is got from parts:
+to the gradient (section 4.3 of the paper, and PEFT). It is computed from terms:
 |W|^2 + 2s rowsum(W A^T * B) + s^2 rowsum(B (A A^T) * B), where |W|^2 is known beforehand. Its error
 is that of fp32 sums of the size (|W| + s|B||A|)^2: 1e-7, and more in a row that sBA almost cancels.
 With dropout, PEFT also drops inputs of (m / norm - 1) x W^T and makes a second product with W for
-it; here dropout is before A alone, as in LoRA: the same mean, less noise, and in evaluation equal.
+it; here dropout is only before A, as in LoRA: the same mean, less noise, and equal in evaluation.
 Source: Liu et al. 2024, arXiv:2402.09353.
 
-The norm is made anew in every forward unless `norms_held` says that the weights stand still. No
-sign of a change could be relied on: torch's fused AdamW, bitsandbytes and `.data` write without
+The norm is computed in every forward pass unless `norms_held` declares the weights constant.
+Changes cannot be detected reliably: torch's fused AdamW, bitsandbytes and `.data` write without
 raising a tensor's version (torch 2.13).
 """
 
@@ -66,29 +66,29 @@ class DoraLinear(LoraLinear):
         return weight_OI * factors_O[:, None], bias
 
     def inverse_norm(self) -> Tensor:
-        """Return 1 / norm of the rows of W + sBA, [O] fp32, made anew or held.
+        """Return 1 / norm of the rows of W + sBA, [O] fp32, computed or held.
 
-        A row of zeros has the largest one there is, so that its m of 0 makes 0, not NaN.
+        A row of zeros gets the largest finite value, so that its m of 0 makes 0, not NaN.
         """
         if torch.compiler.is_compiling() or not self.holds or _is_captured(self.lora_A):
-            return self._made()
+            return self._computed_norm()
         versions = self.lora_A._version, self.lora_B._version
         if self.held is None or self.held[0] != versions:
-            with torch.inference_mode(mode=False):  # or training could not use it later
-                self.held = versions, self._made()
+            with torch.inference_mode(mode=False):  # else training could not use it later
+                self.held = versions, self._computed_norm()
         return self.held[1]
 
     @torch.no_grad()
-    def _made(self) -> Tensor:
+    def _computed_norm(self) -> Tensor:
         if torch.is_autocast_enabled(kind := self.lora_A.device.type):
             with torch.autocast(kind, enabled=False):
-                return self._made()
+                return self._computed_norm()
         s, a_RI, b_OR = self.scaling, self.lora_A.float(), self.lora_B.float()
         a_IR = a_RI.t()
         blocks = [block @ a_IR for block in rows(self.weight)]
         wa_OR = blocks[0] if len(blocks) == 1 else torch.cat(blocks)
         both_OR = torch.addmm(wa_OR, b_OR, a_RI @ a_IR, beta=2 * s, alpha=s * s)
-        is_exact = self.squared_O.dtype == torch.float32  # not where a model was cast as a whole
+        is_exact = self.squared_O.dtype == torch.float32  # False if the whole model was cast
         squared_O = self.squared_O if is_exact else self._squared()
         squared_O = torch.linalg.vecdot(both_OR, b_OR).add_(squared_O)
         inverse_O: Tensor = squared_O.clamp_(min=_TINY).rsqrt_()
@@ -98,7 +98,7 @@ class DoraLinear(LoraLinear):
         """[..., I] -> [..., O]."""
         x_NI = x.reshape(-1, self.in_features)
         factors_O = self.lora_magnitude_vector * self.inverse_norm()
-        if torch.compiler.is_compiling():  # it makes few passes by itself
+        if torch.compiler.is_compiling():  # the compiler fuses these passes
             y_NO = self.summed(x_NI, None)
             y_NO = (y_NO * factors_O).to(y_NO.dtype)
             return self.shaped(y_NO if self.bias is None else y_NO + self.bias, x)
@@ -116,24 +116,24 @@ class DoraLinear(LoraLinear):
 
     def scaled_weight(self, column_O1: Tensor, dtype: torch.dtype) -> Tensor:
         """Return the rows of W times factors in fp32, [O, I], without a copy of W in fp32."""
-        made = torch.empty(self.weight.shape, dtype=dtype, device=self.weight.device)
-        return torch.mul(self.weight, column_O1, out=made)
+        scaled = torch.empty(self.weight.shape, dtype=dtype, device=self.weight.device)
+        return torch.mul(self.weight, column_O1, out=scaled)
 
 
 class _Lengthened(torch.autograd.Function):
     """factors_O * (x W^T + s h B^T) + bias, [N, O], where h [N, R] is x A^T.
 
-    The smaller one is multiplied by the factors, W or the result, and the factors' gradient is got
-    from the result itself: nothing else of its size is kept (what comes after it may not write into
-    it). Factors stay fp32, for in bf16 they move in steps of 0.4 to 0.8 %; what they multiply is
-    rounded to bf16, so there one within 0.2 % of 1 has no effect, as in PEFT.
+    The smaller of W and the result is multiplied by the factors, and the factors' gradient is
+    computed from the result itself: nothing else of its size is kept (later code must not write
+    into it). Factors stay fp32, because in bf16 they change in steps of 0.4 to 0.8 %; their product
+    is rounded to bf16, so a factor within 0.2 % of 1 has no effect there, as in PEFT.
     """
 
     @staticmethod
     def forward(
         ctx: Any,
         x_NI: Tensor,
-        h_NR: Tensor | None,  # None: it is made here, and its way back joins that of x
+        h_NR: Tensor | None,  # None: computed here, and its gradient joins that of x
         a_RI: Tensor | None,
         b_OR: Tensor,
         factors_O: Tensor,
@@ -186,12 +186,12 @@ def _to_input(grad_NO: Tensor, factors_O: Tensor, layer: DoraLinear, *, in_weigh
 
 
 def _is_captured(tensor: Tensor) -> bool:
-    """Whether a CUDA graph is being recorded: what it reads must be made in it."""
+    """Return whether a CUDA graph is being recorded, whose inputs must be computed in it."""
     return tensor.is_cuda and torch.cuda.is_current_stream_capturing()
 
 
 def _measure_again(layer: nn.Module, _: object) -> None:
-    """Follow a load_state_dict, which may have brought another W."""
+    """Update the norms after load_state_dict, which may have loaded another W."""
     assert isinstance(layer, DoraLinear)
     layer.squared_O.copy_(layer._squared())
     layer.held = None
@@ -199,10 +199,10 @@ def _measure_again(layer: nn.Module, _: object) -> None:
 
 @contextlib.contextmanager
 def norms_held(model: nn.Module) -> Iterator[None]:
-    """Make each norm once and keep it while this lasts: an accumulation window, an evaluation.
+    """Compute each norm once and keep it in this context: an accumulation window, an evaluation.
 
-    Nothing may write A or B meanwhile without raising their versions, but for an optimizer's
-    `step`, after which norms are made anew.
+    Nothing may write A or B meanwhile without raising their versions, except an optimizer's `step`,
+    after which norms are computed again.
     """
     layers = [module for module in model.modules() if isinstance(module, DoraLinear)]
     before = [layer.holds for layer in layers]

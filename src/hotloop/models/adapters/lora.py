@@ -1,9 +1,9 @@
-"""Linear layers with an adapter: a frozen weight, and beside it the few numbers that are trained.
+"""Linear layers with an adapter: a frozen weight, and few trained parameters beside it.
 
 Dims: N positions, I inputs, O outputs, R rank.
-A layer becomes one of these in place, by its class (as torch's fully_shard does it): references,
-hooks and the names of its frozen parameters stay. A, B and what else is trained are fp32.
-Written for few passes over [N, O]: B's product is added into the frozen one by the product itself.
+A layer becomes one of these in place, by a change of its class (as in torch's fully_shard):
+references, hooks and the names of its frozen parameters stay. A, B and other trained parameters are
+fp32. The code makes few passes over [N, O]: the product itself adds B's product to the frozen one.
 Sources: Hu et al. 2021, arXiv:2106.09685; Liu et al. 2022, arXiv:2205.05638 ((IA)^3); parameters,
 initialisation and scaling as in PEFT 0.21 (peft/tuners/lora/layer.py, ia3/layer.py).
 """
@@ -27,7 +27,7 @@ __all__ = ["Adapted", "Ia3Linear", "LoraLinear", "drawn"]
 
 
 def drawn(config: AdapterConfig, name: str, inputs: int) -> Tensor:
-    """Return A [R, I] in fp32 as it begins, from a stream of this name alone."""
+    """Return the initial A [R, I] in fp32, drawn from a generator seeded by the layer's name."""
     digest = hashlib.blake2b(f"{config.seed}/{name}".encode(), digest_size=7).digest()
     stream = torch.Generator().manual_seed(int.from_bytes(digest, "little"))
     a_RI = torch.empty(config.rank, inputs)
@@ -41,7 +41,7 @@ class Adapted(nn.Linear):
     compute: torch.dtype | None  # of the product with a packed weight
 
     def adopt(self, config: AdapterConfig, name: str) -> None:
-        """Freeze what the layer has and add what is trained; `name` is its place in the model."""
+        """Freeze the existing parameters and add the trained ones; `name` is the full name."""
         self.requires_grad_(False)
         self.adapter = config
         packed = is_quantised(self.weight)
@@ -53,7 +53,7 @@ class Adapted(nn.Linear):
         raise NotImplementedError
 
     def merged(self) -> tuple[Tensor, Tensor | None]:
-        """Return the weight [O, I] and bias of a plain layer that does the same, in fp32."""
+        """Return the weight [O, I] and bias of an equivalent plain layer, in fp32."""
         raise NotImplementedError
 
     def plain(self) -> Tensor:
@@ -61,7 +61,7 @@ class Adapted(nn.Linear):
         return torch.cat([block.detach() for block in rows(self.weight)])
 
     def placed(self, values: Tensor) -> nn.Parameter:
-        """Return fp32 values as a parameter where the weight is."""
+        """Return fp32 values as a parameter on the weight's device."""
         return nn.Parameter(values.to(self.weight.device, torch.float32))
 
 
@@ -73,7 +73,7 @@ class LoraLinear(Adapted):
     scaling: float
 
     def adopt(self, config: AdapterConfig, name: str) -> None:
-        """Add A, drawn from a stream of this name alone, and B, which is zero."""
+        """Add A, drawn from a generator seeded by this name, and B, which is zero."""
         super().adopt(config, name)
         self.lora_A = self.placed(drawn(config, name, self.in_features))
         self.lora_B = self.placed(torch.zeros(self.out_features, config.rank))
@@ -92,8 +92,8 @@ class LoraLinear(Adapted):
     def summed(self, x_NI: Tensor, bias: Tensor | None) -> Tensor:
         """Return x W^T + bias + s (dropout(x) A^T) B^T, [N, O].
 
-        The update comes first and the frozen product is added to it in fp32, by the product itself:
-        in bf16, what is added to a rounded product is lost where it is below 0.2 % of it.
+        The update comes first, and the product adds the frozen part to it in fp32: in bf16, an
+        update below 0.2 % of a rounded product would be lost.
         """
         x_NI = x_NI.to(self.computed_in(x_NI))
         h_NR = self.lowered(x_NI).mul_(self.scaling)
@@ -104,7 +104,7 @@ class LoraLinear(Adapted):
         return y_NO.addmm_(x_NI, self.weight.to(x_NI.dtype).t())
 
     def computed_in(self, x: Tensor) -> torch.dtype:
-        """Return the dtype that products are made in."""
+        """Return the dtype in which products are computed."""
         if self.compute is not None:
             return self.compute
         kind = x.device.type
@@ -122,14 +122,14 @@ class LoraLinear(Adapted):
         return self.shaped(y_NO, x)
 
     def shaped(self, y_NO: Tensor, x: Tensor) -> Tensor:
-        """Return y in the leading dims of x; in its dtype, too, where the weight is packed."""
+        """Return y with the leading dims of x, and in its dtype if the weight is packed."""
         if self.compute is not None:
             y_NO = y_NO.to(x.dtype)
         return y_NO.view(*x.shape[:-1], self.out_features)
 
 
 class Ia3Linear(Adapted):
-    """A learned factor for each output, or for each input where the layer is `feedforward`."""
+    """A learned factor for each output, or for each input if the layer is `feedforward`."""
 
     ia3_l: nn.Parameter
     is_feedforward: bool

@@ -2,9 +2,9 @@
 
 Dims: S rows (documents), N positions, I inputs, O outputs, K tasks, R rank of each.
 The A of all tasks are one matrix [K R, I] and the B one of [O, K R]: two products for the whole
-batch, and between them each position's part of a task is multiplied by its share of it. That is K
-times the work of one adapter, little beside the frozen product while K R is small beside I and O.
-There is no loop over rows, no sorting, and nothing to ask a device.
+batch, between which each position's part of a task is multiplied by its share of it. That is K
+times the work of one adapter, small beside the frozen product while K R is small beside I and O.
+There is no loop over rows, no sorting, and no wait for the device.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ __all__ = ["Shares", "StackedLora", "attach_stack"]
 
 
 class Shares:
-    """How much of each task's adapter the rows of the batch in the model take."""
+    """The share of each task's adapter that the rows of the current batch take."""
 
     def __init__(self, tasks: Sequence[str]) -> None:
         self.tasks = tuple(tasks)
-        # Of rows, all of whose positions take the same; where documents share one, of positions.
+        # Shares of rows, whose positions are all alike; of positions, if documents share a row.
         self._of_XK: Tensor | None = None
-        self._seen_K: Tensor | None = None  # largest share of a row in training; None: not watched
+        self._seen_K: Tensor | None = None  # largest share of a row in training; None: not tracked
 
     def __deepcopy__(self, memo: Any) -> Shares:
-        """Return shares for a copy of the model: those of a batch in this one are not its own."""
+        """Return shares for a copy of the model, without those of the current batch."""
         return Shares(self.tasks)
 
     @property
     def given(self) -> bool:
-        """Whether adapters are on; else the model is the frozen one."""
+        """Return whether adapters are on; else the model is the frozen one."""
         return self._of_XK is not None
 
     def give(self, of_SK: Tensor | None, batch: Mapping[str, Any]) -> None:
-        """Give the shares of rows, or documents; None takes all adapters off.
+        """Set the shares of rows, or documents; None turns all adapters off.
 
-        They hold until others are given: a backward pass that computes layers again needs them, and
-        so does generating text, one position after the other. Raises ValueError where there are not
-        as many as the batch has rows, or documents.
+        They hold until they are set again: a backward pass that recomputes layers needs them, and
+        so does generating text, one position after the other. Raises ValueError if their number is
+        not that of the batch's rows, or documents.
         """
         if of_SK is None:
             self._of_XK = None
@@ -72,21 +72,21 @@ class Shares:
         self._of_XK = of_SK
 
     def watch(self, device: torch.device) -> None:
-        """Keep from now on the largest share of each adapter that a row takes in training."""
+        """Track from now on the largest share of each adapter that a row takes in training."""
         self._seen_K = torch.zeros(len(self.tasks), device=device)
 
     def seen(self, task: int) -> Tensor:
-        """Return that share of an adapter, a scalar."""
+        """Return the largest share of a task's adapter, a scalar."""
         assert self._seen_K is not None
         return self._seen_K[task]
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Reset the tracked shares."""
         assert self._seen_K is not None
         self._seen_K.zero_()
 
     def times(self, h_NX: Tensor) -> Tensor:
-        """Return what all tasks' A gave, [N, K R], each part times its share."""
+        """Return the products of all tasks' A, [N, K R], each part times its share."""
         assert self._of_XK is not None
         of_XK = self._of_XK.to(h_NX.dtype)
         h_XTKR = h_NX.view(len(of_XK), -1, len(self.tasks), h_NX.shape[1] // len(self.tasks))
@@ -99,7 +99,7 @@ class StackedLora(LoraLinear):
     shares: Shares
 
     def adopt(self, config: AdapterConfig, name: str) -> None:
-        """Add A, drawn for each task from a stream of its own, and B, which is zero."""
+        """Add A, drawn for each task from a separate generator, and B, which is zero."""
         Adapted.adopt(self, config, name)
         a_RI = [drawn(config, f"{name}/{task}", self.in_features) for task in self.shares.tasks]
         self.lora_A = self.placed(torch.cat(a_RI))
@@ -108,19 +108,19 @@ class StackedLora(LoraLinear):
 
     def of_task(self, task: int) -> dict[str, Tensor]:
         """Return A [R, I] and B [O, R] of a task by their names in PEFT's files: views."""
-        own = slice(task * self.adapter.rank, (task + 1) * self.adapter.rank)
-        return {"lora_A.weight": self.lora_A[own], "lora_B.weight": self.lora_B[:, own]}
+        ranks = slice(task * self.adapter.rank, (task + 1) * self.adapter.rank)
+        return {"lora_A.weight": self.lora_A[ranks], "lora_B.weight": self.lora_B[:, ranks]}
 
     def lowered(self, x_NI: Tensor) -> Tensor:
         """Return (dropout(x) A^T) * shares, [N, K R]."""
         return self.shares.times(super().lowered(x_NI))
 
     def merged(self) -> tuple[Tensor, Tensor | None]:
-        """Raise ConfigError: which adapter a row takes is known only when it comes."""
+        """Raise ConfigError, because a row's adapter is only known when the row comes."""
         raise ConfigError("adapters that are routed cannot be merged: export them one by one")
 
     def forward(self, x: Tensor) -> Tensor:
-        """[..., I] -> [..., O]; without shares what the frozen layer gives."""
+        """[..., I] -> [..., O]; without shares the frozen layer's output."""
         if self.shares.given:
             return super().forward(x)
         x_NI = x.reshape(-1, self.in_features)
@@ -132,8 +132,8 @@ class StackedLora(LoraLinear):
 def attach_stack(model: nn.Module, config: AdapterConfig, tasks: Sequence[str]) -> Shares:
     """Put a LoRA adapter for each task on the targets and freeze the rest; return their shares.
 
-    At first no task changes what the model computes. Raises ConfigError as `adapters.attach` does,
-    and for tasks that are none, or twice the same, and for another kind of adapter.
+    At first no task changes the model's output. Raises ConfigError as `attach.attach` does, and for
+    no tasks, repeated tasks, or another kind of adapter.
     """
     if config.kind != "lora" or config.modules_to_save:
         raise ConfigError("adapters that are routed are of the kind lora, and heads are their own")
@@ -141,9 +141,9 @@ def attach_stack(model: nn.Module, config: AdapterConfig, tasks: Sequence[str]) 
         raise ConfigError(f"tasks: {', '.join(tasks) or 'none'}; name one or more, each once")
     if present := adapted(model):
         raise ConfigError(f"the model has adapters already, the first on {next(iter(present))}")
-    shares, found = Shares(tasks), targeted(model, config)
+    shares, targets = Shares(tasks), targeted(model, config)
     model.requires_grad_(False)
-    for name, linear in found.items():
+    for name, linear in targets.items():
         linear.__class__ = StackedLora
         assert isinstance(linear, StackedLora)
         linear.shares = shares

@@ -2,7 +2,7 @@
 
 Dims: N positions, I inputs, O outputs.
 Source: Dettmers et al. 2023, arXiv:2305.14314: NF4 in blocks of 64, whose scales are themselves
-quantised ("double quantisation"); products are made in `compute`, usually bf16.
+quantised ("double quantisation"); products are computed in `compute`, usually bf16.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ __all__ = [
 ]
 
 _AT_ONCE = 1 << 24  # weights of a block in fp32: 64 MiB
-_ALIGNED = 64  # rows of any width whose NF4 blocks begin and end with them
+_ALIGNED = 64  # rows that end at an NF4 block's end for any width
 _BLOCK = 64  # weights that share a scale
 
 
 def _bitsandbytes() -> Any:
-    """Import bitsandbytes without what torch and it say about things that are not used here."""
-    # On CPUs with bf16 instructions it misses the package kernels: for its product of one row only.
+    """Import bitsandbytes without warnings about features that are not used here."""
+    # On CPUs with bf16 instructions it warns that `kernels` is missing: only for one-row products.
     log = logging.getLogger("bitsandbytes.backends.cpu.ops")
     log.addFilter(_is_of_use)
     try:
@@ -62,12 +62,12 @@ def _is_of_use(record: logging.LogRecord) -> bool:
 
 
 def is_quantised(weight: Tensor) -> bool:
-    """Whether a weight is packed: ours, or of a model that transformers loaded in 4 bits."""
+    """Return whether a weight is packed, by us or by transformers in 4 bits."""
     return getattr(weight, "quant_state", None) is not None
 
 
 def elements(parameter: Tensor) -> int:
-    """Return how many numbers a parameter stands for; packed ones hold two in a byte."""
+    """Return the number of elements of a parameter; a packed byte holds two."""
     if is_quantised(parameter):
         height, width = parameter.quant_state.shape  # type: ignore[attr-defined]
         return int(height) * int(width)
@@ -75,9 +75,9 @@ def elements(parameter: Tensor) -> int:
 
 
 def frozen_product(x_NI: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Return x W^T + bias, [N, O], for a plain or a packed weight; no gradient goes to either.
+    """Return x W^T + bias, [N, O], for a plain or a packed weight; neither gets a gradient.
 
-    For a packed weight x is in the dtype to compute in, and so is the result.
+    For a packed weight, x must be in the dtype of the computation, which is that of the result.
     """
     if not is_quantised(weight):
         return functional.linear(x_NI, weight, bias)
@@ -94,7 +94,7 @@ def frozen_product(x_NI: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def dtype_of(weight: Tensor) -> torch.dtype:
-    """Return the dtype of a weight, for a packed one that which it had before."""
+    """Return the dtype of a weight; for a packed one, its dtype before packing."""
     if not is_quantised(weight):
         return weight.dtype
     dtype: torch.dtype = weight.quant_state.dtype  # type: ignore[attr-defined]
@@ -102,7 +102,7 @@ def dtype_of(weight: Tensor) -> torch.dtype:
 
 
 def in_dtype(weight: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return a plain weight in a dtype, and a packed one as it is."""
+    """Return a plain weight in a dtype; a packed weight unchanged."""
     return weight if is_quantised(weight) else weight.to(dtype)
 
 
@@ -116,9 +116,9 @@ def unpacked(weight: Tensor) -> Tensor:
 
 
 def rows(weight: Tensor) -> Iterator[Tensor]:
-    """Yield a weight in fp32, [rows, I] at a time, so that it is never there as a whole in fp32.
+    """Yield a weight in fp32, [rows, I] at a time, so that the whole weight is never in fp32.
 
-    A plain fp32 weight is yielded as it is.
+    A plain fp32 weight is yielded unchanged.
     """
     if is_quantised(weight):
         yield from _unpacked(weight, weight.quant_state)  # type: ignore[attr-defined]
@@ -179,25 +179,25 @@ def quantise(
 ) -> list[str]:
     """Pack the weights of all linear layers but `keep` in place; return the layers' names.
 
-    Weights go to `device` (None: where each one is) one by one before they are packed. Raises
-    ConfigError for a weight that another module shares or that cannot be unpacked as it was,
-    DeviceError without bitsandbytes.
+    Weights are moved one by one to `device` (None: they stay where they are) before they are
+    packed. Raises ConfigError for a weight that another module shares or that cannot be unpacked
+    correctly, DeviceError without bitsandbytes.
     """
     bnb = _bitsandbytes()
-    found = {
+    layers = {
         name: module
         for name, module in model.named_modules()
         if type(module) is nn.Linear and name not in keep
     }
-    _refuse_shared(model, found)
-    for width, place in {(m.in_features, device or m.weight.device) for m in found.values()}:
+    _refuse_shared(model, layers)
+    for width, place in {(m.in_features, device or m.weight.device) for m in layers.values()}:
         if not _is_unpacked_well(width, place):
-            name = next(name for name, m in found.items() if m.in_features == width)
+            name = next(name for name, m in layers.items() if m.in_features == width)
             raise ConfigError(
                 f"bitsandbytes {bnb.__version__} unpacks rows of {width} wrongly on {place.type}, "
                 f"as in {name}: keep such layers out of 4 bits"
             )
-    for module in found.values():
+    for module in layers.values():
         weight = module.weight.detach()
         module.weight = _packed(weight if device is None else weight.to(device))
         if module.bias is not None:
@@ -206,11 +206,11 @@ def quantise(
             )
         module.__class__ = Nf4Linear
         module.compute_dtype = compute  # type: ignore[assignment]
-    return list(found)
+    return list(layers)
 
 
 def _packed(weight: Tensor) -> nn.Parameter:
-    """Return a weight as bitsandbytes keeps it."""
+    """Return a weight as a packed parameter of bitsandbytes."""
     bnb = _bitsandbytes()
     form: dict[str, Any] = {"blocksize": _BLOCK, "compress_statistics": True, "quant_type": "nf4"}
     packed, state = bnb.functional.quantize_4bit(weight, **form)
@@ -221,23 +221,23 @@ def _packed(weight: Tensor) -> nn.Parameter:
 
 
 def _is_unpacked_well(width: int, device: torch.device) -> bool:
-    """Whether rows of a width come back near what they were, whatever scales they are made of.
+    """Return whether rows of a width are unpacked correctly, for any scales.
 
-    On a CPU with AVX-512, bitsandbytes 0.50.2 takes every row to begin a block of 64.
+    On a CPU with AVX-512, bitsandbytes 0.50.2 assumes that every row begins a block of 64.
     """
     scales = torch.tensor([1.0, 2.0, 0.5]).repeat(3 * width // _BLOCK + 1)
     scales = scales.repeat_interleave(_BLOCK)[: 4 * width].view(4, width)
     values = torch.linspace(-1, 1, 4 * width).view(4, width)
-    found = unpacked(_packed((values * scales).to(device))).cpu() / scales
-    # half of NF4's widest gap is 0.152 of a block's largest; scales are quantised to 8 bits
-    return bool(((found - values).abs() < 0.25).all())
+    restored = unpacked(_packed((values * scales).to(device))).cpu() / scales
+    # half of NF4's widest gap is 0.152 of a block's largest value; scales are quantised to 8 bits
+    return bool(((restored - values).abs() < 0.25).all())
 
 
-def _refuse_shared(model: nn.Module, found: dict[str, nn.Linear]) -> None:
+def _refuse_shared(model: nn.Module, layers: dict[str, nn.Linear]) -> None:
     users: dict[int, list[str]] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
         users.setdefault(id(parameter), []).append(name)
-    for name, module in found.items():
+    for name, module in layers.items():
         shared = [user for user in users[id(module.weight)] if user != f"{name}.weight"]
         if shared:
             raise ConfigError(f"{name} shares its weight with {shared[0]}: keep it out of 4 bits")

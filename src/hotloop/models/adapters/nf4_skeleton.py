@@ -1,4 +1,4 @@
-"""Gives a model without weights the sizes of 4-bit ones, so that a forecast counts them packed.
+"""Give a model without weights the sizes of 4-bit weights, so that a forecast counts them packed.
 
 The sizes are those of bitsandbytes' NF4 with double quantisation (arXiv:2305.14314, section 3):
 half a byte a weight, a byte for each block of 64, four for each 256 blocks: 0.516 bytes a weight.
@@ -25,12 +25,12 @@ _SCALES: Final = 256  # scales that share a scale of their own
 
 
 def size_as_packed(model: nn.Module, *, keep: Sequence[str] = ()) -> None:
-    """Make what `models.quantised.quantise` makes of a model, in sizes: no weight is looked at.
+    """Give a model the sizes that `nf4_linear.quantise` makes, without reading a weight.
 
-    It computes in bitsandbytes' operators, which know the sizes of their results. Raises
+    It computes with bitsandbytes' operators, which know the sizes of their results. Raises
     DeviceError without that package.
     """
-    quantise(nn.Sequential())  # of nothing: it raises where there is no bitsandbytes
+    quantise(nn.Sequential())  # an empty model: raises if there is no bitsandbytes
     for name, module in list(model.named_modules()):
         if type(module) is not nn.Linear or name in keep:
             continue
@@ -45,8 +45,8 @@ def size_as_packed(model: nn.Module, *, keep: Sequence[str] = ()) -> None:
 def _packed(weight: Tensor) -> tuple[nn.Parameter, Tensor]:
     """Return a parameter with the shape of a weight and the storage of a packed one; its scales.
 
-    The state is built here: bitsandbytes' own functions would keep a tensor without values for all
-    later calls of the process (its table of 8-bit codes).
+    The state is built here, because bitsandbytes' own functions would cache a tensor without values
+    for all later calls of the process (its table of 8-bit codes).
     """
     from bitsandbytes.functional import QuantState
 

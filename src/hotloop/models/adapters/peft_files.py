@@ -1,7 +1,7 @@
-"""Adapters as PEFT's folders hold them: adapter_config.json and adapter_model.safetensors.
+"""Read and write adapters in PEFT's format: adapter_config.json and adapter_model.safetensors.
 
-Written so that `peft.PeftModel.from_pretrained` loads them, and read as what strangers wrote: every
-key, name and shape is checked before the model changes. The format is that of PEFT 0.21
+They are written so that `peft.PeftModel.from_pretrained` loads them, and read as foreign input:
+every key, name and shape is checked before the model changes. The format is that of PEFT 0.21
 (peft/tuners/lora/config.py, ia3/config.py, utils/save_and_load.py).
 """
 
@@ -31,13 +31,13 @@ __all__ = ["CONFIG", "TENSORS", "AdapterState", "adapter_state", "load_adapter",
 
 CONFIG: Final = "adapter_config.json"
 TENSORS: Final = "adapter_model.safetensors"
-_PREFIX: Final = "base_model.model."  # how PEFT's own wrappers show in the names
+_PREFIX: Final = "base_model.model."  # PEFT's own wrappers in the names
 _LARGEST = 1 << 20  # bytes of a configuration
 _MOST = 4  # names in a message
 _LORA = {"r", "lora_alpha", "lora_dropout", "use_dora", "use_rslora"}
 _IA3 = {"feedforward_modules"}
 _SHARED = {"peft_type", "target_modules", "modules_to_save", "bias"}
-_ABOUT = {  # change nothing that is computed
+_ABOUT = {  # keys without influence on the computation
     "auto_mapping",
     "base_model_name_or_path",
     "inference_mode",
@@ -49,15 +49,15 @@ _ABOUT = {  # change nothing that is computed
     "runtime_config",
     "task_type",
 }
-_INITIAL = (True, False, "gaussian", "orthogonal")  # those that leave the frozen weights be
+_INITIAL = (True, False, "gaussian", "orthogonal")  # those that do not change frozen weights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdapterState:
-    """What the two files of a folder hold."""
+    """The contents of the two files of a folder."""
 
     config: dict[str, Any]  # for CONFIG
-    tensors: dict[str, Tensor]  # for TENSORS; those of the model itself, not copies
+    tensors: dict[str, Tensor]  # for TENSORS; views of the model, not copies
 
 
 def _all_trained(layer: Adapted) -> Mapping[str, Tensor]:
@@ -74,8 +74,8 @@ def adapter_state(
     """Return the model's adapters and its `modules_to_save` in PEFT's format.
 
     `base` is the folder or hub id of the frozen model, `task` PEFT's task_type (None: any model),
-    `of` gives the parameters of a layer by their names in the file.
-    Raises ConfigError without adapters, or where PEFT would take more modules than were meant.
+    `of` returns the parameters of a layer by their names in the file. Raises ConfigError without
+    adapters, or if PEFT would save more modules than the configuration means.
     """
     layers = adapted(model)
     if not layers:
@@ -97,13 +97,13 @@ def adapter_state(
 def _written(
     config: AdapterConfig, layers: Mapping[str, Adapted], saved: Mapping[str, nn.Module]
 ) -> dict[str, Any]:
-    """Return the keys of CONFIG that say what the adapters are."""
+    """Return the keys of CONFIG that describe the adapters."""
     shared = {
         "peft_type": "IA3" if config.kind == "ia3" else "LORA",
         "modules_to_save": list(saved) or None,
         "fan_in_fan_out": False,
     }
-    if config.kind == "ia3":  # in whole names: PEFT wants those at the inputs among the targets
+    if config.kind == "ia3":  # whole names: PEFT expects feedforward modules among the targets
         inputs = [n for n, x in layers.items() if getattr(x, "is_feedforward", False)]
         return {**shared, "target_modules": list(layers), "feedforward_modules": inputs}
     targets: Any = list(layers) if config.targets == ALL_LINEAR else config.targets
@@ -121,7 +121,7 @@ def _written(
 
 
 def _refuse_more(model: nn.Module, saved: Mapping[str, nn.Module]) -> None:
-    """Raise ConfigError where a name would, in PEFT, also mean a module that ends alike."""
+    """Raise ConfigError if PEFT would match a name to other modules with the same ending."""
     for name in saved:
         more = [n for n, _ in model.named_modules() if n.endswith(name) and n not in saved]
         if more:
@@ -134,8 +134,8 @@ def _refuse_more(model: nn.Module, saved: Mapping[str, nn.Module]) -> None:
 def read_config(folder: Path) -> dict[str, Any]:
     """Return the checked contents of a folder's CONFIG.
 
-    Raises ConfigError for a key that is unknown or asks for what cannot be done here, and DataError
-    for a file that is no JSON.
+    Raises ConfigError for a key that is unknown or not supported here, and DataError for a file
+    that is not JSON.
     """
     path = folder / CONFIG
     if path.is_file() and path.stat().st_size > _LARGEST:
@@ -148,7 +148,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     for key, value in raw.items():
         empty = value is None or value is False or value in ({}, [], "")
         if empty or key in used or key in _ABOUT:
-            continue  # what is empty asks for nothing: newer PEFTs write more such keys
+            continue  # an empty value requests nothing: newer PEFTs write more such keys
         if key == "init_lora_weights" and value in _INITIAL:
             continue
         raise ConfigError(
@@ -163,14 +163,14 @@ def read_config(folder: Path) -> dict[str, Any]:
 def _config_for(model: nn.Module, folder: Path, shapes: Mapping[str, object]) -> AdapterConfig:
     """Return a folder's configuration with the model's own full names in it."""
     raw, path = read_config(folder), folder / CONFIG
-    if isinstance(raw.get("target_modules"), str):  # a stranger's regex is not run
+    if isinstance(raw.get("target_modules"), str):  # a foreign regex is not run
         ends = [
             name.removeprefix(_PREFIX).removesuffix(end)
             for name in shapes
             for end in (".lora_A.weight", ".ia3_l")
             if name.endswith(end)
         ]
-    else:  # PEFT lets a list name what one model has and another has not
+    else:  # PEFT allows names in the list that a model does not have
         ends = _strings(path, raw, "target_modules")
     layers = adapted(model) or linears(model)
     targets = tuple(n for n in layers if any(matches(n, end) for end in ends))
@@ -178,18 +178,18 @@ def _config_for(model: nn.Module, folder: Path, shapes: Mapping[str, object]) ->
         raise ConfigError(
             f"{path}: none of target_modules ({', '.join(ends[:_MOST])}) is a linear layer here"
         )
-    parts = [name for name, _ in model.named_modules() if name]
+    module_names = [name for name, _ in model.named_modules() if name]
     saved = _strings(path, raw, "modules_to_save")
-    own: dict[str, Any] = {
+    modules: dict[str, Any] = {
         "targets": targets,
-        "modules_to_save": tuple(n for n in parts if n.endswith(tuple(saved))),
+        "modules_to_save": tuple(n for n in module_names if n.endswith(tuple(saved))),
     }
     if raw["peft_type"] == "IA3":
         ends = _strings(path, raw, "feedforward_modules")
         return AdapterConfig(
             kind="ia3",
             feedforward=tuple(n for n in linears(model) if n.endswith(tuple(ends))),
-            **own,
+            **modules,
         )
     return AdapterConfig(
         kind="dora" if _value(path, raw, "use_dora", default=False) else "lora",
@@ -197,12 +197,12 @@ def _config_for(model: nn.Module, folder: Path, shapes: Mapping[str, object]) ->
         alpha=_value(path, raw, "lora_alpha", default=8.0),
         dropout=_value(path, raw, "lora_dropout", default=0.0),
         rslora=_value(path, raw, "use_rslora", default=False),
-        **own,
+        **modules,
     )
 
 
 def _value(path: Path, raw: Mapping[str, Any], key: str, *, default: Any) -> Any:
-    """Return a value of the default's type; a whole number may stand for a float."""
+    """Return a value of the default's type; an integer may stand for a float."""
     value = raw.get(key, default)
     fits = type(value) is type(default) or (type(default) is float and type(value) is int)
     if not fits:
@@ -220,10 +220,11 @@ def _strings(path: Path, raw: Mapping[str, Any], key: str) -> list[str]:
 
 
 def load_adapter(model: nn.Module, folder: Path) -> AdapterConfig:
-    """Give a model a folder's adapters, attached first where it has none; return what they are.
+    """Load a folder's adapters into a model, attached first if it has none; return the config.
 
-    Nothing is changed unless everything fits. Raises ConfigError for a configuration that cannot be
-    followed, CheckpointError for tensors that are missing, too many, misshapen or not finite.
+    Nothing is changed unless everything fits. Raises ConfigError for a configuration that is not
+    supported, CheckpointError for tensors that are missing, surplus, of another shape or not
+    finite.
     """
     path = folder / TENSORS
     shapes = _shapes(path)
@@ -234,14 +235,14 @@ def load_adapter(model: nn.Module, folder: Path) -> AdapterConfig:
     tensors = _read(path)
     if not present:
         attach(model, config)
-    own: dict[str, Tensor] = {}
+    targets: dict[str, Tensor] = {}
     for name, layer in adapted(model).items():
-        own |= {f"{_PREFIX}{name}.{key}": value for key, value in layer.trained().items()}
+        targets |= {f"{_PREFIX}{name}.{key}": value for key, value in layer.trained().items()}
     for name, module in saved_modules(model, config.modules_to_save).items():
-        own |= {f"{_PREFIX}{name}.{key}": value for key, value in module.state_dict().items()}
+        targets |= {f"{_PREFIX}{name}.{key}": value for key, value in module.state_dict().items()}
     with torch.no_grad():
         for name, tensor in tensors.items():
-            own[name].copy_(tensor)
+            targets[name].copy_(tensor)
     return config
 
 
@@ -259,14 +260,14 @@ def _expected(
     """Return the shapes of all tensors by their names in the file."""
     shapes: dict[str, tuple[int, ...]] = {}
     for name, linear in (present or targeted(model, config)).items():
-        height, width, at = linear.out_features, linear.in_features, f"{_PREFIX}{name}."
+        height, width, prefix = linear.out_features, linear.in_features, f"{_PREFIX}{name}."
         if config.kind == "ia3":
-            shapes[f"{at}ia3_l"] = (1, width) if config.is_feedforward(name) else (height, 1)
+            shapes[f"{prefix}ia3_l"] = (1, width) if config.is_feedforward(name) else (height, 1)
             continue
-        shapes[f"{at}lora_A.weight"] = (config.rank, width)
-        shapes[f"{at}lora_B.weight"] = (height, config.rank)
+        shapes[f"{prefix}lora_A.weight"] = (config.rank, width)
+        shapes[f"{prefix}lora_B.weight"] = (height, config.rank)
         if config.kind == "dora":
-            shapes[f"{at}lora_magnitude_vector"] = (height,)
+            shapes[f"{prefix}lora_magnitude_vector"] = (height,)
     for name, module in saved_modules(model, config.modules_to_save).items():
         state = module.state_dict()
         shapes |= {f"{_PREFIX}{name}.{key}": tuple(value.shape) for key, value in state.items()}
@@ -295,16 +296,16 @@ def _read(path: Path) -> dict[str, Tensor]:
 
 
 def _refuse_misfits(
-    path: Path, found: Mapping[str, tuple[int, ...]], expected: Mapping[str, tuple[int, ...]]
+    path: Path, shapes: Mapping[str, tuple[int, ...]], expected: Mapping[str, tuple[int, ...]]
 ) -> None:
-    lacks, more = sorted(expected.keys() - found.keys()), sorted(found.keys() - expected.keys())
+    lacks, more = sorted(expected.keys() - shapes.keys()), sorted(shapes.keys() - expected.keys())
     differ = [
         f"{name} is {list(shape)}, not {list(expected[name])}"
-        for name, shape in found.items()
+        for name, shape in shapes.items()
         if name in expected and shape != expected[name]
     ]
-    parts = [f"lacks {', '.join(lacks[:_MOST])} ({len(lacks)} in all)"] if lacks else []
-    parts += [f"has {', '.join(more[:_MOST])} ({len(more)} in all) too many"] if more else []
-    parts += [f"{differ[0]} ({len(differ)} such in all)"] if differ else []
-    if parts:
-        raise CheckpointError(f"{path} does not fit this model: it {'; '.join(parts)}")
+    faults = [f"lacks {', '.join(lacks[:_MOST])} ({len(lacks)} in all)"] if lacks else []
+    faults += [f"has {', '.join(more[:_MOST])} ({len(more)} in all) too many"] if more else []
+    faults += [f"{differ[0]} ({len(differ)} such in all)"] if differ else []
+    if faults:
+        raise CheckpointError(f"{path} does not fit this model: it {'; '.join(faults)}")

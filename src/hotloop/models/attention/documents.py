@@ -2,11 +2,11 @@
 
 Dims: B rows, T positions, H heads, K head width, N = B * T positions of the batch as one row.
 Two ways that run everywhere, forward and backward. In both, a document's outputs and gradients are
-the same to the last bit whatever finite numbers stand in the other documents, and the gradient of
-its loss with respect to them is exactly 0. In `masked`, a value of another document is multiplied
-by 0: an infinite or NaN one spreads over its row, in `per_document` it does not.
-FlexAttention has no backward on CPU, and varlen_attn is CUDA only (torch 2.13): `isolated_card`.
-With a `window` of W a position sees itself and W - 1 before it (and after it, in both directions).
+the same to the last bit for any finite numbers in the other documents, and the gradient of its loss
+with respect to them is exactly 0. In `masked`, a value of another document is multiplied by 0: an
+infinite or NaN value spreads over its row; in `per_document` it does not. FlexAttention has no
+backward on CPU, and varlen_attn is CUDA only (torch 2.13): `documents_cuda`. With a `window` of W a
+position sees itself and W - 1 before it (and after it, in both directions).
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ def per_document(
 ) -> Tensor:
     """Attend in each segment by itself, [B, H, T, K]; keys and values may have fewer heads.
 
-    `by` attends in one: SDPA, or `written_out`. The work grows with the sum of squared lengths
-    (where a window is shorter, of lengths times windows), and with one call for each run of
-    segments of one length, or for each window.
+    `by` attends in one segment: SDPA, or `written_out`. The work grows with the sum of squared
+    lengths (with a shorter window, of lengths times windows), plus one call for each run of
+    segments of equal length, or for each window.
     """
     alike = [(length, len([*run])) for length, run in groupby(boundaries.lengths)]
     sizes = [length * count for length, count in alike]
-    parts = [torch.split(flat(x), sizes, dim=1) for x in (q_BHTK, k_BHTK, v_BHTK)]
+    splits = [torch.split(flat(x), sizes, dim=1) for x in (q_BHTK, k_BHTK, v_BHTK)]
     attend = partial(
         by,
         scale=scale,
@@ -66,13 +66,13 @@ def per_document(
         enable_gqa=q_BHTK.shape[1] != k_BHTK.shape[1],
     )
     out = []
-    for (length, count), *qkv in zip(alike, *parts, strict=True):
+    for (length, count), *qkv in zip(alike, *splits, strict=True):
         q, k, v = (x.unflatten(1, (count, length)).transpose(0, 1) for x in qkv)
         if window is None or length <= window:
-            found = attend(q, k, v, is_causal=causal)
+            output = attend(q, k, v, is_causal=causal)
         else:
-            found = _windowed(q, k, v, window, causal=causal, attend=attend)
-        out.append(flat(found))
+            output = _windowed(q, k, v, window, causal=causal, attend=attend)
+        out.append(flat(output))
     return rows_again(torch.cat(out, dim=1), boundaries)
 
 
@@ -85,7 +85,7 @@ def _windowed(
     causal: bool,
     attend: Callable[..., Tensor],
 ) -> Tensor:
-    """Attend a window's length of queries at a time to the keys that one of them may see."""
+    """Attend one window of queries at a time, to the keys that any of them may see."""
     T, out = q_BHTK.shape[2], []
     for first in range(0, T, window):
         last = min(first + window, T)
@@ -109,12 +109,12 @@ def written_out(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """Do as SDPA does of the same arguments, by products and a softmax in fp32, [B, H, T, K].
+    """Compute SDPA of the same arguments with products and a softmax in fp32, [B, H, T, K].
 
-    For CPUs, whose kernel of SDPA is slow where rows are short, and slower in bf16: of 32 rows of
-    24 tokens, 12 heads of 32, forward and backward take 6.2 ms by SDPA in float32 and 14.5 in bf16,
+    For CPUs, whose SDPA kernel is slow for short rows, and slower in bf16: for 32 rows of 24
+    tokens, 12 heads of 32, forward and backward take 6.2 ms with SDPA in float32 and 14.5 in bf16,
     and written out 3.5 and 3.1 (medians of 15, 2 cores of an AMD EPYC with AVX-512, torch 2.13,
-    2026-11). All scores are in memory. `attn_mask` is of bool.
+    2026-11). All scores are in memory. `attn_mask` is bool.
     """
     (B, H, T, K), dtype = q_BHTK.shape, _computed_in(q_BHTK)
     if enable_gqa:
@@ -144,7 +144,7 @@ def wide(
     attn_mask: Tensor | None = None,
     **how: Any,
 ) -> Tensor:
-    """Do SDPA of the same arguments in fp32 at least: a CPU's kernel can be slower in bf16."""
+    """Compute SDPA of the same arguments in at least fp32; a CPU's kernel can be slower in bf16."""
     kind, dtype = q_BHTK.device.type, _computed_in(q_BHTK)
     with torch.autocast(kind, enabled=False):
         q, k, v = (x.to(_wider(x)) for x in (q_BHTK, k_BHSK, v_BHSK))
@@ -169,7 +169,7 @@ def masked(
     scale: float | None = None,
     dropout: float = 0.0,
 ) -> Tensor:
-    """Attend where the mask is true, [B, H, T, K]: one call, and all T x T products of each row."""
+    """Attend where the mask is true, [B, H, T, K]: one call with all T x T products of each row."""
     return functional.scaled_dot_product_attention(
         q_BHTK,
         k_BHTK,
@@ -188,7 +188,7 @@ def block_mask(
     window: int | None = None,
     device: torch.device | None = None,
 ) -> Tensor:
-    """Return where a position (dim 2) may look (dim 3): [B, 1, T, T] bool, once a batch."""
+    """Return where a position (dim 2) may look (dim 3), [B, 1, T, T] bool; made once a batch."""
     of_BT = segments_of(boundaries, device=device)
     mask_BTT = of_BT[:, :, None] == of_BT[:, None, :]
     if window is None:
@@ -198,12 +198,12 @@ def block_mask(
 
 
 def near(back: Tensor, window: int, *, causal: bool) -> Tensor:
-    """Return whether a position may see the one so many places before it, bool of that shape."""
+    """Return whether a position may see the one `back` positions before it, bool of that shape."""
     return (back >= 0 if causal else back > -window) & (back < window)
 
 
 def segments_of(boundaries: Boundaries, *, device: torch.device | None = None) -> Tensor:
-    """Return the number of the segment of each position, [B, T] int32; no device is asked."""
+    """Return the segment index of each position, [B, T] int32, without waiting for a device."""
     lengths = torch.tensor(boundaries.lengths)
     numbers = torch.arange(len(boundaries.lengths), dtype=torch.int32)
     of_N = numbers.repeat_interleave(lengths, output_size=boundaries.rows * boundaries.width)

@@ -1,8 +1,8 @@
-"""Attention over packed rows on a CUDA card: varlen_attn, or FlexAttention where that is missing.
+"""Attention over packed rows on a CUDA GPU: varlen_attn, or FlexAttention if that is missing.
 
 Dims: B rows, T positions, H heads, K head width, N = B * T positions of the batch as one row.
-Whether one can be used is asked of torch itself, never of its version. The functions that are
-called are seams: this machine may have no card.
+Torch itself is asked whether a function is available, not its version. The functions that are
+called are seams: this machine may have no GPU.
 Source: https://docs.pytorch.org/docs/stable/nn.attention.html (torch 2.13, 2026-11)
 """
 
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 _HALF = (torch.float16, torch.bfloat16)
-# Heads that wide need more than the 99 KB of shared memory that a block of other cards has:
+# Heads that are wider need more than the 99 KB of shared memory of a block on other GPUs:
 # https://github.com/pytorch/pytorch/issues/133254 (2026-11); capabilities with 163 KB or more:
 # https://docs.nvidia.com/cuda/cuda-c-programming-guide/ "Technical Specifications" (2026-11)
 _WIDE, _LARGE_SHARED = 128, ((8, 0), (8, 7), (9, 0), (10, 0), (10, 3))
@@ -84,20 +84,22 @@ def why_no_flex(
         return f"FlexAttention's backward pass of heads of {width} does not fit into this card"
     if dropout:
         return "FlexAttention has no dropout"
-    found = importlib.util.find_spec("torch.nn.attention.flex_attention")
-    return None if found else "this torch has no torch.nn.attention.flex_attention"
+    module = importlib.util.find_spec("torch.nn.attention.flex_attention")
+    return None if module else "this torch has no torch.nn.attention.flex_attention"
 
 
-def _too_old(what: str, device: torch.device, capability: Capability) -> str | None:
-    """Return why a card has none of the two; both need what came with Ampere."""
+def _too_old(function: str, device: torch.device, capability: Capability) -> str | None:
+    """Return why a GPU supports neither function; both need features of Ampere."""
     major, minor = capability(device)
     return (
-        None if major >= 8 else f"{what} is for cards from sm80 on, this one has sm{major}{minor}"
+        None
+        if major >= 8
+        else f"{function} is for cards from sm80 on, this one has sm{major}{minor}"
     )
 
 
 def varlen_kernel() -> Callable[..., Any] | None:
-    """Return torch's varlen_attn where it has one."""
+    """Return torch's varlen_attn if it has one."""
     try:
         from torch.nn.attention.varlen import varlen_attn
     except ImportError:
@@ -107,9 +109,9 @@ def varlen_kernel() -> Callable[..., Any] | None:
 
 @functools.cache
 def flex_kernels() -> tuple[Callable[..., Any], Callable[..., Any]] | None:
-    """Return create_block_mask and the compiled flex_attention where torch has them.
+    """Return create_block_mask and the compiled flex_attention if torch has them.
 
-    Making the second imports the compiler, which takes seconds.
+    Compiling imports the compiler, which takes seconds.
     """
     try:
         from torch.nn.attention.flex_attention import create_block_mask, flex_attention
@@ -134,12 +136,12 @@ def varlen(
     options: dict[str, Any] = {} if scale is None else {"scale": scale}
     if window is not None:
         options["window_size"] = (window - 1, 0 if causal else window - 1)
-    elif causal:  # torch 2.10 says is_causal, later ones a window
+    elif causal:  # torch 2.10 has is_causal, later versions a window
         options |= {"is_causal": True} if "is_causal" in known else {"window_size": (-1, 0)}
     if q_BHTK.shape[1] != k_BHTK.shape[1] and "enable_gqa" in known:
-        options["enable_gqa"] = True  # torch 2.9 to 2.11 take fewer heads of keys unasked
+        options["enable_gqa"] = True  # torch 2.9 to 2.11 allow fewer key heads without it
     if "num_splits" in known:
-        options["num_splits"] = 1  # else how sums are split depends on the longest document
+        options["num_splits"] = 1  # else the order of sums depends on the longest document
     starts, longest = boundaries.cu_seqlens, boundaries.max_seqlen
     q_NHK, k_NHK, v_NHK = (flat(x).transpose(0, 1) for x in (q_BHTK, k_BHTK, v_BHTK))
     out_NHK = kernel(q_NHK, k_NHK, v_NHK, starts, starts, longest, longest, **options)
@@ -168,7 +170,7 @@ def flex_blocks(
     window: int | None = None,
     make: Callable[..., Any],
 ) -> Any:
-    """Return the block mask of a batch from create_block_mask: once a batch, for every layer."""
+    """Return the block mask of a batch from create_block_mask; one serves all layers."""
     device = boundaries.cu_seqlens.device
     of_BT = segments_of(boundaries, device=device)
 

@@ -1,12 +1,12 @@
-"""Attention inside transformers' models: documents never see one another, and no mask is needless.
+"""Attention inside transformers' models: documents are isolated, and needless masks avoided.
 
 Dims: B rows, T positions, H heads, K head width.
-transformers looks an attention function up by its name and hands on to it what its model was
-called with. Under our name it makes no masks itself (there is none in its table of masks), and
-each call brings the `AttentionLayout` of the batch. Its own ways leak between packed documents
-unless attention_mask is None and use_cache False, and RoBERTa's are never kept apart (5.23,
-2026-11). Padding stands after the tokens of a row: under a causal mask no token sees it, and no
-mask is made.
+transformers looks up an attention function by its name and passes on to it the arguments of its
+model's call. Under our name it makes no masks itself (its table of masks has no such entry), and
+each call passes the `AttentionLayout` of the batch. Its own attention leaks between packed
+documents unless attention_mask is None and use_cache False, and RoBERTa's never isolates them
+(5.23, 2026-11). Padding comes after the tokens of a row: under a causal mask no token sees it, so
+no mask is made.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["NAME", "AttentionLayout", "attend", "layout_of", "looks_of", "regist
 
 NAME: Final = "hotloop"
 _NOT_GIVEN: Final = -1  # a model that does not say whether a layer has a window
-_UNKNOWN: Final = (  # what attention functions are asked for that this one cannot do
+_UNKNOWN: Final = (  # arguments of attention functions that this one does not support
     ("softcap", "caps its attention scores (softcap)"),
     ("s_aux", "has attention sinks"),
     ("position_bias", "adds a bias to its attention scores"),
@@ -45,12 +45,12 @@ _LAYERS: Final = frozenset(("full_attention", "sliding_attention"))
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AttentionLayout:
-    """How the rows of one batch are to be read, for every layer."""
+    """How to read the rows of one batch, for every layer."""
 
     isolation: Isolation
-    is_naive: bool = False  # products and softmax written out, as a comparison
-    boundaries: Boundaries | None = None  # where documents share a row
-    # (causal, window) -> where a position may look, [B or 1, 1, T or 1, T] bool; None: no mask
+    is_naive: bool = False  # True: plain products and softmax, as a comparison
+    boundaries: Boundaries | None = None  # if documents share a row
+    # (causal, window) -> the mask, [B or 1, 1, T or 1, T] bool; None: no mask is needed
     masks: Mapping[tuple[bool, int | None], Tensor | None] = field(default_factory=dict)
 
 
@@ -78,7 +78,7 @@ def layout_of(
 
 
 def _shorter(window: int | None, width: int) -> int | None:
-    """Return the window where rows of that width are longer than it."""
+    """Return the window if rows of that width are longer than it, else None."""
     return window if window is not None and window < width else None
 
 
@@ -92,32 +92,36 @@ def _mask(
     mask_TT = near(back_TT, window, causal=causal)
     if causal or real_BT is None:
         return mask_TT[None, None]
-    # Padding far from any token sees itself: the softmax of nothing would be NaN.
+    # Padding far from any token sees itself, because the softmax of nothing would be NaN.
     return mask_TT & (real_BT.bool()[:, None, None] | (back_TT == 0))
 
 
 def looks_of(model: nn.Module) -> set[tuple[bool, int | None]]:
     """Return the (causal, window) of all attention layers of a transformers model.
 
-    Raises ConfigError for a model whose layers look in a way that this attention does not know.
+    Raises ConfigError for a model with an attention pattern that this attention does not know.
     """
     config: Any = model.config
     kinds = set(getattr(config, "layer_types", None) or ())
     if kinds - _LAYERS or getattr(config, "attention_chunk_size", None):
-        others = ", ".join(sorted(kinds - _LAYERS)) or "chunked_attention"
-        raise ConfigError(f"{config.model_type} has layers of {others}, which hotloop cannot train")
+        unknown = ", ".join(sorted(kinds - _LAYERS)) or "chunked_attention"
+        raise ConfigError(
+            f"{config.model_type} has layers of {unknown}, which hotloop cannot train"
+        )
     if getattr(config, "attn_logit_softcapping", None) is not None:
         raise ConfigError(f"{config.model_type} {_UNKNOWN[0][1]}, which hotloop cannot train")
-    modules = [each for each in model.modules() if isinstance(_causal(each), bool)]
+    modules = [module for module in model.modules() if isinstance(_causal(module), bool)]
     if not modules:
         raise ConfigError(f"{config.model_type} does not say which of its modules attend")
-    windows = {getattr(each, "sliding_window", None) for each in modules}
+    windows = {getattr(module, "sliding_window", None) for module in modules}
     windows |= {None, getattr(config, "sliding_window", None)}
-    told = getattr(config, "is_causal", None)  # goes before what a module says
+    config_causal = getattr(config, "is_causal", None)  # overrides the modules
     return {
-        (causal, _reach(each, config, causal=causal))
-        for causal in ({_causal(each) for each in modules} if told is None else {told})
-        for each in windows
+        (causal, _reach(window, config, causal=causal))
+        for causal in (
+            {_causal(module) for module in modules} if config_causal is None else {config_causal}
+        )
+        for window in windows
     }
 
 
@@ -126,10 +130,10 @@ def _causal(module: nn.Module) -> Any:
 
 
 def _reach(window: int | None, config: Any, *, causal: bool) -> int | None:
-    """Return a window as `models.isolated` counts it.
+    """Return a window as `attention.documents` counts it.
 
-    transformers counts one position more on either side where a decoder's config says that it is
-    not causal (masking_utils, 5.23).
+    transformers counts one more position on either side if a decoder's config says that it is not
+    causal (masking_utils, 5.23).
     """
     wider = not causal and getattr(config, "is_causal", True) is False
     return window + 1 if window is not None and wider else window
@@ -149,9 +153,10 @@ def attend(
     hotloop: AttentionLayout | None = None,
     **more: Any,
 ) -> tuple[Tensor, None]:
-    """Attend as the batch's layout says: [B, H, T, K] each -> [B, T, H, K], and no scores.
+    """Attend by the batch's layout: [B, H, T, K] each -> [B, T, H, K], and no scores.
 
-    The signature is transformers'. Raises ConfigError for what this attention cannot do.
+    The signature is transformers'. Raises ConfigError for arguments that this attention does not
+    support.
     """
     config = module.config
     if hotloop is None or attention_mask is not None:
@@ -200,11 +205,11 @@ def _attended(
         )
     if layout.boundaries is not None:
         kind = q_BHTK.device.type
-        if torch.is_autocast_enabled(kind):  # as SDPA does: rotary positions leave q and k wide
+        if torch.is_autocast_enabled(kind):  # as SDPA does, because rotary positions widen q and k
             dtype = torch.get_autocast_dtype(kind)
             q_BHTK, k_BHTK, v_BHTK = (x.to(dtype) for x in (q_BHTK, k_BHTK, v_BHTK))
         inside = layout.isolation.attend
-        if torch.compiler.is_compiling():  # it chooses by measuring, which is not to be traced
+        if torch.compiler.is_compiling():  # measuring must not be traced
             inside = torch._dynamo.disable(inside)  # type: ignore[no-untyped-call]
         return inside(
             q_BHTK,
@@ -249,7 +254,7 @@ def _written_out(
 
 
 def register() -> None:
-    """Tell transformers of this attention; again is no harm."""
+    """Register this attention with transformers; may be called again."""
     from transformers import AttentionInterface
 
     AttentionInterface.register(NAME, attend)

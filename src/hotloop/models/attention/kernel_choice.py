@@ -1,9 +1,9 @@
-"""Chooses how packed rows are kept apart, by measuring once for each shape, and attends so.
+"""Choose how to isolate documents in packed rows, by timing once for each shape, and attend so.
 
 Dims: B rows, T positions, H heads, K head width.
-What is measured is forward and backward (forward alone where nothing needs a gradient) on the
-first batch of a shape. The ways differ by rounding: a run that must go on bit for bit as it was is
-given what the first part chose (`known`).
+Forward and backward (only forward if nothing needs a gradient) are timed on the first batch of a
+shape. The ways differ by rounding: a run that must continue bit for bit gets the choices of its
+first part (`known`).
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
 
 __all__ = ["Isolation", "Way"]
 
-Way = Literal["documents", "wide", "products", "mask", "varlen", "flex"]  # of segments
+Way = Literal["documents", "wide", "products", "mask", "varlen", "flex"]  # for segments
 _BY: Mapping[str, Callable[..., Tensor]] = {
     "documents": functional.scaled_dot_product_attention,
     "kernel": functional.scaled_dot_product_attention,
     "products": documents.written_out,
     "wide": documents.wide,
 }
-_ROUNDS = 3  # timings of each way, of which the fastest counts
+_ROUNDS = 3  # timings of each way, the fastest of which counts
 _GONE = "{} was chosen before, but this torch does not have it: start without what was chosen"
-_MOST = 1 << 28  # positions of a mask: SDPA on CPU makes 4 bytes of each, 1 GiB
-_WRITTEN = 1 << 22  # scores of a call that may be written out: 16 MiB, of each layer
+_MOST = 1 << 28  # entries of a mask: SDPA on CPU makes 4 bytes of each, 1 GiB
+_WRITTEN = 1 << 22  # scores that a call may hold when written out: 16 MiB, for each layer
 
 
 class Isolation:
-    """Attention in segments. One for a model: what a batch needs is made once for all layers."""
+    """Attention in segments; one for a model. Data for a batch are made once for all layers."""
 
     def __init__(
         self,
@@ -53,9 +53,9 @@ class Isolation:
         known: MutableMapping[str, str] | None = None,
         card: Any = documents_cuda,
     ) -> None:
-        """Take the clock, in seconds, and what was chosen before; `card` is a seam.
+        """Take the clock, in seconds, and earlier choices; `card` is a seam.
 
-        What is chosen now is added to `known`, which is `chosen`.
+        New choices are added to `known`, which is `chosen`.
         """
         self._clock, self._card = clock, card
         self.chosen = {} if known is None else known
@@ -75,15 +75,15 @@ class Isolation:
     ) -> Tensor:
         """Return dropout(softmax(QK^T * scale)) V in each segment, [B, H, T, K].
 
-        With a `window` of W a position sees itself and W - 1 before it (and after it, where not
-        causal). No kernel of a card has dropout: with it, `documents` is what runs there.
+        With a `window` of W a position sees itself and W - 1 before it (and after it, if not
+        causal). No GPU kernel has dropout: with dropout, `documents` runs there.
         """
-        given = q_BHTK, k_BHTK, v_BHTK
+        qkv = q_BHTK, k_BHTK, v_BHTK
         if window is not None and window >= max(boundaries.lengths):
             window = None
         run = partial(self._run, boundaries=boundaries, causal=causal, window=window, scale=scale)
-        if isinstance(q_BHTK, FakeTensor):  # a forecast, of a card maybe: nothing can be measured
-            return run("documents", given, dropout=dropout)
+        if isinstance(q_BHTK, FakeTensor):  # a forecast, perhaps for a GPU: nothing can be timed
+            return run("documents", qkv, dropout=dropout)
         is_small = q_BHTK.device.type == "cpu" and (
             q_BHTK.shape[1] * sum(length * length for length in boundaries.lengths) <= _WRITTEN
         )
@@ -91,12 +91,10 @@ class Isolation:
         key = _key(q_BHTK, k_BHTK, segments, causal=causal, window=window, dropout=dropout)
         if key not in self.chosen:
             self.chosen[key] = self._choose(
-                given, boundaries, run, window, dropout, is_small=is_small
+                qkv, boundaries, run, window, dropout, is_small=is_small
             )
-        way = self.chosen[key]  # of smaller ones too: a bucket holds several shapes
-        return run(
-            "documents" if way == "products" and not is_small else way, given, dropout=dropout
-        )
+        way = self.chosen[key]  # may be of a smaller shape: a bucket holds several
+        return run("documents" if way == "products" and not is_small else way, qkv, dropout=dropout)
 
     def attend_rows(
         self,
@@ -111,26 +109,27 @@ class Isolation:
     ) -> Tensor:
         """Return dropout(softmax(QK^T * scale)) V of rows of one document each, [B, H, T, K].
 
-        Where the `mask`, [B or 1, 1, T or 1, T] bool, is true; `causal` is for none.
+        Positions attend where the `mask`, [B or 1, 1, T or 1, T] bool, is true; `causal` applies
+        only without a mask.
         """
-        given, (B, H, T, _) = (q_BHTK, k_BHTK, v_BHTK), q_BHTK.shape
-        run = partial(_of_rows, mask=mask, causal=causal, scale=scale)
+        qkv, (B, H, T, _) = (q_BHTK, k_BHTK, v_BHTK), q_BHTK.shape
+        run = partial(_attend_rows, mask=mask, causal=causal, scale=scale)
         is_traced = isinstance(q_BHTK, FakeTensor) or torch.compiler.is_compiling()
         if is_traced or q_BHTK.device.type != "cpu":
-            return run("kernel", given, dropout=dropout)
+            return run("kernel", qkv, dropout=dropout)
         is_small = B * H * T * T <= _WRITTEN
-        told = "rows" if mask is None else "masked rows"
-        key = _key(q_BHTK, k_BHTK, told, causal=causal, window=None, dropout=dropout)
+        description = "rows" if mask is None else "masked rows"
+        key = _key(q_BHTK, k_BHTK, description, causal=causal, window=None, dropout=dropout)
         if not is_small:
             key += ", too many scores to write out"
         if key not in self.chosen:
-            ways = ("kernel", *_wide(q_BHTK), *(("products",) if is_small else ()))
-            self.chosen[key] = self._fastest(ways, run, given) if len(ways) > 1 else ways[0]
-        return run(self.chosen[key], given, dropout=dropout)
+            ways = ("kernel", *_wide_way(q_BHTK), *(("products",) if is_small else ()))
+            self.chosen[key] = self._fastest(ways, run, qkv) if len(ways) > 1 else ways[0]
+        return run(self.chosen[key], qkv, dropout=dropout)
 
     def _choose(
         self,
-        given: tuple[Tensor, Tensor, Tensor],
+        qkv: tuple[Tensor, Tensor, Tensor],
         boundaries: Boundaries,
         run: Callable[..., Tensor],
         window: int | None,
@@ -138,42 +137,42 @@ class Isolation:
         *,
         is_small: bool,
     ) -> str:
-        device, dtype = given[0].device, given[0].dtype
+        device, dtype = qkv[0].device, qkv[0].dtype
         if self._card.why_no_varlen(device, dtype, window=window, dropout=dropout) is None:
             return "varlen"
-        if self._card.why_no_flex(device, dropout=dropout, width=given[0].shape[-1]) is None:
+        if self._card.why_no_flex(device, dropout=dropout, width=qkv[0].shape[-1]) is None:
             return "flex"
         if device.type == "cuda" or boundaries.rows * boundaries.width**2 > _MOST:
-            return "documents"  # a card's time would not be seen without waiting for it
+            return "documents"  # timing a GPU would mean waiting for it
         more: tuple[Way, ...] = ("products",) if is_small else ()
-        return self._fastest(("documents", *_wide(given[0]), *more, "mask"), run, given)
+        return self._fastest(("documents", *_wide_way(qkv[0]), *more, "mask"), run, qkv)
 
     def _fastest(
         self,
         ways: Sequence[str],
         run: Callable[..., Tensor],
-        given: tuple[Tensor, Tensor, Tensor],
+        qkv: tuple[Tensor, Tensor, Tensor],
     ) -> str:
         best = dict.fromkeys(ways, float("inf"))
         for number in range(_ROUNDS + 1):
             for way in ways:
-                seconds = self._timed(partial(run, way), given)
-                if number:  # the first one warms up, and makes the mask
+                seconds = self._timed(partial(run, way), qkv)
+                if number:  # the first round warms up, and makes the mask
                     best[way] = min(best[way], seconds)
         return min(ways, key=best.__getitem__)
 
     def _timed(
         self,
         attend: Callable[[tuple[Tensor, Tensor, Tensor]], Tensor],
-        given: tuple[Tensor, Tensor, Tensor],
+        qkv: tuple[Tensor, Tensor, Tensor],
     ) -> float:
-        """Return the seconds of a way. What counts or keeps operators, as recomputing does, is off.
+        """Return the seconds of a way, without modes that count or save operators.
 
-        In the second run of a recomputed block nothing is timed any more.
+        Recomputing is such a mode. The second run of a recomputed block times nothing.
         """
-        learns = torch.is_grad_enabled() and any(x.requires_grad for x in given)
-        with _disable_current_modes(), saved_tensors_hooks(_as_it_is, _as_it_is):
-            q, k, v = (x.detach().clone().requires_grad_(learns) for x in given)
+        learns = torch.is_grad_enabled() and any(x.requires_grad for x in qkv)
+        with _disable_current_modes(), saved_tensors_hooks(_identity, _identity):
+            q, k, v = (x.detach().clone().requires_grad_(learns) for x in qkv)
             began = self._clock()
             out = attend((q, k, v))
             if learns:
@@ -183,7 +182,7 @@ class Isolation:
     def _run(
         self,
         way: str,
-        given: tuple[Tensor, Tensor, Tensor],
+        qkv: tuple[Tensor, Tensor, Tensor],
         boundaries: Boundaries,
         *,
         causal: bool,
@@ -191,11 +190,11 @@ class Isolation:
         scale: float | None,
         dropout: float = 0.0,
     ) -> Tensor:
-        device = given[0].device
+        device = qkv[0].device
         looks: dict[str, Any] = {"causal": causal, "window": window}
         if way in ("documents", "wide", "products"):
             return documents.per_document(
-                *given,
+                *qkv,
                 boundaries,
                 causal=causal,
                 window=window,
@@ -206,12 +205,12 @@ class Isolation:
         if way == "mask":
             make = partial(documents.block_mask, boundaries, **looks, device=device)
             mask_B1TT = self._once(boundaries, (way, causal, window, device), make)
-            return documents.masked(*given, mask_B1TT, scale=scale, dropout=dropout)
+            return documents.masked(*qkv, mask_B1TT, scale=scale, dropout=dropout)
         if way == "varlen":
             kernel = self._card.varlen_kernel()
             if kernel is None:
                 raise DeviceError(_GONE.format(way))
-            out: Tensor = self._card.varlen(*given, boundaries, **looks, scale=scale, kernel=kernel)
+            out: Tensor = self._card.varlen(*qkv, boundaries, **looks, scale=scale, kernel=kernel)
             return out
         kernels = self._card.flex_kernels()
         if kernels is None:
@@ -221,11 +220,11 @@ class Isolation:
             (way, causal, window, device),
             partial(self._card.flex_blocks, boundaries, **looks, make=kernels[0]),
         )
-        found: Tensor = self._card.flex(*given, blocks, scale=scale, kernel=kernels[1])
-        return found
+        output: Tensor = self._card.flex(*qkv, blocks, scale=scale, kernel=kernels[1])
+        return output
 
     def _once(self, boundaries: Boundaries, key: object, make: Callable[[], Any]) -> Any:
-        """Return what the newest batch needs in all its layers."""
+        """Return a value that the newest batch needs in all its layers; make it once."""
         if self._made is None or self._made[0] is not boundaries:
             self._made = boundaries, {}
         if key not in self._made[1]:
@@ -233,15 +232,15 @@ class Isolation:
         return self._made[1][key]
 
 
-def _wide(q: Tensor) -> tuple[str, ...]:
-    """Return the way of float32 where the kernel would compute in less."""
+def _wide_way(q: Tensor) -> tuple[str, ...]:
+    """Return the float32 way if the kernel would compute in less, else nothing."""
     is_wide = q.dtype.itemsize >= torch.float32.itemsize and not torch.is_autocast_enabled("cpu")
     return () if is_wide else ("wide",)
 
 
-def _of_rows(
+def _attend_rows(
     way: str,
-    given: tuple[Tensor, Tensor, Tensor],
+    qkv: tuple[Tensor, Tensor, Tensor],
     *,
     mask: Tensor | None,
     causal: bool,
@@ -249,9 +248,9 @@ def _of_rows(
     dropout: float = 0.0,
 ) -> Tensor:
     """Attend in rows of one document each."""
-    q_BHTK, k_BHTK, v_BHTK = given
+    q_BHTK, k_BHTK, v_BHTK = qkv
     shares = q_BHTK.shape[1] // k_BHTK.shape[1]
-    if shares > 1 and mask is not None and q_BHTK.is_cuda:  # else the slow kernel, which has both
+    if shares > 1 and mask is not None and q_BHTK.is_cuda:  # only the slow kernel supports both
         k_BHTK, v_BHTK = (x.repeat_interleave(shares, dim=1) for x in (k_BHTK, v_BHTK))
         shares = 1
     return _BY[way](
@@ -266,7 +265,7 @@ def _of_rows(
     )
 
 
-def _as_it_is(x: Tensor) -> Tensor:
+def _identity(x: Tensor) -> Tensor:
     return x
 
 
@@ -279,7 +278,7 @@ def _key(
     window: int | None,
     dropout: float,
 ) -> str:
-    """Return the shape's bucket in words, as it is kept in a file; `rows` says what is in them."""
+    """Return the shape's bucket in words, as saved in a file; `rows` describes the contents."""
     B, H, T, K = q_BHTK.shape
     learns = torch.is_grad_enabled() and (q_BHTK.requires_grad or k_BHTK.requires_grad)
     return (

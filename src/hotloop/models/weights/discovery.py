@@ -1,8 +1,8 @@
-"""Finds a pretrained model in a folder or by its hub id, and says what it is, without torch.
+"""Find a pretrained model in a folder or by its hub id, and describe it, without torch.
 
 A model folder is foreign input: only config.json and safetensors files are used (or one
-pytorch_model.bin, read without its pickle code), files must lie in the folder, and a model that
-needs code of its own is refused.
+pytorch_model.bin, read without its pickle code), files must be in the folder, and a model that
+needs its own code is refused.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PICKLE = "pytorch_model.bin"
 _EXPLAIN = "(hotloop explain cache-not-found)"
 _LARGEST_CONFIG = 1 << 24  # bytes
 _ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
-_SIZES: Final = {  # what it is -> its names in config.json, and the largest that is believed
+_SIZES: Final = {  # size -> its names in config.json, and the largest plausible value
     "hidden_size": (("hidden_size", "n_embd", "d_model", "dim"), 1 << 20),
     "layers": (("num_hidden_layers", "n_layer", "n_layers", "num_layers"), 1 << 12),
     "vocabulary": (("vocab_size",), 1 << 26),
@@ -46,7 +46,7 @@ _ENCODERS: Final = frozenset({
     "eurobert", "modernbert", "mpnet", "nomic_bert", "roberta", "roberta-prelayernorm",
     "xlm-roberta", "xlm-roberta-xl", "xmod",
 })  # fmt: skip
-# Their positions begin after the id of padding.
+# Models whose positions begin after the id of padding.
 _AFTER_PADDING: Final = frozenset({
     "camembert", "esm", "mpnet", "roberta", "roberta-prelayernorm", "xlm-roberta",
     "xlm-roberta-xl", "xmod",
@@ -56,9 +56,9 @@ _HEADS = ("lm_head.weight", "cls.predictions.decoder.weight", "lm_head.decoder.w
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FoundModel:
-    """A model on this machine, as its config.json and the headers of its weights say."""
+    """A model on this machine, as described by its config.json and the headers of its weights."""
 
-    name: str  # as it was asked for
+    name: str  # as the user gave it
     folder: Path
     config: Mapping[str, Any]  # of config.json
     architecture: str  # the class that was saved: Qwen3ForCausalLM, BertModel
@@ -66,16 +66,16 @@ class FoundModel:
     hidden_size: int
     layers: int
     vocabulary: int  # ids are below it
-    positions: int | None  # tokens of the longest sequence; None: it says no limit
-    is_decoder: bool  # attends to the left only
+    positions: int | None  # tokens of the longest sequence; None: no limit is known
+    is_decoder: bool  # attends only to the left
     tied: bool  # the language-model head is the embedding
-    files: tuple[Path, ...]  # of weights; empty where only the config was asked for
+    files: tuple[Path, ...]  # of weights; empty if only the config was requested
     tensors: Mapping[str, StoredTensor] = field(default_factory=dict)  # of safetensors files
-    notes: tuple[str, ...] = ()  # what the user should know
+    notes: tuple[str, ...] = ()  # for the user
 
     @property
     def fingerprint(self) -> str:
-        """Return a digest of the config and all weights; the first time, the files are read."""
+        """Return a digest of the config and all weights; the first call reads the files."""
         config = self.folder / _CONFIG
         return digest(*map(_digest_of, (config, *self.files)))
 
@@ -92,11 +92,11 @@ def _hashed(path: Path, size: int, changed: int) -> str:
 
 
 def find_model(name: str, *, weights: bool = True) -> FoundModel:
-    """Return the model of a folder or of an id on the hub; HF_HUB_OFFLINE and HF_HOME are obeyed.
+    """Return the model of a folder or of a hub id; HF_HUB_OFFLINE and HF_HOME are respected.
 
-    Without `weights` only config.json is needed: enough for a forecast. Raises ConfigError where
-    there is no such model or it is not one to be trusted or trained, DataError where its files are
-    damaged, DeviceError where a package is missing.
+    Without `weights` only config.json is needed, which suffices for a forecast. Raises ConfigError
+    if there is no such model or it cannot be trusted or trained, DataError if its files are
+    damaged, DeviceError if a package is missing.
     """
     place = Path(name).expanduser()
     get: Callable[[str], Path | None]
@@ -109,8 +109,8 @@ def find_model(name: str, *, weights: bool = True) -> FoundModel:
             )
         get = functools.partial(_local, name, folder)
     elif place.is_file() or name.startswith((".", "/", "~")) or not _ID.fullmatch(name):
-        what = "is a file" if place.is_file() else f"does not exist (looked from {Path.cwd()})"
-        raise ConfigError(f"{name!r} {what}: name a model folder or a hub id {_EXPLAIN}")
+        problem = "is a file" if place.is_file() else f"does not exist (looked from {Path.cwd()})"
+        raise ConfigError(f"{name!r} {problem}: name a model folder or a hub id {_EXPLAIN}")
     else:
         get = _Hub(name).get
     path = get(_CONFIG)
@@ -118,7 +118,7 @@ def find_model(name: str, *, weights: bool = True) -> FoundModel:
         raise ConfigError(_no_config(name, place))
     config = _config(name, path)
     files, notes = _weights(name, get) if weights else ((), ())
-    return _found(name, path, config, files, notes)
+    return _model(name, path, config, files, notes)
 
 
 def _no_config(name: str, place: Path) -> str:
@@ -128,7 +128,7 @@ def _no_config(name: str, place: Path) -> str:
 
 
 def _local(name: str, folder: Path, file: str) -> Path | None:
-    """Return a file of the folder; a link may lead to the blobs of its own hub cache only."""
+    """Return a file of the folder; a link may lead only to the blobs of its own hub cache."""
     path = folder / file
     if not path.exists():
         return None
@@ -136,7 +136,7 @@ def _local(name: str, folder: Path, file: str) -> Path | None:
     if folder.parent.name == "snapshots" and folder.parent.parent.name.startswith("models--"):
         inside.append(folder.parent.parent / "blobs")
     target = path.resolve()
-    if not target.is_file() or not any(target.is_relative_to(each) for each in inside):
+    if not target.is_file() or not any(target.is_relative_to(place) for place in inside):
         raise ConfigError(
             f"{name}: {file} is no file of that folder but leads to {target}: put the file itself "
             "there"
@@ -145,16 +145,16 @@ def _local(name: str, folder: Path, file: str) -> Path | None:
 
 
 class _Hub:
-    """The files of one revision of a hub id, from this machine's cache where they are."""
+    """The files of one revision of a hub id, from this machine's cache if they are there."""
 
     def __init__(self, name: str) -> None:
         if importlib.util.find_spec("huggingface_hub") is None:
             raise DeviceError("the package huggingface_hub is missing: pip install 'hotloop[hf]'")
         self._name = name
-        self._revision: str | None = None  # that of the first file, for all others
+        self._revision: str | None = None  # of the first file, used for all others
 
     def get(self, file: str) -> Path | None:
-        """Return where a file is; None: the revision does not have it."""
+        """Return the path of a file; None if the revision does not have it."""
         from huggingface_hub import hf_hub_download
         from huggingface_hub.errors import (
             EntryNotFoundError,
@@ -184,17 +184,17 @@ class _Hub:
 def _weights(
     name: str, get: Callable[[str], Path | None]
 ) -> tuple[tuple[Path, ...], tuple[str, ...]]:
-    """Return the files of the weights and what is to be said of them."""
-    if (one := get(_ONE)) is not None:
-        return (one,), ()
+    """Return the files of the weights, and notes about them."""
+    if (single := get(_ONE)) is not None:
+        return (single,), ()
     if (index := get(_INDEX)) is not None:
         of = read_json(index).get("weight_map")
         names: list[Any] = list(of.values()) if isinstance(of, dict) else []
-        wrong = [each for each in names if not (is_plain(each) and each.endswith(".safetensors"))]
+        wrong = [file for file in names if not (is_plain(file) and file.endswith(".safetensors"))]
         if wrong or not names:
             raise DataError(f"{index} must name .safetensors files beside it, not {wrong[:3]}")
-        shards = {each: get(each) for each in sorted(set(names))}
-        if gone := [each for each, path in shards.items() if path is None]:
+        shards = {file: get(file) for file in sorted(set(names))}
+        if gone := [file for file, path in shards.items() if path is None]:
             raise DataError(
                 f"{name} lacks {', '.join(gone)}, which {_INDEX} names: fetch the whole model "
                 f"{_EXPLAIN}"
@@ -211,14 +211,14 @@ def _weights(
     )
 
 
-def _found(
+def _model(
     name: str,
     path: Path,
     config: dict[str, Any],
     files: tuple[Path, ...],
     notes: tuple[str, ...],
 ) -> FoundModel:
-    sizes = {what: _size(path, config, *known) for what, known in _SIZES.items()}
+    sizes = {size: _size(path, config, *known) for size, known in _SIZES.items()}
     tensors = _tensors(files)
     if tensors:
         _compare(name, config, sizes, tensors)
@@ -242,7 +242,7 @@ def _found(
 
 
 def _config(name: str, path: Path) -> dict[str, Any]:
-    """Return config.json; ConfigError where it asks for code, or is of what cannot be trained."""
+    """Return config.json; ConfigError if it needs code or its model cannot be trained."""
     if path.stat().st_size > _LARGEST_CONFIG:
         raise DataError(f"{path} has more than {_LARGEST_CONFIG} bytes: that is no {_CONFIG}")
     config: dict[str, Any] = read_json(path)
@@ -254,9 +254,11 @@ def _config(name: str, path: Path) -> dict[str, Any]:
     if odd := [key for key in config if not key.isidentifier() or key.startswith("__")]:
         raise ConfigError(f"{name}: {odd[0]!r} is no key for a {_CONFIG}: remove it")
     for key in _KERNELS:
-        for each in (config.get(key), config.get(f"_{key}")):
-            if isinstance(each, str) and "/" in each:
-                raise ConfigError(f"{name} asks for the kernel {each}, which is code: remove {key}")
+        for kernel in (config.get(key), config.get(f"_{key}")):
+            if isinstance(kernel, str) and "/" in kernel:
+                raise ConfigError(
+                    f"{name} asks for the kernel {kernel}, which is code: remove {key}"
+                )
     if config.get("quantization_config"):
         raise ConfigError(
             f"{name} is quantised already, and cannot be trained from that: take the model that it "
@@ -272,10 +274,10 @@ def _config(name: str, path: Path) -> dict[str, Any]:
 
 
 def _size(path: Path, config: Mapping[str, Any], names: tuple[str, ...], largest: int) -> int:
-    found = [(key, config[key]) for key in names if config.get(key) is not None]
-    if not found:
+    values = [(key, config[key]) for key in names if config.get(key) is not None]
+    if not values:
         raise DataError(f"{path} does not say {names[0]}: save the model again")
-    key, value = found[0]
+    key, value = values[0]
     if type(value) is not int or not 0 < value <= largest:
         raise DataError(f"{path}: {key} must be a whole number of 1 to {largest}, not {value!r}")
     return value
@@ -303,10 +305,10 @@ def _tensors(files: tuple[Path, ...]) -> dict[str, StoredTensor]:
     for path in files:
         if path.name == _PICKLE:
             continue
-        for name, each in stored(path).items():
+        for name, tensor in stored(path).items():
             if name in every:
                 raise DataError(f"{name} stands in {every[name].path} and in {path}: keep one")
-            every[name] = each
+            every[name] = tensor
     return every
 
 
@@ -316,9 +318,9 @@ def _compare(
     sizes: Mapping[str, int],
     tensors: Mapping[str, StoredTensor],
 ) -> None:
-    """Raise DataError where config and weights are not of one model; nothing is allocated yet."""
+    """Raise DataError if config and weights are not of one model, before anything is allocated."""
     embedding = sizes["vocabulary"], config.get("embedding_size", sizes["hidden_size"])
-    if not any(each.shape == embedding for each in tensors.values()):
+    if not any(tensor.shape == embedding for tensor in tensors.values()):
         raise DataError(
             f"{name}: {_CONFIG} says {embedding[0]} ids x {embedding[1]} numbers, and no tensor of "
             "the weights has that shape: take config and weights of one model"

@@ -1,4 +1,4 @@
-"""What safetensors calls torch's types.
+"""The names of torch's dtypes in safetensors files.
 
 Source: https://github.com/huggingface/safetensors#format (2026-11)
 """

@@ -1,6 +1,6 @@
-"""Where each tensor of a .safetensors file lies: read from its header and checked, without torch.
+"""Locate each tensor of a .safetensors file by its header, which is checked, without torch.
 
-Source of the format: https://github.com/huggingface/safetensors#format (2026-11)
+Source: https://github.com/huggingface/safetensors#format (2026-11)
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BYTES", "StoredTensor", "stored"]
 
-# Bytes of a number. What packs several into one byte, or is itself quantised, is not read.
+# Bytes of an element. Packed and quantised dtypes are not read.
 BYTES: Final = {
     "F64": 8,
     "F32": 4,
@@ -41,12 +41,12 @@ class StoredTensor:
     path: Path
     dtype: str  # a key of BYTES
     shape: tuple[int, ...]
-    start: int  # byte of the file
+    start: int  # byte offset in the file
     bytes: int
 
 
 def stored(path: Path) -> dict[str, StoredTensor]:
-    """Return the tensors of a file by name. Raises DataError where it is not sound."""
+    """Return the tensors of a file by name. Raises DataError if the file is damaged."""
     try:
         with path.open("rb") as stream:
             size = path.stat().st_size
@@ -57,13 +57,15 @@ def stored(path: Path) -> dict[str, StoredTensor]:
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from error
     try:
-        found = json.loads(header, object_pairs_hook=_once, parse_constant=_no_number)
+        header_entries = json.loads(header, object_pairs_hook=_once, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} has a header that is not JSON ({error}): {_AGAIN}") from error
-    if not isinstance(found, dict):
+    if not isinstance(header_entries, dict):
         raise DataError(f"{path} has a header that holds no names: {_AGAIN}")
-    found.pop("__metadata__", None)
-    return {name: _tensor(path, name, each, 8 + length, size) for name, each in found.items()}
+    header_entries.pop("__metadata__", None)
+    return {
+        name: _tensor(path, name, entry, 8 + length, size) for name, entry in header_entries.items()
+    }
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -97,5 +99,5 @@ def _tensor(path: Path, name: str, entry: Any, data: int, size: int) -> StoredTe
 
 
 def _is_counts(value: object, length: int | None = None) -> bool:
-    counts = isinstance(value, list) and all(type(each) is int and each >= 0 for each in value)
+    counts = isinstance(value, list) and all(type(count) is int and count >= 0 for count in value)
     return counts and length in (None, len(value))  # type: ignore[arg-type]

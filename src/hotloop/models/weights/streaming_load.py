@@ -1,8 +1,8 @@
-"""Reads a model's weights from their files straight into the model: there is no second copy.
+"""Read a model's weights from their files straight into the model, without a second copy.
 
-Only what the model has is read. Peak memory is the model and, where the files hold another dtype,
-the one tensor that is being converted. A file is read, not mapped: what happens to it later, a
-download over it for one, changes no weight.
+Only the tensors of the model are read. Peak memory is the model and, if the files have another
+dtype, the one tensor that is being converted. A file is read, not mapped, so later changes to it,
+such as a new download, change no weight.
 """
 
 from __future__ import annotations
@@ -32,48 +32,48 @@ _LEGACY: Final = (("LayerNorm.weight", "LayerNorm.gamma"), ("LayerNorm.bias", "L
 _SHOWN: Final = 4  # names in a message
 
 
-def fill(model: nn.Module, found: FoundModel) -> None:
+def fill(model: nn.Module, source: FoundModel) -> None:
     """Set every parameter and saved buffer of a transformers model.
 
-    The prefix of the base model may be there or not: a base model is filled from a whole one and a
-    whole one, where its head is tied, from a base model. Raises DataError, with names, where the
-    files lack a tensor, hold one of another shape, or hold more layers than the model has.
+    The prefix of the base model is optional: a base model is filled from a whole one and a whole
+    one, if its head is tied, from a base model. Raises DataError, with names, if the files lack a
+    tensor, hold one of another shape, or hold more layers than the model has.
     """
-    assert found.files, "it was found without its weights"
-    held: Mapping[str, Any] = found.tensors or _unpickled(found.files[0])
+    assert source.files, "it was found without its weights"
+    stored: Mapping[str, Any] = source.tensors or _unpickled(source.files[0])
     prefix = f"{model.base_model_prefix}."
-    wanted: dict[str, Tensor] = {}  # name in the files -> tensor of the model
+    targets: dict[str, Tensor] = {}  # name in the files -> tensor of the model
     missing = []
     for names, tensor in _distinct(model):
-        there = next((n for name in names for n in _names(name, prefix) if n in held), None)
-        if there is None:
+        file_name = next((n for name in names for n in _names(name, prefix) if n in stored), None)
+        if file_name is None:
             missing.append(names[0])
         else:
-            wanted[there] = tensor
+            targets[file_name] = tensor
     if missing:
-        raise DataError(f"{found.name} lacks {_some(missing)}: its files are not of its config")
-    for name, tensor in wanted.items():
-        if (shape := tuple(held[name].shape)) != tuple(tensor.shape):
+        raise DataError(f"{source.name} lacks {_some(missing)}: its files are not of its config")
+    for name, tensor in targets.items():
+        if (shape := tuple(stored[name].shape)) != tuple(tensor.shape):
             raise DataError(
-                f"{found.name}: {name} has the shape {list(shape)}, its config makes it "
+                f"{source.name}: {name} has the shape {list(shape)}, its config makes it "
                 f"{list(tensor.shape)}: take config and weights of one model"
             )
-    kinds = set(map(_kind, wanted))
-    if more := [name for name in held if name not in wanted and _kind(name) in kinds]:
+    kinds = set(map(_kind, targets))
+    if more := [name for name in stored if name not in targets and _kind(name) in kinds]:
         raise DataError(
-            f"{found.name} holds {_some(more)}, which its config has no layer for: take config and "
-            "weights of one model"
+            f"{source.name} holds {_some(more)}, which its config has no layer for: take config "
+            "and weights of one model"
         )
     with torch.no_grad():
-        if found.tensors:
-            _read((found.tensors[name], tensor) for name, tensor in wanted.items())
+        if source.tensors:
+            _read((source.tensors[name], tensor) for name, tensor in targets.items())
         else:
-            for name, tensor in wanted.items():
-                tensor.copy_(held[name])
+            for name, tensor in targets.items():
+                tensor.copy_(stored[name])
 
 
 def _distinct(model: nn.Module) -> Iterator[tuple[list[str], Tensor]]:
-    """Yield each tensor of the model's state once, with all its names: a tied one has several."""
+    """Yield each tensor of the model's state once, with all names; a tied tensor has several."""
     names: dict[tuple[int, int], list[str]] = {}
     tensors: dict[tuple[int, int], Tensor] = {}
     for name, tensor in model.state_dict().items():
@@ -87,11 +87,11 @@ def _distinct(model: nn.Module) -> Iterator[tuple[list[str], Tensor]]:
 
 def _names(name: str, prefix: str) -> Iterator[str]:
     """Yield the names under which a tensor may be saved."""
-    for each in (name, prefix + name, name.removeprefix(prefix)):
-        yield each
-        for new, old in _LEGACY:  # of checkpoints of 2018
-            if each.endswith(new):
-                yield each.removesuffix(new) + old
+    for candidate in (name, prefix + name, name.removeprefix(prefix)):
+        yield candidate
+        for new, old in _LEGACY:  # in checkpoints of 2018
+            if candidate.endswith(new):
+                yield candidate.removesuffix(new) + old
 
 
 def _kind(name: str) -> str:
@@ -108,31 +108,31 @@ def _read(pairs: Iterable[tuple[StoredTensor, Tensor]]) -> None:
     for path, of_file in groupby(in_order, key=lambda pair: pair[0].path):
         try:
             with path.open("rb", buffering=0) as stream:
-                for at, tensor in of_file:
-                    _read_one(stream, at, tensor)
+                for stored, tensor in of_file:
+                    _read_one(stream, stored, tensor)
         except OSError as error:
             raise DataError(f"cannot read {path}: {error.strerror or error}") from error
 
 
-def _read_one(stream: Any, at: StoredTensor, tensor: Tensor) -> None:
-    dtype = DTYPES[at.dtype]
+def _read_one(stream: Any, stored: StoredTensor, tensor: Tensor) -> None:
+    dtype = DTYPES[stored.dtype]
     direct = tensor.dtype == dtype and tensor.is_contiguous() and tensor.device.type == "cpu"
-    into = tensor if direct else torch.empty(at.shape, dtype=dtype)
-    left = memoryview(into.detach().reshape(-1).view(torch.uint8).numpy())  # type: ignore[arg-type]
-    stream.seek(at.start)
-    while left:
-        count = stream.readinto(left)
+    into = tensor if direct else torch.empty(stored.shape, dtype=dtype)
+    remaining = memoryview(into.detach().reshape(-1).view(torch.uint8).numpy())  # type: ignore[arg-type]
+    stream.seek(stored.start)
+    while remaining:
+        count = stream.readinto(remaining)
         if not count:
-            raise DataError(f"{at.path} became shorter while it was read: fetch it again")
-        left = left[count:]
+            raise DataError(f"{stored.path} became shorter while it was read: fetch it again")
+        remaining = remaining[count:]
     if not direct:
         tensor.copy_(into)
 
 
 def _unpickled(path: Path) -> dict[str, Tensor]:
     try:
-        held = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    except pickle.UnpicklingError as error:  # torch's text advises to run the file's code
+        tensors = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except pickle.UnpicklingError as error:  # torch's message advises to run the file's code
         raise DataError(
             f"{path} is damaged or holds more than named tensors; hotloop runs no code of a file: "
             "take the model as safetensors"
@@ -140,6 +140,6 @@ def _unpickled(path: Path) -> dict[str, Tensor]:
     except (RuntimeError, OSError, EOFError) as error:
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise DataError(f"cannot read {path}: {first}") from error
-    if not isinstance(held, dict) or not all(map(torch.is_tensor, held.values())):
+    if not isinstance(tensors, dict) or not all(map(torch.is_tensor, tensors.values())):
         raise DataError(f"{path} holds more than named tensors: take the model as safetensors")
-    return held
+    return tensors

@@ -28,13 +28,13 @@ __all__ = [
 ]
 
 
-def own_code(thing: Any) -> SourceLocation | None:
+def own_code(target: Any) -> SourceLocation | None:
     """Return where a function or class is written, if that is the project's own code."""
-    code = getattr(getattr(inspect.unwrap(thing), "__func__", thing), "__code__", None)
+    code = getattr(getattr(inspect.unwrap(target), "__func__", target), "__code__", None)
     if isinstance(code, CodeType):
         own, file = is_own(code.co_filename), os.path.abspath(code.co_filename)
         return SourceLocation(file=file, line=code.co_firstlineno) if own else None
-    return _own_class(thing) if isinstance(thing, type) else None
+    return _own_class(target) if isinstance(target, type) else None
 
 
 @functools.lru_cache(maxsize=256)  # inspect parses the whole file: 25 ms for torch's containers
@@ -60,7 +60,7 @@ def nbytes(batch: Any) -> int:
 
 
 def loader(loader: Any, *, key: int, place: SourceLocation | None) -> Loader:
-    """Return a DataLoader's settings; what only use can tell is left open."""
+    """Return a DataLoader's settings; leave open the fields that only its use can fill."""
     from torch.utils.data import IterableDataset, TensorDataset
 
     data, sampler = whole(loader.dataset), sampler_of(loader)
@@ -104,7 +104,7 @@ def whole(data: Any) -> Any:
 
 
 def sampler_of(loader: Any) -> Any:
-    """Return what decides the order; the sampler of a batch sampler that was handed in."""
+    """Return the sampler that decides the order: that of a batch sampler where one was passed."""
     batches = loader.batch_sampler
     while hasattr(batches, "batch_sampler"):  # Accelerate's shard of one
         batches = batches.batch_sampler
@@ -120,12 +120,12 @@ def _shuffles(sampler: Any) -> bool | None:
         return True
     if type(sampler) is SequentialSampler:
         return False
-    told = getattr(sampler, "shuffle", None)  # DistributedSampler
-    return told if isinstance(told, bool) else None
+    shuffle = getattr(sampler, "shuffle", None)  # DistributedSampler
+    return shuffle if isinstance(shuffle, bool) else None
 
 
 def _once(loader: Any, sampler: Any) -> bool | None:
-    """Whether the order names each sample once an epoch; None: it is the script's own, or none."""
+    """Whether each sample comes once an epoch; None where the sampler is not one of PyTorch's."""
     from torch.utils.data import (
         BatchSampler,
         DistributedSampler,
@@ -137,8 +137,8 @@ def _once(loader: Any, sampler: Any) -> bool | None:
 
     batches = loader.batch_sampler
     if sampler is batches and type(batches) is not BatchSampler:
-        return None  # it makes batches itself
-    # A list's own has no module.
+        return None  # the loader has a batch sampler of the script's own
+    # The iterator of a list has no module.
     home = getattr(type(sampler).__iter__, "__module__", "")
     if not home.startswith(("torch.utils.data", "accelerate.")):
         return None
@@ -152,17 +152,17 @@ def _once(loader: Any, sampler: Any) -> bool | None:
     return True if isinstance(sampler, SequentialSampler | DistributedSampler) else None
 
 
-def _length(thing: Any) -> int | None:
+def _length(data: Any) -> int | None:
     try:
-        return len(thing)
+        return len(data)
     except (TypeError, NotImplementedError, AttributeError):  # iterable data have none
         return None
 
 
 def _divides(loader: Any, data: Any, depth: int = 3) -> bool | None:
-    """Whether a stream, or one that it reads, asks for its worker's number.
+    """Whether a stream, or a stream that it reads, asks for its worker's number.
 
-    None where that cannot be read, or a worker_init_fn may divide it.
+    None where the source cannot be read, or where a worker_init_fn may divide the stream.
     """
     from torch.utils.data import IterableDataset
 
@@ -171,15 +171,15 @@ def _divides(loader: Any, data: Any, depth: int = 3) -> bool | None:
     kind: Any = type(data)
     asks = _asks(kind)
     inner = getattr(data, "__dict__", {}).values() if depth and asks is False else ()
-    read = [part for part in inner if isinstance(part, IterableDataset)]
-    answers = [_divides(loader, part, depth - 1) for part in read]
+    streams = [part for part in inner if isinstance(part, IterableDataset)]
+    answers = [_divides(loader, part, depth - 1) for part in streams]
     return next((answer for answer in answers if answer is not False), asks)
 
 
 @functools.lru_cache(maxsize=256)
 def _asks(cls: Any) -> bool | None:
-    """Whether a file the class is written in does, be it in a function beside the class."""
-    base = ("torch", "collections", "typing", "builtins")  # torch's own text speaks of it too
+    """Whether the file of the class, or of one of its bases, mentions get_worker_info."""
+    base = ("torch", "collections", "typing", "builtins")  # torch's own sources mention it too
     mine = [kind for kind in cls.__mro__ if kind.__module__.partition(".")[0] not in base]
     try:
         return any("get_worker_info" in "".join(inspect.findsource(kind)[0]) for kind in mine)
@@ -188,7 +188,7 @@ def _asks(cls: Any) -> bool | None:
 
 
 def optimizer(optimizer: Any, *, key: int, place: SourceLocation | None) -> Optimizer:
-    """Return an optimizer's groups as they are now."""
+    """Return the facts of an optimizer, its parameter groups as they are now."""
     return Optimizer(
         key=key,
         name=type(optimizer).__name__,
@@ -198,7 +198,7 @@ def optimizer(optimizer: Any, *, key: int, place: SourceLocation | None) -> Opti
 
 
 def model(module: Any) -> Model:
-    """Return what an outermost module's parameters say."""
+    """Return the facts that the parameters of an outermost module give."""
     parameters = list(module.parameters())
     dtypes: Counter[str] = Counter()
     for tensor in parameters:
@@ -239,18 +239,18 @@ def scheduler(scheduler: Any, *, place: SourceLocation | None) -> Scheduler:
     """Return a scheduler's length and how often it was stepped."""
     totals = (getattr(scheduler, name, None) for name in _TOTALS)
     total = next((value for value in totals if isinstance(value, int)), None)
-    made = getattr(scheduler, "_step_count", 1) - 1  # building it is the first
-    at = getattr(scheduler, "last_epoch", 0)  # one with a step() of its own may count this alone
+    steps = getattr(scheduler, "_step_count", 1) - 1  # the constructor makes the first step
+    epoch = getattr(scheduler, "last_epoch", 0)  # one with its own step() may count only this
     return Scheduler(
         name=type(scheduler).__name__,
         place=place,
-        steps=max(0, made, at if isinstance(at, int) else 0),
+        steps=max(0, steps, epoch if isinstance(epoch, int) else 0),
         total=_closed_over(scheduler) if total is None else total,
     )
 
 
 def _closed_over(scheduler: Any) -> int | None:
-    """Return the steps a LambdaLR's function was made for: the largest count it closes over."""
+    """Return the steps of a LambdaLR's schedule: the largest integer its function closes over."""
     for function in getattr(scheduler, "lr_lambdas", ()):
         keywords = dict(getattr(function, "keywords", None) or {})
         code = getattr(function, "__code__", None)
@@ -264,7 +264,7 @@ def _closed_over(scheduler: Any) -> int | None:
 
 
 def scaler(scaler: Any, *, place: SourceLocation | None) -> Scaler:
-    """Return a gradient scaler's settings; its scale is not read, that would wait for the card."""
+    """Return a gradient scaler's settings without its scale: reading it would wait for the GPU."""
     return Scaler(place=place, enabled=scaler.is_enabled())
 
 

@@ -1,8 +1,8 @@
-"""Keeps what the hooks saw and when, at the cost of one list append each.
+"""Collects what the hooks saw and when, at the cost of one list append per event.
 
-A mark is one integer, nanoseconds << 11 | number << 5 | code, so that a thread that is switched in
-between can tear nothing. All judgement comes later (observe/wall/wall_time.py). Marks are packed
-into 8 bytes each, and observing ends when LIMIT of them are there (16 a step: after 125,000 steps).
+A mark is one integer, nanoseconds << 11 | number << 5 | code, so that a switch of threads cannot
+tear it. The marks are interpreted later (observe/wall/wall_time.py). They are packed into 8 bytes
+each; observing ends at LIMIT marks (at 16 marks a step, after 125,000 steps).
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from array import array
 __all__ = ["BITS", "EventBuffer", "EventCode"]
 
 BITS = 11  # of number and code
-NUMBERS = 64  # loaders, roots and optimizers are numbered from 0; the last number is all the rest
+NUMBERS = 64  # of loaders, roots or optimizers, from 0; all further ones share the last number
 PACK = 16_384  # marks in the list before they are packed: 0.1 ms of packing for about 1,500 steps
 LIMIT = 2_000_000  # marks, 16 MB
 
 
 class EventCode(enum.IntEnum):
-    """What a mark means. Spans have an opening and, one above it, a closing code."""
+    """What a mark means. A span has an opening code; its closing code is one higher."""
 
     NEXT = 0  # a loader is asked for a batch
     BATCH = 1
-    FORWARD = 2  # outermost module, gradients recorded, in training mode
+    FORWARD = 2  # a call of an outermost module in training mode, gradients recorded
     FORWARD_END = 3
-    EVAL = 4  # the same without gradients
+    EVAL = 4  # such a call without gradients
     EVAL_END = 5
-    SILENT = 6  # the same with gradients, in evaluation mode
+    SILENT = 6  # such a call with gradients, in evaluation mode
     SILENT_END = 7
     BACKWARD = 8
     BACKWARD_END = 9
@@ -41,13 +41,13 @@ class EventCode(enum.IntEnum):
     COMPILE_END = 15
     OWN = 16  # hotloop's own work
     OWN_END = 17
-    ITERATE = 18  # a loader starts an epoch: its processes, its order
+    ITERATE = 18  # a loader starts an epoch: starts its workers, draws its order
     ITERATE_END = 19
-    END = 20  # the script is over; a point
-    EXHAUSTED = 21  # closes NEXT where BATCH does not: the loader had no batch left
-    WAIT = 22  # the host waits for a card's result
+    END = 20  # the script has ended; a point in time, not a span
+    EXHAUSTED = 21  # closes NEXT in place of BATCH: the loader had no batch left
+    WAIT = 22  # the host waits for a GPU's result
     WAIT_END = 23
-    COPY = 24  # a tensor is copied to a card
+    COPY = 24  # a tensor is copied to a GPU
     COPY_END = 25
 
 
@@ -56,40 +56,40 @@ class EventBuffer:
 
     def __init__(self) -> None:
         self.marks: list[int] = []
-        self.mark = self.marks.append  # bound once: hooks call it with what `now` and code give
+        self.mark = self.marks.append  # bound once; the hooks call it with a whole mark
         self.thread = threading.get_ident()
         self.started = time.perf_counter_ns()
         self.limit = LIMIT
-        self.closed = False  # what is marked from now on is dropped
+        self.closed = False  # later marks are dropped
         self._packed = array("q")
         self.unset = array("q")  # times (ns) of calls without gradients in training mode
         self._base = self.started
 
     def note(self, code: EventCode, number: int = 0, *, at: int | None = None) -> None:
-        """Append a mark (of now, unless `at` ns); for the hooks that are passed seldom."""
+        """Append a mark with the time `at`, in ns, or now; for hooks that are called seldom."""
         if threading.get_ident() == self.thread:
             now = time.perf_counter_ns() if at is None else at
             self.marks.append(now << BITS | min(number, NUMBERS - 1) << 5 | code)
 
     @property
     def full(self) -> bool:
-        """Whether no more marks should be collected."""
+        """Whether the buffer holds as many marks as it may."""
         return len(self._packed) + len(self.marks) >= self.limit
 
     def pack(self) -> None:
-        """Move the marks into packed memory when there are many; call between two marks."""
+        """Move the marks into packed memory if there are many; call it between two marks."""
         if len(self.marks) >= PACK:
             self._pack()
 
     def _pack(self) -> None:
         base = self._base << BITS
-        taken = self.marks[:]
+        marks = self.marks[:]
         if not self.closed:
-            self._packed.extend(mark - base for mark in taken)
-        del self.marks[: len(taken)]
+            self._packed.extend(mark - base for mark in marks)
+        del self.marks[: len(marks)]
 
     def close(self) -> None:
-        """End observing here, though the script goes on."""
+        """Write the END mark and drop all later marks; the script goes on."""
         if not self.closed:
             self.note(EventCode.END)
             self._pack()
@@ -99,6 +99,6 @@ class EventBuffer:
         """Return all marks as (nanoseconds since the start, code, number), in order."""
         self._pack()
         low = (1 << BITS) - 1
-        # Sorted, because spans that are known only when they end are marked late.
+        # Sorted, because some spans are marked only after they have ended.
         in_order = sorted(self._packed, key=lambda mark: mark >> BITS)
         return [(mark >> BITS, mark & 31, (mark & low) >> 5) for mark in in_order]

@@ -1,7 +1,8 @@
 """Holds Python's garbage collector off for a moment, unseen by the script.
 
-The collector has one switch for all threads. While a thread of ours has it off, a script that asks
-`gc.isenabled()`, or switches itself, or forks, waits: each is over in microseconds.
+The collector has one switch for all threads. While a thread of hotloop has it off, a script that
+calls `gc.isenabled()`, switches the collector itself or forks has to wait; that takes
+microseconds.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ class Collector:
     """The switch of the garbage collector, shared with the script."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # what is freed while it is held may ask for the switch
-        self._ours: dict[str, Any] = {}  # what stands in gc, by name
+        self._lock = threading.RLock()  # a finaliser that runs while it is held may use the switch
+        self._ours: dict[str, Any] = {}  # the replacements in the module gc, by name
         self._own = {name: getattr(gc, name) for name in _NAMES}
 
     def stand_before(self) -> None:
-        """Have the script's calls wait while the collector is held."""
+        """Replace the functions of gc: the script's calls then wait while the collector is held."""
         for name, own in self._own.items():
             self._ours[name] = self._waiting(own)
             setattr(gc, name, self._ours[name])
@@ -44,7 +45,7 @@ class Collector:
             )
 
     def give_back(self) -> None:
-        """Put the functions of gc back, but where somebody else has put something since."""
+        """Restore the functions of gc, unless somebody else has replaced one since."""
         for name, ours in self._ours.items():
             if getattr(gc, name) is ours:
                 setattr(gc, name, self._own[name])
@@ -52,7 +53,7 @@ class Collector:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the collector off."""
+        """Hold the collector off inside the block."""
         with self._lock:
             if not self._own["isenabled"]():
                 yield

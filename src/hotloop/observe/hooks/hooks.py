@@ -1,9 +1,9 @@
 """The hooks in PyTorch, at calls that every training script makes, whatever its loop looks like.
 
-A hook appends a mark and, while it is asked to look, calls the listener. Nothing here waits for a
+A hook appends a mark and, while `look` is set, calls the listener. Nothing here waits for a
 device, and every function that Dynamo could trace returns at once while it compiles (PROBE 2: a
-hook without that recompiles the model at every step). A hook of ours that fails ends observing: all
-hooks are removed, but where techniques stand in them, and the script goes on.
+hook that does not recompiles the model at every step). If a hook fails, observing ends: all hooks
+are removed, unless techniques work through them, and the script goes on.
 """
 
 from __future__ import annotations
@@ -24,38 +24,38 @@ if TYPE_CHECKING:
 __all__ = ["ABSENT", "LAST", "Hooks", "StandIn", "unseen"]
 
 LAST = NUMBERS - 1
-ABSENT: Any = object()  # what a class does not define itself
+ABSENT: Any = object()  # stands for an attribute that a class does not define itself
 
 
 class Hooks:
-    """Holds what install.py puts into PyTorch, and takes it out again."""
+    """Holds the hooks that install.py puts into PyTorch, and removes them again."""
 
     def __init__(self, events: EventBuffer, listener: Listener) -> None:
         self.events, self.listener = events, listener
-        self.thread = events.thread  # the one that is watched; others pass through
+        self.thread = events.thread  # the observed thread; calls from other threads pass through
         self.look = False  # call the listener at batches, forward passes and losses
-        self.wake = 1  # call `listener.after_step` when so many updates have been made
+        self.wake = 1  # call `listener.after_step` once this many updates have been made
         self.updates = 0
-        self.elsewhere = False  # another thread steps an optimizer, and is left alone
+        self.elsewhere = False  # another thread steps an optimizer; it is not observed
         self.by_hand = True  # no optimizer was built: backward passes count as updates
         self.fault: BaseException | None = None
         self.inside = False  # an outermost module is running
-        self.learning = True  # while looking, tell of the calls inside an outermost module too
-        # What techniques put in; empty or None costs a truth test.
+        self.learning = True  # while looking, report the calls inside an outermost module too
+        # Set by techniques; where empty or None, it costs one truth test.
         self.around: dict[int, Callable[..., Any]] = {}  # id of an outermost module -> its caller
         self.through: Callable[..., Any] | None = None  # runs the backward passes
         self.timed: Callable[[int], None] | None = (
-            None  # told the codes of calls: observe/probes/cuda.py
+            None  # receives the codes of calls: observe/probes/cuda.py
         )
         self.announces_first_forward = False  # call `listener.before_first_forward`
-        self.needed = False  # techniques work through the hooks: they stay when observing ends
+        self.needed = False  # techniques use the hooks, which then outlive observing
         self._forwarded: set[int] = set()
         self._replaced: list[tuple[Any, str, Any, Any]] = []  # owner, name, before, ours
         self._removables: list[Any] = []
         self._numbers: dict[int, int] = {}  # id of optimizers and outermost modules -> number
 
     def failed(self, error: BaseException) -> None:
-        """End observing: hotloop's own code failed, and the script must not notice."""
+        """End observing because hotloop's own code failed; the script must not notice."""
         if self.fault is None:
             self.fault = error
             self.events.close()
@@ -63,7 +63,7 @@ class Hooks:
                 self.remove_all()
 
     def guarded(self, call: Callable[..., Any], *args: Any) -> Any:
-        """Call the listener; its failure is ours alone, and so is its time. Returns None then."""
+        """Call the listener between OWN marks; return None, and end observing, if it fails."""
         try:
             self.events.note(EventCode.OWN)
             try:
@@ -75,20 +75,20 @@ class Hooks:
             return None
 
     def quietly(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-        """Call our own bookkeeping without marks around it."""
+        """Call hotloop's own bookkeeping without marks around it; end observing if it fails."""
         try:
             call(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - kept, and told in the report
             self.failed(error)
 
-    def when_down(self, thing: Any) -> None:
+    def when_down(self, removable: Any) -> None:
         """Call `thing.remove` when the hooks are removed."""
-        self._removables.append(thing)
+        self._removables.append(removable)
 
     def replace(self, owner: Any, name: str, new: Any) -> Any:
-        """Set owner.name and return what was there; `remove_all` puts it back.
+        """Set owner.name and return the old value, which `remove_all` restores.
 
-        A function is replaced in the module that it says it is from as well: there pickle looks.
+        A function is also replaced in the module that its __module__ names: pickle looks there.
         """
         old = getattr(owner, name)
         if isinstance(owner, ModuleType):
@@ -110,9 +110,9 @@ class Hooks:
             setattr(owner, name, new)
 
     def remove_all(self) -> None:
-        """Put everything back, but where somebody has put something else since.
+        """Restore everything, unless somebody else has replaced it since.
 
-        That one calls ours, which does nothing any more but call what it stands before.
+        Such a replacement calls our hook, which from then on only calls the original.
         """
         self.thread = 0  # nobody's
         for owner, name, old, ours in reversed(self._replaced):
@@ -129,17 +129,17 @@ class Hooks:
         self.around.clear()
         self.through, self.announces_first_forward, self.timed = None, False, None
 
-    def number_of(self, thing: Any, ask: Callable[[Any], int]) -> int:
-        """Return the number of an optimizer or module, from the listener at the first time."""
-        number = self._numbers.get(id(thing))
+    def number_of(self, target: Any, ask: Callable[[Any], int]) -> int:
+        """Return the number of an optimizer or module; the listener gives it at the first use."""
+        number = self._numbers.get(id(target))
         if number is None:
-            answer = self.guarded(ask, thing)
-            number = self._numbers[id(thing)] = LAST if answer is None else min(answer, LAST)
-            _when_gone(thing, self._numbers.pop, id(thing), None)
+            answer = self.guarded(ask, target)
+            number = self._numbers[id(target)] = LAST if answer is None else min(answer, LAST)
+            _when_gone(target, self._numbers.pop, id(target), None)
         return number
 
     def first_forward(self, module: Any) -> None:
-        """Tell once that an outermost module runs with gradients."""
+        """Tell the listener, once per module, that an outermost module runs with gradients."""
         if id(module) not in self._forwarded:
             self._forwarded.add(id(module))
             _when_gone(module, self._forwarded.discard, id(module))
@@ -147,9 +147,9 @@ class Hooks:
 
 
 class StandIn:
-    """Stands for a function written in C, and shows itself as that one in all but its type.
+    """Stands for a function written in C, and looks like it in all but its type.
 
-    A function of ours would not do: as an attribute of a class it would become a method, which most
+    A Python function would not do: as an attribute of a class it would become a method, which most
     functions written in C do not.
     """
 
@@ -158,7 +158,7 @@ class StandIn:
         self.__dict__.update(__module__=getattr(old, "__module__", None), __doc__=old.__doc__)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call ours."""
+        """Call the replacement."""
         return self._new(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
@@ -179,16 +179,16 @@ class StandIn:
         return self._old.__reduce_ex__(protocol)
 
 
-def _when_gone(thing: Any, call: Callable[..., Any], *args: Any) -> None:
-    """Call it when `thing` is no more: its id may be another's then."""
-    weakref.finalize(thing, call, *args).atexit = False
+def _when_gone(target: Any, call: Callable[..., Any], *args: Any) -> None:
+    """Call `call` when `target` is freed, after which another object may have its id."""
+    weakref.finalize(target, call, *args).atexit = False
 
 
 def unseen(function: Any, *, below: bool = False) -> Any:
-    """Return `function`, which Dynamo is to run as it is, and with `below` all that it calls.
+    """Return `function` marked so that Dynamo does not compile it or, with `below`, what it calls.
 
-    Dynamo compiles what is called between the compiled parts of a script, our hooks as well: one
-    more graph break for each (tests/observe/hooks/test_module_hooks.py).
+    Dynamo compiles functions that are called between the compiled parts of a script, also hooks, at
+    the price of a graph break each (tests/observe/hooks/test_module_hooks.py).
     """
     from torch._C._dynamo import eval_frame
 

@@ -15,7 +15,7 @@ __all__ = ["install"]
 
 
 def install(hooks: Hooks) -> None:
-    """Install all hooks; torch has been imported."""
+    """Install all hooks, after torch has been imported."""
     unseen(hooks.guarded, below=True)
     unseen(hooks.quietly, below=True)
     training_hooks.loaders(hooks)

@@ -1,4 +1,4 @@
-"""Who is told what a script does: the listener of the hooks, and the probes behind it."""
+"""Who learns what a script does: the listener of the hooks, and the probes behind it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __all__ = ["Listener", "Probe"]
 
 
 class Listener(Protocol):
-    """Receives the calls of the hooks. Calls cost time: most come only while `Hooks.look` is set.
+    """Receives the calls of the hooks. They cost time: most come only while `Hooks.look` is set.
 
-    Where a method returns a number, the hooks put it into their marks.
+    If a method returns a number, the hooks put it into their marks.
     """
 
     def on_loader_built(self, loader: Any) -> None:
@@ -55,7 +55,7 @@ class Listener(Protocol):
         """Return the optimizer's number, before its first step."""
 
     def after_step(self) -> None:
-        """Look at the run: an optimizer made a step, and `Hooks.wake` steps are over."""
+        """Look at the run after an optimizer step, once `Hooks.wake` updates have been made."""
 
     def on_scheduler_built(self, scheduler: Any) -> None:
         """Take a new learning-rate scheduler."""
@@ -63,7 +63,7 @@ class Listener(Protocol):
     def on_scaler_built(self, scaler: Any) -> None:
         """Take a new gradient scaler."""
 
-    def on_save(self, thing: Any, path: Any, seconds: float) -> None:
+    def on_save(self, saved: Any, path: Any, seconds: float) -> None:
         """Take a saved object, its file and the seconds that the save took."""
 
 
@@ -71,7 +71,7 @@ class Probe:
     """Looks closely at one thing. Inherit from it, and define the events that matter."""
 
     def on_torch_imported(self) -> None:
-        """Begin: torch has been imported, and the hooks are installed."""
+        """Begin, after torch has been imported and the hooks have been installed."""
 
     def on_loader_built(self, loader: Any) -> None:
         """Take a new DataLoader; its options may still be changed in place."""
@@ -112,8 +112,8 @@ class Probe:
     def on_optimizer_first_step(self, optimizer: Any) -> None:
         """Take an optimizer before its first step."""
 
-    def after_step(self, done: int) -> None:
-        """Look at the run after `done` updates."""
+    def after_step(self, updates: int) -> None:
+        """Look at the run after this many updates."""
 
 
 hide(globals())

@@ -1,4 +1,4 @@
-"""The objects of PyTorch's that a script built: held weakly, numbered when they are first used."""
+"""The PyTorch objects that a script built, held weakly and numbered at their first use."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ __all__ = ["LiveObject", "again", "alive", "known", "schedules", "unoptimised"]
 
 @dataclass(slots=True)
 class LiveObject:
-    """An object of PyTorch's that the script built, and where."""
+    """A PyTorch object that the script built, and where."""
 
-    thing: weakref.ref[Any]
+    reference: weakref.ref[Any]
     place: SourceLocation | None
-    number: int | None = None  # in marks, once it is used
-    facts: Any = None  # as they were when last taken
-    at: int = 0  # updates made until then
+    number: int | None = None  # in marks; None until the object is used
+    facts: Any = None  # as they were when they were last collected
+    at: int = 0  # updates made before the facts were collected
     rates: list[tuple[int, float]] = field(default_factory=list)  # (update, learning rate)
-    idle: int = 0  # of a module: trainable numbers that nobody updates, when it was called last
-    called: SourceLocation | None = None  # of a module: where
-    in_loop: bool = False  # of a scheduler: a loop of the project's own stood around its building
+    idle: int = 0  # of a module: trainable numbers that no optimizer updates, at its last call
+    called: SourceLocation | None = None  # of a module: where it was called last
+    in_loop: bool = False  # of a scheduler: it was built inside a loop of the project's own code
     begun: int = 0  # of a scheduler: its calls before the first batch
 
 
 def alive(entries: list[LiveObject]) -> list[tuple[LiveObject, Any]]:
-    """Return the entries whose object is still there, with it."""
-    things = ((entry, entry.thing()) for entry in entries)
-    return [(entry, thing) for entry, thing in things if thing is not None]
+    """Return each entry whose object still exists, with the object."""
+    things = ((entry, entry.reference()) for entry in entries)
+    return [(entry, instance) for entry, instance in things if instance is not None]
 
 
 def unoptimised(module: Any, optimizers: list[LiveObject]) -> int:
-    """Return how many numbers get a gradient from this call of `module` that nobody uses.
+    """Return how many numbers of `module` get a gradient that no optimizer uses.
 
-    0 without gradients, where no optimizer is in use yet, and where one holds some of them.
+    0 without gradients, before an optimizer is in use, and where one holds some of them.
     """
     import torch
 
-    used = [thing for entry, thing in alive(optimizers) if entry.number is not None]
+    used = [instance for entry, instance in alive(optimizers) if entry.number is not None]
     if not used or not torch.is_grad_enabled():
         return 0
     held = {
@@ -54,38 +54,38 @@ def unoptimised(module: Any, optimizers: list[LiveObject]) -> int:
 def schedules(
     entries: list[LiveObject], optimizers: list[LiveObject], done: int, *, begins: bool
 ) -> None:
-    """Take the facts of the schedulers that are alive after `done` updates.
+    """Collect the facts of the schedulers that still exist after `done` updates.
 
-    `begins`: training is about to begin, and what they count already is from an earlier run.
+    With `begins` training is about to begin: steps that they count already are an earlier run's.
     """
     from hotloop.observe.hooks import describe
 
-    for built, thing in alive(entries):
-        facts = describe.scheduler(thing, place=built.place)
+    for built, scheduler in alive(entries):
+        facts = describe.scheduler(scheduler, place=built.place)
         built.begun = facts.steps if begins else built.begun
-        number = _number_of(getattr(thing, "optimizer", None), optimizers)
+        number = _number_of(getattr(scheduler, "optimizer", None), optimizers)
         built.facts = replace(facts, begun=built.begun, optimizer=number, in_loop=built.in_loop)
         built.at = done
 
 
 def _number_of(optimizer: Any, optimizers: list[LiveObject]) -> int | None:
-    """Return the number of an optimizer, or of the one that it stands for, as Accelerate's do.
+    """Return the number of an optimizer, or of the optimizer that it wraps, as Accelerate's do.
 
-    -1 of one that was never stepped; None: nobody saw it being built.
+    -1 for one that was never stepped, None for one whose construction was not seen.
     """
     while optimizer is not None:
         for entry in optimizers:
-            if entry.thing() is optimizer:
+            if entry.reference() is optimizer:
                 return -1 if entry.number is None else entry.number
         optimizer = getattr(optimizer, "__dict__", {}).get("optimizer")
     return None
 
 
-def known(entries: list[LiveObject], thing: Any) -> tuple[int, LiveObject]:
-    """Return the number and the entry of an object that is used; it gets them if it has none."""
-    entry = next((entry for entry in entries if entry.thing() is thing), None)
+def known(entries: list[LiveObject], instance: Any) -> tuple[int, LiveObject]:
+    """Return the number and the entry of an object in use; create them if it has none."""
+    entry = next((entry for entry in entries if entry.reference() is instance), None)
     if entry is None:
-        entry = LiveObject(weakref.ref(thing), None)
+        entry = LiveObject(weakref.ref(instance), None)
         entries.append(entry)
     if entry.number is None:
         entry.number = sum(other.number is not None for other in entries)
@@ -93,23 +93,23 @@ def known(entries: list[LiveObject], thing: Any) -> tuple[int, LiveObject]:
 
 
 def again(entries: list[LiveObject], built: LiveObject) -> int:
-    """Return the number of a loader, which may be one that was there before.
+    """Return the number of a loader, which may replace one that was built before.
 
-    Trainers build one anew for each evaluation, scripts for each epoch: at the same line, with the
-    same facts, and from the same data set where the one before is still there (Accelerate keeps
-    them). It is one loader then, and `built` leaves the list.
+    Trainers build a new loader for each evaluation, scripts for each epoch: on the same line, with
+    the same facts, and from the same data set if the old loader still exists (Accelerate keeps
+    them). The two then count as one loader, and `built` leaves the list.
     """
     assert built.number is not None
     for old in entries:
         if old is built or old.number is None or old.facts is None or not _may_be(old, built):
             continue
         if replace(built.facts, key=old.number) == old.facts:
-            old.thing = built.thing
+            old.reference = built.reference
             entries[:] = [entry for entry in entries if entry is not built]
             return int(old.facts.key)
     return built.number
 
 
 def _may_be(old: LiveObject, built: LiveObject) -> bool:
-    before, now = old.thing(), built.thing()
+    before, now = old.reference(), built.reference()
     return before is None or (now is not None and before.dataset is now.dataset)

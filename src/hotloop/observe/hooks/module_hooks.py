@@ -1,8 +1,8 @@
-"""The hook of the modules: sees each call of an outermost module, and at first of every module.
+"""The hook of modules: sees each call of an outermost module and, at first, of every module.
 
-It stands at nn.Module.__call__ and stays there. Dynamo takes what it finds there when it is first
-imported for PyTorch's own and leaves it out of its guards; a hook that changes later, or one on a
-class, had models compiled twice (tests/observe/hooks/test_module_hooks.py).
+It replaces nn.Module.__call__ for the whole run. Dynamo takes the method that it finds at its
+first import for PyTorch's own and leaves it out of its guards; a hook that changed later, or one
+on a class, caused models to be compiled twice (tests/observe/hooks/test_module_hooks.py).
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def modules(hooks: Hooks) -> None:
         hooks.guarded(listener.on_inner_return, module, output)
         return output
 
-    # Every module of a model passes here: what they pass most is short, and does itself what the
-    # function does that it stands before, where that is the one known.
+    # Every module of a model passes here, so the usual path is short: it does itself what the
+    # replaced function does, if that is the known one.
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         run = self._compiled_call_impl or self._call_impl
         if not (is_compiling() or (hooks.inside and not hooks.look) or _me() != hooks.thread):
@@ -60,28 +60,28 @@ def modules(hooks: Hooks) -> None:
             return plain(self, *args, **kwargs)
         return seen(functools.partial(plain, self), self, *args, **kwargs)
 
-    known = plain.__code__.co_code == _known_call.__code__.co_code
-    if known:
+    is_known = plain.__code__.co_code == _known_call.__code__.co_code
+    if is_known:
         call = functools.wraps(plain)(_in_place_of(plain, call))
     for function in (outermost, seen, call, call_other):
         unseen(function)
     for name in [name for name, method in vars(module_class).items() if method is plain]:
-        hooks.replace(module_class, name, call if known else call_other)
+        hooks.replace(module_class, name, call if is_known else call_other)
 
 
 def _in_place_of(plain: Any, ours: Any) -> Any:
-    """Return `ours`, whose frame passes for that of `plain`, which is not called.
+    """Return `ours` with a frame that looks like that of `plain`, which is not called.
 
-    Warnings and tracebacks then name the call in which `plain` ends.
+    Warnings and tracebacks then name the call with which `plain` ends.
     """
-    code, told = ours.__code__, plain.__code__
-    last = [each for each in dis.get_instructions(told) if each.opname.startswith("CALL")][-1]
+    code, plain_code = ours.__code__, plain.__code__
+    last = [step for step in dis.get_instructions(plain_code) if step.opname.startswith("CALL")][-1]
     where = last.positions
     assert where is not None
     ours.__code__ = code.replace(
-        co_filename=told.co_filename,
-        co_name=told.co_name,
-        co_qualname=told.co_qualname,
+        co_filename=plain_code.co_filename,
+        co_name=plain_code.co_name,
+        co_qualname=plain_code.co_qualname,
         co_firstlineno=where.lineno,
         co_linetable=_all_at(where, len(code.co_code) // 2),
     )
@@ -89,21 +89,21 @@ def _in_place_of(plain: Any, ours: Any) -> Any:
 
 
 def _all_at(where: dis.Positions, units: int) -> bytes:
-    """Return the table of a code object all of whose units stand at one place, in its first line.
+    """Return the line table of a code object all of whose units have one position, in line 1.
 
-    An entry is for 8 units at most: CPython's Objects/locations.md, 3.11 to 3.14.
+    An entry covers at most 8 units: CPython's Objects/locations.md, 3.11 to 3.14.
     """
     line, end, column, end_column = where
     kind, place = 13, b"\0"  # without columns
     if line is not None and end is not None and column is not None and end_column is not None:
         kind, place = 14, b"\0" + bytes((end - line, column + 1, end_column + 1))
         assert max(place) < 64, "numbers of one byte"
-    entries = (bytes((0x80 | kind << 3 | min(8, units - at) - 1,)) for at in range(0, units, 8))
+    entries = (bytes((0x80 | kind << 3 | min(8, units - unit) - 1,)) for unit in range(0, units, 8))
     return b"".join(entry + place for entry in entries)
 
 
 def _known_call(self: Any, *args: Any, **kwargs: Any) -> Any:
-    """Do what nn.Module.__call__ does in torch 2.13; it is only compared with."""
+    """Do what nn.Module.__call__ does in torch 2.13; only the bytecode is compared."""
     if self._compiled_call_impl is not None:
         return self._compiled_call_impl(*args, **kwargs)
     else:  # noqa: RET505 - as it is written there, so that it compiles to the same
@@ -111,7 +111,7 @@ def _known_call(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _outermost(hooks: Hooks) -> Callable[..., Any]:
-    """Return what calls an outermost module."""
+    """Return the function that calls an outermost module."""
     import torch
 
     mark, listener, with_grad = hooks.events.mark, hooks.listener, torch.is_grad_enabled
@@ -121,7 +121,7 @@ def _outermost(hooks: Hooks) -> Callable[..., Any]:
     def outermost(run: Callable[..., Any], module: Any, args: Any, kwargs: Any) -> Any:
         number = numbers.get(id(module))
         if (number is None or hooks.look) and is_tracing() is not None:
-            return run(*args, **kwargs)  # torch.jit.trace sees each operation of ours
+            return run(*args, **kwargs)  # torch.jit.trace would record the hook's own operations
         try:
             if number is None:
                 number = hooks.number_of(module, listener.on_root_module)
@@ -139,7 +139,7 @@ def _outermost(hooks: Hooks) -> Callable[..., Any]:
                 hooks.timed(kind)
         except Exception as error:  # noqa: BLE001 - kept, and told in the report
             hooks.failed(error)
-            call = hooks.around.get(id(module))  # techniques stay in all the same
+            call = hooks.around.get(id(module))  # techniques stay in effect
             return run(*args, **kwargs) if call is None else call(run, args, kwargs)
         hooks.inside = True
         try:

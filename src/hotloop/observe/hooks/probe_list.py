@@ -14,14 +14,14 @@ __all__ = ["Broken", "Probes", "broken_mark"]
 
 
 class Probes(list[Probe]):
-    """The probes of a script, in the order in which they are told."""
+    """The probes of a script, in the order in which they receive events."""
 
     def __init__(self, probes: list[Probe]) -> None:
         super().__init__(probes)
         self.faults: list[tuple[str, BaseException]] = []  # class of a probe that failed, its error
 
     def tell(self, event: Callable[[Probe], None]) -> None:
-        """Call `event` with each probe; a probe that fails is told nothing more."""
+        """Call `event` with each probe; drop a probe that fails."""
         for probe in tuple(self):
             try:
                 event(probe)
@@ -29,13 +29,13 @@ class Probes(list[Probe]):
                 self.failed(probe, error)
 
     def failed(self, probe: Probe, error: BaseException) -> None:
-        """Leave out a probe that failed, and keep its error."""
+        """Remove a probe that failed, and keep its error."""
         self.remove(probe)
         self.faults.append((type(probe).__name__, error))
 
 
 class Broken:
-    """Stands for a probe and fails at each event that the probe defines, where a test asks."""
+    """Stands for a probe in tests, and fails at each event that the probe defines."""
 
     def __init__(self, probe: Probe) -> None:
         self._probe = probe
@@ -43,7 +43,7 @@ class Broken:
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._probe, name)
         if getattr(type(self._probe), name, None) is getattr(Probe, name, None):
-            return method  # an event that the probe leaves alone
+            return method  # an event that the probe does not define
 
         def fail(*_: Any) -> None:
             raise RuntimeError(f"planted fault in {type(self._probe).__name__}.{name}")
@@ -52,7 +52,7 @@ class Broken:
 
 
 def broken_mark(mark: int) -> None:
-    """Stand for a fault of the event buffer, where a test asks for it."""
+    """Raise a planted fault of the event buffer, for tests."""
     raise RuntimeError(f"planted fault at mark {mark & 31}")
 
 

@@ -31,16 +31,16 @@ __all__ = [
 ]
 
 DEEPEST = 120  # frames of a stack that are walked
-INNERMOST = 12  # of them that are shown; further out, what is the project's own or called by it
+INNERMOST = 12  # frames that are always shown; further out, the project's own and their callees
 _LIBRARIES = tuple(
     os.path.join(path, "")
     for path in {
-        sysconfig.get_path("scripts"),  # what started us: bin/hotloop is on every stack
+        sysconfig.get_path("scripts"),  # the launcher: bin/hotloop is on every stack
         *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
         *(os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "purelib")),
     }
 )
-_FRAMEWORKS = {  # Trainer works through Accelerate, Lightning's through Fabric: in this order
+_FRAMEWORKS = {  # in this order, because Trainer uses Accelerate, and Lightning's uses Fabric
     "/transformers/trainer": "transformers",
     "/lightning/pytorch/": "lightning",
     "/pytorch_lightning/": "lightning",
@@ -48,7 +48,7 @@ _FRAMEWORKS = {  # Trainer works through Accelerate, Lightning's through Fabric:
     "/lightning_fabric/": "fabric",
     "/accelerate/": "accelerate",
 }
-_ASKS = {"locals", "vars", "dir", "eval", "exec"}  # what gives a function its names as a dict
+_ASKS = {"locals", "vars", "dir", "eval", "exec"}  # they return a function's names
 _PACKAGES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
 
@@ -68,22 +68,22 @@ def is_hotloop(file: str) -> bool:
 
 
 def walk(frame: FrameType | None) -> tuple[tuple[CodeType, int], ...]:
-    """Return code and line of a stack, innermost first, hotloop's own frames left out."""
-    found: list[tuple[CodeType, int]] = []
-    while frame is not None and len(found) < DEEPEST:
+    """Return the code and line of each frame, innermost first, without hotloop's own frames."""
+    stack: list[tuple[CodeType, int]] = []
+    while frame is not None and len(stack) < DEEPEST:
         code = frame.f_code
         if not code.co_filename.startswith(INSIDE):
-            found.append((code, frame.f_lineno))
+            stack.append((code, frame.f_lineno))
         frame = frame.f_back
-    return tuple(found)
+    return tuple(stack)
 
 
 def names(frame: FrameType) -> dict[str, Any]:
-    """Return what a frame's names stand for, its own first, then the global ones.
+    """Return the values of a frame's names: local names first, then global ones.
 
-    Up to Python 3.12 a function's `f_locals` is a copy that stays with the frame and keeps alive
-    what the function has let go: it is emptied again, and not asked for where the function may have
-    such a copy of its own in hand.
+    Up to Python 3.12 a function's `f_locals` is a copy that stays with the frame and keeps objects
+    alive that the function has released. So it is emptied again, and not requested where the
+    function may use such a copy itself.
     """
     own: dict[str, Any] = {}
     copied = sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED
@@ -103,12 +103,12 @@ def _asks(code: CodeType) -> bool:
 
 
 def shown(stack: tuple[tuple[CodeType, int], ...]) -> tuple[Frame, ...]:
-    """Return a stack as facts: the innermost frames, and the project's own with what they call."""
+    """Return a stack as facts: the innermost frames, the project's own frames and their callees."""
     own = [is_own(code.co_filename) for code, _ in stack]
-    kept = [
+    frames = [
         frame
-        for at, frame in enumerate(stack)
-        if at < INNERMOST or own[at] or (at + 1 < len(stack) and own[at + 1])
+        for depth, frame in enumerate(stack)
+        if depth < INNERMOST or own[depth] or (depth + 1 < len(stack) and own[depth + 1])
     ]
     return tuple(
         Frame(
@@ -119,21 +119,21 @@ def shown(stack: tuple[tuple[CodeType, int], ...]) -> tuple[Frame, ...]:
             function=code.co_qualname,
             own=is_own(code.co_filename),
         )
-        for code, line in kept
+        for code, line in frames
     )
 
 
 def here(*, imports: bool = True) -> SourceLocation | None:
     """Return the innermost line of the project's own code that is running in this thread.
 
-    Without `imports` none where an import stands between.
+    Without `imports`, return None if an import lies between that line and the caller.
     """
-    found = spot(imports=imports)
-    return found and SourceLocation(file=os.path.abspath(found[0]), line=found[1])
+    location = spot(imports=imports)
+    return location and SourceLocation(file=os.path.abspath(location[0]), line=location[1])
 
 
 def spot(*, imports: bool = True) -> tuple[str, int] | None:
-    """Return file and line of the same, for what is passed often."""
+    """Return the file and line that `here` would; cheaper, for hooks that are called often."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if is_own(file := frame.f_code.co_filename):
@@ -145,10 +145,9 @@ def spot(*, imports: bool = True) -> tuple[str, int] | None:
 
 
 def directly(through: Collection[str]) -> SourceLocation | None:
-    """Return the line of the project's own code that calls this, itself or `through` modules.
+    """Return the line of the project's own code that calls this, directly or `through` modules.
 
-    They are named as they are imported, without what stands below them; None where another module's
-    code stands between.
+    These are top-level module names. None if another module's code lies between.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -163,7 +162,7 @@ def directly(through: Collection[str]) -> SourceLocation | None:
 
 
 def framework() -> str:
-    """Return whose loop calls, by the files on the stack of this thread: "plain" for nobody's."""
+    """Return the framework whose loop is on this thread's stack, or "plain" for none."""
     files = [code.co_filename.replace(os.sep, "/") for code, _ in walk(sys._getframe(1))]
     return next(
         (name for part, name in _FRAMEWORKS.items() if any(part in file for file in files)),

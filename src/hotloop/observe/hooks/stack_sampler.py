@@ -1,10 +1,9 @@
-"""Looks where the main thread stands, some tens of times a second, from a thread of its own.
+"""Samples the stack of the main thread some tens of times a second, from its own thread.
 
-Python hands a thread the GIL when the running one waits, or after the switch interval: at 5 ms most
-samples would stand where the script releases the GIL. The interval is shorter while it samples.
-
-It must be stopped and joined before the interpreter ends: a daemon left alone aborted 1 of 12 runs
-(PROBE 6, pytorch issue 38228).
+Python gives a thread the GIL when the running one waits, or after the switch interval. At 5 ms
+most samples would fall where the script releases the GIL, so the interval is shorter while the
+sampler runs. The thread must be stopped and joined before the interpreter ends: a daemon that
+still ran aborted 1 of 12 runs (PROBE 6, pytorch issue 38228).
 """
 
 from __future__ import annotations
@@ -26,16 +25,17 @@ __all__ = ["StackSampler", "Stand"]
 
 EVERY = 0.02  # seconds; 100 a second cost 4.2 us a step of 0.45 ms (PROBE 3), 50 half of that
 SWITCH = 1e-4  # seconds a running thread keeps the GIL from the sampler; Python's own is 5e-3
-MOST = 30_000  # samples; then every second one is dropped, and they are taken half as often
-MOST_FAULTS = 10  # looks that failed, until it gives up
-# Since 3.12 it collects between two instructions only, https://docs.python.org/3/whatsnew/3.12.html
+MOST = 30_000  # samples; beyond it every second one is dropped, and the rate is halved
+MOST_FAULTS = 10  # failed samples after which the sampler gives up
+# Since 3.12 the garbage collector runs only between two instructions:
+# https://docs.python.org/3/whatsnew/3.12.html
 _COLLECTS_INSIDE = sys.version_info < (3, 12)
 
 Stack = tuple[tuple["CodeType", int], ...]
 
 
 class Stand:
-    """Where the thread stood: when (ns), on which stack, and its CPU time until then (ns)."""
+    """A sample: its time (ns), the stack, and the thread's CPU time until then (ns)."""
 
     __slots__ = ("at", "cpu", "stack")
 
@@ -44,7 +44,7 @@ class Stand:
 
 
 class StackSampler:
-    """A thread that samples another one. `each` is called beside every sample."""
+    """A thread that samples another one, and calls `each` after every sample."""
 
     def __init__(self, thread: int, *, each: Callable[[], None] = lambda: None) -> None:
         self.stands: list[Stand] = []
@@ -68,14 +68,14 @@ class StackSampler:
         self._runner.start()
 
     def stop(self) -> None:
-        """End it, and wait until it has ended."""
+        """End sampling, and wait until the thread has ended."""
         self._over.set()
         if self._runner.is_alive():
             self._runner.join()
         self.give_back()
 
     def give_back(self) -> None:
-        """Set the switch interval to what it was, unless the script has set one since."""
+        """Restore the switch interval, unless the script has set one since."""
         if self._interval is not None and abs(sys.getswitchinterval() - SWITCH) < 1e-6:
             sys.setswitchinterval(self._interval)
         self._interval = None
@@ -83,13 +83,13 @@ class StackSampler:
             self._collector.give_back()
 
     def _run(self) -> None:
-        left = MOST_FAULTS
-        while left and not self._over.wait(self._every):
+        attempts = MOST_FAULTS
+        while attempts and not self._over.wait(self._every):
             try:
                 self._look()
                 self._each()
             except Exception as error:  # noqa: BLE001 - kept, and told in the report
-                self.fault, left = error, left - 1
+                self.fault, attempts = error, attempts - 1
 
     def _look(self) -> None:
         stack = self._walk()
@@ -101,11 +101,12 @@ class StackSampler:
             self._every *= 2
 
     def _walk(self) -> Stack:
-        """Return the other thread's stack, with no garbage collection on the way.
+        """Return the other thread's stack, without a garbage collection meanwhile.
 
-        Up to Python 3.11 `f_back` may collect while it makes a frame object. Python code that runs
-        then, a gc callback or a __del__, lets the other thread go on and leave that very frame: a
-        segmentation fault within 30 s of sampling each 0.3 ms (n=1), none with this (n=2).
+        Up to Python 3.11 `f_back` may collect when it makes a frame object. If that runs Python
+        code, a gc callback or a __del__, the other thread goes on and may leave that very frame: a
+        segmentation fault within 30 s of sampling every 0.3 ms (n=1), none with the collector off
+        (n=2).
         """
         with self._collector.held() if self._collector is not None else nullcontext():
             return walk(sys._current_frames().get(self._thread))

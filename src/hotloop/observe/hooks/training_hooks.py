@@ -28,11 +28,11 @@ def loaders(hooks: Hooks) -> None:
     from torch.utils.data import dataloader
 
     base, mark, events = dataloader._BaseDataLoaderIter, hooks.events.mark, hooks.events
-    numbers: dict[int, int] = {}  # id of an iterator, which must not show it, -> of its loader
+    numbers: dict[int, int] = {}  # id of an iterator -> number of its loader; no attribute is added
 
     def built(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
         started = _clock()
-        numbers.pop(id(self), None)  # another's, that is gone
+        numbers.pop(id(self), None)  # of a freed iterator with the same id
         old_init(self, loader, *args, **kwargs)
         ended = _clock()
         number = hooks.guarded(hooks.listener.on_iterator_created, loader, self)
@@ -81,7 +81,7 @@ def loaders(hooks: Hooks) -> None:
 
 
 def _asking(hooks: Hooks, cls: Any) -> None:
-    """Tell of each new loader, and when an iterator of one is asked for."""
+    """Report each new loader, and each request for an iterator of one."""
     _after_init(hooks, cls, hooks.listener.on_loader_built)
 
     def iterate(self: Any) -> Any:
@@ -93,7 +93,7 @@ def _asking(hooks: Hooks, cls: Any) -> None:
 
 
 def _after_init(hooks: Hooks, cls: Any, tell: Callable[[Any], None]) -> None:
-    """Tell of each new instance when this class's constructor is done, a subclass's may not be."""
+    """Report each new instance after this class's constructor, perhaps before a subclass's."""
     old = cls.__init__
 
     @functools.wraps(old)
@@ -125,7 +125,7 @@ def backward(hooks: Hooks) -> None:
                 return run(args, kwargs)
             if hooks.look:
                 hooks.guarded(hooks.listener.on_backward, _first(args, kwargs))
-            before, hooks.inside = hooks.inside, True  # what a checkpoint runs again is no new pass
+            before, hooks.inside = hooks.inside, True  # recomputing is no new pass
             try:
                 result = old(*args, **kwargs) if hooks.through is None else run(args, kwargs)
             finally:
@@ -157,7 +157,7 @@ def backward(hooks: Hooks) -> None:
 
 
 def _tell_torchscript(function: Any, operator: str) -> None:
-    """Have it take a hook for the operator behind it: it knows functions by their identity."""
+    """Register a hook with TorchScript, which identifies an operator by its function object."""
     try:
         from torch.jit._builtins import _register_builtin
     except ImportError:  # a torch without it
@@ -197,11 +197,11 @@ def optimizers(hooks: Hooks) -> None:
             hooks.updates += 1
             if hooks.timed is not None:
                 hooks.timed(11)
-            wanted = hooks.updates >= hooks.wake
+            is_due = hooks.updates >= hooks.wake
         except Exception as error:  # noqa: BLE001 - kept, and told in the report
             hooks.failed(error)
             return
-        if wanted:
+        if is_due:
             hooks.guarded(listener.after_step)
 
     hooks.when_down(optimizer.register_optimizer_step_pre_hook(unseen(before)))
@@ -226,7 +226,7 @@ def others(hooks: Hooks) -> None:
 
 
 def saving(hooks: Hooks, old: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `old`, a function that writes (thing, path), with a hook before it."""
+    """Return `old`, a function that writes (object, path), with a hook around it."""
 
     @functools.wraps(old)
     def save(*args: Any, **kwargs: Any) -> Any:
@@ -240,8 +240,8 @@ def saving(hooks: Hooks, old: Callable[..., Any]) -> Callable[..., Any]:
         return result
 
     def told(args: Any, kwargs: Any, seconds: float) -> None:
-        thing, path = inspect.signature(old).bind(*args, **kwargs).args[:2]
-        hooks.listener.on_save(thing, path, seconds)
+        saved, path = inspect.signature(old).bind(*args, **kwargs).args[:2]
+        hooks.listener.on_save(saved, path, seconds)
 
     def written(started: int, ended: int) -> None:
         hooks.events.note(EventCode.SAVE, at=started)
@@ -251,7 +251,7 @@ def saving(hooks: Hooks, old: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _first(args: Any, kwargs: Any) -> Any:
-    """Return the tensors that backward begins from: the first argument, under whatever name."""
+    """Return the tensors from which backward begins: the first argument, whatever its name."""
     return args[0] if args else next(iter(kwargs.values()), None)
 
 

@@ -1,7 +1,8 @@
-"""Keeps of the code around an update what decides how often it is reached, as code of its own.
+"""Reduces the code around an update to the statements that decide how often it is reached.
 
-Of each of the script's functions on the stack that is: loops over what has a known length, tests
-and counters of plain numbers, break, continue and return. What cannot be told raises Unknown.
+Of each of the script's functions on the stack it keeps loops over objects of known length, tests
+and counters of plain numbers, break, continue and return. It raises Unknown for anything else that
+may decide.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ _SOMETIMES = (ast.IfExp, ast.BoolOp, ast.ListComp, ast.SetComp, ast.DictComp, as
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skeleton:
-    """Code that calls update(n) as often as the script means to, and tick() in each turn."""
+    """Code that calls update(n) as often as the script would, and tick() in each iteration."""
 
     code: Any  # compiled
-    names: tuple[tuple[int, str], ...]  # what changes: level and name
-    constants: tuple[tuple[int, ast.expr, Any], ...]  # what must not: level, expression, value
+    names: tuple[tuple[int, str], ...]  # variables that change: level and name
+    constants: tuple[tuple[int, ast.expr, Any], ...]  # must not change: level, expression, value
 
 
 def skeleton(stack: Sequence[Level], calls: Sequence[Sequence[Called]]) -> Skeleton:
-    """Return the code of these functions, outermost first; `calls` are what each calls of the next.
+    """Return the reduced code of these functions, outermost first.
 
-    Those of the last one are the updates.
+    `calls` are the calls in each function that reach the next one, in the last one the updates.
     """
     functions: list[_Function] = []
     for depth, level in enumerate(stack):
@@ -48,7 +49,7 @@ def skeleton(stack: Sequence[Level], calls: Sequence[Sequence[Called]]) -> Skele
     body: list[ast.stmt] = [
         function.definition(is_last=function.depth == last) for function in functions
     ]
-    names = [(each.depth, name) for each in functions for name in sorted(each.wanted)]
+    names = [(constant.depth, name) for constant in functions for name in sorted(constant.wanted)]
     for definition in body:
         assert isinstance(definition, ast.FunctionDef)
         if names:
@@ -58,7 +59,9 @@ def skeleton(stack: Sequence[Level], calls: Sequence[Sequence[Called]]) -> Skele
     return Skeleton(
         code=compile(tree, "<loops>", "exec"),
         names=tuple(names),
-        constants=tuple(each for function in functions for each in function.constants.values()),
+        constants=tuple(
+            constant for function in functions for constant in function.constants.values()
+        ),
     )
 
 
@@ -67,10 +70,10 @@ def _call(name: str, *arguments: ast.expr) -> ast.Expr:
 
 
 class _Function(Terms):
-    """One of the functions, as it is reduced."""
+    """One of the functions, and its reduction."""
 
     def definition(self, *, is_last: bool) -> ast.FunctionDef:
-        """Return what is left of it."""
+        """Return the reduced function."""
         self._is_last = is_last
         self._next = _call("update", ast.Constant(1)) if is_last else _call(f"f{self.depth + 1}")
         self._on = {id(node) for called in self.calls for node in (*called.around, called.call)}
@@ -86,7 +89,7 @@ class _Function(Terms):
         return tree
 
     def _body(self, statements: Iterable[ast.stmt]) -> list[ast.stmt]:
-        return [kept for statement in statements for kept in self._statement(statement)]
+        return [part for statement in statements for part in self._statement(statement)]
 
     def _statement(self, node: ast.stmt) -> list[ast.stmt]:
         if isinstance(node, SCOPES):
@@ -112,7 +115,7 @@ class _Function(Terms):
         return self._simple(node)
 
     def _simple(self, node: ast.stmt) -> list[ast.stmt]:
-        """Return what is left of a statement without others in it."""
+        """Return the reduction of a statement that contains no other statement."""
         leaves: list[ast.stmt] = [ast.Return()] if isinstance(node, ast.Return) else []
         binds = self.decides(node)
         if id(node) in self._on:
@@ -144,7 +147,7 @@ class _Function(Terms):
         return ast.Assign([name], self.expression(value))
 
     def _if(self, node: ast.If) -> list[ast.stmt]:
-        if any(id(each) in self._on for each in ast.walk(node.test)):
+        if any(id(inner) in self._on for inner in ast.walk(node.test)):
             raise Unknown("it is called in a test")
         yes, no = self._tried(node.body), self._tried(node.orelse)
         if not yes and not no:
@@ -160,7 +163,7 @@ class _Function(Terms):
         return [ast.If(test, yes or [ast.Pass()], no)]
 
     def _tried(self, statements: Iterable[ast.stmt]) -> Any:
-        """Return what is left of a branch, or why that cannot be told: it may never be taken."""
+        """Return the reduction of a branch, or the Unknown it raised: it may never be taken."""
         try:
             return self._body(statements)
         except Unknown as why:
@@ -194,20 +197,20 @@ class _Function(Terms):
         self, node: ast.stmt, inside: Iterable[ast.AST], binding: Iterable[ast.AST]
     ) -> None:
         on = id(node) in self._on
-        if on and not any(id(each) in self._on for each in inside):
+        if on and not any(id(inner) in self._on for inner in inside):
             raise Unknown("it is called in the head of a statement, or after an exception")
         if self.decides(*binding):
             raise Unknown("with ... as")
 
     def _leave_out(self, node: ast.AST) -> None:
-        """Refuse what is left out if it may end the loops or set what is wanted."""
-        inside = [each for each in below(node) if each is not node]
+        """Raise Unknown if a dropped node may end the loops or set a variable that decides."""
+        inside = [inner for inner in below(node) if inner is not node]
         jumps: tuple[type[ast.AST], ...] = (ast.Return,)
         if not isinstance(node, LOOPS):
             jumps = (ast.Return, ast.Break, ast.Continue)
-        leaves = any(isinstance(each, jumps) for each in inside)
+        leaves = any(isinstance(inner, jumps) for inner in inside)
         ends = any(last_name(call) in _ENDS for call in calls_in(node))
-        on = any(id(each) in self._on for each in inside)
+        on = any(id(inner) in self._on for inner in inside)
         if leaves or ends or on or self.decides(node):
             raise Unknown("a part that is not read decides")
 
@@ -216,7 +219,7 @@ class _Function(Terms):
             if node not in called.around:
                 continue
             inside = called.around[called.around.index(node) + 1 :]
-            if any(isinstance(each, _SOMETIMES) for each in inside):
+            if any(isinstance(inner, _SOMETIMES) for inner in inside):
                 raise Unknown("it is called under a condition")
             name = last_name(called.call)
             if sum(last_name(call) == name for call in calls_in(node)) > 1:

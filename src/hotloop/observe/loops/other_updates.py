@@ -1,4 +1,4 @@
-"""Whether a script may make updates in other places than those that were seen."""
+"""Whether a script may make updates at other places than those that were observed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Key = tuple[str, int]  # a function: file and line, 0 for the module
 def updating(level: Level, *, is_repeated: bool) -> list[ast.Call]:
     """Return the calls in a function that update, or start a library's training, or may do so.
 
-    Those before what it is doing are over, where it is not called again.
+    Without `is_repeated`, calls before the statement that is running are left out: they are over.
     """
     first = level.at.statement.lineno
     return [
@@ -37,8 +37,13 @@ def updating(level: Level, *, is_repeated: bool) -> list[ast.Call]:
 
 
 def calls_in_body(statements: Sequence[ast.stmt]) -> list[ast.Call]:
-    """Return the calls in statements, but for functions that stand among them."""
-    return [c for each in statements if not isinstance(each, SCOPES) for c in calls_in(each)]
+    """Return the calls in statements, without those in functions defined among them."""
+    return [
+        call
+        for statement in statements
+        if not isinstance(statement, SCOPES)
+        for call in calls_in(statement)
+    ]
 
 
 def _updates(call: ast.Call, names: Mapping[str, Any]) -> bool:
@@ -47,7 +52,7 @@ def _updates(call: ast.Call, names: Mapping[str, Any]) -> bool:
     try:
         kind = _kind(call.func.value, names)
     except Unknown:
-        return call.func.attr != "train"  # most often a model's
+        return call.func.attr != "train"  # most often model.train()
     homes = tuple(base.__module__ for base in kind.__mro__)
     torch = sys.modules.get("torch")
     if call.func.attr == "step" and torch is not None:
@@ -59,54 +64,54 @@ def _updates(call: ast.Call, names: Mapping[str, Any]) -> bool:
 
 
 def _kind(node: ast.expr, names: Mapping[str, Any]) -> type:
-    """Return the class of what an expression stands for; `Trainer(...)` makes a Trainer."""
+    """Return the class of an expression's value; that of `Trainer(...)` is Trainer."""
     if isinstance(node, ast.Call):
-        made = value_of(node.func, names)
-        if not isinstance(made, type):
+        function = value_of(node.func, names)
+        if not isinstance(function, type):
             raise Unknown("what a function returns")
-        return made
+        return function
     return type(value_of(node, names))
 
 
 def may_train_elsewhere(
     sources: Mapping[str, str], files: Sequence[str], calls: Sequence[Sequence[Called]]
 ) -> bool:
-    """Whether functions that were not seen to update may be called, or the seen ones once more.
+    """Whether functions that were not observed may update, or the observed ones may run again.
 
     `files` and `calls` are those of the functions on the stack, outermost first.
     """
     functions = {function.key: function for function in _functions(sources)}
-    stack = [_key(file, of[0]) for file, of in zip(files, calls, strict=True)]
+    stack = [_key(file, callees[0]) for file, callees in zip(files, calls, strict=True)]
     if not all(key in functions for key in stack):
         return True
-    seen = {functions[key].called for key in stack if key[1]}
-    others = [each for key, each in functions.items() if key not in stack and key[1]]
-    backward = _reaching(others, seen | {("backward", True), ("manual_backward", True)})
-    step = _reaching(others, seen | {("step", True), ("fit", True)})
+    on_stack = {functions[key].called for key in stack if key[1]}
+    others = [entry for key, entry in functions.items() if key not in stack and key[1]]
+    backward = _reaching(others, on_stack | {("backward", True), ("manual_backward", True)})
+    step = _reaching(others, on_stack | {("step", True), ("fit", True)})
     repeated = False
-    for key, of in zip(stack, calls, strict=True):
-        known = {_place(called.call.func) for called in of}
-        first = 0 if repeated else min(called.statement.lineno for called in of)
+    for key, callees in zip(stack, calls, strict=True):
+        places = {_place(called.call.func) for called in callees}
+        first = 0 if repeated else min(called.statement.lineno for called in callees)
         for node in functions[key].nodes:
             called = functions[key].names(node)
-            trains = called in seen | (backward & step) and _place(node) not in known
+            trains = called in on_stack | (backward & step) and _place(node) not in places
             if trains and node.lineno >= first:
                 return True
-        repeated = repeated or any(called.is_in_a_loop for called in of)
+        repeated = repeated or any(called.is_in_a_loop for called in callees)
     return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Function:
-    """A function of the project, or a module's own statements."""
+    """A function of the project, or the top-level statements of a module."""
 
     key: Key
-    called: tuple[str, bool]  # its name, and whether it is a method: x.name
+    called: tuple[str, bool]  # its name, and whether it is a method
     nodes: list[ast.expr]  # names and attributes in it
-    modules: Container[str]  # names that stand for modules, or come from one
+    modules: Container[str]  # names that refer to modules, or were imported from one
 
     def names(self, node: ast.expr) -> tuple[str, bool]:
-        """Return what a name or an attribute may call."""
+        """Return what a name or an attribute may call: its name, and whether it is a method."""
         if isinstance(node, ast.Attribute):
             plain = isinstance(node.value, ast.Name) and node.value.id in self.modules
             return node.attr, not plain
@@ -137,22 +142,27 @@ def _functions(sources: Mapping[str, str]) -> Iterator[_Function]:
 
 
 def _own(statements: Sequence[ast.stmt]) -> list[ast.expr]:
-    nodes = [part for each in statements if not isinstance(each, SCOPES) for part in below(each)]
+    nodes = [
+        part
+        for statement in statements
+        if not isinstance(statement, SCOPES)
+        for part in below(statement)
+    ]
     return [node for node in nodes if isinstance(node, ast.Attribute | ast.Name)]
 
 
 def _reaching(
     functions: Sequence[_Function], names: set[tuple[str, bool]]
 ) -> set[tuple[str, bool]]:
-    """Return the functions that call one of these, or a function that does."""
-    found: set[tuple[str, bool]] = set()
+    """Return the functions that call one of `names`, directly or through each other."""
+    callers: set[tuple[str, bool]] = set()
     while True:
         more = {
             function.called
             for function in functions
-            if function.called not in found
-            and any(function.names(node) in names | found for node in function.nodes)
+            if function.called not in callers
+            and any(function.names(node) in names | callers for node in function.nodes)
         }
         if not more:
-            return found
-        found |= more
+            return callers
+        callers |= more

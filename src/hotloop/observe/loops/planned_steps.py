@@ -1,9 +1,9 @@
-"""How many optimizer steps the script means to make, where its code or a library proves it.
+"""How many optimizer steps the script will make, where its code or a library proves it.
 
-At some updates the loops on the stack are read (observe/loops/code.py); when the run is over they
-are run again without their work, and what they count is held against what was seen. Nothing of the
-script's is called. This is for scripts that are stopped early: the steps of one that came to its
-end are counted, and there is no plan beside that.
+At some updates the loops on the stack are read (observe/loops/code.py). After the run the reduced
+loops are executed, and their counts are compared with what was observed. No function of the script
+is called. This is for scripts that are stopped early: if a script came to its end, its steps were
+counted.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ __all__ = ["Planned", "in_loop"]
 
 _TRAINER = "/transformers/trainer.py"
 _MOST = 10_000_000  # numbers above this are no count of steps
-_TURNS = 5_000_000  # of the loops: half a second
-_LOOKS = 200  # that are held against the plan
+_TURNS = 5_000_000  # iterations of the loops: half a second
+_LOOKS = 200  # observations that are compared with the plan
 _CODE = {"range": range, "len": len, "min": min, "max": max, "abs": abs, "int": int, "bool": bool}
 
 
 @dataclass(slots=True)
 class Nest:
-    """The loops around the updates, as they were seen."""
+    """The loops around the updates, as they were observed."""
 
     functions: tuple[tuple[str, int], ...]  # file and id() of the functions on the stack
     calls: list[list[Called]]  # of each function
     skeleton: Skeleton
-    looks: list[tuple[int, dict[str, Any]]] = field(default_factory=list)  # updates, what changes
-    is_plain: bool = True  # no library stands between the script and PyTorch's update
-    told: int | None = None  # steps, by a library's own loop in them
-    updating: set[int] = field(default_factory=set)  # id() of calls that may make others
+    looks: list[tuple[int, dict[str, Any]]] = field(default_factory=list)  # updates, variables
+    is_plain: bool = True  # no library between the script and PyTorch's update
+    library_steps: int | None = None  # steps of a library's own loop inside
+    updating: set[int] = field(default_factory=set)  # id() of calls that may make updates
 
 
 class Planned(Probe):
-    """A probe: looks at the loops around the update some times a second."""
+    """Reads the loops around the update, some times a second."""
 
     def __init__(self) -> None:
         linecache.checkcache()  # a script may have been edited between two runs of one process
@@ -63,25 +63,27 @@ class Planned(Probe):
 
     def _begin(self) -> None:
         self._nest: Nest | None = None
-        self.why: str | None = None  # it cannot be told
-        self._left: set[tuple[tuple[str, int], ...]] = set()  # functions of nests that are over
+        self.why: str | None = None  # why the steps are unknown
+        self._left: set[tuple[tuple[str, int], ...]] = set()  # functions of earlier nests
         self._last = 0
 
-    def after_step(self, done: int) -> None:
-        """Read the loops that enclose the line now running, the outermost first."""
-        if done <= self._last:  # counted anew
+    def after_step(self, updates: int) -> None:
+        """Read the loops around the running line, the outermost first."""
+        if updates <= self._last:  # the count started again
             self._begin()
-        self._last = done
+        self._last = updates
         if self.why is not None:
             return
         try:
-            told = _told(sys._getframe(1))
-            stack, is_plain = levels(sys._getframe(1), told=told is not None)
-            self._see(done, stack, is_plain, told)
+            library_steps = _trainer_steps(sys._getframe(1))
+            stack, is_plain = levels(sys._getframe(1), has_library_length=library_steps is not None)
+            self._see(updates, stack, is_plain, library_steps)
         except Unknown as why:
             self.why = str(why)
 
-    def _see(self, done: int, stack: Sequence[Level], is_plain: bool, told: int | None) -> None:
+    def _see(
+        self, updates: int, stack: Sequence[Level], is_plain: bool, library_steps: int | None
+    ) -> None:
         functions = tuple((level.file, id(level.function)) for level in stack)
         nest = self._nest
         if nest is None or nest.functions != functions:
@@ -90,24 +92,29 @@ class Planned(Probe):
             if functions in self._left:
                 raise Unknown("updates take turns")
             calls = [[level.at] for level in stack]
-            nest = self._nest = Nest(functions, calls, skeleton(stack, calls), told=told)
+            nest = self._nest = Nest(
+                functions, calls, skeleton(stack, calls), library_steps=library_steps
+            )
             repeated = False
             for level in stack:
                 nest.updating |= {id(call) for call in updating(level, is_repeated=repeated)}
                 repeated = repeated or level.at.is_in_a_loop
-        new = [(known, level.at) for known, level in zip(nest.calls, stack, strict=True)]
-        if any(at not in known for known, at in new):
-            for known, at in new:
-                known += [at] if at not in known else []
+        new = [
+            (calls_of_level, level.at)
+            for calls_of_level, level in zip(nest.calls, stack, strict=True)
+        ]
+        if any(called not in calls_of_level for calls_of_level, called in new):
+            for calls_of_level, called in new:
+                calls_of_level += [called] if called not in calls_of_level else []
             nest.skeleton = skeleton(stack, nest.calls)
         for depth, node, value in nest.skeleton.constants:
             if _value(node, stack[depth]) != value:
                 raise Unknown("what was taken for a constant changes")
         nest.is_plain = nest.is_plain and is_plain
-        seen = {mangled(*name): stack[name[0]].names.get(name[1]) for name in nest.skeleton.names}
+        values = {mangled(*name): stack[name[0]].names.get(name[1]) for name in nest.skeleton.names}
         if len(nest.looks) < _LOOKS:
-            plain = {name: value for name, value in seen.items() if type(value) in SIMPLE}
-            nest.looks.append((done, plain))
+            simple = {name: value for name, value in values.items() if type(value) in SIMPLE}
+            nest.looks.append((updates, simple))
 
     def add_to(self, case: Case) -> Case:
         """Add the planned steps of a run that was stopped, where they are known."""
@@ -121,26 +128,31 @@ class Planned(Probe):
         return case if planned < case.steps.count else replace(case, planned_steps=planned)
 
     def _counted(self, case: Case) -> int:
-        """Return the steps that the loops make; raises Unknown."""
+        """Return the steps that the loops make. Raises Unknown."""
         nest = self._nest
         if nest is None or self.why is not None:
             raise Unknown(self.why or "no loop was seen")
         files = [file for file, _ in nest.functions]
-        unseen = nest.updating - {id(called.call) for of in nest.calls for called in of}
+        unseen = nest.updating - {id(called.call) for calls in nest.calls for called in calls}
         if unseen or may_train_elsewhere(case.sources, files, nest.calls):
             raise Unknown("other updates may come")
-        if nest.told is not None:
+        if nest.library_steps is not None:
             if _run(nest.skeleton, lambda _, __: None) != 1:
                 raise Unknown("it trains again and again")
-            return nest.told
+            return nest.library_steps
         if not nest.is_plain and (case.steps.backwards or 1.0) != 1.0:
             raise Unknown("a library decides whether it updates")
         updates = _all_updates(nest, is_first=not self._left)
-        made = sum(optimizer.steps for optimizer in case.optimizers) or case.steps.count
-        each = made // case.steps.count  # updates of a step; the last one may be cut short
-        if made - each * case.steps.count >= each or updates % each:
+        updates_made = sum(optimizer.steps for optimizer in case.optimizers) or case.steps.count
+        updates_per_step = (
+            updates_made // case.steps.count
+        )  # updates of a step; the last one may be cut short
+        if (
+            updates_made - updates_per_step * case.steps.count >= updates_per_step
+            or updates % updates_per_step
+        ):
             raise Unknown("updates a step differ")
-        return updates // each
+        return updates // updates_per_step
 
 
 def _value(node: ast.expr, level: Level) -> Any:
@@ -150,19 +162,16 @@ def _value(node: ast.expr, level: Level) -> Any:
 
 
 def in_loop() -> bool:
-    """Whether a loop of the project's own code goes round the line that is running.
-
-    Where that cannot be told, it is taken for one.
-    """
+    """Whether the running line is inside a loop of the project's own code; True if unknown."""
     try:
-        stack, _ = levels(sys._getframe(1), told=True)
+        stack, _ = levels(sys._getframe(1), has_library_length=True)
     except Unknown:
         return True
     return any(level.at.is_in_a_loop for level in stack)
 
 
-def _told(frame: FrameType | None) -> int | None:
-    """Return the steps that transformers' Trainer means to make, where it is running."""
+def _trainer_steps(frame: FrameType | None) -> int | None:
+    """Return the steps that transformers' Trainer will make; None if none is on the stack."""
     while frame is not None:
         if frame.f_code.co_filename.replace(os.sep, "/").endswith(_TRAINER):
             state = getattr(names(frame).get("self"), "__dict__", {}).get("state")
@@ -174,13 +183,13 @@ def _told(frame: FrameType | None) -> int | None:
 
 
 def _all_updates(nest: Nest, *, is_first: bool) -> int:
-    """Return the updates that are made when the loops end.
+    """Return the number of updates at the end of the loops.
 
-    What changes must be at each look what it was there.
+    Raises Unknown where the variables differ from an observation.
     """
-    (done, seen), *_ = nest.looks
-    before = 0 if is_first and done == 1 else done - _place(nest, seen)
-    waiting = deque((done - before, seen) for done, seen in nest.looks)
+    (updates, state), *_ = nest.looks
+    before = 0 if is_first and updates == 1 else updates - _place(nest, state)
+    waiting = deque((updates - before, state) for updates, state in nest.looks)
 
     def check(last: int, values: Mapping[str, Any]) -> None:
         while waiting and waiting[0][0] <= last:
@@ -190,28 +199,28 @@ def _all_updates(nest: Nest, *, is_first: bool) -> int:
     return before + _run(nest.skeleton, check)
 
 
-def _place(nest: Nest, seen: Mapping[str, Any]) -> int:
-    """Return the update of the loops at which the first look was."""
-    found: list[int] = []
+def _place(nest: Nest, state: Mapping[str, Any]) -> int:
+    """Return the update of the loops at which the first observation was made."""
+    matches: list[int] = []
 
     def compare(last: int, values: Mapping[str, Any]) -> None:
-        if _agree(seen, values):
-            found.append(last)
-        if len(found) > 1:
+        if _agree(state, values):
+            matches.append(last)
+        if len(matches) > 1:
             raise Unknown("the first look may be at several updates")
 
     _run(nest.skeleton, compare)
-    if not seen or not found:
+    if not state or not matches:
         raise Unknown("the first look is at none of the updates")
-    return found[0]
+    return matches[0]
 
 
-def _agree(seen: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
-    return all(values.get(name) == value for name, value in seen.items())
+def _agree(state: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
+    return all(values.get(name) == value for name, value in state.items())
 
 
 def _run(loops: Skeleton, see: Callable[[int, Mapping[str, Any]], None]) -> int:
-    """Return how many updates the loops make; `see` is told how many there are, and the values."""
+    """Execute the reduced loops and return their updates; `see` gets the count and variables."""
     turns = updates = 0
 
     def tick() -> None:

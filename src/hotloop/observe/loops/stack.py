@@ -1,4 +1,4 @@
-"""Which of the script's functions are on the stack at an update, and what each of them calls."""
+"""The script's functions on the stack at an update, and the call that each of them makes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Called:
 
     @property
     def is_in_a_loop(self) -> bool:
-        """Whether a loop of the function goes round it."""
+        """Whether the call is inside a loop of the function."""
         return isinstance(self.statement, LOOPS)
 
 
@@ -62,45 +62,48 @@ class Level:
 
     @property
     def tree(self) -> ast.Module:
-        """Return its file."""
+        """Return the syntax tree of the file."""
         return _tree(self.file)
 
     @property
     def function(self) -> ast.FunctionDef | ast.AsyncFunctionDef | ast.Module:
-        """Return the function."""
+        """Return the function's syntax tree."""
         return self.at.function
 
 
-def levels(frame: FrameType | None, *, told: bool = False) -> tuple[list[Level], bool]:
+def levels(
+    frame: FrameType | None, *, has_library_length: bool = False
+) -> tuple[list[Level], bool]:
     """Return the script's functions on the stack, outermost first.
 
-    And whether all that stands between the last of them and the update is PyTorch's. Raises Unknown
-    where a library's own loop is on the stack, if it has not `told` how long that is.
+    The bool says whether only PyTorch's frames lie between the innermost of them and the update.
+    Raises Unknown if a library's own loop is on the stack, unless `has_library_length` says that
+    its length is known.
     """
-    found: list[Level] = []
+    stack: list[Level] = []
     between: list[FrameType] = []
     plain = True
     while frame is not None:
         file = frame.f_code.co_filename
         if is_own(file):
-            if not told and any(map(_goes_round, between)):
+            if not has_library_length and any(map(_goes_round, between)):
                 raise Unknown("the loop is a library's")
-            plain = plain and (bool(found) or all(map(_is_torch, between)))
-            code, at = frame.f_code, frame.f_lasti // 2
+            plain = plain and (bool(stack) or all(map(_is_torch, between)))
+            code, instruction = frame.f_code, frame.f_lasti // 2
             if code.co_flags & _GENERATORS:
                 raise Unknown("a generator")
-            _, line, _, column = next(_after(code.co_positions(), at), (None,) * 4)
+            _, line, _, column = next(_after(code.co_positions(), instruction), (None,) * 4)
             called = _called(_tree(file), code.co_name, code.co_firstlineno, line, column)
-            found.insert(0, Level(file=file, at=called, names=names(frame)))
+            stack.insert(0, Level(file=file, at=called, names=names(frame)))
             between = []
-            if code.co_name == "<module>":  # a script, or what it imports: that runs once
+            if code.co_name == "<module>":  # a script or an imported module: it runs once
                 break
         elif not is_hotloop(file):
             between.append(frame)
         frame = frame.f_back
-    if not found:
+    if not stack:
         raise Unknown("nothing of the script's is on the stack")
-    return found, plain
+    return stack, plain
 
 
 def _after(positions: Any, count: int) -> Any:
@@ -114,7 +117,7 @@ def _is_torch(frame: FrameType) -> bool:
 
 
 def _goes_round(frame: FrameType) -> bool:
-    """Whether a library's frame stands in a loop; PyTorch's own go round its hooks only."""
+    """Whether a library's frame is inside a loop; PyTorch's loops do not count: they run hooks."""
     if _is_torch(frame):
         return False
     first, line = frame.f_code.co_firstlineno, frame.f_lineno
@@ -145,19 +148,19 @@ def _parsed(text: str) -> ast.Module:
 def _called(
     tree: ast.Module, name: str, first: int, line: int | None, column: int | None
 ) -> Called:
-    """Return the call that ends there, in the function that begins at a line."""
+    """Return the call that ends at (line, column), in the function that begins at line `first`."""
     function: Any = tree
     is_method = False
     if name != "<module>":
-        found = [
+        matches = [
             (node, isinstance(parent, ast.ClassDef))
             for parent in ast.walk(tree)
             for node in ast.iter_child_nodes(parent)
             if isinstance(node, _FUNCTIONS) and node.name == name and _first_line(node) == first
         ]
-        if len(found) != 1:
+        if len(matches) != 1:
             raise Unknown("a comprehension, a lambda or code made by code")
-        ((function, is_method),) = found
+        ((function, is_method),) = matches
     ways = list(_ways(function, line, column))
     if len(ways) != 1 or any(isinstance(node, SCOPES) for node in ways[0]):
         raise Unknown("no plain call")
@@ -168,12 +171,15 @@ def _called(
 
 
 def _first_line(function: Any) -> int:
-    lines: list[int] = [function.lineno, *(each.lineno for each in function.decorator_list)]
+    lines: list[int] = [
+        function.lineno,
+        *(decorator.lineno for decorator in function.decorator_list),
+    ]
     return min(lines)
 
 
 def _ways(root: ast.AST, line: int | None, column: int | None) -> Any:
-    """Yield the nodes from below `root` down to each call that ends there."""
+    """Yield, for each call that ends at (line, column), the nodes from below `root` down to it."""
     waiting: list[tuple[ast.AST, tuple[ast.AST, ...]]] = [(root, ())]
     while waiting:
         node, above = waiting.pop()

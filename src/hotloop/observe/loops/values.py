@@ -1,6 +1,6 @@
-"""What the names in a script stand for, and how long a loop over them is, without calling it.
+"""The values of names in a script, and the length of a loop over them, without running its code.
 
-Nothing of the script's is called, but the `__len__` of what PyTorch, NumPy or Python itself made.
+Only the `__len__` of types from PyTorch, NumPy or Python itself is called.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ __all__ = ["SIMPLE", "Unknown", "is_from", "length", "value_of"]
 
 SIMPLE = (int, float, str, bool, type(None))
 _SIZED = (list, tuple, dict, set, frozenset, str, range)
-_LIBRARIES = {"torch", "accelerate"}  # whose loaders, samplers and tensors are as long as they say
+_LIBRARIES = {"torch", "accelerate"}  # their loaders, samplers and tensors have a true length
 
 
-class Unknown(Exception):  # noqa: N818 - no fault: the answer is that it cannot be told
-    """It needs more than is looked at."""
+class Unknown(Exception):  # noqa: N818 - not an error: the answer is "unknown"
+    """The answer needs more than is examined here."""
 
 
 def value_of(node: ast.expr, names: Mapping[str, Any]) -> Any:
-    """Return what a name, an attribute or an entry under a fixed key stands for."""
+    """Return the value of a name, an attribute or an entry with a constant key."""
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.Name):
@@ -37,15 +37,15 @@ def value_of(node: ast.expr, names: Mapping[str, Any]) -> Any:
     if isinstance(node, ast.Attribute):
         holder = value_of(node.value, names)
         try:
-            found = inspect.getattr_static(holder, node.attr)
+            attribute = inspect.getattr_static(holder, node.attr)
         except AttributeError:
             raise Unknown(node.attr) from None
         if (
-            not hasattr(type(found), "__get__")
-            or inspect.isroutine(found)
-            or isinstance(found, type)
+            not hasattr(type(attribute), "__get__")
+            or inspect.isroutine(attribute)
+            or isinstance(attribute, type)
         ):
-            return found  # a property would run code
+            return attribute  # a property would run code
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
         holder, key = value_of(node.value, names), node.slice.value
         if type(holder) is dict and key in holder:
@@ -59,33 +59,40 @@ def value_of(node: ast.expr, names: Mapping[str, Any]) -> Any:
     raise Unknown(ast.dump(node)[:60])
 
 
-def length(thing: Any) -> int:
-    """Return how many turns a loop over it has."""
-    if type(thing) in _SIZED:
-        return len(thing)
+def length(iterable: Any) -> int:
+    """Return the number of iterations of a loop over `iterable`. Raises Unknown."""
+    if type(iterable) in _SIZED:
+        return len(iterable)
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
-    if torch is not None and type(thing) is torch.Tensor and thing.dim():
-        return len(thing)
-    if numpy is not None and type(thing) is numpy.ndarray and thing.ndim:
-        return len(thing)
-    if is_from(type(thing), "tqdm"):
-        return length(getattr(thing, "iterable", None))
-    if torch is not None and isinstance(thing, torch.utils.data.DataLoader):
-        return _batches(thing)
-    raise Unknown(type(thing).__name__)
+    if torch is not None and type(iterable) is torch.Tensor and iterable.dim():
+        return len(iterable)
+    if numpy is not None and type(iterable) is numpy.ndarray and iterable.ndim:
+        return len(iterable)
+    if is_from(type(iterable), "tqdm"):
+        return length(getattr(iterable, "iterable", None))
+    if torch is not None and isinstance(iterable, torch.utils.data.DataLoader):
+        return _batches(iterable)
+    raise Unknown(type(iterable).__name__)
 
 
 def _batches(loader: Any) -> int:
     from torch.utils.data import IterableDataset
 
-    parts = (loader, *(part for part in (loader.batch_sampler, loader.sampler) if part is not None))
+    components = (
+        loader,
+        *(
+            component
+            for component in (loader.batch_sampler, loader.sampler)
+            if component is not None
+        ),
+    )
     if isinstance(loader.dataset, IterableDataset):
         raise Unknown("an iterable data set")
-    if not all(is_from(type(part), *_LIBRARIES) for part in parts):
+    if not all(is_from(type(component), *_LIBRARIES) for component in components):
         raise Unknown("a loader or a sampler of the script's own")
     return len(loader)
 
 
-def is_from(thing: Any, *packages: str) -> bool:
-    """Whether a class or a function is of one of these packages."""
-    return str(getattr(thing, "__module__", "")).partition(".")[0] in packages
+def is_from(target: Any, *packages: str) -> bool:
+    """Whether a class or a function was defined in one of these packages."""
+    return str(getattr(target, "__module__", "")).partition(".")[0] in packages

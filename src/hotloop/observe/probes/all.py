@@ -16,6 +16,6 @@ __all__ = ["probes_of"]
 
 
 def probes_of(observer: Any) -> list[Probe]:
-    """Return the probes of an observer. Batches come first: models ask which rows came again."""
+    """Return the probes of an observer; batches come first, because models use their repeats."""
     batches = BatchProbe(observer)
     return [batches, Models(observer, batches.again), Habits(observer), ProcessGroupProbe(observer)]

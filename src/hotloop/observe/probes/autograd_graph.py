@@ -1,7 +1,8 @@
 """Reads autograd's graph of a forward pass: which attention ran, and what can be trained in it.
 
-The graph names the operators that ran with gradients, the kernel of scaled_dot_product_attention
-among them, so nothing of PyTorch's needs to be replaced to see it. Compiled parts are one node.
+The graph names the operators that ran with gradients, including the kernel of
+scaled_dot_product_attention, so no function of PyTorch has to be replaced. A compiled part is one
+node.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Graph", "reaches"]
 
-_MOST = 30_000  # nodes: 30 ms; a forward pass of so many takes seconds
+_MOST = 30_000  # nodes: 30 ms; a forward pass with as many takes seconds
 _HOPS = 10
-_BETWEEN = (  # what stands between a product and its softmax
+_BETWEEN = (  # operators between a product and its softmax
     "Add",
     "AsStrided",
     "Clamp",
@@ -75,25 +76,25 @@ class Graph:
 
     @property
     def checkpointed(self) -> bool:
-        """Whether a part of it is thrown away and computed again (the reentrant kind)."""
+        """Whether a part of the graph is recomputed in backward (reentrant checkpointing)."""
         return any("CheckpointFunction" in name for name in self.names)
 
     def attention(self, dropout: float | None = None) -> list[AttentionFacts]:
-        """Return how attention was computed, by kind and kernel; `dropout` is the model's."""
-        found: Counter[tuple[str, str | None]] = Counter()
+        """Return how attention was computed, by kind and kernel; `dropout` is the model's rate."""
+        counts: Counter[tuple[str, str | None]] = Counter()
         for name, count in self.names.items():
             for start, kernel in _KERNELS.items():
                 if name.startswith(start):
-                    found["sdpa", kernel] += count
+                    counts["sdpa", kernel] += count
             if name.startswith("SafeSoftmax"):  # written for SDPA's own fallback
-                found["sdpa", "math"] += count
+                counts["sdpa", "math"] += count
             elif "FlashAttn" in name:
-                found["flash", None] += count
+                counts["flash", None] += count
             elif "FlexAttention" in name:
-                found["flex", None] += count
+                counts["flex", None] += count
         eager = sum(map(self._attends, self._softmax))
         if eager:
-            found["eager", None] += eager
+            counts["eager", None] += eager
         return [
             AttentionFacts(
                 kind=kind,  # type: ignore[arg-type]
@@ -101,11 +102,11 @@ class Graph:
                 calls=float(calls),
                 why_math=_why_math(dropout) if kernel == "math" else None,
             )
-            for (kind, kernel), calls in found.most_common()
+            for (kind, kernel), calls in counts.most_common()
         ]
 
     def _attends(self, softmax: Any) -> bool:
-        """Whether a softmax stands between two products of batches of matrices."""
+        """Whether a softmax lies between two batched matrix products."""
         below = _near(softmax, lambda node: [n for n, _ in node.next_functions if n is not None])
         return below and _near(softmax, lambda node: self._users.get(node, []))
 
@@ -131,13 +132,13 @@ def _why_math(dropout: float | None) -> str | None:
     return None
 
 
-def reaches(node: Any, wanted: set[int]) -> bool:
-    """Whether a node's graph ends in one of the tensors with these id()s; True if it is too big."""
+def reaches(node: Any, targets: set[int]) -> bool:
+    """Whether a node's graph reaches a tensor with one of these id()s; True if it is too large."""
     waiting, seen = [node], {node}
     while waiting:
         here = waiting.pop()
         variable = getattr(here, "variable", None)
-        if variable is not None and id(variable) in wanted:
+        if variable is not None and id(variable) in targets:
             return True
         for below, _ in here.next_functions:
             if below is not None and below not in seen:

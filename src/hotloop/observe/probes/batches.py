@@ -1,6 +1,6 @@
 """The batch probe: what an unmodified script gives its model, from sampled batches.
 
-Only what lies in the host's memory is read, and of each batch a million numbers at most.
+Only tensors in host memory are read, at most a million numbers of each batch.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 
 __all__ = ["BatchProbe", "fields"]
 
-_MOST = 48  # batches that are kept; of later ones only hashes
+_MOST = 48  # batches that are kept; of later ones, only hashes
 _HASHED = 1 << 15  # rows
-_LARGEST = 1 << 20  # numbers of a batch that are looked at
+_LARGEST = 1 << 20  # numbers of a batch that are examined
 _KEPT = 1 << 21  # numbers that are kept of one loader
-_FLOATS = 4096  # of a label of a batch: a target that is a picture has no values to count
-_LINES = 30  # of a __getitem__ that are searched for random numbers
+_FLOATS = 4096  # numbers of a batch's label: an image as the target has no values to count
+_LINES = 30  # lines of a __getitem__ that are searched for random numbers
 _LABELS = ("labels", "label", "targets", "target", "y")
 _INPUTS = ("input_ids", "inputs", "input", "x", "tokens", "ids")
 
 
 @dataclass(slots=True)
-class Kept:
-    """What was kept of one loader's batches, or of those made by hand."""
+class LoaderSamples:
+    """What was kept of the batches of one loader, or of hand-made ones."""
 
     place: SourceLocation | None = None
     epoch: int = 0
@@ -58,182 +58,192 @@ class Kept:
     label: str | None = None
     varieties: set[tuple[int, ...]] = field(default_factory=set)
     tokens: list[Any] = field(default_factory=list)  # [B, T] integers of each batch
-    masks: list[Any] = field(default_factory=list)  # real tokens of each row, by a mask
+    masks: list[Any] = field(default_factory=list)  # real tokens of each row, according to a mask
     labels: list[Any] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)  # rows of each batch
-    names: tuple[str, ...] = ()  # of the fields that are hashed, the main input's first
+    names: tuple[str, ...] = ()  # of the hashed fields, that of the main input first
     rows: dict[int, list[Row | None]] = field(default_factory=lambda: defaultdict(list))  # by epoch
     hashed: int = 0
-    started: dict[int, list[int]] = field(default_factory=dict)  # of each epoch's first batch
+    started: dict[int, list[int]] = field(default_factory=dict)  # epoch -> hashes of first batch
     data: int = 0  # id() of the data set
     decoded: str | None = None
 
 
 class BatchProbe(Probe):
-    """Watches loaders, and the arguments of outermost modules where there is no loader."""
+    """Observes loaders or, where there is none, the arguments of outermost modules."""
 
     def __init__(self, observer: Any) -> None:
         self._observer = observer
-        self._kept: dict[int, Kept] = {}
-        self._order: list[tuple[int, int]] = []  # (loader's number, its epoch) as they were read
-        self._made = Kept()  # by hand
+        self._by_loader: dict[int, LoaderSamples] = {}
+        self._order: list[tuple[int, int]] = []  # (loader's number, its epoch) in order of reading
+        self._made = LoaderSamples()  # hand-made batches
         self._fetches = Fetches(observer.hooks)
 
     def on_torch_imported(self) -> None:
-        """See what a loader without workers spends its time on."""
+        """Install the hook that times loaders without workers."""
         self._fetches.install()
 
     def on_epoch(self, loader: Any) -> None:
-        """Begin an epoch. Its first batches are looked at: they tell whether the order is kept."""
+        """Begin an epoch. Examine its first batches, which show whether the order is kept."""
         self._observer.look()
-        number = next(b.number for b in self._observer.loaders if b.thing() is loader)
-        kept = self._kept.setdefault(number, Kept())
-        kept.epoch, kept.in_epoch = kept.epoch + 1, 0
-        kept.data = id(loader.dataset)
+        number = next(b.number for b in self._observer.loaders if b.reference() is loader)
+        samples = self._by_loader.setdefault(number, LoaderSamples())
+        samples.epoch, samples.in_epoch = samples.epoch + 1, 0
+        samples.data = id(loader.dataset)
         self._fetches.began(loader, number)
 
     def on_batch(self, number: int, batch: Any) -> None:
-        """Keep what the probe needs of a batch."""
-        kept = self._kept.setdefault(number, Kept())
-        if self._order[-1:] != [(number, kept.epoch)] and len(self._order) < _HASHED:
-            self._order.append((number, kept.epoch))
-        self._keep(kept, dict(fields(batch)), batch)
+        """Keep what the probe needs from a batch."""
+        samples = self._by_loader.setdefault(number, LoaderSamples())
+        if self._order[-1:] != [(number, samples.epoch)] and len(self._order) < _HASHED:
+            self._order.append((number, samples.epoch))
+        self._keep(samples, dict(fields(batch)), batch)
 
     def after_forward(self, number: int, module: Any, args: Any, kwargs: Any, output: Any) -> None:
-        """Take the arguments of a forward pass for a batch where no loader gave one."""
+        """Take the arguments of a forward pass as a batch if no loader gave one."""
         import torch
 
-        if self._kept or not torch.is_grad_enabled():
+        if self._by_loader or not torch.is_grad_enabled():
             return
         if not any(True for _ in module.parameters()):
-            self._add_label(list(fields(args)))  # a loss: its second argument is the label
+            self._add_label(list(fields(args)))  # a loss module: its second argument is the label
             return
-        given = {**dict(fields(args)), **dict(fields(kwargs))}
+        arguments = {**dict(fields(args)), **dict(fields(kwargs))}
         self._made.place = self._made.place or here()
-        self._keep(self._made, given, given)
+        self._keep(self._made, arguments, arguments)
 
-    def _add_label(self, given: list[tuple[str, Any]]) -> None:
-        made = self._made
-        if made.count and made.label in (None, "target") and len(given) == 2:
-            made.label = "target"
-            target = given[1][1]
-            if plain(target) and target.device.type == "cpu" and len(made.labels) < made.count:
-                made.shapes.setdefault("target", tuple(target.shape))
-                _keep_label(made, target)
+    def _add_label(self, arguments: list[tuple[str, Any]]) -> None:
+        samples = self._made
+        if samples.count and samples.label in (None, "target") and len(arguments) == 2:
+            samples.label = "target"
+            target = arguments[1][1]
+            if (
+                plain(target)
+                and target.device.type == "cpu"
+                and len(samples.labels) < samples.count
+            ):
+                samples.shapes.setdefault("target", tuple(target.shape))
+                _keep_label(samples, target)
 
-    def _keep(self, kept: Kept, found: dict[str, Any], batch: Any) -> None:
-        tensors = {n: t for n, t in found.items() if plain(t) and t.device.type == "cpu"}
-        kept.in_epoch += 1
+    def _keep(self, samples: LoaderSamples, named_tensors: dict[str, Any], batch: Any) -> None:
+        tensors = {n: t for n, t in named_tensors.items() if plain(t) and t.device.type == "cpu"}
+        samples.in_epoch += 1
         if not tensors:
             return
-        if not kept.shapes:
-            kept.shapes = {name: tuple(t.shape) for name, t in tensors.items()}
-            kept.main, kept.label = _main(tensors), _label(tensors)
-            kept.names = _beside(tensors, kept.main)
-            kept.pinned = any(t.is_pinned() for t in tensors.values()) if _on_card() else None
-        main = tensors.get(kept.main or "")
-        if main is not None and main.dim() and kept.hashed < _HASHED:
-            hashes = rows.hashes(tensors, kept.names)
-            kept.hashed += len(hashes)
-            kept.rows[kept.epoch] += hashes
-            if kept.in_epoch == 1:
-                kept.started[kept.epoch] = rows.inputs(hashes)
-        if kept.count >= _MOST or kept.numbers > _KEPT:
+        if not samples.shapes:
+            samples.shapes = {name: tuple(t.shape) for name, t in tensors.items()}
+            samples.main, samples.label = _main(tensors), _label(tensors)
+            samples.names = _beside(tensors, samples.main)
+            samples.pinned = any(t.is_pinned() for t in tensors.values()) if _on_card() else None
+        main = tensors.get(samples.main or "")
+        if main is not None and main.dim() and samples.hashed < _HASHED:
+            hashes = rows.hashes(tensors, samples.names)
+            samples.hashed += len(hashes)
+            samples.rows[samples.epoch] += hashes
+            if samples.in_epoch == 1:
+                samples.started[samples.epoch] = rows.inputs(hashes)
+        if samples.count >= _MOST or samples.numbers > _KEPT:
             return
-        kept.count += 1
-        kept.bytes.append(nbytes(batch))
-        kept.dtypes |= {str(t.dtype).removeprefix("torch.") for t in tensors.values()}
+        samples.count += 1
+        samples.bytes.append(nbytes(batch))
+        samples.dtypes |= {str(t.dtype).removeprefix("torch.") for t in tensors.values()}
         if main is not None and main.dim():
-            self._keep_rows(kept, main, tensors)
-        if (label := tensors.get(kept.label or "")) is not None:
-            _keep_label(kept, label)
+            self._keep_rows(samples, main, tensors)
+        if (label := tensors.get(samples.label or "")) is not None:
+            _keep_label(samples, label)
 
-    def _keep_rows(self, kept: Kept, main: Any, tensors: dict[str, Any]) -> None:
-        kept.varieties.add(tuple(main.shape))
-        kept.sizes.append(main.shape[0])
+    def _keep_rows(self, samples: LoaderSamples, main: Any, tensors: dict[str, Any]) -> None:
+        samples.varieties.add(tuple(main.shape))
+        samples.sizes.append(main.shape[0])
         if not padding.is_tokens(main):
             return
-        some = main.detach()[: max(1, _LARGEST // max(1, main.shape[1]))]
-        kept.tokens.append(some.clone())
-        kept.numbers += some.numel()
-        if (real := padding.unpadded(tensors, some)) is not None:
-            kept.masks.append(real)
-        if kept.decoded is None:
-            kept.decoded = decode(some[0].tolist())
+        first_rows = main.detach()[: max(1, _LARGEST // max(1, main.shape[1]))]
+        samples.tokens.append(first_rows.clone())
+        samples.numbers += first_rows.numel()
+        if (real := padding.unpadded(tensors, first_rows)) is not None:
+            samples.masks.append(real)
+        if samples.decoded is None:
+            samples.decoded = decode(first_rows[0].tolist())
 
     # When the run is over.
 
     def again(self) -> float | None:
-        """Return the share of the training batches whose rows had come in an earlier epoch."""
+        """Return the share of the training batches whose rows came in an earlier epoch, or None."""
         return max(
-            (a for k in self._kept.values() if (a := self._again(k)) is not None), default=None
+            (a for k in self._by_loader.values() if (a := self._again(k)) is not None), default=None
         )
 
-    def _again(self, kept: Kept) -> float | None:
-        if kept.epoch < 2:
+    def _again(self, samples: LoaderSamples) -> float | None:
+        if samples.epoch < 2:
             return None
-        length = self._length_of(kept)
-        total = sum(map(len, kept.rows.values()))
-        known = {epoch: rows.inputs(found) for epoch, found in kept.rows.items()}
-        if length and total:  # rows that say nothing are left out on both sides
-            length = round(length * sum(map(len, known.values())) / total)
-        same = rows.came_again(known, kept.started, length)
-        return None if same is None else same * (kept.epoch - 1) / kept.epoch
+        length = self._length_of(samples)
+        total = sum(map(len, samples.rows.values()))
+        inputs = {epoch: rows.inputs(hashes) for epoch, hashes in samples.rows.items()}
+        if length and total:  # rows without content are left out on both sides
+            length = round(length * sum(map(len, inputs.values())) / total)
+        same = rows.came_again(inputs, samples.started, length)
+        return None if same is None else same * (samples.epoch - 1) / samples.epoch
 
-    def _length_of(self, kept: Kept) -> int | None:
-        number = next((n for n, other in self._kept.items() if other is kept), None)
+    def _length_of(self, samples: LoaderSamples) -> int | None:
+        number = next((n for n, other in self._by_loader.items() if other is samples), None)
         built = [b for b in self._observer.loaders if b.number == number]
         return built[0].facts.length if built and built[0].facts is not None else None
 
     def add_to(self, case: Case) -> Case:
-        """Fill in batches and what only use tells of loaders."""
+        """Add the batches, and the facts of loaders that only their use shows."""
         loaders = {loader.key: loader for loader in case.loaders}
-        for number, kept in self._kept.items():
+        for number, samples in self._by_loader.items():
             if (loader := loaders.get(number)) is not None:
-                loaders[number] = self._loader(loader, kept)
-        found = [
-            self._compared(number, loaders, _facts(kept, loaders[number]))
-            for number, kept in self._kept.items()
-            if kept.count and number in loaders
+                loaders[number] = self._loader(loader, samples)
+        batches = [
+            self._compared(number, loaders, _facts(samples, loaders[number]))
+            for number, samples in self._by_loader.items()
+            if samples.count and number in loaders
         ]
         if self._made.count:
-            found.append(_facts(self._made, None))
+            batches.append(_facts(self._made, None))
         steps = case.steps
         if steps.samples is None:
             steps = replace(steps, samples=self._samples(loaders), tokens=self._tokens(loaders))
         in_order = tuple(loaders.get(loader.key, loader) for loader in case.loaders)
-        return replace(case, batches=(*case.batches, *found), loaders=in_order, steps=steps)
+        return replace(case, batches=(*case.batches, *batches), loaders=in_order, steps=steps)
 
-    def _training(self, loaders: dict[int, Loader]) -> list[Kept]:
-        named = [k for n, k in self._kept.items() if n in loaders and loaders[n].role == "train"]
+    def _training(self, loaders: dict[int, Loader]) -> list[LoaderSamples]:
+        named = [
+            k for n, k in self._by_loader.items() if n in loaders and loaders[n].role == "train"
+        ]
         return named or ([self._made] if self._made.count else [])
 
     def _samples(self, loaders: dict[int, Loader]) -> float | None:
-        sizes = [size for kept in self._training(loaders) for size in kept.sizes]
+        sizes = [size for samples in self._training(loaders) for size in samples.sizes]
         return statistics.median(sizes) if sizes else None
 
     def _tokens(self, loaders: dict[int, Loader]) -> float | None:
-        counts = [t.numel() for kept in self._training(loaders) for t in kept.tokens]
+        counts = [t.numel() for samples in self._training(loaders) for t in samples.tokens]
         return statistics.median(counts) if counts else None
 
     def _compared(self, number: int, loaders: dict[int, Loader], facts: Facts) -> Facts:
-        """Compare the rows of an evaluation with those that were trained on."""
+        """Compare the rows of an evaluation with the rows that were trained on."""
         if facts.role != "evaluate":
             return facts
-        trains = {n: loaders[n].length for n in self._kept if n in loaders and _trains(loaders[n])}
+        trains = {
+            n: loaders[n].length for n in self._by_loader if n in loaders and _trains(loaders[n])
+        }
         return replace(
             facts,
-            in_evaluation=leaked_rows.shared(self._order, self._kept, trains, number),
-            of_training=leaked_rows.reads_training_data(self._order, self._kept, trains, number),
+            in_evaluation=leaked_rows.shared(self._order, self._by_loader, trains, number),
+            of_training=leaked_rows.reads_training_data(
+                self._order, self._by_loader, trains, number
+            ),
         )
 
-    def _loader(self, loader: Loader, kept: Kept) -> Loader:
+    def _loader(self, loader: Loader, samples: LoaderSamples) -> Loader:
         timed = self._fetches.of(loader.key)
         return replace(
             loader,
-            batch_bytes=round(statistics.median(kept.bytes)) if kept.bytes else None,
-            dtypes=tuple(sorted(kept.dtypes)),
-            pinned=kept.pinned,
+            batch_bytes=round(statistics.median(samples.bytes)) if samples.bytes else None,
+            dtypes=tuple(sorted(samples.dtypes)),
+            pinned=samples.pinned,
             uses_random=timed.uses_random if loader.uses_random is None else loader.uses_random,
             items=tuple(timed.items) or loader.items,
             collates=tuple(timed.collates) or loader.collates,
@@ -242,40 +252,40 @@ class BatchProbe(Probe):
         )
 
 
-def _keep_label(kept: Kept, label: Any) -> None:
-    some = label.detach().reshape(-1)[: _FLOATS if label.is_floating_point() else _LARGEST]
-    kept.labels.append(some.clone())
-    kept.numbers += some.numel()
+def _keep_label(samples: LoaderSamples, label: Any) -> None:
+    values = label.detach().reshape(-1)[: _FLOATS if label.is_floating_point() else _LARGEST]
+    samples.labels.append(values.clone())
+    samples.numbers += values.numel()
 
 
-def _facts(kept: Kept, loader: Loader | None) -> Facts:
+def _facts(samples: LoaderSamples, loader: Loader | None) -> Facts:
     """Return the facts of one loader's batches."""
-    widths, lengths, pad, found = padding.lengths(kept.tokens, kept.masks)
+    widths, lengths, pad, waste = padding.lengths(samples.tokens, samples.masks)
     indexed = loader is not None and _is_indexed(loader)
-    shifted = rows.shift(kept.tokens, loader.length if loader else None) if indexed else None
-    values, ignored = rows.label_values(kept.labels)
+    shifted = rows.shift(samples.tokens, loader.length if loader else None) if indexed else None
+    values, ignored = rows.label_values(samples.labels)
     evaluates = loader is not None and not _trains(loader)
     return Facts(
         loader=None if loader is None else loader.key,
         role="evaluate" if evaluates else "train",
-        sampled=kept.count,
-        shapes=kept.shapes,
+        sampled=samples.count,
+        shapes=samples.shapes,
         widths=tuple(widths),
         lengths=tuple(lengths),
-        rows=tuple(map(len, kept.tokens)),
+        rows=tuple(map(len, samples.tokens)),
         pad_id=pad,
-        padding=found,
-        truncated=padding.truncated(widths, lengths) if found else None,
+        padding=waste,
+        truncated=padding.truncated(widths, lengths) if waste else None,
         ignored=ignored,
-        # Where batches are made by hand or streamed, it is not known where an epoch ends.
-        duplicated=rows.duplicated(kept.rows) if indexed else None,
+        # The end of an epoch is unknown where batches are hand-made or streamed.
+        duplicated=rows.duplicated(samples.rows) if indexed else None,
         shifted=shifted,
         overlap=min(widths) / shifted if shifted else None,
-        label=kept.label,
+        label=samples.label,
         labels=values,
-        decoded=kept.decoded,
-        place=kept.place if loader is None else loader.place,
-        variety=len(kept.varieties) or None,
+        decoded=samples.decoded,
+        place=samples.place if loader is None else loader.place,
+        variety=len(samples.varieties) or None,
     )
 
 
@@ -284,10 +294,10 @@ def _trains(loader: Loader) -> bool:
 
 
 def _is_indexed(loader: Loader) -> bool:
-    """Whether an index stands for a row: the data set draws none at random and streams none."""
+    """Whether an index always gives the same row: the data set neither draws nor streams rows."""
     if loader.iterable or loader.uses_random:
         return False
-    if loader.uses_random is None and loader.getitem is not None:  # workers: only the code tells
+    if loader.uses_random is None and loader.getitem is not None:  # workers: only the code shows it
         file, first = loader.getitem.file, loader.getitem.line or 1
         return not any("rand" in linecache.getline(file, first + n) for n in range(_LINES))
     return True
@@ -303,8 +313,8 @@ def fields(batch: Any, name: str = "", depth: int = 3) -> Iterator[tuple[str, An
         for key, part in batch.items():
             yield from fields(part, f"{name}.{key}" if name else str(key), depth - 1)
     elif depth and isinstance(batch, list | tuple):
-        for at, part in enumerate(batch):
-            yield from fields(part, f"{name}.{at}" if name else str(at), depth - 1)
+        for position, part in enumerate(batch):
+            yield from fields(part, f"{name}.{position}" if name else str(position), depth - 1)
 
 
 def _main(tensors: dict[str, Any]) -> str | None:
@@ -316,7 +326,7 @@ def _main(tensors: dict[str, Any]) -> str | None:
 
 
 def _beside(tensors: dict[str, Any], main: str | None) -> tuple[str, ...]:
-    """Return the main input's name and those of the other fields that have as many rows."""
+    """Return the names of the main input and of the other fields with as many rows."""
     if main is None or not tensors[main].dim():
         return ()
     rows_ = len(tensors[main])

@@ -1,4 +1,4 @@
-"""Whether a later token changes an earlier output of a model, found by changing one."""
+"""Whether a later token changes an earlier output of a model, tested by changing one."""
 
 from __future__ import annotations
 
@@ -19,29 +19,31 @@ _LARGEST = 1 << 24  # numbers in a module's output that is compared
 
 
 def is_causal(model: Any, args: Any, kwargs: Any) -> bool | None:
-    """Return whether no later token changes an earlier output; None where it cannot be told.
+    """Return whether no later token changes an earlier output; None where that is unknown.
 
-    The first integer [B, T] argument holds the tokens; an output of shape [B, T, ...] is compared.
-    Where the model has none, because it pools, the outputs of its modules are. The model runs three
-    times (models/perturb.py).
+    The first integer argument of shape [B, T] holds the tokens. An output of shape [B, T, ...] is
+    compared or, where the model has none because it pools, the outputs of its modules. The model
+    runs three times (models/perturb.py).
     """
-    found = [tensor for tensor in tensors((args, kwargs)) if _is_tokens(tensor)]
-    if not found or found[0].shape[1] < _SHORTEST:
+    token_tensors = [tensor for tensor in tensors((args, kwargs)) if _is_tokens(tensor)]
+    if not token_tensors or token_tensors[0].shape[1] < _SHORTEST:
         return None
-    tokens = next((tensor for tensor in found if tensor.unique().numel() > 2), found[0])  # no mask
-    at = tokens.shape[1] * 3 // 4
-    other = _other(tokens, at)
+    tokens = next(
+        (tensor for tensor in token_tensors if tensor.unique().numel() > 2), token_tensors[0]
+    )  # no mask
+    position = tokens.shape[1] * 3 // 4
+    other = _other(tokens, position)
     if other is None:
         return None
-    here = tokens[:, at]
+    here = tokens[:, position]
     run = _Run(model, args, kwargs, tokens)
     far = moved(model, run, [(here, here.new_tensor(other))])
     if far is None:
         return None
-    if float(far[:, :at].max()) > NOISE:
+    if float(far[:, :position].max()) > NOISE:
         return False
-    # Inside a model, what only follows the token itself (an embedding) says nothing.
-    return True if float(far[:, at + run.is_inside :].max()) > NOISE else None
+    # Inside a model, an output that depends only on its own token (an embedding) proves nothing.
+    return True if float(far[:, position + run.is_inside :].max()) > NOISE else None
 
 
 def _is_tokens(tensor: Any) -> bool:
@@ -55,11 +57,12 @@ class _Run:
 
     def __init__(self, model: Any, args: Any, kwargs: Any, tokens: Any) -> None:
         self._model, self._args, self._kwargs, self._tokens = model, args, kwargs, tokens
-        self.is_inside = 0  # 1: the model itself has no such output, and its modules' are returned
-        self._sizes: Any = None  # of each module's, in the first pass
+        self.is_inside = 0  # 1: the model has no such output, and those of its modules are returned
+        self._sizes: Any = None  # of each module's output, in the first pass
 
     def __call__(self) -> Any:
-        """Return the first output of shape [B, T, ...], else [B, T, C]: a number for each module's.
+        """Return the first output of shape [B, T, ...], else [B, T, C], one number per module
+        output.
 
         B and T are those of the tokens.
         """
@@ -77,7 +80,7 @@ class _Run:
         numbers = torch.stack(inside, dim=-1)
         if self._sizes is None:
             self._sizes = numbers.abs().amax(dim=(0, 1))
-        if self._sizes.shape != numbers.shape[-1:]:  # it takes another way each time
+        if self._sizes.shape != numbers.shape[-1:]:  # another path in each pass
             return None
         return numbers / torch.where(self._sizes > 0, self._sizes, 1.0)
 
@@ -88,9 +91,9 @@ class _Run:
                 yield tensor
 
     def _numbers(self, output: Any) -> Iterator[Any]:
-        """Yield [B, T]: each position's numbers as one, a sum with uneven weights.
+        """Yield [B, T]: the numbers of each position, summed with unequal weights.
 
-        A plain sum would be 0 behind a layer norm, whatever changes.
+        An unweighted sum would always be 0 after a layer norm.
         """
         for tensor in self._alike(output):
             if tensor.numel() <= _LARGEST:
@@ -101,13 +104,13 @@ class _Run:
 def _uneven(length: int, *, like: Any) -> Any:
     import torch
 
-    at = torch.arange(length, dtype=like.dtype, device=like.device)
-    return torch.cos(at * math.sqrt(2) + 1)
+    positions = torch.arange(length, dtype=like.dtype, device=like.device)
+    return torch.cos(positions * math.sqrt(2) + 1)
 
 
-def _other(tokens: Any, at: int) -> Any:
-    """Return another token that the batch holds, for each row; None where all are equal."""
-    here = tokens[:, at]
+def _other(tokens: Any, position: int) -> Any:
+    """Return a token of the batch that differs from that of each row at `position`, or None."""
+    here = tokens[:, position]
     others = [int(token) for token in tokens.unique() if (token != here).all()]
     return others[0] if others else None
 

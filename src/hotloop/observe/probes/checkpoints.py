@@ -1,4 +1,4 @@
-"""What was saved: where, how long it took, and what a checkpoint holds by its names and kinds."""
+"""What was saved: where, how long it took, and the content by the names and types in it."""
 
 from __future__ import annotations
 
@@ -34,28 +34,28 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaveCall:
-    """A call of torch.save or its like."""
+    """A call of torch.save or a similar function."""
 
     at: int  # ns
     seconds: float
     updates: int
     path: str
     place: SourceLocation | None
-    content: tuple[str, ...]  # what `content` says of it
-    frozen_bytes: int = 0  # what `frozen_bytes` says of it
+    content: tuple[str, ...]  # result of `content`
+    frozen_bytes: int = 0  # result of `frozen_bytes`
 
 
-def content(thing: Any) -> tuple[str, ...]:
-    """Return which of model, optimizer, scheduler, scaler, rng, epoch and other are in it."""
-    if hasattr(thing, "state_dict"):
+def content(saved: Any) -> tuple[str, ...]:
+    """Return which of model, optimizer, scheduler, scaler, rng, epoch and other it contains."""
+    if hasattr(saved, "state_dict"):
         return ("model",)
-    if not isinstance(thing, Mapping):
+    if not isinstance(saved, Mapping):
         return ("other",)
-    if "param_groups" in thing and "state" in thing:
+    if "param_groups" in saved and "state" in saved:
         return ("optimizer",)
-    if thing and all(hasattr(value, "untyped_storage") for value in thing.values()):
+    if saved and all(hasattr(value, "untyped_storage") for value in saved.values()):
         return ("model",)
-    kinds = {_kind(str(name), value) for name, value in thing.items()}
+    kinds = {_kind(str(name), value) for name, value in saved.items()}
     return tuple(sorted(kinds))
 
 
@@ -66,10 +66,10 @@ def _kind(name: str, value: Any) -> str:
     return next((kind for part, kind in _NAMES.items() if part in lowered), "other")
 
 
-def frozen_bytes(thing: Any, models: Iterable[Any]) -> int:
-    """Return the bytes of what is saved that are parameters which never get a gradient.
+def frozen_bytes(saved: Any, models: Iterable[Any]) -> int:
+    """Return the bytes in `saved` that belong to parameters without gradients.
 
-    A tensor counts where it lies in such a parameter's memory: a copy does not.
+    A tensor counts if it shares the memory of such a parameter; a copy does not count.
     """
     frozen = {
         parameter.data_ptr()
@@ -77,23 +77,23 @@ def frozen_bytes(thing: Any, models: Iterable[Any]) -> int:
         for parameter in model.parameters()
         if not parameter.requires_grad
     }
-    found = {each.data_ptr(): each.nbytes for each in _tensors(thing)} if frozen else {}
-    return sum(size for place, size in found.items() if place in frozen)
+    sizes = {tensor.data_ptr(): tensor.nbytes for tensor in _tensors(saved)} if frozen else {}
+    return sum(size for place, size in sizes.items() if place in frozen)
 
 
-def _tensors(thing: Any) -> Iterator[Any]:
-    """Yield the tensors of a module, or of dicts and lists in each other."""
-    if hasattr(thing, "data_ptr"):
-        yield thing
-    elif isinstance(thing, Mapping | list | tuple):
-        for each in thing.values() if isinstance(thing, Mapping) else thing:
-            yield from _tensors(each)
-    elif hasattr(thing, "parameters"):
-        yield from thing.parameters()
+def _tensors(saved: Any) -> Iterator[Any]:
+    """Yield the tensors of a module, or of nested dicts and lists."""
+    if hasattr(saved, "data_ptr"):
+        yield saved
+    elif isinstance(saved, Mapping | list | tuple):
+        for element in saved.values() if isinstance(saved, Mapping) else saved:
+            yield from _tensors(element)
+    elif hasattr(saved, "parameters"):
+        yield from saved.parameters()
 
 
 def path_of(target: Any) -> str | None:
-    """Return the path of what was written to, a path or an open file; None for memory."""
+    """Return the path of a save's target, a path or an open file; None for memory."""
     if isinstance(target, io.BytesIO):
         return None
     if isinstance(target, str | os.PathLike):

@@ -1,8 +1,8 @@
-"""Which files of settings were opened, by whom, and which of their words stand in other programs.
+"""Which configuration files were opened, by whom, and which of their words other programs use.
 
-A script gets what yaml, json and tomllib give it. Who reads which key is learned from the project's
-code (rules/support/config_reads.py); programs of the project that did not run are read here, by
-their words.
+The script gets plain values from yaml, json and tomllib, so the code that reads a key is found in
+the project's sources (rules/support/config_reads.py). Of the project's programs that did not run,
+only the words are read here.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["Configs"]
 
 ENDINGS = (".yaml", ".yml", ".json", ".toml")
-LONGEST = 256 << 10  # bytes of a file that may be settings
-MOST_OF_A_LINE = 3  # files that one line opens; of more, each holds data
-# What reads a file for its caller, and gives back what stands in it.
+LONGEST = 256 << 10  # bytes of a configuration file, at most
+MOST_OF_A_LINE = 3  # files that one line opens; if there are more, they hold data
+# Modules that read a file for their caller and return its content.
 _READERS = {"codecs", "json", "omegaconf", "pathlib", "tomli", "tomllib", "yaml"}
 _PROGRAMS = (".py", ".ipynb", ".sh")
 _WEIGHTS = (".bin", ".ckpt", ".gguf", ".h5", ".onnx", ".pt", ".pth", ".safetensors")
@@ -38,7 +38,7 @@ MOST_PROGRAMS, MOST_FOLDERS, LONGEST_PROGRAM = 400, 400, 200 << 10  # files, fol
 
 
 class Configs:
-    """Remembers who opened which file of settings."""
+    """Remembers who opened which configuration file."""
 
     def __init__(self) -> None:
         self._openers: dict[str, set[SourceLocation | None]] = defaultdict(set)  # None: a library
@@ -55,31 +55,31 @@ class Configs:
 
     def add_to(self, case: Case) -> Case:
         """Add the files to the case."""
-        found = [config for config in map(self._config, self._openers) if config is not None]
-        own = [config for config in found if config.place is not None]
+        configs = [config for config in map(self._config, self._openers) if config is not None]
+        own = [config for config in configs if config.place is not None]
         words = _words(_others(case, own)) if own else None
-        known = (
+        with_words = (
             replace(config, elsewhere=tuple(sorted(words & set(re.findall(r"\w+", config.text)))))
             if words is not None and config.place is not None
             else config
-            for config in found
+            for config in configs
         )
-        return replace(case, configs=(*case.configs, *known))
+        return replace(case, configs=(*case.configs, *with_words))
 
     def _config(self, path: str) -> Config | None:
         try:
             if not os.path.isfile(path) or os.path.getsize(path) > LONGEST:
                 return None
             text = Path(path).read_text(encoding="utf-8", errors="replace")
-        except OSError:  # gone, or closed to us: its lines cannot be shown
+        except OSError:  # removed or not readable: its lines cannot be shown
             return None
         return Config(path=path, text=text, place=self._place(path))
 
     def _place(self, path: str) -> SourceLocation | None:
-        """Return where the project's code loads its settings from this file; None: it does not.
+        """Return the line of the project's code that loads its settings from this file, or None.
 
-        What a library opens too, the script wrote itself or belongs to a model, is no settings of
-        the project's, and neither are data: one line opens many files.
+        A file does not count as the project's settings if a library opens it too, if the script
+        wrote it, if it belongs to a model, or if the line opens many files: those hold data.
         """
         openers = self._openers[path]
         place = next(iter(openers), None)
@@ -95,41 +95,41 @@ def _is_of_a_model(folder: str) -> bool:
 
 
 def _others(case: Case, configs: Iterable[Config]) -> Iterator[Path] | None:
-    """Yield the programs of the project that are no part of this run; None where it has no bounds.
+    """Return the programs of the project that did not take part in this run; None if unbounded.
 
-    They lie below the folder that holds the script, what it imported and its configuration, or
-    beside that folder.
+    They lie below the folder that holds the script, its imports and its configuration, or beside
+    that folder.
     """
     files = [*case.sources, *(config.path for config in configs)]
     root = Path(os.path.commonpath([os.path.dirname(os.path.realpath(file)) for file in files]))
     if root in (Path.home(), *Path.home().parents):
         return None
     beside = [] if root.parent in (Path.home(), *Path.home().parents) else [root.parent]
-    found: list[Path] = []
+    programs: list[Path] = []
     for number, (folder, folders, names) in enumerate(os.walk(root)):
         folders[:] = [f for f in folders if f[0] != "." and f not in _NOT_ENTERED]
-        found += [Path(folder, name) for name in names if name.endswith(_PROGRAMS)]
-        if number >= MOST_FOLDERS or len(found) > MOST_PROGRAMS:
+        programs += [Path(folder, name) for name in names if name.endswith(_PROGRAMS)]
+        if number >= MOST_FOLDERS or len(programs) > MOST_PROGRAMS:
             return None
     for near in beside:
-        found += [path for path in near.iterdir() if path.suffix in _PROGRAMS]
+        programs += [path for path in near.iterdir() if path.suffix in _PROGRAMS]
     part = {os.path.realpath(file) for file in case.sources}
-    return iter([path for path in found if os.path.realpath(path) not in part])
+    return iter([path for path in programs if os.path.realpath(path) not in part])
 
 
 def _words(files: Iterable[Path] | None) -> set[str] | None:
-    """Return all words of these files; None where one of them could not be read whole."""
+    """Return all words of these files; None if one could not be read whole."""
     if files is None:
         return None
-    found: set[str] = set()
+    words: set[str] = set()
     for path in files:
         try:
             if path.stat().st_size > LONGEST_PROGRAM:
                 return None
-            found.update(re.findall(r"\w+", path.read_text(encoding="utf-8", errors="replace")))
-        except OSError:  # what stands in it is unknown
+            words.update(re.findall(r"\w+", path.read_text(encoding="utf-8", errors="replace")))
+        except OSError:  # its content is unknown
             return None
-    return found
+    return words
 
 
 hide(globals())

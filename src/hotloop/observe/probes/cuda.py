@@ -1,8 +1,8 @@
-"""Watches a CUDA card while a script runs: waits, copies, its clock, and torch's allocator.
+"""Observes a CUDA GPU while a script runs: waits, copies, its clock, and torch's allocator.
 
-Nothing is put up before the script itself has started CUDA, and nothing ever waits for the card.
-The methods of tensors stay replaced until the script ends; a library that keeps torch.Tensor.item
-in a table of its own from then on keeps the replacement, which does the same.
+Nothing is installed before the script itself has started CUDA, and nothing waits for the GPU. The
+methods of tensors stay replaced until the script ends. A library that stores torch.Tensor.item in
+a table of its own keeps the replacement, which behaves the same.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NOW = {
 
 
 class CudaProbe(Probe):
-    """A probe. `torch` is a seam: tests hand in a stand-in."""
+    """Observes the GPU. `torch` is a seam: tests pass a stand-in."""
 
     def __init__(self, hooks: Hooks, *, torch: Any = None) -> None:
         self.waits = Waits(hooks)
@@ -52,17 +52,17 @@ class CudaProbe(Probe):
         self._allocator: dict[str, float] = {}
 
     def on_torch_imported(self) -> None:
-        """Time what cleans up or waits on purpose; that needs no card."""
+        """Time the calls that clean up or wait on purpose; that needs no GPU."""
         self._torch = self._torch or sys.modules["torch"]
         self.waits.explicit(self._torch)
 
     def on_root_module(self, number: int, module: Any) -> None:
-        """Look whether the card is in use by now; an outermost module is called."""
+        """Check, when an outermost module is called, whether the GPU is in use by now."""
         self._roots.append(weakref.ref(module))
         self._look()
 
-    def after_step(self, done: int) -> None:
-        """Read the allocator's counters: the observer looks some times a second."""
+    def after_step(self, updates: int) -> None:
+        """Read the allocator's counters; the observer calls this some times a second."""
         if self.clock is None:
             self._look()
         if self.clock is None:
@@ -77,20 +77,20 @@ class CudaProbe(Probe):
                 del values[::2]
 
     def remove(self) -> None:
-        """End what is under way: the hooks are removed."""
+        """End a burst that is under way, because the hooks are being removed."""
         if self._burst is not None:
             self._burst.end()
 
     def add_to(self, case: Case) -> Case:
-        """Add what was seen."""
-        steps, found = case.steps, self.waits.syncs(case.steps.count)
+        """Add the waits, the times and the readings."""
+        steps, syncs = case.steps, self.waits.syncs(case.steps.count)
         if self.clock is None or self._burst is None:
-            return replace(case, syncs=(*case.syncs, *found))
-        found += self._burst.syncs(case.stacks, steps.count)
+            return replace(case, syncs=(*case.syncs, *syncs))
+        syncs += self._burst.syncs(case.stacks, steps.count)
         unseen = () if self._burst.done else (f"hidden waits: there were fewer than {AT} updates",)
         return replace(
             case,
-            syncs=(*case.syncs, *found),
+            syncs=(*case.syncs, *syncs),
             steps=replace(
                 steps,
                 starved=self.clock.starved,
@@ -105,7 +105,7 @@ class CudaProbe(Probe):
         )
 
     def _look(self) -> None:
-        """Begin when the script has started CUDA and a module is on the card."""
+        """Begin once the script has started CUDA and a module is on the GPU."""
         cuda = self._torch.cuda
         if self.clock is not None or self._hooks.fault is not None or not cuda.is_initialized():
             return
@@ -131,5 +131,5 @@ class CudaProbe(Probe):
 
 
 def thinned(values: Sequence[float], most: int = MOST) -> tuple[float, ...]:
-    """Return at most `most` of the values, evenly."""
+    """Return at most `most` of the values, evenly spaced."""
     return tuple(values[:: max(1, -(-len(values) // most))])

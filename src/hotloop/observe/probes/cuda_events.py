@@ -1,8 +1,8 @@
-"""Reads the card's own clock on one step in eight, and asks whether the card waited for the host.
+"""Reads the GPU's own clock on one step in eight, and checks whether the GPU waited for the host.
 
 Events are recorded where calls begin and end, and read some steps later, when they have passed:
-nothing here waits. Run-ahead: the host is back for the next forward pass; has the event at the
-end of the step passed already? Then the card had nothing left to do.
+nothing here waits. Run-ahead: if the event at the end of a step has already passed when the host
+begins the next forward pass, the GPU had no work left.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["CardClock"]
 
 EACH = 8  # steps of which one is sampled
-MOST_EVENTS, MOST_PENDING = 64, 4  # of a sample; samples that wait for the card
+MOST_EVENTS, MOST_PENDING = 64, 4  # of a sample; samples that wait for the GPU
 MOST_TIMES = 4000  # of a row; then every second one is dropped
-BEHIND = 0.1  # of a step spent waiting for the card: it was behind, whatever the event says
+BEHIND = 0.1  # share of a step spent waiting for the GPU: beyond it the GPU was behind
 _ROWS: Mapping[int, str] = {
     EventCode.FORWARD: "forward",
     EventCode.BACKWARD: "backward",
@@ -30,13 +30,13 @@ _ROWS: Mapping[int, str] = {
 _OTHER = (
     EventCode.EVAL,
     EventCode.SILENT,
-)  # an evaluation may begin: the next step is not what follows
+)  # an evaluation may begin: a training step does not follow
 
 _Sample = list[tuple[int, Any]]  # code, event
 
 
 class CardClock:
-    """Told each call's codes on the main thread; `waited` returns the seconds waited so far."""
+    """Receives the codes of main-thread calls; `waited` returns the seconds waited so far."""
 
     def __init__(
         self,
@@ -47,14 +47,14 @@ class CardClock:
         now: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.times: dict[str, list[float]] = defaultdict(list)  # row -> seconds, of each sample
-        self.ahead: list[bool] = []  # of each sample: the card was done before the host
+        self.ahead: list[bool] = []  # of each sample: the GPU finished before the host
         self.device = device
         self._cuda, self._waited, self._now = cuda, waited, now
         self._steps = 0
         self._free: list[Any] = []
-        self._sample: _Sample | None = None  # the one that is being taken
+        self._sample: _Sample | None = None  # the sample that is being taken
         self._pending: deque[_Sample] = deque()
-        self._asked: Any = None  # the event at the end of the sample, to be queried
+        self._end_event: Any = None  # the event at the end of the sample, to be queried
         self._began = (0.0, 0.0)  # waited and now, at the start of the sample
 
     def passed(self, code: int) -> None:
@@ -62,22 +62,22 @@ class CardClock:
         ends = code == EventCode.UPDATE_END
         self._steps += ends
         starts = ends and self._sample is None and self._steps % EACH == 0
-        if not starts and self._sample is None and self._asked is None:
+        if not starts and self._sample is None and self._end_event is None:
             return
         if self._cuda.is_current_stream_capturing():  # neither record nor query is allowed then
-            self._sample, self._asked = None, None
+            self._sample, self._end_event = None, None
         elif starts:
             self._start()
         elif ends and self._sample is not None:
             self._finish(self._sample)
-        elif self._asked is not None and code % 2 == 0:
+        elif self._end_event is not None and code % 2 == 0:
             self._ask(code)
         elif self._sample is not None and code & ~1 in _ROWS:
             self._record(code)
 
     @property
     def starved(self) -> float | None:
-        """Return the share of samples in which the card was done first; None: too few."""
+        """Return the share of samples in which the GPU finished first; None for fewer than 3."""
         return sum(self.ahead) / len(self.ahead) if len(self.ahead) >= 3 else None
 
     def _start(self) -> None:
@@ -90,10 +90,10 @@ class CardClock:
         self._sample = None
         if len(sample) < MOST_EVENTS:
             self._pending.append(sample)
-            self._asked = sample[-1][1]
+            self._end_event = sample[-1][1]
 
     def _ask(self, code: int) -> None:
-        event, self._asked = self._asked, None
+        event, self._end_event = self._end_event, None
         if code in _OTHER:
             return
         waited, began = self._began
@@ -110,7 +110,7 @@ class CardClock:
             self._sample.append((code, event))
 
     def _read(self) -> None:
-        """Take the times of what has passed; its events can be used again."""
+        """Read the times of the samples that have passed, and reuse their events."""
         while self._pending and self._pending[0][-1][1].query():
             sample = self._pending.popleft()
             for row, seconds in _seconds(sample).items():
@@ -122,11 +122,11 @@ class CardClock:
 
 def _seconds(sample: _Sample) -> dict[str, float]:
     """Return the seconds between the events that open and close each call, by row."""
-    found: dict[str, float] = defaultdict(float)
+    seconds: dict[str, float] = defaultdict(float)
     opened: dict[int, Any] = {}
     for code, event in sample:
         if code % 2 == 0:
             opened[code] = event
         elif code - 1 in opened:
-            found[_ROWS[code - 1]] += opened.pop(code - 1).elapsed_time(event) / 1e3
-    return found
+            seconds[_ROWS[code - 1]] += opened.pop(code - 1).elapsed_time(event) / 1e3
+    return seconds

@@ -1,4 +1,4 @@
-"""What a loader without workers spends its time on: reading rows, and making a batch of them."""
+"""What a loader without workers spends its time on: reading rows, and collating them."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ if TYPE_CHECKING:
 __all__ = ["Fetches", "Timed"]
 
 _ITEMS, _COLLATES = 512, 64  # times that are kept of a loader
-_EACH = 8  # rows of a batch that are compared when they are read again
-_FEWEST = 4  # of them, before their share says something
+_EACH = 8  # rows of a batch that are compared with an earlier reading
+_FEWEST = 4  # compared rows for which a share is given
 _MOST = 4096  # rows that are remembered
-_PARTS = 64  # of a data set or a row, among which tensors are looked for
+_PARTS = 64  # elements of a container that are searched for tensors
 _clock = time.perf_counter
 
 
 @dataclass(slots=True)
 class Timed:
-    """What was timed of one loader."""
+    """The times of one loader."""
 
     items: list[float] = field(default_factory=list)  # seconds per dataset[i]
     collates: list[float] = field(default_factory=list)  # seconds per collate call
     uses_random: bool | None = None
     views: bool | None = None  # rows are parts of tensors or arrays that the data set holds
-    rows: dict[Any, Any] = field(default_factory=dict)  # index -> what it held
+    rows: dict[Any, Any] = field(default_factory=dict)  # index -> digest of the row
     compared: int = 0
     equal: int = 0
 
     @property
     def repeats(self) -> float | None:
-        """Return the share of rows that were equal when they were read again."""
+        """Return the share of rows that were equal when they were read again, or None."""
         return self.equal / self.compared if self.compared >= _FEWEST else None
 
 
 class _Data:
-    """Stands for a data set while one batch is fetched, and times what it gives."""
+    """Stands for a data set while one batch is fetched, and times the reading of its rows."""
 
     def __init__(self, data: Any, timed: Timed) -> None:
         self._data, self._timed = data, timed
@@ -64,7 +64,7 @@ class _Data:
 
 
 class Fetches:
-    """Looks at some fetches of loaders that read in the main process."""
+    """Times some fetches of loaders that read in the main process."""
 
     def __init__(self, hooks: Any) -> None:
         self._hooks = hooks
@@ -73,16 +73,16 @@ class Fetches:
         self._loaders: dict[tuple[int, int], int] = {}
 
     def of(self, number: int) -> Timed:
-        """Return what was timed of a loader."""
+        """Return the times of a loader."""
         return self._timed.setdefault(number, Timed())
 
     def began(self, loader: Any, number: int) -> None:
-        """Learn what this loader fetches from, if it does so in this process."""
+        """Remember the data set and collate function of a loader that reads in this process."""
         if loader.num_workers == 0:
             self._loaders[id(loader.dataset), id(loader.collate_fn)] = number
 
     def install(self) -> None:
-        """Put a hook before every fetch; it looks only while the others do."""
+        """Install a hook around every fetch; it measures only while `Hooks.look` is set."""
         from torch.utils.data._utils import fetch
 
         hooks = self._hooks
@@ -105,7 +105,7 @@ class Fetches:
     def _look(self, old: Callable[..., Any], fetcher: Any, index: Any, timed: Timed) -> Any:
         data, collate = fetcher.dataset, fetcher.collate_fn
         before = self._hooks.guarded(_states)
-        seen = _Data(data, timed)
+        timed_data = _Data(data, timed)
 
         def timed_collate(rows: Any) -> Any:
             began = _clock()
@@ -114,20 +114,20 @@ class Fetches:
                 timed.collates.append(_clock() - began)
             return batch
 
-        fetcher.dataset, fetcher.collate_fn = seen, timed_collate
+        fetcher.dataset, fetcher.collate_fn = timed_data, timed_collate
         try:
             return old(fetcher, index)
         finally:
             fetcher.dataset, fetcher.collate_fn = data, collate
-            self._hooks.guarded(self._compare, data, timed, seen.read, before)
+            self._hooks.guarded(self._compare, data, timed, timed_data.read, before)
 
-    def _compare(self, data: Any, timed: Timed, read: list[tuple[Any, Any]], before: Any) -> None:
-        """See whether reading drew random numbers, and whether rows are what they were."""
+    def _compare(self, data: Any, timed: Timed, items: list[tuple[Any, Any]], before: Any) -> None:
+        """Record whether reading drew random numbers, and whether rows equal an earlier reading."""
         timed.uses_random = bool(timed.uses_random) or before != _states()
-        if read and timed.views is not False:
-            held = list(_ranges(data))
-            timed.views = all(_lies_in(item, held) for _, item in read)
-        for index, item in read:
+        if items and timed.views is not False:
+            ranges = list(_ranges(data))
+            timed.views = all(_lies_in(item, ranges) for _, item in items)
+        for index, item in items:
             if not isinstance(index, int):
                 continue
             now = _digest(item)
@@ -138,49 +138,49 @@ class Fetches:
                 timed.rows[index] = now
 
 
-def _lies_in(item: Any, held: list[tuple[int, int]]) -> bool:
-    """Whether all tensors and arrays of a row, and there are some, lie in one of these ranges."""
-    parts = list(_ranges(item))
-    return bool(parts) and all(
-        any(first <= begin and end <= last for first, last in held) for begin, end in parts
+def _lies_in(item: Any, ranges: list[tuple[int, int]]) -> bool:
+    """Whether a row has tensors or arrays, and all of them lie in one of these ranges."""
+    item_ranges = list(_ranges(item))
+    return bool(item_ranges) and all(
+        any(first <= begin and end <= last for first, last in ranges) for begin, end in item_ranges
     )
 
 
-def _ranges(thing: Any, depth: int = 4) -> Iterator[tuple[int, int]]:
-    """Yield the addresses, first and after the last, of the tensors and arrays in something.
+def _ranges(value: Any, depth: int = 4) -> Iterator[tuple[int, int]]:
+    """Yield the address range [first, end) of each tensor and array in a value, however nested.
 
-    What is mapped from a file is none: its pages may have to be read.
+    Memory that is mapped from a file is left out: its pages may have to be read.
     """
     import numpy as np
     import torch
 
-    if isinstance(thing, torch.Tensor):
-        if plain(thing) and not thing.is_cuda:
-            yield thing.data_ptr(), thing.data_ptr() + thing.nbytes
-    elif isinstance(thing, np.ndarray):
-        if not isinstance(thing, np.memmap) and not isinstance(thing.base, np.memmap):
-            yield thing.ctypes.data, thing.ctypes.data + thing.nbytes
-    elif depth and isinstance(thing, dict | list | tuple):
-        for part in list(thing.values() if isinstance(thing, dict) else thing)[:_PARTS]:
+    if isinstance(value, torch.Tensor):
+        if plain(value) and not value.is_cuda:
+            yield value.data_ptr(), value.data_ptr() + value.nbytes
+    elif isinstance(value, np.ndarray):
+        if not isinstance(value, np.memmap) and not isinstance(value.base, np.memmap):
+            yield value.ctypes.data, value.ctypes.data + value.nbytes
+    elif depth and isinstance(value, dict | list | tuple):
+        for part in list(value.values() if isinstance(value, dict) else value)[:_PARTS]:
             yield from _ranges(part, depth - 1)
-    elif depth and hasattr(thing, "__dict__"):
-        yield from _ranges(vars(thing), depth - 1)
+    elif depth and hasattr(value, "__dict__"):
+        yield from _ranges(vars(value), depth - 1)
 
 
 def _states() -> tuple[Any, ...]:
-    """Return the states of the global random generators, to be compared."""
+    """Return the states of the global random generators in a comparable form."""
     import torch
 
-    drawn = [torch.get_rng_state().view(torch.int64).tolist(), random.getstate()]
+    states = [torch.get_rng_state().view(torch.int64).tolist(), random.getstate()]
     numpy = sys.modules.get("numpy")
     if numpy is not None and "numpy.random" in sys.modules:
         state = numpy.random.get_state()
-        drawn.append((state[1].tobytes(), state[2:]))
-    return tuple(drawn)
+        states.append((state[1].tobytes(), state[2:]))
+    return tuple(states)
 
 
 def _digest(item: Any, depth: int = 3) -> Any:
-    """Return something to compare a row by; of large arrays a sample."""
+    """Return a value by which a row can be compared; for large arrays, a sample."""
     import torch
 
     if isinstance(item, torch.Tensor):
@@ -190,7 +190,7 @@ def _digest(item: Any, depth: int = 3) -> Any:
     if depth and isinstance(item, dict):
         return tuple(_digest(part, depth - 1) for part in list(item.values())[:_EACH])
     if hasattr(item, "tobytes") and hasattr(item, "ravel"):
-        every = 1 if item.nbytes < 1 << 16 else item.size // 512  # 0 of few large records
+        every = 1 if item.nbytes < 1 << 16 else item.size // 512  # 0 for few large records
         return item.ravel()[:: max(1, every)].tobytes()
     return item if isinstance(item, int | float | str | bytes | bool) else None
 

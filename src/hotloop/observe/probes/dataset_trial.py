@@ -1,7 +1,8 @@
-"""Tries out what reading a DataLoader's samples does, in a forked child: nothing happens here.
+"""Reads a DataLoader's samples in a forked child, to learn the effects of reading.
 
-The child reads what the loader would read first: it moves its own generators, opens its own files
-and keeps its own caches. What it finds comes back as JSON.
+The child reads the samples that the loader would read first. It advances its own generators, opens
+its own files and fills its own caches, so this process stays as it is. The result comes back as
+JSON.
 """
 
 from __future__ import annotations
@@ -29,45 +30,45 @@ if TYPE_CHECKING:
 
 __all__ = ["Tried", "alive", "can_fork", "in_child", "try_reading"]
 
-LIMIT = 30.0  # seconds without a sign of life until a child is killed; opening data may take some
+LIMIT = 30.0  # seconds without a sign of life until a child is killed; opening data may take long
 READING = 1.0  # seconds of reading, or one batch of samples
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """What reading the first samples did."""
+    """The effects of reading the first samples."""
 
-    samples: int  # that were read, each twice
+    samples: int  # read, each of them twice
     batch: int  # samples of the first batch
-    moved: tuple[str, ...] = ()  # generators that reading or collating moved
-    ahead: tuple[str, ...] = ()  # generators that the sampler moves after its first batch
-    equal: bool = True  # both reads of every sample gave the same
-    same: bool | None = True  # so did both of a batch, the second as a worker's; None: unknown
-    keeps: bool = False  # reading leaves something in the data set: a cache, an open file
-    changes: bool = False  # and goes on doing so when the same samples are read again
-    shares: bool = False  # two reads of a batch have memory in common: writes show in both
-    views: bool = False  # each read of a sample gives the same memory: it lies there already
+    moved: tuple[str, ...] = ()  # generators that reading or collating advanced
+    ahead: tuple[str, ...] = ()  # generators that the sampler advances after its first batch
+    equal: bool = True  # both reads of every sample gave equal values
+    same: bool | None = True  # so did both batches, the second as in a worker; None: unknown
+    keeps: bool = False  # reading changes the data set: a cache, an open file
+    changes: bool = False  # reading the same samples again changes it again
+    shares: bool = False  # two reads of a batch share memory: writes show in both
+    views: bool = False  # each read of a sample gives the same memory
     seeks: bool = False  # reading moves the position of a file that was open before
     sample_bytes: int = 0
-    unsent: str | None = None  # why a batch cannot be sent from a process to another
+    unsent: str | None = None  # why a batch cannot be sent between processes
     unpinned: str | None = None  # why a batch cannot be put into pinned memory
 
 
 def can_fork() -> bool:
-    """Whether loader processes can be made as copies of this one."""
+    """Whether loader workers can be forked from this process."""
     return hasattr(os, "fork") and sys.platform != "darwin"
 
 
 def try_reading(loader: Any) -> Tried | str:
-    """Read the first batch of a map-style loader in a child; a text says why that failed."""
-    found = in_child(lambda: _read(loader))
-    if isinstance(found, str):
-        return found
-    return Tried(**{**found, "moved": tuple(found["moved"]), "ahead": tuple(found["ahead"])})
+    """Read the first batch of a map-style loader in a child; return a text if that fails."""
+    answer = in_child(lambda: _read(loader))
+    if isinstance(answer, str):
+        return answer
+    return Tried(**{**answer, "moved": tuple(answer["moved"]), "ahead": tuple(answer["ahead"])})
 
 
 def in_child(work: Callable[[], Mapping[str, Any]]) -> dict[str, Any] | str:
-    """Return what `work` answers in a copy of this process, or what went wrong, as a text."""
+    """Return the result of `work` in a fork of this process, or a text that says what failed."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
@@ -84,13 +85,13 @@ def in_child(work: Callable[[], Mapping[str, Any]]) -> dict[str, Any] | str:
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        put_back(before)  # positions of files are shared with a child
+        put_back(before)  # a child shares the file positions
     if text is None:
         return f"a process that was to read samples gave no sign of life for {LIMIT:.0f} s"
     if not text:
         return "a process that was to read samples died"
-    found = json.loads(text)
-    return found if isinstance(found, dict) else str(found)
+    answer = json.loads(text)
+    return answer if isinstance(answer, dict) else str(answer)
 
 
 _LINE: list[int] = []  # where a child writes; empty in any other process
@@ -99,11 +100,11 @@ _LINE: list[int] = []  # where a child writes; empty in any other process
 def alive() -> None:
     """Tell the parent that this child still works; elsewhere do nothing."""
     for line in _LINE:
-        os.write(line, b" ")  # JSON takes no notice of it
+        os.write(line, b" ")  # JSON ignores it
 
 
 def _answer(work: Callable[[], Mapping[str, Any]], to: int) -> None:  # pragma: no cover
-    """Do the work, write the answer and go without any clean-up: all of it is the parent's."""
+    """Do the work, write the answer and exit without clean-up, which is the parent's."""
     try:
         _LINE.append(to)
         nowhere = os.open(os.devnull, os.O_RDWR)
@@ -112,12 +113,12 @@ def _answer(work: Callable[[], Mapping[str, Any]], to: int) -> None:  # pragma: 
         sys.stdout = sys.stderr = io.StringIO()  # where they are not these
         import torch
 
-        torch.set_num_threads(1)  # as loader workers do: OpenMP's threads did not survive the fork
+        torch.set_num_threads(1)  # as loader workers do: OpenMP's threads do not survive a fork
         try:
             text = json.dumps(work())
         except Exception as error:
-            told = " ".join(str(error).split())[:200]
-            text = json.dumps(f"another process cannot read it: {type(error).__name__}: {told}")
+            message = " ".join(str(error).split())[:200]
+            text = json.dumps(f"another process cannot read it: {type(error).__name__}: {message}")
             with contextlib.suppress(OSError):
                 os.write(to, text.encode())
             raise
@@ -127,17 +128,17 @@ def _answer(work: Callable[[], Mapping[str, Any]], to: int) -> None:  # pragma: 
 
 
 def _receive(pipe: int) -> str | None:
-    parts: list[bytes] = []
-    while wait([pipe], LIMIT):  # of however many open files
-        part = os.read(pipe, 1 << 16)
-        if not part:
-            return b"".join(parts).decode()
-        parts.append(part)
+    chunks: list[bytes] = []
+    while wait([pipe], LIMIT):  # works for any number of open files
+        chunk = os.read(pipe, 1 << 16)
+        if not chunk:
+            return b"".join(chunks).decode()
+        chunks.append(chunk)
     return None
 
 
 def _read(loader: Any) -> dict[str, Any]:
-    """Read and collate the first batch, twice; ask the sampler for more."""
+    """Read and collate the first batch twice; then request further batches from the sampler."""
     order = iter(loader._index_sampler)
     first = next(order)
     ids = list(first) if loader._auto_collation else [first]
@@ -148,7 +149,7 @@ def _read(loader: Any) -> dict[str, Any]:
     _be_a_worker(loader)
     again = _samples(loader, ids[: len(samples)], backwards=True)
     other = _collated(loader, again)
-    found = {
+    facts = {
         "samples": len(samples),
         "batch": len(ids),
         "moved": moved(before, after),
@@ -163,12 +164,12 @@ def _read(loader: Any) -> dict[str, Any]:
         "unsent": _unsent(batch),
         "unpinned": _unpinned(batch),
     }
-    held = positions(loader)
+    states = positions(loader)
     for _ in range(4):
         if next(order, None) is None:
             break
-    found["ahead"] = moved(held, positions(loader))
-    return found
+    facts["ahead"] = moved(states, positions(loader))
+    return facts
 
 
 def _marks(loader: Any) -> Any:
@@ -178,18 +179,18 @@ def _marks(loader: Any) -> Any:
 def _samples(
     loader: Any, ids: list[Any], *, limit: float | None = None, backwards: bool = False
 ) -> list[Any]:
-    """Return samples in the order of `ids`; with a limit no more once that many seconds passed."""
+    """Return samples in the order of `ids`; with `limit`, stop after that many seconds."""
     data, clock = loader.dataset, time.perf_counter
     if loader._auto_collation and getattr(data, "__getitems__", None):
-        found: list[Any] = data.__getitems__(ids)
-        return found
-    found, began = [], clock()
+        samples: list[Any] = data.__getitems__(ids)
+        return samples
+    samples, began = [], clock()
     for index in reversed(ids) if backwards else ids:
-        if found and limit is not None and clock() - began > limit:
+        if samples and limit is not None and clock() - began > limit:
             break
-        found.append(data[index])
+        samples.append(data[index])
         alive()
-    return found[::-1] if backwards else found
+    return samples[::-1] if backwards else samples
 
 
 def _collated(loader: Any, samples: list[Any]) -> Any:
@@ -197,7 +198,7 @@ def _collated(loader: Any, samples: list[Any]) -> Any:
 
 
 def _be_a_worker(loader: Any) -> None:
-    """Have the data set see that it is read by one worker of several; nobody sees this process."""
+    """Set WorkerInfo as in one worker of several; the parent process does not see it."""
     from torch.utils.data._utils import worker
 
     info: Any = worker.WorkerInfo  # without types
@@ -205,13 +206,13 @@ def _be_a_worker(loader: Any) -> None:
 
 
 def _shares(one: Any, other: Any) -> bool:
-    """Whether two values have memory in common that can be written."""
+    """Whether two values share writable memory."""
     import numpy as np
     import torch
 
     if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-        at = one.untyped_storage().data_ptr()
-        return at != 0 and at == other.untyped_storage().data_ptr()
+        address = one.untyped_storage().data_ptr()
+        return address != 0 and address == other.untyped_storage().data_ptr()
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         return one.flags.writeable and np.may_share_memory(one, other)
     if isinstance(one, Mapping) and isinstance(other, Mapping):
@@ -224,9 +225,9 @@ def _shares(one: Any, other: Any) -> bool:
 
 
 def _is_view(one: Any, other: Any) -> bool:
-    """Whether all tensors and arrays of two reads of a sample, and there are some, are the same."""
-    parts, others = list(_arrays(one)), list(_arrays(other))
-    return len(parts) == len(others) > 0 and all(map(_shares, parts, others))
+    """Whether two reads of a sample have tensors or arrays, and all of them share memory."""
+    arrays, others = list(_arrays(one)), list(_arrays(other))
+    return len(arrays) == len(others) > 0 and all(map(_shares, arrays, others))
 
 
 def _arrays(sample: Any) -> Iterator[Any]:
@@ -245,11 +246,11 @@ def _unpinned(batch: Any) -> str | None:
     import torch
 
     if isinstance(batch, torch.Tensor):
-        return None  # dense and on the CPU: another one was not read here
+        return None  # dense and on the CPU: no other kind is read here
     if isinstance(batch, Mapping):
         batch = tuple(batch.values())
     if isinstance(batch, list | tuple):
-        return next((why for each in batch if (why := _unpinned(each)) is not None), None)
+        return next((why for part in batch if (why := _unpinned(part)) is not None), None)
     return f"a {type(batch).__name__} pins itself" if hasattr(batch, "pin_memory") else None
 
 

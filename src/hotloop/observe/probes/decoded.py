@@ -1,4 +1,4 @@
-"""Shows a row of token ids as text, where the script has something at hand that can."""
+"""Decodes a row of token ids with a tokenizer or a vocabulary that the script holds."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ if TYPE_CHECKING:
 __all__ = ["decode"]
 
 _SHOWN = 96  # tokens
-_LIBRARIES = ("transformers.", "tokenizers", "tiktoken.")  # whose decode() does nothing else
+_LIBRARIES = ("transformers.", "tokenizers", "tiktoken.")  # their decode() has no side effects
 _NAMES = ("itos", "idx2char", "id2char", "idx2word", "id2word", "id_to_token", "idx_to_char")
 _BACK = ("stoi", "char2idx", "char2id", "word2idx", "vocab", "token_to_id", "char_to_idx")
 
 
 def decode(ids: Sequence[int]) -> str:
-    """Return a row as text, by a tokenizer or a vocabulary of the script; else its numbers.
+    """Return a row as text, by a tokenizer or a vocabulary of the script, else as numbers.
 
-    Looks at the variables of the project's own frames and of `__main__`. No function of the
-    project's own is called.
+    The variables of the project's own frames and of `__main__` are searched. No function of the
+    project is called.
     """
-    shown = [int(number) for number in ids[:_SHOWN]]
+    numbers = [int(number) for number in ids[:_SHOWN]]
     more = " …" if len(ids) > _SHOWN else ""
     for variables in _scopes():
         for name, value in list(variables.items()):
-            text = _by(name, value, shown)
+            text = _by(name, value, numbers)
             if text is not None:
                 return text + more
-    return " ".join(map(str, shown)) + more
+    return " ".join(map(str, numbers)) + more
 
 
 def _scopes() -> Iterator[dict[str, Any]]:
@@ -46,9 +46,9 @@ def _scopes() -> Iterator[dict[str, Any]]:
 
 
 def _by(name: str, value: Any, ids: Sequence[int]) -> str | None:
-    """Return the text of a row by one variable, if that is what it is for."""
-    known = type(value).__module__
-    if known.startswith(_LIBRARIES) and callable(getattr(value, "decode", None)):
+    """Return the text of a row by one variable if it is a tokenizer or a vocabulary, or None."""
+    module = type(value).__module__
+    if module.startswith(_LIBRARIES) and callable(getattr(value, "decode", None)):
         size = getattr(value, "vocab_size", None) or getattr(value, "n_vocab", None)
         if all(number >= 0 and (not isinstance(size, int) or number < 2 * size) for number in ids):
             try:
@@ -64,7 +64,7 @@ def _by(name: str, value: Any, ids: Sequence[int]) -> str | None:
 
 
 def _words(name: str, value: Any) -> dict[int, Any] | None:
-    """Return a vocabulary by number."""
+    """Return a vocabulary as number -> word, or None."""
     if name in _NAMES and isinstance(value, list | tuple):
         return dict(enumerate(value))
     if name in _NAMES and isinstance(value, dict):

@@ -1,8 +1,8 @@
-"""Times the calls in which the host waits for a card, copies to it, or cleans up on purpose.
+"""Times the calls in which the host waits for a GPU, copies to it, or cleans up on purpose.
 
-The methods of torch.Tensor are replaced by ones that pass tensors of the host through. They see
-item, tolist, cpu and their like; print, max() and `in` come down to these. What they miss, shapes
-that depend on values, is found by observe/probes/hidden_syncs.py.
+The methods of torch.Tensor are replaced by wrappers that pass CPU tensors through. They see item,
+tolist, cpu and similar methods; print, max() and `in` call these. Waits that they miss, for shapes
+that depend on values, are found by observe/probes/hidden_syncs.py.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ READS = (
     "numpy",
     "tolist",
 )
-MOVES = ("cuda", "to")  # either way
+MOVES = ("cuda", "to")  # in either direction
 EXPLICIT = ("empty_cache", "ipc_collect", "synchronize")  # of torch.cuda
-_BACK = 64  # marks that are looked through for the part of the step a call stands in
+_BACK = 64  # marks that are searched for the part of the step that a call is in
 _ROWS: Mapping[int, str] = {
     EventCode.NEXT: "data wait",
     EventCode.BATCH: "prepare",
@@ -62,33 +62,33 @@ _Key = tuple[str, "tuple[str, int] | None", str]  # method, file and line, row
 
 
 class Waits:
-    """Puts such hooks up, and adds up what passed through them."""
+    """Installs these wrappers, and adds up the calls and times."""
 
     def __init__(self, hooks: Hooks) -> None:
-        self._spent = 0  # nanoseconds of waiting, all in all
-        self.inside = False  # in one of these calls: what it calls itself is part of it
+        self._spent = 0  # nanoseconds of waiting in total
+        self.inside = False  # in one of these calls: inner calls are part of it
         self._hooks = hooks
-        self._seen: dict[_Key, list[int]] = defaultdict(lambda: [0, 0])  # calls, nanoseconds
+        self._totals: dict[_Key, list[int]] = defaultdict(lambda: [0, 0])  # calls, nanoseconds
         self._row = "start"
 
     @property
     def seconds(self) -> float:
-        """Return the seconds of waiting, all in all."""
+        """Return the seconds of waiting in total."""
         return self._spent / 1e9
 
     def explicit(self, torch: Any) -> None:
-        """Time calls that clean up or wait on purpose, whatever the device."""
-        for owner, name, said in (
+        """Time the calls that clean up or wait on purpose, on any device."""
+        for owner, name, label in (
             (gc, "collect", "gc.collect"),
             *((torch.cuda, name, name) for name in EXPLICIT),
         ):
-            hook = self._explicit(getattr(owner, name), said, torch.compiler.is_compiling)
+            hook = self._explicit(getattr(owner, name), label, torch.compiler.is_compiling)
             _hide(hook, torch)
             self._hooks.replace(owner, name, hook)
 
     def tensors(self, torch: Any) -> None:
-        """Time the methods of tensors; a card is in use."""
-        plain = (torch.Tensor, torch.nn.Parameter)  # no subclass: it may be a tracer's
+        """Time the methods of tensors, once a GPU is in use."""
+        plain = (torch.Tensor, torch.nn.Parameter)  # no subclass: it may belong to a tracer
         for name in (*READS, *MOVES):
             make = self._moving if name in MOVES else self._reading
             hook = make(getattr(torch.Tensor, name), name, plain, torch.compiler.is_compiling)
@@ -96,7 +96,7 @@ class Waits:
             self._hooks.replace(torch.Tensor, name, hook)
 
     def row(self) -> str:
-        """Return the row that the main thread is in, by the last mark that tells."""
+        """Return the row that the main thread is in, by the last mark that shows it."""
         for mark, _ in zip(reversed(self._hooks.events.marks), range(_BACK), strict=False):
             if (row := _ROWS.get(mark & 31)) is not None:
                 self._row = row
@@ -104,24 +104,24 @@ class Waits:
         return self._row
 
     def is_ours(self) -> bool:
-        """Whether hotloop itself is at work."""
+        """Whether hotloop's own code is running."""
         marks = self._hooks.events.marks
         return bool(marks) and marks[-1] & 31 == EventCode.OWN
 
     def syncs(self, steps: int) -> list[Sync]:
-        """Return what was seen, the longest first; `steps` were made."""
-        found = [
+        """Return the waits, the longest first; `steps` is the number of steps of the run."""
+        syncs = [
             Sync(
                 method=method,
-                place=at and SourceLocation(file=at[0], line=at[1]),
+                place=line and SourceLocation(file=line[0], line=line[1]),
                 calls=calls,
                 per_step=calls / steps if steps else 0.0,
                 seconds=spent / 1e9,
                 row=row,
             )
-            for (method, at, row), (calls, spent) in self._seen.items()
+            for (method, line, row), (calls, spent) in self._totals.items()
         ]
-        return sorted(found, key=lambda sync: -sync.seconds)
+        return sorted(syncs, key=lambda sync: -sync.seconds)
 
     def _passes(self) -> bool:
         return self.inside or _me() != self._hooks.events.thread or self.is_ours()
@@ -140,13 +140,13 @@ class Waits:
     def _reading(
         self, old: Any, name: str, plain: tuple[type, ...], is_compiling: Callable[[], bool]
     ) -> Callable[..., Any]:
-        said = name.strip("_")
+        label = name.strip("_")
 
         @functools.wraps(old)
         def read(tensor: Any, *args: Any, **kwargs: Any) -> Any:
             if is_compiling() or not tensor.is_cuda or type(tensor) not in plain or self._passes():
                 return old(tensor, *args, **kwargs)
-            return self._timed(said, old, (tensor, *args), kwargs, waits=True)
+            return self._timed(label, old, (tensor, *args), kwargs, waits=True)
 
         return read
 
@@ -177,7 +177,7 @@ class Waits:
     def _timed(
         self, name: str, old: Callable[..., Any], args: Any, kwargs: Any, *, waits: bool
     ) -> Any:
-        # Where it stands is looked up before the wait: the card computes meanwhile.
+        # The place is looked up before the wait: the GPU computes meanwhile.
         key, self.inside, began = (name, spot(), self.row()), True, _clock()
         try:
             return old(*args, **kwargs)
@@ -186,9 +186,9 @@ class Waits:
             self._hooks.quietly(self._keep, key, began, ended, waits)
 
     def _keep(self, key: _Key, began: int, ended: int, waits: bool) -> None:
-        seen = self._seen[key]
-        seen[0] += 1
-        seen[1] += ended - began
+        totals = self._totals[key]
+        totals[0] += 1
+        totals[1] += ended - began
         if waits:
             self._spent += ended - began
             self._mark(EventCode.WAIT, began, ended)
@@ -199,10 +199,10 @@ class Waits:
 
 
 def _hide(hook: Any, torch: Any) -> None:
-    """Have Dynamo run a hook as it is where a compiled function has left its graph.
+    """Make Dynamo run a hook uncompiled where a compiled function has left its graph.
 
-    It would compile the hook's own frame: one graph break more per function that reads a value
-    (torch 2.13: tests/observe/probes/test_device_waits.py). torch._dynamo.skip does the same and
+    Otherwise Dynamo compiles the hook's frame, one more graph break per function that reads a value
+    (torch 2.13: tests/observe/probes/test_device_waits.py). torch._dynamo.skip does the same but
     imports Dynamo.
     """
     inner = getattr(getattr(torch, "_C", None), "_dynamo", None)

@@ -1,7 +1,7 @@
-"""Modules that run in training and whose output nothing reads, or no gradient comes back through.
+"""Modules that run in training but whose output is not read, or passes no gradient back.
 
-A parameter without a gradient is no proof: its module may choose (an argmax). So the model runs
-once more, in training mode, and the operators are asked whether one takes the module's output.
+A parameter without a gradient is no proof: its module may make a choice (an argmax). So the model
+runs once more, in training mode, and a dispatch mode sees which operators take the module's output.
 """
 
 from __future__ import annotations
@@ -22,42 +22,42 @@ if TYPE_CHECKING:
 
 __all__ = ["discarded", "without_gradient"]
 
-_MOST = 4  # modules that are asked about, the longest first
+_MOST = 4  # modules that are examined, the slowest first
 
 
 def without_gradient(
-    seen: Sequence[Pass], layers: Mapping[int, ModuleFacts], dead: set[int]
+    passes: Sequence[Pass], layers: Mapping[int, ModuleFacts], dead: set[int]
 ) -> list[int]:
-    """Return the outermost modules that ran with gradients and whose parameters are all `dead`."""
-    ran = {call.module for calls in seen for call in calls if call.requires}
-    found: dict[str, int] = {}
+    """Return the outermost modules that ran with gradients and have only `dead` parameters."""
+    called = {call.module for calls in passes for call in calls if call.requires}
+    outermost: dict[str, int] = {}
     for number, layer in layers.items():
         trained = [tensor for tensor, _, trains in layer.parameters if trains]
-        inside = any(layer.name.startswith(f"{name}.") for name in found)
-        if number in ran and layer.name and trained and not inside and set(trained) <= dead:
-            found[layer.name] = number
-    numbers = list(found.values())
-    return sorted(numbers, key=lambda number: -(seconds_of({number}, seen) or 0.0))[:_MOST]
+        inside = any(layer.name.startswith(f"{name}.") for name in outermost)
+        if number in called and layer.name and trained and not inside and set(trained) <= dead:
+            outermost[layer.name] = number
+    numbers = list(outermost.values())
+    return sorted(numbers, key=lambda number: -(seconds_of({number}, passes) or 0.0))[:_MOST]
 
 
 def discarded(
     model: Any,
-    given: tuple[Any, Any],
-    seen: Sequence[Pass],
+    arguments: tuple[Any, Any],
+    passes: Sequence[Pass],
     layers: Mapping[int, ModuleFacts],
     numbers: Sequence[int],
 ) -> list[Discarded]:
-    """Return those of these modules whose output no operator of the model reads."""
-    parts = {id(part): part for part in model.modules()}
-    wanted = {number: parts[number] for number in numbers if number in parts}
-    if not wanted or _is_not_to_be_run(model):
+    """Return the modules among `numbers` whose output no operator of the model reads."""
+    modules = {id(part): part for part in model.modules()}
+    candidates = {number: modules[number] for number in numbers if number in modules}
+    if not candidates or _is_not_to_be_run(model):
         return []
-    used, returned = _uses(model, given, wanted)
-    whole = seconds_of({c.module for calls in seen for c in calls if c.parent < 0}, seen)
-    found = []
-    for number in wanted.keys() - used:
-        layer, seconds = layers[number], seconds_of({number}, seen)
-        found.append(
+    used, returned = _uses(model, arguments, candidates)
+    whole = seconds_of({c.module for calls in passes for c in calls if c.parent < 0}, passes)
+    results = []
+    for number in candidates.keys() - used:
+        layer, seconds = layers[number], seconds_of({number}, passes)
+        results.append(
             Discarded(
                 module=layer.name,
                 kind=layer.kind,
@@ -65,14 +65,14 @@ def discarded(
                 seconds=seconds,
                 share=min(1.0, seconds / whole) if seconds and whole else None,
                 returned=number in returned,
-                call_places=places_of(number, seen),
+                call_places=places_of(number, passes),
             )
         )
-    return sorted(found, key=lambda part: -(part.seconds or 0.0))
+    return sorted(results, key=lambda part: -(part.seconds or 0.0))
 
 
 def _is_not_to_be_run(model: Any) -> bool:
-    """Whether other processes would wait, or be waited for, or it would be compiled again."""
+    """Whether a run would involve other processes, or compile the model again."""
     import torch
 
     shared = torch.distributed.is_available() and torch.distributed.is_initialized()
@@ -80,9 +80,9 @@ def _is_not_to_be_run(model: Any) -> bool:
 
 
 def _uses(
-    model: Any, given: tuple[Any, Any], wanted: Mapping[int, Any]
+    model: Any, arguments: tuple[Any, Any], modules: Mapping[int, Any]
 ) -> tuple[set[int], set[int]]:
-    """Return the modules whose output is read or kept, and those whose output is returned."""
+    """Return the modules whose output is read or kept alive, and those whose output is returned."""
     import torch
     from torch.utils.weak import TensorWeakRef
 
@@ -90,31 +90,35 @@ def _uses(
     used: set[int] = set()
 
     def read(tensor: Any) -> None:
-        used.update(number for number, made in marked if made() is tensor)
+        used.update(number for number, produced in marked if produced() is tensor)
 
     def mark(number: int, output: Any) -> None:
-        made = list(tensors(output))
-        marked.extend((number, TensorWeakRef(tensor)) for tensor in made)
-        if not made:  # it gives something that is not looked into
+        produced = list(tensors(output))
+        marked.extend((number, TensorWeakRef(tensor)) for tensor in produced)
+        if not produced:  # an output that is not examined
             used.add(number)
 
-    args, kwargs = given
+    args, kwargs = arguments
     with contextlib.ExitStack() as stack:
-        for number, part in wanted.items():
+        for number, part in modules.items():
             handle = part.register_forward_hook(lambda _, __, out, n=number: mark(n, out))
             stack.callback(handle.remove)
-        stack.enter_context(_as_in_training(model, given))
+        stack.enter_context(_as_in_training(model, arguments))
         with torch.enable_grad(), _reading(read):
             output = model(*args, **kwargs)
-        ran = {number for number, _ in marked}
+        called = {number for number, _ in marked}
         out = {id(tensor) for tensor in tensors(output)}
-        returned = {n for n, made in marked if (thing := made()) is not None and id(thing) in out}
-        kept = {number for number, made in marked if made() is not None} - returned
-    return used | kept | (wanted.keys() - ran), returned
+        returned = {
+            n
+            for n, produced in marked
+            if (output_tensor := produced()) is not None and id(output_tensor) in out
+        }
+        alive = {number for number, produced in marked if produced() is not None} - returned
+    return used | alive | (modules.keys() - called), returned
 
 
 def _reading(read: Callable[[Any], None]) -> Any:
-    """Return a mode in which `read` is called with each tensor that an operator takes."""
+    """Return a dispatch mode that calls `read` with each tensor that an operator takes."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Reading(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -127,13 +131,13 @@ def _reading(read: Callable[[Any], None]) -> Any:
 
 
 @contextlib.contextmanager
-def _as_in_training(model: Any, given: Any) -> Iterator[None]:
-    """Set the training mode, and put modes, buffers and random generators back."""
+def _as_in_training(model: Any, arguments: Any) -> Iterator[None]:
+    """Set the training mode; restore modes, buffers and random generators afterwards."""
     import torch
 
     modes = [(part, part.training) for part in model.modules()]
     buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
-    cards = {tensor.device for tensor in tensors(given) if tensor.is_cuda}
+    cards = {tensor.device for tensor in tensors(arguments) if tensor.is_cuda}
     with torch.random.fork_rng(list(cards)):
         model.train()
         try:

@@ -1,4 +1,4 @@
-"""Whether two values of somebody's data set are the same, bit for bit, however they are nested."""
+"""Whether two values of a data set are equal bit for bit, however they are nested."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LOOKED_AT = 64  # elements of a list or an array
 
 
 def equal(a: Any, b: Any) -> bool:
-    """Whether both have the same types, shapes and bits; what cannot be compared is not equal."""
+    """Whether both have the same types, shapes and bits; False for values of unknown types."""
     import numpy as np
     import torch
 
@@ -36,7 +36,7 @@ def equal(a: Any, b: Any) -> bool:
 
 
 def _bits(tensor: Any) -> Any:
-    """Return a tensor whose equality is that of bits: NaN is equal to itself."""
+    """Return the tensor's bits as integers, so that NaN equals itself."""
     import torch
 
     if tensor.is_floating_point() and tensor.element_size() in (2, 4, 8):
@@ -46,13 +46,13 @@ def _bits(tensor: Any) -> Any:
 
 
 def copied(value: Any) -> Any:
-    """Return a copy that shares no memory; LookupError for a kind that is not known."""
+    """Return a copy that shares no memory. Raises LookupError for an unknown type."""
     copy = _COPIES.get(type(value))
     return _copied_first(value) if copy is None else copy(value)
 
 
 def _copied_first(value: Any) -> Any:
-    """Copy a value of a type that was not met before; torch and numpy are loaded where they are."""
+    """Copy a value of a type that `_COPIES` does not have yet."""
     import numpy as np
     import torch
 
@@ -76,7 +76,7 @@ def _unknown(value: Any) -> LookupError:
     return LookupError(f"a {type(value).__name__} in a sample cannot be copied safely")
 
 
-_COPIES: dict[type, Callable[[Any], Any]] = {  # this is done for every sample that is read
+_COPIES: dict[type, Callable[[Any], Any]] = {  # used for every sample that is read
     **dict.fromkeys(_PLAIN, lambda value: value),
     tuple: lambda values: tuple([copied(value) for value in values]),
     list: lambda values: [copied(value) for value in values],
@@ -85,26 +85,26 @@ _COPIES: dict[type, Callable[[Any], Any]] = {  # this is done for every sample t
 
 
 def lent(value: Any) -> Any:
-    """Return the value with containers of its own but the same tensors; all else is copied."""
+    """Return the value in new containers with the same tensors; everything else is copied."""
     kind = type(value)
     if kind is tuple or kind is list:
-        return kind([lent(each) for each in value])
+        return kind([lent(element) for element in value])
     if kind is dict:
-        return {key: lent(each) for key, each in value.items()}
+        return {key: lent(element) for key, element in value.items()}
     return value if kind.__name__ == "Tensor" else copied(value)
 
 
 def tensors(value: Any) -> tuple[Any, ...]:
-    """Return the tensors in a value that `lent` would not copy."""
+    """Return the tensors in a value, which `lent` would not copy."""
     if isinstance(value, dict):
         value = tuple(value.values())
     if isinstance(value, tuple | list):
-        return tuple(found for each in value for found in tensors(each))
+        return tuple(tensor for element in value for tensor in tensors(element))
     return (value,) if type(value).__name__ == "Tensor" else ()
 
 
 def marks(value: Any, *, depth: int = 3) -> Any:
-    """Return what changes when a data set is changed in place: identities and sampled contents."""
+    """Return identities and sampled contents, which change if a data set is changed in place."""
     import numpy as np
     import torch
 
@@ -114,8 +114,8 @@ def marks(value: Any, *, depth: int = 3) -> Any:
         return id(value), value._version, value.data_ptr()
     if isinstance(value, np.ndarray):
         step = max(1, value.size // _LOOKED_AT)
-        seen = value.flat[::step] if value.dtype != object else ()
-        return id(value), value.shape, np.asarray(seen).tobytes()
+        elements = value.flat[::step] if value.dtype != object else ()
+        return id(value), value.shape, np.asarray(elements).tobytes()
     if isinstance(value, list | tuple):
         step = max(1, len(value) // _LOOKED_AT)
         return id(value), len(value), tuple(map(_shallow, value[::step]))
@@ -124,7 +124,7 @@ def marks(value: Any, *, depth: int = 3) -> Any:
         return id(value), len(value), tuple((str(key), _shallow(value[key])) for key in keys)
     if depth and hasattr(value, "__dict__") and not isinstance(value, type):
         inner = vars(value).items()
-        return id(value), tuple((name, marks(each, depth=depth - 1)) for name, each in inner)
+        return id(value), tuple((name, marks(element, depth=depth - 1)) for name, element in inner)
     return id(value)
 
 

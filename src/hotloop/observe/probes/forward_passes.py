@@ -1,4 +1,4 @@
-"""What the calls of some forward passes say: repeats, frozen parts, modules that never run."""
+"""What sampled forward passes show: repeats, frozen parts, modules that never run."""
 
 from __future__ import annotations
 
@@ -36,36 +36,38 @@ _REPEATS = 50
 
 
 def repeats(
-    seen: Sequence[Pass], layers: Mapping[int, ModuleFacts], moved: Iterable[int] = ()
+    passes: Sequence[Pass], layers: Mapping[int, ModuleFacts], moved: Iterable[int] = ()
 ) -> list[Repeat]:
     """Return the modules that ran more than once per pass, and the outermost frozen ones.
 
-    Most passes must agree. Those on equal inputs come first, the longest before the others.
+    Most passes must agree. Modules with equal inputs come first, then frozen ones, then by time.
     """
-    if not seen:
+    if not passes:
         return []
-    frozen = _frozen(seen, layers, set(moved))
-    numbers = {call.module for calls in seen for call in calls}
-    found = [
-        _repeat(number, seen, layers[number], number in frozen)
+    frozen = _frozen(passes, layers, set(moved))
+    numbers = {call.module for calls in passes for call in calls}
+    candidates = [
+        _repeat(number, passes, layers[number], number in frozen)
         for number in numbers
         if number in layers
     ]
-    kept = [repeat for repeat in found if repeat.calls > 1 or repeat.frozen]
-    kept.sort(key=lambda r: (not r.same_input, not r.frozen, -(r.seconds or 0.0), r.module))
-    return kept[:_REPEATS]
+    results = [repeat for repeat in candidates if repeat.calls > 1 or repeat.frozen]
+    results.sort(key=lambda r: (not r.same_input, not r.frozen, -(r.seconds or 0.0), r.module))
+    return results[:_REPEATS]
 
 
-def _repeat(number: int, seen: Sequence[Pass], layer: ModuleFacts, frozen: bool) -> Repeat:
-    each = [[call for call in calls if call.module == number] for calls in seen]
-    equal = [_equal(calls) for calls in each]
-    last = next((calls for calls, same in zip(each, equal, strict=True) if same), each[-1])
-    seconds = [total for total in map(_seconds, each) if total is not None]
+def _repeat(number: int, passes: Sequence[Pass], layer: ModuleFacts, frozen: bool) -> Repeat:
+    calls_by_pass = [[call for call in calls if call.module == number] for calls in passes]
+    equal = [_equal(calls) for calls in calls_by_pass]
+    last = next(
+        (calls for calls, same in zip(calls_by_pass, equal, strict=True) if same), calls_by_pass[-1]
+    )
+    seconds = [total for total in map(_seconds, calls_by_pass) if total is not None]
     return Repeat(
         module=layer.name,
         kind=layer.kind,
         place=layer.place,
-        calls=statistics.fmean(map(len, each)),
+        calls=statistics.fmean(map(len, calls_by_pass)),
         same_input=sum(equal) * 2 > len(equal),
         frozen=frozen,
         parameters=layer.numbers,
@@ -75,13 +77,13 @@ def _repeat(number: int, seen: Sequence[Pass], layer: ModuleFacts, frozen: bool)
 
 
 def _equal(calls: Sequence[Call]) -> bool:
-    """Whether a call had the inputs of another one of the same pass."""
+    """Whether two calls of one pass had equal inputs."""
     keys = Counter(tuple(map(read, call.inputs)) for call in calls if call.inputs)
     return any(count > 1 for count in keys.values())
 
 
 def read(key: Any) -> Any:
-    """Return an input's key with what stayed on the card fetched; the run is over."""
+    """Return an input's key with the tensors on the GPU copied to the host; only after the run."""
     if isinstance(key, tuple | list):
         return tuple(map(read, key))
     return tuple(key.reshape(-1).tolist()) if hasattr(key, "reshape") else key
@@ -89,12 +91,12 @@ def read(key: Any) -> Any:
 
 def _seconds(calls: Sequence[Call]) -> float | None:
     times = [_time(call) for call in calls]
-    known = [time for time in times if time is not None]
-    return sum(known) if known else None
+    timed = [time for time in times if time is not None]
+    return sum(timed) if timed else None
 
 
 def _time(call: Call) -> float | None:
-    """Return a call's seconds; on a card what the card took, both events being done by now."""
+    """Return a call's seconds; on a GPU by its events, or None if they have not passed."""
     if call.events is None or call.events[1] is None:
         return call.seconds
     first, last = call.events
@@ -105,27 +107,27 @@ def _places(calls: Sequence[Call]) -> tuple[SourceLocation, ...]:
     return tuple(dict.fromkeys(call.place for call in calls if call.place is not None))
 
 
-def places_of(module: int, seen: Sequence[Pass]) -> tuple[SourceLocation, ...]:
-    """Return where a module (an id()) is called."""
-    return _places([call for calls in seen for call in calls if call.module == module])
+def places_of(module: int, passes: Sequence[Pass]) -> tuple[SourceLocation, ...]:
+    """Return the places at which a module (an id()) is called."""
+    return _places([call for calls in passes for call in calls if call.module == module])
 
 
-def _frozen(seen: Sequence[Pass], layers: Mapping[int, ModuleFacts], moved: set[int]) -> set[int]:
-    """Return the outermost modules with nothing trainable in them or before them."""
-    found: Counter[int] = Counter()
-    for calls in seen:
+def _frozen(passes: Sequence[Pass], layers: Mapping[int, ModuleFacts], moved: set[int]) -> set[int]:
+    """Return the outermost modules without trainable parameters in them or before them."""
+    counts: Counter[int] = Counter()
+    for calls in passes:
         still = [call.module not in moved and is_still(call, layers) for call in calls]
         outermost = {
             call.module
-            for call, here in zip(calls, still, strict=True)
-            if here and not _within(call, calls, still)
+            for call, is_frozen in zip(calls, still, strict=True)
+            if is_frozen and not _within(call, calls, still)
         }
-        found.update(outermost)
-    return {number for number, count in found.items() if count * 2 > len(seen)}
+        counts.update(outermost)
+    return {number for number, count in counts.items() if count * 2 > len(passes)}
 
 
 def is_still(call: Call, layers: Mapping[int, ModuleFacts]) -> bool:
-    """Whether nothing trainable is in a module or before it, as autograd sees it."""
+    """Whether a module has no trainable parameter in it or before it, according to autograd."""
     layer = layers.get(call.module)
     return layer is not None and layer.frozen and not call.moving and not call.requires
 
@@ -139,29 +141,29 @@ def _within(call: Call, calls: Sequence[Call], still: Sequence[bool]) -> bool:
 
 
 def frozen_seconds(
-    seen: Sequence[Pass], layers: Mapping[int, ModuleFacts], moved: Iterable[int] = ()
+    passes: Sequence[Pass], layers: Mapping[int, ModuleFacts], moved: Iterable[int] = ()
 ) -> float | None:
-    """Return the seconds per pass of all that `repeats` calls frozen; None where nothing is."""
-    return seconds_of(_frozen(seen, layers, set(moved)), seen)
+    """Return the seconds per pass of all modules that `repeats` calls frozen; None if none is."""
+    return seconds_of(_frozen(passes, layers, set(moved)), passes)
 
 
-def seconds_of(modules: set[int], seen: Sequence[Pass]) -> float | None:
-    """Return the seconds per pass in these modules (id()s); None where they were not timed."""
+def seconds_of(modules: set[int], passes: Sequence[Pass]) -> float | None:
+    """Return the seconds per pass in these modules (id()s); None if they were not timed."""
     if not modules:
         return None
-    each = [_seconds([call for call in calls if call.module in modules]) for calls in seen]
-    known = [seconds for seconds in each if seconds is not None]
-    return statistics.median(known) if known else None
+    times = [_seconds([call for call in calls if call.module in modules]) for calls in passes]
+    timed = [seconds for seconds in times if seconds is not None]
+    return statistics.median(timed) if timed else None
 
 
-def flops(seen: Sequence[Pass], layers: Mapping[int, ModuleFacts]) -> float | None:
-    """Return the floating-point operations of a pass, forward and backward: its products.
+def flops(passes: Sequence[Pass], layers: Mapping[int, ModuleFacts]) -> float | None:
+    """Return the floating-point operations of the products in a forward and backward pass.
 
-    Linear layers and convolutions: two for each term, once forward, once for the weight's gradient
-    and once for the input's, where there are such. None where other layers have matrices.
-    Attention's own products and what checkpointing computes again are left out.
+    Linear layers and convolutions count two for each term, once forward, once for the weight's
+    gradient and once for the input's, where these exist. None if other layers have matrices.
+    Attention's own products and the recomputation of checkpointing are left out.
     """
-    if not seen or any(layer.terms is None or layer.opaque for layer in layers.values()):
+    if not passes or any(layer.terms is None or layer.opaque for layer in layers.values()):
         return None
     return statistics.median(
         sum(
@@ -172,17 +174,17 @@ def flops(seen: Sequence[Pass], layers: Mapping[int, ModuleFacts]) -> float | No
             for call in calls
             if (layer := layers.get(call.module)) is not None
         )
-        for calls in seen
+        for calls in passes
     )
 
 
 def last_product(calls: Sequence[Call], layers: Mapping[int, ModuleFacts]) -> tuple[int, ...]:
-    """Return the shape that the last linear layer or convolution of a pass made; (): there is none.
+    """Return the output shape of the last linear layer or convolution of a pass; () for none.
 
-    What a model that returns its loss alone computes that from.
+    A model that returns only its loss computes the loss from that output.
     """
-    made = (call.shape for call in reversed(calls) if _is_product(call, layers))
-    return next(made, ())
+    shapes = (call.shape for call in reversed(calls) if _is_product(call, layers))
+    return next(shapes, ())
 
 
 def _is_product(call: Call, layers: Mapping[int, ModuleFacts]) -> bool:
@@ -195,27 +197,27 @@ def never_called(
 ) -> list[int]:
     """Return the outermost modules with parameters that never ran and are not used otherwise.
 
-    `trained` are the parameters that got a gradient: some modules lend their weights only.
+    `trained` are the parameters that got a gradient: of some modules only the weights are used.
     """
-    if not called:  # nothing inside was seen: compiled, or replicated to other threads
+    if not called:  # no inner call was seen: compiled, or replicated to other threads
         return []
     alive = [layers[number] for number in called if number in layers]
     running = {above for layer in alive for above in (*_above(layer.name), layer.name)}
     hidden = {layer.name for layer in alive if layer.opaque}
     used = trained | _used(alive)
-    found: dict[str, int] = {}
+    outermost: dict[str, int] = {}
     for number, layer in layers.items():
-        inside = any(above in found or above in hidden for above in _above(layer.name))
+        inside = any(above in outermost or above in hidden for above in _above(layer.name))
         if layer.name in running or inside or layer.container or layer.within_attention:
             continue
         added = [tensor for tensor, _, trains in layer.parameters if trains or layer.frozen]
         if added and not any(tensor in used for tensor in added):
-            found[layer.name] = number
-    return list(found.values())
+            outermost[layer.name] = number
+    return list(outermost.values())
 
 
 def _above(name: str) -> list[str]:
-    """Return the names of the modules that a module is in, without the outermost one."""
+    """Return the names of the modules that contain a module, without the outermost one."""
     parts = name.split(".")
     return [".".join(parts[:depth]) for depth in range(1, len(parts))]
 
@@ -225,7 +227,7 @@ def _used(alive: Iterable[ModuleFacts]) -> set[int]:
 
 
 def numbers_of(layers: Mapping[int, ModuleFacts], never: Sequence[int], called: set[int]) -> int:
-    """Return how many numbers are in modules that never ran and in no other one."""
+    """Return how many numbers belong only to modules that never ran."""
     used = _used(layers[number] for number in called if number in layers)
     count = {
         tensor: numbers
@@ -237,15 +239,15 @@ def numbers_of(layers: Mapping[int, ModuleFacts], never: Sequence[int], called: 
     return sum(count.values())
 
 
-def bias_before_norm(seen: Sequence[Pass], layers: Mapping[int, ModuleFacts]) -> int:
-    """Count the convolutions with a bias that the next module, a batch norm, takes away again."""
-    if not seen:
+def bias_before_norm(passes: Sequence[Pass], layers: Mapping[int, ModuleFacts]) -> int:
+    """Count the convolutions whose bias the next module, a batch norm, cancels."""
+    if not passes:
         return 0
-    parents = {call.parent for call in seen[-1]}
-    leaves = [call for at, call in enumerate(seen[-1]) if at not in parents]
-    found = set()
+    parents = {call.parent for call in passes[-1]}
+    leaves = [call for index, call in enumerate(passes[-1]) if index not in parents]
+    convolutions = set()
     for call, following in itertools.pairwise(leaves):
         one, two = layers.get(call.module), layers.get(following.module)
         if one and two and one.biased and two.norm and one.features == two.features:
-            found.add(call.module)
-    return len(found)
+            convolutions.add(call.module)
+    return len(convolutions)

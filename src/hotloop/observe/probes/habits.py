@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 __all__ = ["Habits"]
 
 _PLACES = 8
-_POINTS, _NUMBERS = 6, 128  # of low-precision weights whose updates are compared
-_UPDATES = 64  # that are kept, the latest ones: a rate warms up
-_STILL = 0.5  # of the spacing: less is rounded away
+_POINTS, _NUMBERS = 6, 128  # sampled points of low-precision weights; numbers of each
+_UPDATES = 64  # the latest ones are kept, because a learning rate warms up
+_STILL = 0.5  # of the spacing: a smaller update is rounded away
 
 
 @dataclass(slots=True)
 class Scaled:
-    """What was asked of one gradient scaler."""
+    """The calls of one gradient scaler."""
 
     scaled: int = 0
     steps: int = 0
     skipped: int = 0
     unscaled: int = 0
-    scale: Any = None  # the tensor itself; reading it would wait for the card
+    scale: Any = None  # the tensor itself; reading it would wait for the GPU
 
 
 @dataclass(slots=True)
@@ -59,37 +59,37 @@ class Weights:
     tensor: Any
     before: Any
     optimizer: int  # its number
-    points: int  # of those spread evenly over all elements of its dtype: its weight
-    numbers: int  # of its dtype that the optimizer holds
+    points: int  # of the evenly spread ones that lie in it: its weight in a mean
+    numbers: int  # that the optimizer holds of its dtype
     key: int = 0  # id() of the tensor
 
 
 @dataclass(slots=True)
 class Update:
-    """The same weight's numbers after it, and their gradients; judged when the run is over."""
+    """The weight's numbers after the update, and their gradients; judged after the run."""
 
-    weights: Weights  # without the tensor itself: the script may let it go
+    weights: Weights  # without the tensor itself: the script may free it
     after: Any
     gradient: Any
 
 
 class Habits(Probe):
-    """Watches what is called around the steps."""
+    """Observes the calls around the steps."""
 
     def __init__(self, observer: Any) -> None:
         self._observer = observer
         self._seeds = 0
         self._seed_places: dict[SourceLocation, None] = {}
-        self._scalers: dict[int | None, Scaled] = {}  # by their place in the observer's list
+        self._scalers: dict[int | None, Scaled] = {}  # by their index in the observer's list
         self._zeroed: dict[int | None, Zeroed] = {}  # likewise
         self._autocast: dict[str, None] = {}
         self._in_autocast = self._in_step = False
         self._waiting: list[Weights] = []
         self._updates: deque[Update] = deque(maxlen=_UPDATES)
-        self._first: dict[tuple[int, int], Any] = {}  # numbers of each sampled weight at first
+        self._first: dict[tuple[int, int], Any] = {}  # first numbers of each sampled weight
 
     def on_torch_imported(self) -> None:
-        """Put hooks before what is called seldom or costs much more than a hook."""
+        """Install hooks at functions that are called seldom or cost much more than a hook."""
         import torch
 
         replace_ = self._observer.hooks.replace
@@ -122,11 +122,11 @@ class Habits(Probe):
         return seen
 
     def _zeroing(self, old: Callable[..., Any]) -> Callable[..., Any]:
-        """Return zero_grad with a hook: one that is passed at every step."""
+        """Return zero_grad with a hook, which is cheap because every step calls it."""
         from torch.compiler import is_dynamo_compiling as is_compiling
 
         hooks, zeroed = self._observer.hooks, Zeroed()
-        last: Callable[[], Any] = _nothing  # whose gradients were zeroed last: `zeroed` is its own
+        last: Callable[[], Any] = _nothing  # owner of `zeroed`: its gradients were zeroed last
 
         @functools.wraps(old)
         def zero_grad(*args: Any, **kwargs: Any) -> Any:
@@ -136,10 +136,10 @@ class Habits(Probe):
                 zeroed.calls += 1
             return old(*args, **kwargs)
 
-        def note(thing: Any, set_to_none: bool = True) -> None:
+        def note(owner: Any, set_to_none: bool = True) -> None:
             nonlocal last, zeroed
-            key = _index(self._observer.optimizers, thing)  # None: a module's zero_grad
-            last, zeroed = weakref.ref(thing), self._zeroed.setdefault(key, Zeroed())
+            key = _index(self._observer.optimizers, owner)  # None: a module's zero_grad
+            last, zeroed = weakref.ref(owner), self._zeroed.setdefault(key, Zeroed())
             zeroed.to_none = zeroed.to_none and set_to_none
 
         return zero_grad
@@ -185,11 +185,11 @@ class Habits(Probe):
     # What the observer tells, while it looks.
 
     def on_inner_call(self, module: Any, args: Any, kwargs: Any) -> None:
-        """See whether autocast is on in a forward pass."""
+        """Record whether autocast is on in a forward pass."""
         self._see_autocast()
 
     def after_forward(self, number: int, module: Any, args: Any, kwargs: Any, output: Any) -> None:
-        """See whether autocast is on around a forward pass."""
+        """Record whether autocast is on around a forward pass."""
         self._see_autocast()
 
     def _see_autocast(self) -> bool:
@@ -203,7 +203,7 @@ class Habits(Probe):
         return on
 
     def on_backward(self, tensors: Any) -> None:
-        """See whether backward runs under autocast; take low-precision weights as they are."""
+        """Record whether backward runs under autocast; sample the low-precision weights."""
         if self._see_autocast():
             self._in_autocast = True
         if not self._waiting:
@@ -212,9 +212,9 @@ class Habits(Probe):
     def _low_precision(self) -> list[Weights]:
         import torch
 
-        found = []
+        weights = []
         for built in self._observer.optimizers:
-            optimizer = built.thing()
+            optimizer = built.reference()
             groups = optimizer.param_groups if optimizer is not None else []
             if built.number is None or not any(group.get("lr") for group in groups[:1]):
                 continue  # a rate of 0, as in a warm-up, updates nothing
@@ -227,37 +227,45 @@ class Habits(Probe):
                 ]
                 numbers = sum(tensor.numel() for tensor in low)
                 for tensor, points in _by_elements(low, numbers):
-                    some, key = _some(tensor), id(tensor)
-                    found.append(Weights(tensor, some, built.number, points, numbers, key))
-        return found
+                    numbers_before, key = _sampled_numbers(tensor), id(tensor)
+                    weights.append(
+                        Weights(tensor, numbers_before, built.number, points, numbers, key)
+                    )
+        return weights
 
-    def after_step(self, done: int) -> None:
-        """Keep what became of the weights."""
+    def after_step(self, updates: int) -> None:
+        """Keep the sampled weights after the update."""
         for weights in self._waiting:
             gradient = weights.tensor.grad
             if gradient is not None and plain(gradient):
-                after, given = _some(weights.tensor), _some(gradient)
+                after, gradients = _sampled_numbers(weights.tensor), _sampled_numbers(gradient)
                 weights.tensor = None
                 self._first.setdefault((weights.optimizer, weights.key), weights.before)
-                self._updates.append(Update(weights, after, given))
+                self._updates.append(Update(weights, after, gradients))
         self._waiting = []
 
     # When the run is over.
 
     def add_to(self, case: Case) -> Case:
-        """Fill in what is known of optimizers, scalers and the process."""
+        """Add the facts of optimizers, scalers and the process."""
         optimizers = [
-            at
-            for at, built in enumerate(self._observer.optimizers)
+            index
+            for index, built in enumerate(self._observer.optimizers)
             if built.facts is not None and built.number is not None
         ]
-        scalers = [at for at, built in enumerate(self._observer.scalers) if built.facts is not None]
+        scalers = [
+            index for index, built in enumerate(self._observer.scalers) if built.facts is not None
+        ]
         if len(optimizers) == len(case.optimizers):
             pairs = zip(optimizers, case.optimizers, strict=True)
-            case = replace(case, optimizers=tuple(self._optimizer(at, of) for at, of in pairs))
+            case = replace(
+                case, optimizers=tuple(self._optimizer(index, facts) for index, facts in pairs)
+            )
         if len(scalers) == len(case.scalers):
-            known = zip(scalers, case.scalers, strict=True)
-            case = replace(case, scalers=tuple(self._scaler(at, of) for at, of in known))
+            scaler_pairs = zip(scalers, case.scalers, strict=True)
+            case = replace(
+                case, scalers=tuple(self._scaler(index, facts) for index, facts in scaler_pairs)
+            )
         process = replace(
             case.process,
             seeds_in_step=case.process.seeds_in_step + self._seeds,
@@ -267,22 +275,22 @@ class Habits(Probe):
         )
         return replace(case, process=process)
 
-    def _optimizer(self, at: int, optimizer: Optimizer) -> Optimizer:
-        own, module = self._zeroed.get(at), self._zeroed.get(None)
+    def _optimizer(self, index: int, optimizer: Optimizer) -> Optimizer:
+        own, module = self._zeroed.get(index), self._zeroed.get(None)
         zeroed = own or module
-        number = self._observer.optimizers[at].number
+        number = self._observer.optimizers[index].number
         updates = [update for update in self._updates if update.weights.optimizer == number]
         moved = [(update, spacings) for update in updates if len(spacings := _spacings(update))]
         return replace(
             optimizer,
-            zero_grad=sum(each.calls for each in (own, module) if each is not None),
+            zero_grad=sum(counter.calls for counter in (own, module) if counter is not None),
             zeroed_to_none=None if zeroed is None else zeroed.to_none,
             updates=tuple(float(spacings.median()) for _, spacings in moved),
             lost=tuple(_lost(moved, self._first)),
         )
 
-    def _scaler(self, at: int, scaler: Scaler) -> Scaler:
-        scaled = self._scalers.get(at, Scaled())
+    def _scaler(self, index: int, scaler: Scaler) -> Scaler:
+        scaled = self._scalers.get(index, Scaled())
         scale = scaled.scale
         dtypes = [entered.split()[1] for entered in self._autocast]
         return replace(
@@ -297,78 +305,78 @@ class Habits(Probe):
 
 
 def _nothing() -> None:
-    """Stand for a reference to what is gone."""
+    """Stand for a reference whose object is gone."""
 
 
-def _index(built: list[Any], thing: Any) -> int | None:
-    return next((at for at, entry in enumerate(built) if entry.thing() is thing), None)
+def _index(built: list[Any], instance: Any) -> int | None:
+    return next((index for index, entry in enumerate(built) if entry.reference() is instance), None)
 
 
-def _some(tensor: Any) -> Any:
+def _sampled_numbers(tensor: Any) -> Any:
     """Return a copy of some of a tensor's numbers, evenly spaced."""
     flat = tensor.detach().reshape(-1)
     return flat[:: max(1, flat.numel() // _NUMBERS)][:_NUMBERS].clone()
 
 
 def _by_elements(tensors: list[Any], numbers: int) -> list[tuple[Any, int]]:
-    """Return the tensors that hold points spread evenly over all elements, and how many each."""
-    points = [numbers * (2 * at + 1) // (2 * _POINTS) for at in range(_POINTS)]
+    """Return the tensors that hold points spread evenly over all elements, with their count."""
+    points = [numbers * (2 * index + 1) // (2 * _POINTS) for index in range(_POINTS)]
     ends = list(itertools.accumulate(tensor.numel() for tensor in tensors))
-    held = Counter(bisect.bisect_right(ends, point) for point in points if point < numbers)
-    return [(tensors[at], count) for at, count in held.items()]
+    counts = Counter(bisect.bisect_right(ends, point) for point in points if point < numbers)
+    return [(tensors[index], count) for index, count in counts.items()]
 
 
 def _spacings(update: Update) -> Any:
-    """Return |update| in units of the spacing of numbers at the weight, of each sampled number.
+    """Return |update| of each sampled number, in units of the spacing of numbers at the weight.
 
-    Only numbers with a gradient count: the rows of an embedding that were not used stay. The
-    spacing is 2^(exponent) of the weight times the dtype's eps.
+    Only numbers with a gradient count: unused rows of an embedding do not change. The spacing is
+    2^(exponent of the weight) times the dtype's eps.
     """
     import torch
 
     before = update.weights.before
     moved = (update.after.double() - before.double()).abs()
-    wanted = (update.gradient != 0) & (before != 0)
+    has_gradient = (update.gradient != 0) & (before != 0)
     info = torch.finfo(before.dtype)
     exponent = before.double().abs().clamp_min(info.tiny).log2().floor()
     spacing = torch.exp2(exponent) * info.eps
-    return (moved / spacing)[wanted]
+    return (moved / spacing)[has_gradient]
 
 
 def _lost(moved: list[tuple[Update, Any]], first: dict[tuple[int, int], Any]) -> list[Lost]:
-    """Return for each dtype the share of the updates that left the weight as it was."""
+    """Return for each dtype the share of the updates that did not change the weight."""
     by_dtype: dict[str, list[tuple[Update, Any]]] = defaultdict(list)
     for update, spacings in moved:
         by_dtype[str(update.after.dtype).removeprefix("torch.")].append((update, spacings))
-    found = []
-    for dtype, some in by_dtype.items():
-        last = {update.weights.key: update for update, _ in some}
+    losses = []
+    for dtype, pairs in by_dtype.items():
+        last = {update.weights.key: update for update, _ in pairs}
         never = [
             (update.weights.points, _unmoved(first[update.weights.optimizer, key], update))
             for key, update in last.items()
         ]
-        found.append(
+        losses.append(
             Lost(
                 dtype=dtype,
-                numbers=max(update.weights.numbers for update, _ in some),
-                share=_mean((u.weights.points, (s < _STILL).double().mean()) for u, s in some),
+                numbers=max(update.weights.numbers for update, _ in pairs),
+                share=_mean((u.weights.points, (s < _STILL).double().mean()) for u, s in pairs),
                 never=_mean(never),
                 tensors=len(last),
             )
         )
-    return found
+    return losses
 
 
 def _unmoved(first: Any, last: Update) -> float:
-    """Return the share of a weight's numbers with a gradient that are what they were at first."""
-    wanted = (last.gradient != 0) & (last.weights.before != 0)
+    """Return the share of a weight's numbers with a gradient that still have their first value."""
+    has_gradient = (last.gradient != 0) & (last.weights.before != 0)
     if first.shape != last.after.shape:  # another tensor has its id() now
         return 0.0
-    return float((last.after == first)[wanted].double().mean())
+    return float((last.after == first)[has_gradient].double().mean())
 
 
 def _mean(weighed: Iterable[tuple[int, Any]]) -> float:
-    """Return the mean of values by their weights."""
+    """Return the weighted mean of (weight, value) pairs."""
     pairs = [(weight, float(value)) for weight, value in weighed]
     return sum(weight * value for weight, value in pairs) / sum(weight for weight, _ in pairs)
 

@@ -1,9 +1,9 @@
-"""One step under torch's own watch for waits: finds those that no method of a tensor shows.
+"""Runs one step in torch's sync debug mode, to find waits that no method of a tensor shows.
 
-torch.nonzero, a boolean index, one_hot without a number of classes wait for the card inside C++.
-torch.cuda.set_sync_debug_mode("warn") warns of each (a prototype of torch's; not of collectives).
-The warnings are taken out of the script's sight. A warning has no duration; what the sampled
-stacks say of its line stands for it.
+torch.nonzero, a boolean index and one_hot without a number of classes wait for the GPU in C++.
+torch.cuda.set_sync_debug_mode("warn") warns of each such wait (a prototype; collectives are not
+covered). The script does not see the warnings. A warning has no duration, so the sampled time of
+its line is taken.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["Burst"]
 AT = 12  # updates after which it begins: kernels are chosen and caches filled
 _SYNC = "called a synchronizing CUDA operation"
 _PROTOTYPE = "Synchronization debug mode is a prototype"
-# What a line may call that waits (PROBE 4). A boolean index is a nonzero inside.
+# Functions that wait (PROBE 4). A boolean index calls nonzero.
 _NAMED = re.compile(
     r"\b(nonzero|argwhere|masked_select|unique_consecutive|unique|where|repeat_interleave"
     r"|one_hot|bincount|equal)\b"
@@ -38,25 +38,25 @@ _NAMED = re.compile(
 
 
 class Burst:
-    """Watches one step. `boundary` is called between steps."""
+    """Observes one step. `boundary` is called between steps."""
 
     def __init__(self, hooks: Hooks, waits: Waits, cuda: Any) -> None:
         self.done = False
         self._hooks, self._waits, self._cuda = hooks, waits, cuda
-        self._back: Callable[[], None] | None = None  # what puts the warnings back, under way
-        self._seen: Counter[tuple[tuple[str, int] | None, str]] = Counter()
+        self._back: Callable[[], None] | None = None  # restores the warnings
+        self._counts: Counter[tuple[tuple[str, int] | None, str]] = Counter()
 
     def boundary(self, updates: int) -> None:
-        """Begin when it is time, and end one step later."""
+        """Begin after AT updates, and end one step later."""
         if self._back is not None:
             self.end()
         elif not self.done and updates >= AT:
             self.done = True
-            if not self._cuda.get_sync_debug_mode():  # else the script watches itself
+            if not self._cuda.get_sync_debug_mode():  # else the script uses the mode itself
                 self._begin()
 
     def end(self) -> None:
-        """Put everything back, if it is under way."""
+        """Restore everything, if the burst is under way."""
         if self._back is not None:
             back, self._back = self._back, None
             if self._cuda.is_initialized():  # not in a forked child
@@ -64,14 +64,14 @@ class Burst:
             back()
 
     def syncs(self, stacks: Sequence[Stack], steps: int) -> list[Sync]:
-        """Return the waits that were warned of, with the sampled seconds of their lines."""
-        found = []
-        for (at, row), calls in self._seen.items():
-            place = at and SourceLocation(file=at[0], line=at[1])
+        """Return the waits that torch warned of, with the sampled seconds of their lines."""
+        syncs = []
+        for (line, row), calls in self._counts.items():
+            place = line and SourceLocation(file=line[0], line=line[1])
             seconds = sum(stack.seconds for stack in stacks if place and stack.place == place)
-            found.append(
+            syncs.append(
                 Sync(
-                    method=_method(at),
+                    method=_method(line),
                     place=place,
                     calls=calls * max(1, steps),
                     per_step=calls,
@@ -79,27 +79,27 @@ class Burst:
                     row=row,
                 )
             )
-        return found
+        return syncs
 
     def _begin(self) -> None:
-        """Show torch's warnings to us alone.
+        """Catch torch's warnings and keep them from the script.
 
-        The list of filters is changed in place: through its functions, or `catch_warnings`, Python
-        would forget which of the script's own warnings it has shown once.
+        The list of filters is changed in place: the functions of `warnings`, and `catch_warnings`,
+        would make Python forget which of the script's own warnings it has already shown once.
         """
-        shown, filters = warnings.showwarning, cast("list[Any]", warnings.filters)
+        show_before, filters = warnings.showwarning, cast("list[Any]", warnings.filters)
 
         def show(message: Any, *args: Any, **kwargs: Any) -> None:
             text = str(message)
             if _SYNC in text:
                 self._hooks.quietly(self._note)
             elif _PROTOTYPE not in text:
-                shown(message, *args, **kwargs)
+                show_before(message, *args, **kwargs)
 
         def back() -> None:
-            filters[:] = [each for each in filters if each not in ours]
+            filters[:] = [entry for entry in filters if entry not in ours]
             if warnings.showwarning is show:
-                warnings.showwarning = shown
+                warnings.showwarning = show_before
 
         texts = (re.compile(f".*{text}") for text in (_SYNC, _PROTOTYPE))
         ours = [("always", text, Warning, None, 0) for text in texts]
@@ -110,11 +110,11 @@ class Burst:
 
     def _note(self) -> None:
         if not self._waits.inside and not self._waits.is_ours():
-            self._seen[spot(), self._waits.row()] += 1
+            self._counts[spot(), self._waits.row()] += 1
 
 
-def _method(at: tuple[str, int] | None) -> str:
-    line = linecache.getline(*at) if at else ""
-    if (named := _NAMED.search(line)) is not None:
-        return named[1]
+def _method(location: tuple[str, int] | None) -> str:
+    line = linecache.getline(*location) if location else ""
+    if (match := _NAMED.search(line)) is not None:
+        return match[1]
     return "nonzero" if "[" in line else "unknown"

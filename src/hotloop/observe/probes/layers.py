@@ -1,4 +1,4 @@
-"""What a model's modules say about themselves, before anything runs."""
+"""The facts of a model's modules that are known without running it."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ _WRAPPERS = ("DataParallel", "DistributedDataParallel", "FullyShardedDataParalle
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleFacts:
-    """A module inside the outermost one, kept when the model is gone."""
+    """The facts of an inner module, which outlive the model."""
 
     name: str
     kind: str
-    place: SourceLocation | None  # of its class, where that is the project's own
-    parameters: tuple[tuple[int, int, bool], ...]  # id, numbers, trainable; its children's too
-    own: frozenset[int]  # id() of those that are not its children's
+    place: SourceLocation | None  # of its class, if that is the project's own
+    parameters: tuple[tuple[int, int, bool], ...]  # id, numbers, trainable; with its children's
+    own: frozenset[int]  # id() of its parameters without its children's
     container: bool  # has no forward of its own
-    opaque: bool  # compiled or scripted: what is inside is not seen
+    opaque: bool  # compiled or scripted: inner calls are not seen
     steady: bool  # no dropout and no batch statistics: the same input gives the same output
     features: int | None = None  # channels of a convolution's output or of a batch norm
     norm: bool = False  # a batch norm
     biased: bool = False  # a convolution with a bias
     product: bool = False  # a linear layer or a convolution
     within_attention: bool = False  # its weights are used by nn.MultiheadAttention itself
-    terms: int | None = None  # products that are summed for one number of its output; None: unknown
+    terms: int | None = None  # products summed per number of its output; None: unknown
 
     @property
     def numbers(self) -> int:
@@ -49,12 +49,12 @@ class ModuleFacts:
 
     @property
     def frozen(self) -> bool:
-        """Whether it has parameters, and none can be trained."""
+        """Whether it has parameters, and none of them is trainable."""
         return bool(self.parameters) and not any(trains for _, _, trains in self.parameters)
 
-    def holds(self, wanted: set[int]) -> bool:
+    def holds(self, ids: set[int]) -> bool:
         """Whether one of its parameters is among these id()s."""
-        return any(number in wanted for number, _, _ in self.parameters)
+        return any(number in ids for number, _, _ in self.parameters)
 
 
 def layers(root: Any) -> dict[int, ModuleFacts]:
@@ -115,7 +115,7 @@ def _terms(module: Any) -> int | None:
 
 
 def _has_matrix(module: Any) -> bool:
-    """Whether it may multiply by weights of its own in a way that is not known here."""
+    """Whether it may multiply by its own weights in a way that is unknown here."""
     from torch import nn
 
     looks_up = isinstance(module, nn.Embedding | nn.EmbeddingBag)
@@ -126,7 +126,7 @@ def _has_matrix(module: Any) -> bool:
 
 
 def _place(kind: type) -> SourceLocation | None:
-    """Return where a class of the project's own is written; the sources of others are not read."""
+    """Return the place of a class of the project; the sources of other classes are not read."""
     file = getattr(sys.modules.get(kind.__module__), "__file__", None)
     return own_code(kind) if file is None or is_own(os.path.abspath(file)) else None
 
@@ -141,7 +141,7 @@ def _draws(module: Any) -> bool:
 
 
 def _rate(module: Any) -> float | None:
-    """Return a module's dropout probability, also where a layer keeps it itself."""
+    """Return a module's dropout probability, also if the layer holds it itself, or None."""
     from torch.nn.modules.dropout import _DropoutNd
 
     value = getattr(module, "p" if isinstance(module, _DropoutNd) else "dropout", None)
@@ -149,7 +149,7 @@ def _rate(module: Any) -> float | None:
 
 
 def facts(root: Any) -> dict[str, Any]:
-    """Return the fields of core.built.Model that the modules alone tell."""
+    """Return the fields of core.case.objects.Model that depend on the modules alone."""
     from torch import nn
     from torch.nn.modules.batchnorm import _BatchNorm
     from torch.nn.modules.conv import _ConvNd
@@ -191,22 +191,22 @@ def _adapters(root: Any, names: set[str]) -> tuple[str, ...]:
 
 
 def built_at(root: Any, name: str) -> SourceLocation | None:
-    """Return where a module is built: the line that sets the attribute, or its class."""
-    parts = name.split(".")
-    for depth in range(len(parts) - 1, -1, -1):
-        parent = _inner(root, parts[:depth])
-        if parent is not None and (place := _assigned(type(parent), parts[depth])) is not None:
+    """Return where a module is built: the line that sets the attribute, or else its class."""
+    names = name.split(".")
+    for depth in range(len(names) - 1, -1, -1):
+        parent = _inner(root, names[:depth])
+        if parent is not None and (place := _assigned(type(parent), names[depth])) is not None:
             return place
-    found = _inner(root, parts)
-    return own_code(type(found)) if found is not None else None
+    module = _inner(root, names)
+    return own_code(type(module)) if module is not None else None
 
 
-def _inner(root: Any, parts: list[str]) -> Any:
-    found = root
-    for part in parts:
-        children: Mapping[str, Any] = getattr(found, "_modules", {})
-        found = children.get(part)
-    return found
+def _inner(root: Any, names: list[str]) -> Any:
+    module = root
+    for name in names:
+        children: Mapping[str, Any] = getattr(module, "_modules", {})
+        module = children.get(name)
+    return module
 
 
 def _assigned(cls: type, attribute: str) -> SourceLocation | None:

@@ -1,7 +1,7 @@
-"""How long the samples of somebody's data set are, and whether batches of short ones are narrower.
+"""The lengths of a data set's samples, and whether batches of short samples are narrower.
 
-A sample's length is where its attention_mask ends, or what its first sequence holds: token ids, the
-characters of a text, the frames of a recording.
+A sample's length is the end of its attention_mask, or the length of its first sequence: token ids,
+the characters of a text, the frames of a recording.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 
 __all__ = ["Looked", "SampleLengths", "length_of", "look"]
 
-READING = 2.0  # seconds that reading every sample beforehand may take where nobody asked for it
-_TRIED = 256  # samples that are read first, and more where two batches have more
-_AGAIN = 16  # of them that are read twice
+READING = 2.0  # seconds that reading every sample beforehand may take if it was not requested
+_TRIED = 256  # samples that are read first; two batches if these are more
+_AGAIN = 16  # samples that are read twice
 _INPUTS = ("input_ids", "input_values", "input_features", "inputs", "tokens", "ids", "text", "x")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looked:
-    """What a copy of the process found by reading samples."""
+    """The result of reading samples in a forked child."""
 
     seconds: float  # that reading every sample takes, or would take
-    narrower: Literal["itself", "cut", "no"]  # what makes batches of short samples narrower
-    width: int | None = None  # columns of a batch, where they have to be cut
+    narrower: Literal["itself", "cut", "no"]  # why batches of short samples are narrower
+    width: int | None = None  # columns of a batch, if it has to be cut
     lengths: NDArray[np.int32] | None = None  # [samples], -1 where unread; None: none was read
-    why_not: str | None = None  # no lengths can be had
+    why_not: str | None = None  # why there are no lengths
 
 
 class SampleLengths:
@@ -49,25 +49,25 @@ class SampleLengths:
 
     @classmethod
     def unknown(cls, samples: int) -> SampleLengths:
-        """Return those of a data set that was not read."""
+        """Return unknown lengths, for a data set that was not read."""
         return cls(np.full(samples, -1, np.int32))
 
     def learn(self, index: int, sample: Any) -> None:
-        """Keep the length of a sample that was read."""
+        """Store the length of a sample that was read."""
         if index < len(self._known):
             self._known[index] = -1 if (length := length_of(sample)) is None else length
 
     def of(self, indices: Sequence[int]) -> NDArray[np.int32] | None:
-        """Return lengths in the order of `indices`; None where one is not known."""
-        wanted = np.asarray(indices, np.int64)
-        if len(wanted) and (wanted.max() >= len(self._known) or wanted.min() < 0):
+        """Return lengths in the order of `indices`; None if one is unknown."""
+        positions = np.asarray(indices, np.int64)
+        if len(positions) and (positions.max() >= len(self._known) or positions.min() < 0):
             return None  # the data set has grown
-        found: NDArray[np.int32] = self._known[wanted]
-        return found if bool((found >= 0).all()) else None
+        lengths: NDArray[np.int32] = self._known[positions]
+        return lengths if bool((lengths >= 0).all()) else None
 
 
 def length_of(sample: Any) -> int | None:
-    """Return how many positions a sample needs; None where it has no sequence."""
+    """Return how many positions a sample needs; None if it has no sequence."""
     if isinstance(sample, Mapping):
         if (mask := sample.get("attention_mask")) is not None:
             return _end(mask)
@@ -79,7 +79,7 @@ def length_of(sample: Any) -> int | None:
 
 
 def _end(mask: Any) -> int | None:
-    """Return the place after the last real position."""
+    """Return the index after the last real position; None if the mask is not one-dimensional."""
     marks = np.asarray(mask)
     if marks.ndim != 1:
         return None
@@ -92,7 +92,7 @@ def _positions(value: Any) -> int | None:
         return len(value)
     if isinstance(value, list | tuple):
         ends = [*value[:1], *value[-1:]]  # a label and a text are no sequence
-        return len(value) if value and all(isinstance(at, int | float) for at in ends) else None
+        return len(value) if value and all(isinstance(end, int | float) for end in ends) else None
     shape: Any = getattr(value, "shape", ())
     return int(shape[0]) if len(shape) in (1, 2) else None  # an image has three
 
@@ -102,16 +102,16 @@ def _is_known(length: int | None) -> bool:
 
 
 def look(loader: Any, *, trimmed: Callable[[Any], Any], limit: float = READING) -> Looked | str:
-    """Read samples of a map-style loader in a child; a text says why that failed.
+    """Read samples of a map-style loader in a child; return a text if that fails.
 
-    Read all of them where that takes `limit` seconds or less: 0 for never, math.inf for always.
-    `trimmed` cuts padding from a batch that says by its attention_mask what is padding.
+    All of them are read if that takes `limit` seconds or less: 0 for never, math.inf for always.
+    `trimmed` cuts the padding from a batch that has an attention_mask.
     """
-    found = in_child(lambda: _look(loader, trimmed, limit))
-    if isinstance(found, str):
-        return found
-    lengths = found.pop("lengths", None)
-    return Looked(lengths=None if lengths is None else np.asarray(lengths, np.int32), **found)
+    answer = in_child(lambda: _look(loader, trimmed, limit))
+    if isinstance(answer, str):
+        return answer
+    lengths = answer.pop("lengths", None)
+    return Looked(lengths=None if lengths is None else np.asarray(lengths, np.int32), **answer)
 
 
 def _look(loader: Any, trimmed: Callable[[Any], Any], limit: float) -> dict[str, Any]:  # in a child
@@ -119,26 +119,28 @@ def _look(loader: Any, trimmed: Callable[[Any], Any], limit: float) -> dict[str,
     every = list(getattr(sampler, "indices", range(len(data))))
     step = max(1, len(every) // max(_TRIED, 2 * loader.batch_sampler.batch_size))
     began = time.perf_counter()
-    tried = _read(data, every[::step], READING)
-    seconds = (time.perf_counter() - began) / len(tried) * len(every)
-    found: dict[str, Any] = {"seconds": seconds, "narrower": "no"}
-    lengths = list(map(length_of, tried))
+    samples = _read(data, every[::step], READING)
+    seconds = (time.perf_counter() - began) / len(samples) * len(every)
+    facts: dict[str, Any] = {"seconds": seconds, "narrower": "no"}
+    lengths = list(map(length_of, samples))
     if None in lengths:
-        return found | {"why_not": "a sample has no sequence of numbers and is no text"}
+        return facts | {"why_not": "a sample has no sequence of numbers and is no text"}
     again = list(map(length_of, _read(data, every[: _AGAIN * step : step], READING)))
     if any(map(operator.ne, lengths, again)):
-        return found | {"why_not": "a sample has another length each time that it is read"}
-    found |= _narrower(loader, sorted(zip(lengths, range(len(tried)), strict=True)), tried, trimmed)
+        return facts | {"why_not": "a sample has another length each time that it is read"}
+    facts |= _narrower(
+        loader, sorted(zip(lengths, range(len(samples)), strict=True)), samples, trimmed
+    )
     if seconds <= limit:
-        known, began = np.full(len(data), -1, np.int32), time.perf_counter()
-        for part in _parts(every):
-            read = map(length_of, _read(data, part))
-            known[part] = [-1 if length is None else length for length in read]
-        found |= {"lengths": known.tolist(), "seconds": time.perf_counter() - began}
-    return found
+        lengths_of_all, began = np.full(len(data), -1, np.int32), time.perf_counter()
+        for chunk in _chunks(every):
+            chunk_lengths = map(length_of, _read(data, chunk))
+            lengths_of_all[chunk] = [-1 if length is None else length for length in chunk_lengths]
+        facts |= {"lengths": lengths_of_all.tolist(), "seconds": time.perf_counter() - began}
+    return facts
 
 
-def _parts(indices: list[Any]) -> Iterator[list[Any]]:
+def _chunks(indices: list[Any]) -> Iterator[list[Any]]:
     for first in range(0, len(indices), _TRIED):
         yield indices[first : first + _TRIED]
 
@@ -148,25 +150,26 @@ def _read(data: Any, indices: list[Any], limit: float | None = None) -> list[Any
     many = getattr(data, "__getitems__", None)
     if many is not None:
         return list(many(indices))
-    found, began = list[Any](), time.perf_counter()
+    samples, began = list[Any](), time.perf_counter()
     for index in indices:
-        found.append(data[index])
+        samples.append(data[index])
         alive()
         if limit is not None and time.perf_counter() - began > limit:
             break
-    return found
+    return samples
 
 
 def _narrower(
     loader: Any, order: list[tuple[Any, int]], samples: list[Any], trimmed: Callable[[Any], Any]
 ) -> dict[str, Any]:
-    """Return what makes a batch of short samples narrower than one of long samples."""
+    """Return why a batch of short samples is narrower than one of long samples."""
     rows = min(loader.batch_sampler.batch_size, len(order) // 2)
     if not rows or order[0][0] == order[-1][0]:
-        said = f"the {len(order)} samples that were read are of one length"
-        return {"why_not": f"{said}, or padded to it without an attention_mask"}
+        message = f"the {len(order)} samples that were read are of one length"
+        return {"why_not": f"{message}, or padded to it without an attention_mask"}
     short, long = (
-        loader.collate_fn([samples[at] for _, at in part]) for part in (order[:rows], order[-rows:])
+        loader.collate_fn([samples[index] for _, index in pairs])
+        for pairs in (order[:rows], order[-rows:])
     )
     if _numbers(short) < _numbers(long):
         return {"narrower": "itself"}

@@ -1,7 +1,7 @@
 """The model probe: what an unmodified script's model holds, runs, repeats and never trains.
 
-It looks at a few of the first forward passes and at the parameters after some updates; what it
-kept is worked out when the script is over.
+It examines a few of the first forward passes and the parameters after some updates; the results
+are computed after the script has ended.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 
 __all__ = ["Models", "ModuleObservation"]
 
-_UNUSED = (3, 6)  # looks at which modules that never ran are told from the others
+_UNUSED = (3, 6)  # looks at which the modules that never ran are listed
 _PASSES = 8  # training passes that are kept
 _GRAPHS = 2  # passes whose autograd graph is walked
-_KEPT = 2  # models that are kept alive to the end of the run, to be run once more
-_FROZEN = 3  # parameters of a frozen module that are compared with what they were
-_COMPARED = (0, 2, 5)  # passes at which they are
+_KEPT = 2  # models that are kept alive to the end, to be run once more
+_FROZEN = 3  # parameters of a frozen module that are compared with their first values
+_COMPARED = (0, 2, 5)  # passes at which they are compared
 _CAUSES = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError)
 
 
 @dataclass(slots=True)
 class ModuleObservation:
-    """What was seen of one outermost module."""
+    """The observations of one outermost module."""
 
     root: weakref.ref[Any]
     layers: dict[int, layers.ModuleFacts] = field(default_factory=dict)
@@ -50,8 +50,8 @@ class ModuleObservation:
         default_factory=dict
     )  # no gradient yet
     numbers: dict[str, int] = field(default_factory=dict)  # of trainable parameters, by name
-    trained: set[int] = field(default_factory=set)  # id() of those that got one
-    looks: int = 0  # updates after which the parameters were looked at
+    trained: set[int] = field(default_factory=set)  # id() of parameters that got a gradient
+    looks: int = 0  # times that the parameters were examined
     called: set[int] = field(default_factory=set)
     passes: list[tuple[Call, ...]] = field(default_factory=list)
     attention: list[AttentionFacts] = field(default_factory=list)
@@ -60,17 +60,17 @@ class ModuleObservation:
     modes: Counter[str] = field(default_factory=Counter)
     compute: str | None = None
     output: tuple[int, ...] = ()
-    first: dict[int, list[Any]] = field(default_factory=dict)  # numbers of frozen modules at first
+    first: dict[int, list[Any]] = field(default_factory=dict)  # first numbers of frozen modules
     last: dict[int, list[Any]] = field(default_factory=dict)
     unused: dict[int, SourceLocation | None] = field(default_factory=dict)
     rows: int | None = None  # of the first argument
     sequence_first: tuple[str, ...] = ()
-    kept: Any = None  # the module itself, to run it when the script has let it go
-    given: tuple[Any, Any] | None = None  # arguments of a pass, two rows, to run it again
+    kept: Any = None  # the module itself, to run it after the script has freed it
+    arguments: tuple[Any, Any] | None = None  # arguments of a pass, two rows, to run it again
 
     @property
     def is_full(self) -> bool:
-        """Whether enough forward passes were looked into."""
+        """Whether enough forward passes were examined."""
         return len(self.passes) >= _PASSES or self.modes.total() >= 3 * _PASSES
 
     def is_steady(self, name: str) -> bool:
@@ -79,22 +79,22 @@ class ModuleObservation:
 
 
 class Models(Probe):
-    """Watches outermost modules."""
+    """Observes outermost modules."""
 
     def __init__(self, observer: Any, again: Any) -> None:
         self._observer, self._again = observer, again
-        self._seen: dict[int, ModuleObservation] = {}
+        self._records: dict[int, ModuleObservation] = {}
         self._calls = Calls()
         self._enough = False
 
     def on_root_module(self, number: int, module: Any) -> None:
-        """Take the parameters' versions before the first forward pass."""
-        seen = self._seen[number] = ModuleObservation(weakref.ref(module))
+        """Record the parameters' versions before the first forward pass."""
+        record = self._records[number] = ModuleObservation(weakref.ref(module))
         self._enough = False
         for name, tensor in module.named_parameters():
             if tensor.requires_grad and plain(tensor):
-                seen.waiting[name] = weakref.ref(tensor), tensor._version
-                seen.numbers[name] = tensor.numel()
+                record.waiting[name] = weakref.ref(tensor), tensor._version
+                record.numbers[name] = tensor.numel()
 
     def on_inner_call(self, module: Any, args: Any, kwargs: Any) -> None:
         """Note an inner call."""
@@ -102,234 +102,251 @@ class Models(Probe):
             self._calls.enter(module, args, kwargs)
 
     def on_inner_return(self, module: Any, output: Any) -> None:
-        """Note its end."""
+        """Note the end of an inner call."""
         if not self._enough:
             self._calls.leave(module, output)
 
     def after_forward(self, number: int, module: Any, args: Any, kwargs: Any, output: Any) -> None:
-        """Keep what ran in a forward pass."""
+        """Keep the calls of a forward pass."""
         import torch
 
-        calls, seen = self._calls.take(), self._seen.get(number)
-        if seen is None:
+        calls, record = self._calls.take(), self._records.get(number)
+        if record is None:
             return
-        self._enough = all(seen.is_full for seen in self._seen.values())
+        self._enough = all(record.is_full for record in self._records.values())
         trains = torch.is_grad_enabled()
-        seen.modes["no grad" if not trains else _mode(module)] += 1
-        seen.called.update(call.module for call in calls)
+        record.modes["no grad" if not trains else _mode(module)] += 1
+        record.called.update(call.module for call in calls)
         outputs = list(tensors(output))
         if outputs:
-            seen.output = max((tuple(tensor.shape) for tensor in outputs), key=math.prod)
-        if not trains or not module.training or len(seen.passes) >= _PASSES:
+            record.output = max((tuple(tensor.shape) for tensor in outputs), key=math.prod)
+        if not trains or not module.training or len(record.passes) >= _PASSES:
             return
-        if not seen.layers or not {call.module for call in calls} <= seen.layers.keys():
-            seen.layers = layers.layers(module)  # the model was changed meanwhile
-        seen.facts = seen.facts or layers.facts(module)
-        if math.prod(seen.output) == 1 and (
-            made := forward_passes.last_product(calls, seen.layers)
+        if not record.layers or not {call.module for call in calls} <= record.layers.keys():
+            record.layers = layers.layers(module)  # the model was changed meanwhile
+        record.facts = record.facts or layers.facts(module)
+        if math.prod(record.output) == 1 and (
+            shape := forward_passes.last_product(calls, record.layers)
         ):
-            seen.output = made  # the model returns its loss
-        seen.compute = seen.compute or _computes(module, calls, outputs)
-        if seen.graphs < _GRAPHS and outputs:
-            self._read_graph(seen, outputs, calls, (args, kwargs))
-        if seen.given is None and not self._observer.stop.limits.full:
-            seen.given = _two_rows(args), _two_rows(kwargs)
+            record.output = shape  # the model returns its loss
+        record.compute = record.compute or _computes(module, calls, outputs)
+        if record.graphs < _GRAPHS and outputs:
+            self._read_graph(record, outputs, calls, (args, kwargs))
+        if record.arguments is None and not self._observer.stop.limits.full:
+            record.arguments = _two_rows(args), _two_rows(kwargs)
             first = next((tensor for tensor in tensors((args, kwargs)) if tensor.dim()), None)
-            seen.rows = None if first is None else len(first)
-            seen.sequence_first = sequence_first(module)
-            # Memory of a card may be needed by what comes after the model.
-            attends = seen.attention and not any(t.is_cuda for t in tensors((args, kwargs)))
-            if seen.sequence_first or attends:
-                self._keep(seen, module)
-        if len(seen.passes) in _COMPARED:
-            self._watch_frozen(seen, module, calls)
+            record.rows = None if first is None else len(first)
+            record.sequence_first = sequence_first(module)
+            # What follows the model may need the GPU's memory.
+            attends = record.attention and not any(t.is_cuda for t in tensors((args, kwargs)))
+            if record.sequence_first or attends:
+                self._keep(record, module)
+        if len(record.passes) in _COMPARED:
+            self._watch_frozen(record, module, calls)
         for call in calls:
             call.output = None
-        if calls or not seen.layers:  # later, inner calls are not told of any more
-            seen.passes.append(tuple(calls))
+        if calls or not record.layers:  # later, inner calls are no longer reported
+            record.passes.append(tuple(calls))
 
-    def after_step(self, done: int) -> None:
-        """See which parameters have a gradient or were changed by now."""
-        for seen in self._seen.values():
-            seen.looks += 1
-            for name, (kept, version) in list(seen.waiting.items()):
-                tensor = kept()
+    def after_step(self, updates: int) -> None:
+        """Record which parameters have a gradient or have changed by now."""
+        for record in self._records.values():
+            record.looks += 1
+            for name, (reference, version) in list(record.waiting.items()):
+                tensor = reference()
                 if tensor is not None and tensor.grad is None and tensor._version == version:
                     continue
                 if tensor is not None:
-                    seen.trained.add(id(tensor))
-                del seen.waiting[name]
-            if seen.looks in _UNUSED and (module := seen.root()) is not None:
-                never = forward_passes.never_called(seen.layers, seen.called, seen.trained)
-                built = {n: layers.built_at(module, seen.layers[n].name) for n in never[:1]}
-                seen.unused = {n: built.get(n) for n in never}
-                if _idle(seen) and not any(t.is_cuda for t in tensors(seen.given)):
-                    self._keep(seen, module)
+                    record.trained.add(id(tensor))
+                del record.waiting[name]
+            if record.looks in _UNUSED and (module := record.root()) is not None:
+                never = forward_passes.never_called(record.layers, record.called, record.trained)
+                built = {n: layers.built_at(module, record.layers[n].name) for n in never[:1]}
+                record.unused = {n: built.get(n) for n in never}
+                if _idle(record) and not any(t.is_cuda for t in tensors(record.arguments)):
+                    self._keep(record, module)
 
-    def _keep(self, seen: ModuleObservation, module: Any) -> None:
-        """Keep a model alive to the end, to run it once more."""
-        others = sum(other.kept is not None for other in self._seen.values() if other is not seen)
-        seen.kept = module if others < _KEPT else None
+    def _keep(self, record: ModuleObservation, module: Any) -> None:
+        """Keep a model alive to the end, so that it can run once more."""
+        others = sum(
+            other.kept is not None for other in self._records.values() if other is not record
+        )
+        record.kept = module if others < _KEPT else None
 
     def _read_graph(
-        self, seen: ModuleObservation, outputs: list[Any], calls: list[Call], given: Any
+        self, record: ModuleObservation, outputs: list[Any], calls: list[Call], arguments: Any
     ) -> None:
         graph = Graph(outputs)
-        seen.graphs += 1
-        seen.attention = graph.attention(seen.facts["dropout"])
+        record.graphs += 1
+        record.attention = graph.attention(record.facts["dropout"])
         if graph.checkpointed or any(call.checkpointed for call in calls):
-            seen.facts["checkpointed"] = True
-        elif not any(tensor.requires_grad for tensor in tensors(given)):
-            seen.needless = seen.needless or self._needless(seen, calls)
+            record.facts["checkpointed"] = True
+        elif not any(tensor.requires_grad for tensor in tensors(arguments)):
+            record.needless = record.needless or self._needless(record, calls)
 
-    def _needless(self, seen: ModuleObservation, calls: list[Call]) -> tuple[int, ...]:
+    def _needless(self, record: ModuleObservation, calls: list[Call]) -> tuple[int, ...]:
         """Return the outermost modules whose backward pass would train nothing."""
-        wanted, found = self._wanted(seen), dict[int, None]()
-        for call in calls if wanted else ():
-            layer = seen.layers.get(call.module)
-            if layer is None or call.output is None or not layer.parameters or layer.holds(wanted):
+        trainable, modules = self._trainable(record), dict[int, None]()
+        for call in calls if trainable else ():
+            layer = record.layers.get(call.module)
+            if (
+                layer is None
+                or call.output is None
+                or not layer.parameters
+                or layer.holds(trainable)
+            ):
                 continue
-            above = seen.layers.get(calls[call.parent].module) if call.parent >= 0 else None
-            outermost = above is None or above.holds(wanted)
-            if outermost and not reaches(call.output, wanted):
-                found[call.module] = None
-        return tuple(found)
+            above = record.layers.get(calls[call.parent].module) if call.parent >= 0 else None
+            outermost = above is None or above.holds(trainable)
+            if outermost and not reaches(call.output, trainable):
+                modules[call.module] = None
+        return tuple(modules)
 
-    def _wanted(self, seen: ModuleObservation) -> set[int]:
-        """Return the trainable parameters; where optimizers are known, those they hold."""
-        held = {
+    def _trainable(self, record: ModuleObservation) -> set[int]:
+        """Return id()s of trainable parameters: those in optimizers if there are any, else all."""
+        optimised = {
             id(tensor)
             for built in self._observer.optimizers
-            if (optimizer := built.thing()) is not None
+            if (optimizer := built.reference()) is not None
             for group in optimizer.param_groups
             for tensor in group["params"]
             if tensor.requires_grad
         }
         trainable = {
             number
-            for layer in seen.layers.values()
+            for layer in record.layers.values()
             for number, _, trains in layer.parameters
             if trains
         }
-        module = seen.root()
+        module = record.root()
         own = module.parameters() if module is not None else ()
         trainable |= {id(tensor) for tensor in own if tensor.requires_grad}
-        return trainable & held or trainable
+        return trainable & optimised or trainable
 
-    def _watch_frozen(self, seen: ModuleObservation, module: Any, calls: list[Call]) -> None:
-        """Keep numbers of frozen modules: an average of weights is changed behind autograd."""
+    def _watch_frozen(self, record: ModuleObservation, module: Any, calls: list[Call]) -> None:
+        """Sample the numbers of frozen modules: a weight average changes without autograd."""
         modules = {id(inner): inner for inner in module.modules()}
-        frozen = {call.module for call in calls if forward_passes.is_still(call, seen.layers)}
+        frozen = {call.module for call in calls if forward_passes.is_still(call, record.layers)}
         for number in frozen & modules.keys():
-            held = list(modules[number].parameters())
-            some = [sample(t) for t in held[:: max(1, len(held) // _FROZEN)] if plain(t)]
-            seen.first.setdefault(number, some)
-            seen.last[number] = some
+            parameters = list(modules[number].parameters())
+            numbers = [
+                sample(t) for t in parameters[:: max(1, len(parameters) // _FROZEN)] if plain(t)
+            ]
+            record.first.setdefault(number, numbers)
+            record.last[number] = numbers
 
     def add_to(self, case: Case) -> Case:
-        """Fill in the models of a case; they are those of the observer, the largest first."""
+        """Fill in the models of the case, which are those of the observer, the largest first."""
         built = [entry for entry in self._observer.roots if isinstance(entry.facts, Model)]
         built.sort(key=lambda entry: -entry.facts.parameters)
         if len(built) != len(case.models):
             return case
         models = tuple(
-            self._filled(model, self._seen[entry.number]) if entry.number in self._seen else model
+            self._filled(model, self._records[entry.number])
+            if entry.number in self._records
+            else model
             for entry, model in zip(built, case.models, strict=True)
         )
         return replace(case, models=models, steps=self._counted(case.steps))
 
     def _counted(self, steps: Steps) -> Steps:
-        """Fill in the operations of a step, where one model is trained."""
-        trained = [seen for seen in self._seen.values() if seen.passes]
-        each = (
+        """Fill in the FLOPs of a step, if exactly one model is trained."""
+        trained = [record for record in self._records.values() if record.passes]
+        flops_per_pass = (
             forward_passes.flops(trained[0].passes, trained[0].layers)
             if len(trained) == 1
             else None
         )
-        return replace(steps, flops=each * (steps.backwards or 1.0) if each else None)
+        return replace(
+            steps, flops=flops_per_pass * (steps.backwards or 1.0) if flops_per_pass else None
+        )
 
-    def _filled(self, model: Model, seen: ModuleObservation) -> Model:
+    def _filled(self, model: Model, record: ModuleObservation) -> Model:
         moved = {
             n
-            for n in seen.first
-            if forward_passes.read(seen.first[n]) != forward_passes.read(seen.last[n])
+            for n in record.first
+            if forward_passes.read(record.first[n]) != forward_passes.read(record.last[n])
         }
         again = self._again()
         repeats = tuple(
             replace(repeat, again=again)
-            if repeat.frozen and seen.is_steady(repeat.module)
+            if repeat.frozen and record.is_steady(repeat.module)
             else repeat
-            for repeat in forward_passes.repeats(seen.passes, seen.layers, moved)
+            for repeat in forward_passes.repeats(record.passes, record.layers, moved)
         )
-        dead = tuple(seen.waiting) if seen.trained else ()
-        never = [n for n in seen.unused if n not in seen.called]
+        dead = tuple(record.waiting) if record.trained else ()
+        never = [n for n in record.unused if n not in record.called]
         return replace(
             model,
-            **seen.facts,
+            **record.facts,
             dead=dead,
-            dead_parameters=sum(seen.numbers[name] for name in dead),
-            unused=tuple(seen.layers[number].name for number in never if number in seen.layers),
-            uncalled_parameters=_uncalled(seen, dead, never),
-            discarded=tuple(_discarded(seen)) if seen.trained else (),
-            unused_parameters=forward_passes.numbers_of(seen.layers, never, seen.called),
-            unused_place=seen.unused[never[0]] if never else None,
+            dead_parameters=sum(record.numbers[name] for name in dead),
+            unused=tuple(record.layers[number].name for number in never if number in record.layers),
+            uncalled_parameters=_uncalled(record, dead, never),
+            discarded=tuple(_discarded(record)) if record.trained else (),
+            unused_parameters=forward_passes.numbers_of(record.layers, never, record.called),
+            unused_place=record.unused[never[0]] if never else None,
             repeats=repeats,
-            frozen_graph=seen.layers[seen.needless[0]].name if seen.needless else None,
-            frozen_prefix_seconds=forward_passes.seconds_of(set(seen.needless), seen.passes)
-            or forward_passes.frozen_seconds(seen.passes, seen.layers, moved),
-            attention=tuple(_attention(seen)),
-            rows=seen.rows,
-            sequence_first=seen.sequence_first,
-            mixes_rows=_mixes_rows(seen),
-            bias_before_norm=forward_passes.bias_before_norm(seen.passes, seen.layers),
-            compute=seen.compute,
-            output=seen.output,
-            forward_modes=dict(seen.modes),
+            frozen_graph=record.layers[record.needless[0]].name if record.needless else None,
+            frozen_prefix_seconds=forward_passes.seconds_of(set(record.needless), record.passes)
+            or forward_passes.frozen_seconds(record.passes, record.layers, moved),
+            attention=tuple(_attention(record)),
+            rows=record.rows,
+            sequence_first=record.sequence_first,
+            mixes_rows=_mixes_rows(record),
+            bias_before_norm=forward_passes.bias_before_norm(record.passes, record.layers),
+            compute=record.compute,
+            output=record.output,
+            forward_modes=dict(record.modes),
         )
 
 
-def _attention(seen: ModuleObservation) -> list[AttentionFacts]:
-    """Return what ran, what was asked for, and whether it is causal."""
-    root = seen.root()
-    asked = getattr(getattr(root, "config", None), "_attn_implementation", None)
-    asked = asked if isinstance(asked, str) else None
-    found = seen.attention
-    if not found and asked in ("eager", "sdpa"):  # compiled, or without gradients
-        found = [AttentionFacts(kind="eager" if asked == "eager" else "sdpa")]
+def _attention(record: ModuleObservation) -> list[AttentionFacts]:
+    """Return the attention that ran, the configured one, and whether it is causal."""
+    root = record.root()
+    configured = getattr(getattr(root, "config", None), "_attn_implementation", None)
+    configured = configured if isinstance(configured, str) else None
+    kinds = record.attention
+    if not kinds and configured in ("eager", "sdpa"):  # compiled, or without gradients
+        kinds = [AttentionFacts(kind="eager" if configured == "eager" else "sdpa")]
     causal = None
-    if found and root is not None and seen.given is not None:
-        with contextlib.suppress(*_CAUSES):  # it takes no other batch than the one it was given
-            causal = is_causal(root, *seen.given)
-    return [replace(attention, configured=asked, causal=causal) for attention in found]
+    if kinds and root is not None and record.arguments is not None:
+        with contextlib.suppress(*_CAUSES):  # the model may not accept a cut batch
+            causal = is_causal(root, *record.arguments)
+    return [replace(attention, configured=configured, causal=causal) for attention in kinds]
 
 
-def _idle(seen: ModuleObservation) -> list[int]:
+def _idle(record: ModuleObservation) -> list[int]:
     """Return the modules that ran and got no gradient."""
-    dead = {id(tensor) for kept, _ in seen.waiting.values() if (tensor := kept()) is not None}
-    return without_gradient(seen.passes, seen.layers, dead)
+    dead = {
+        id(tensor)
+        for reference, _ in record.waiting.values()
+        if (tensor := reference()) is not None
+    }
+    return without_gradient(record.passes, record.layers, dead)
 
 
-def _discarded(seen: ModuleObservation) -> list[Discarded]:
-    """Return the modules among them whose output nothing in the model reads."""
-    root = seen.root()
-    if root is not None and seen.given is not None and (idle := _idle(seen)):
-        with contextlib.suppress(*_CAUSES):  # it takes no other batch than the one it was given
-            return discarded(root, seen.given, seen.passes, seen.layers, idle)
+def _discarded(record: ModuleObservation) -> list[Discarded]:
+    """Return the idle modules whose output nothing in the model reads."""
+    root = record.root()
+    if root is not None and record.arguments is not None and (idle := _idle(record)):
+        with contextlib.suppress(*_CAUSES):  # the model may not accept a cut batch
+            return discarded(root, record.arguments, record.passes, record.layers, idle)
     return []
 
 
-def _uncalled(seen: ModuleObservation, dead: tuple[str, ...], never: list[int]) -> int:
-    """Return how many of the dead numbers are in modules that never ran."""
-    above = tuple(f"{seen.layers[number].name}." for number in never if number in seen.layers)
-    return sum(seen.numbers[name] for name in dead if name.startswith(above))
+def _uncalled(record: ModuleObservation, dead: tuple[str, ...], never: list[int]) -> int:
+    """Return how many of the dead parameters' numbers are in modules that never ran."""
+    above = tuple(f"{record.layers[number].name}." for number in never if number in record.layers)
+    return sum(record.numbers[name] for name in dead if name.startswith(above))
 
 
-def _mixes_rows(seen: ModuleObservation) -> bool | None:
-    """Return whether rows of a batch meet in the model, and let it go."""
-    root, seen.kept = seen.kept, None
-    if root is not None and seen.sequence_first and seen.given is not None:
-        with contextlib.suppress(*_CAUSES):  # it takes no other batch than the one it was given
-            return mixes_rows(root, *seen.given)
+def _mixes_rows(record: ModuleObservation) -> bool | None:
+    """Return whether rows of a batch mix in the model, and release the model."""
+    root, record.kept = record.kept, None
+    if root is not None and record.sequence_first and record.arguments is not None:
+        with contextlib.suppress(*_CAUSES):  # the model may not accept a cut batch
+            return mixes_rows(root, *record.arguments)
     return None
 
 
@@ -338,7 +355,7 @@ def _mode(module: Any) -> str:
 
 
 def _computes(module: Any, calls: list[Call], outputs: list[Any]) -> str | None:
-    """Return the dtype of products: autocast's, or that of most weights."""
+    """Return the dtype of matrix products: autocast's, or that of most weights."""
     if cast := next((call.autocast for call in calls if call.autocast), autocast(outputs)):
         return cast
     dtypes: Counter[str] = Counter()
@@ -348,14 +365,14 @@ def _computes(module: Any, calls: list[Call], outputs: list[Any]) -> str | None:
     return dtypes.most_common(1)[0][0] if dtypes else None
 
 
-def _two_rows(thing: Any) -> Any:
-    """Return arguments with the first two rows of each tensor, copied."""
+def _two_rows(value: Any) -> Any:
+    """Return a copy of the arguments with the first two rows of each tensor."""
     import torch
 
-    if isinstance(thing, torch.Tensor):
-        return thing.detach()[:2].clone() if thing.dim() and plain(thing) else thing
-    if type(thing) in (list, tuple):
-        return type(thing)(map(_two_rows, thing))
-    if type(thing) is dict:
-        return {name: _two_rows(part) for name, part in thing.items()}
-    return thing
+    if isinstance(value, torch.Tensor):
+        return value.detach()[:2].clone() if value.dim() and plain(value) else value
+    if type(value) in (list, tuple):
+        return type(value)(map(_two_rows, value))
+    if type(value) is dict:
+        return {name: _two_rows(part) for name, part in value.items()}
+    return value

@@ -1,4 +1,4 @@
-"""What ran inside an outermost module during a forward pass: which modules, on what, how long."""
+"""The calls inside an outermost module during a forward pass: modules, inputs and times."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Call", "Calls", "autocast", "keyed", "plain", "sample", "tensors"]
 
-_NUMBERS = 64  # of a tensor that stand for all of it
+_NUMBERS = 64  # of a tensor that are sampled
 _TENSORS = 4  # of a call's arguments
-_SUMMED = 1_000_000  # numbers of one pass that are added up, to be sure: below 1 ms
+_SUMMED = 1_000_000  # numbers of one pass that are summed as a check: below 1 ms
 _DEEPEST = 80  # frames
 _CHECKPOINT = os.path.join("torch", "utils", "checkpoint.py")
-_AGAIN = {"backward", "recompute_fn", "unpack_hook"}  # its functions while backward runs
+_AGAIN = {"backward", "recompute_fn", "unpack_hook"}  # its functions that run during backward
 _clock = time.perf_counter_ns
 
 
@@ -35,10 +35,10 @@ class Call:
     moving: bool = False  # an input requires a gradient
     place: SourceLocation | None = None
     started: int = 0
-    own: int = 0  # hotloop's own ns when it began
+    own: int = 0  # hotloop's own time (ns) at its start
     seconds: float | None = None
-    events: tuple[Any, Any] | None = None  # on a card
-    output: Any = None  # autograd's node of the first output; dropped when the pass is folded
+    events: tuple[Any, Any] | None = None  # on a GPU
+    output: Any = None  # autograd's node of the first output; dropped after the pass
     requires: bool = False  # the first output requires a gradient
     made: int = 0  # numbers in it
     shape: tuple[int, ...] = ()  # of it
@@ -57,7 +57,7 @@ class Calls:
         self._left = _SUMMED
 
     def enter(self, module: Any, args: Any, kwargs: Any) -> None:
-        """Note the call of an inner module that is about to run."""
+        """Record the start of an inner module's call."""
         began = _clock()
         place, checkpoint = _where()
         if checkpoint & _AGAIN:  # backward computes the pass again
@@ -82,7 +82,7 @@ class Calls:
         call.own, call.started = self._own, _clock()
 
     def leave(self, module: Any, output: Any) -> None:
-        """Note its end. A call that raised is left behind when an outer one ends."""
+        """Record the end of a call; calls inside it that raised are closed with it."""
         ended, number = _clock(), id(module)
         while self._open:
             call = self.done[self._open.pop()]
@@ -100,16 +100,16 @@ class Calls:
         self._own += _clock() - ended
 
     def take(self) -> list[Call]:
-        """Return the calls of the pass that ended, and begin the next."""
-        done, self.done, self._open, self._left = self.done, [], [], _SUMMED
-        counts: dict[int, int] = {}
-        for call in done:
-            counts[call.module] = counts.get(call.module, 0) + 1
-        self.twice.update(number for number, count in counts.items() if count > 1)
-        return done
+        """Return the calls of the pass that has ended, and begin the next pass."""
+        calls, self.done, self._open, self._left = self.done, [], [], _SUMMED
+        call_counts: dict[int, int] = {}
+        for call in calls:
+            call_counts[call.module] = call_counts.get(call.module, 0) + 1
+        self.twice.update(number for number, count in call_counts.items() if count > 1)
+        return calls
 
     def _sums(self, inputs: list[Any]) -> tuple[Any, ...]:
-        """Return the sum of each tensor: equal samples alone are no proof."""
+        """Return the sum of each tensor, because equal samples alone are no proof."""
         import torch
 
         sums = []
@@ -121,30 +121,30 @@ class Calls:
         return tuple(sums)
 
 
-def tensors(thing: Any, depth: int = 4) -> Iterator[Any]:
+def tensors(value: Any, depth: int = 4) -> Iterator[Any]:
     """Yield the tensors in arguments or outputs, however nested."""
     import torch
 
-    if isinstance(thing, torch.Tensor):
-        yield thing
-    elif depth and isinstance(thing, list | tuple):
-        for part in thing:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif depth and isinstance(value, list | tuple):
+        for part in value:
             yield from tensors(part, depth - 1)
-    elif depth and isinstance(thing, dict):
-        for part in thing.values():
+    elif depth and isinstance(value, dict):
+        for part in value.values():
             yield from tensors(part, depth - 1)
 
 
-def _distinct(thing: Any) -> Iterator[Any]:
-    seen: set[int] = set()
-    for tensor in tensors(thing):
-        if id(tensor) not in seen and len(seen) < _TENSORS:
-            seen.add(id(tensor))
+def _distinct(value: Any) -> Iterator[Any]:
+    ids: set[int] = set()
+    for tensor in tensors(value):
+        if id(tensor) not in ids and len(ids) < _TENSORS:
+            ids.add(id(tensor))
             yield tensor
 
 
 def plain(tensor: Any) -> bool:
-    """Whether its numbers can be read here: no fake, wrapped, sparse or captured tensor."""
+    """Whether its numbers can be read: not a fake, wrapped, sparse or captured tensor."""
     import torch
 
     if type(tensor) is not torch.Tensor and type(tensor) is not torch.nn.Parameter:
@@ -159,17 +159,17 @@ def plain(tensor: Any) -> bool:
 
 
 def keyed(tensor: Any) -> tuple[Any, ...]:
-    """Return shape, dtype and sample; two tensors of equal keys are taken for equal."""
+    """Return shape, dtype and sample; tensors with equal keys are treated as equal."""
     return tuple(tensor.shape), str(tensor.dtype), sample(tensor) if plain(tensor) else object()
 
 
 def sample(tensor: Any) -> Any:
-    """Return a hash of some of a tensor's numbers; of a card's the numbers, to be read later."""
+    """Return a hash of sampled numbers; on a GPU the numbers themselves, to be read later."""
     shape = tensor.shape
-    each = max(1, round(_NUMBERS ** (1 / len(shape)))) if shape else 1
-    steps = tuple(slice(None, None, -(-length // each)) for length in shape)
-    some = tensor.detach()[steps].reshape(-1)
-    return some.clone() if some.is_cuda else hash(tuple(some.tolist()))
+    per_dimension = max(1, round(_NUMBERS ** (1 / len(shape)))) if shape else 1
+    steps = tuple(slice(None, None, -(-length // per_dimension)) for length in shape)
+    numbers = tensor.detach()[steps].reshape(-1)
+    return numbers.clone() if numbers.is_cuda else hash(tuple(numbers.tolist()))
 
 
 def _event() -> Any:
@@ -191,7 +191,7 @@ def autocast(inputs: list[Any]) -> str | None:
 
 
 def _where() -> tuple[SourceLocation | None, set[str]]:
-    """Return the project's innermost line, and the checkpoint's functions above it."""
+    """Return the project's innermost line, and the functions of torch's checkpoint on the stack."""
     place, checkpoint = None, set()
     frame, depth = sys._getframe(2), 0
     while frame is not None and depth < _DEEPEST:

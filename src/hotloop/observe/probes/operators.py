@@ -1,9 +1,9 @@
 """Profiles a few training steps and names the hottest operators with their source lines.
 
-Two looks, because one cannot say both: torch.profiler times the operators of some steps, without
-stacks; then one step runs under a dispatch mode and anomaly mode, which tell the line of the
-project that called each operator, for those of the backward pass the line of their forward
-(torch.profiler's own stacks name the first line of a function, and nothing in the backward).
+Two passes are needed: torch.profiler times the operators of some steps, without stacks; then one
+step runs under a dispatch mode and anomaly mode, which give the project's line that called each
+operator and, for the backward pass, the line of its forward operator. (torch.profiler's own stacks
+give the first line of a function, and nothing in backward.)
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LINE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 _TORCH = {"c10::Half": "float16", "c10::BFloat16": "bfloat16", "float": "float32"}
 _TORCH |= {"double": "float64", "long int": "int64", "long": "int64", "int": "int32"}
 _COMPILED = ("Torch-Compiled Region", "CompiledFunction", "triton_", "graph_")  # torch.compile's
-# An operator and the shapes of its tensors that have a dimension; None: whatever shapes.
+# An operator and the shapes of its tensors with dimensions; None: any shapes.
 _Key = tuple[str, tuple[tuple[int, ...], ...] | None]
 
 
@@ -47,14 +47,14 @@ class Profile:
         self._profile.start()
 
     def look_for_lines(self) -> None:
-        """Stop timing, and watch where the operators of the next step come from."""
+        """Stop timing, and record which lines call the operators of the next step."""
         self._profile.stop()
         _set_anomaly(True)
         self._mode = _mode(self._places)
         self._mode.__enter__()
 
     def operators(self, *, steps: int, step_time: float, count: int = 10) -> tuple[Operator, ...]:
-        """Return the hottest; `step_time` is that of the profiled steps, in seconds."""
+        """Return the hottest operators; `step_time` is that of the profiled steps, in seconds."""
         if self._mode is not None:
             self._mode.__exit__(None, None, None)
             _set_anomaly(False)
@@ -62,17 +62,17 @@ class Profile:
         on_card = any(event.self_device_time_total > 0 for event in events)
         groups: dict[tuple[str, str, SourceLocation | None], list[Any]] = defaultdict(list)
         for event in events:
-            groups[event.name, _shown(event), self._place(event)].append(event)
-        found = [
+            groups[event.name, _shapes_text(event), self._place(event)].append(event)
+        operators = [
             _operator(*key, group, steps=steps, step_time=step_time, on_card=on_card)
             for key, group in groups.items()
         ]
-        return tuple(sorted(found, key=lambda one: -one.seconds)[:count])
+        return tuple(sorted(operators, key=lambda one: -one.seconds)[:count])
 
     def _place(self, event: Any) -> SourceLocation | None:
-        """Return the line of an operator, of one that called it, or of one it called.
+        """Return the line of an operator, of one that called it, or of one that it called.
 
-        The profiler does not know the shapes of lists of tensors: then the name must do.
+        The profiler has no shapes for lists of tensors; there the name alone is matched.
         """
         callers = [event]
         while (parent := callers[-1].cpu_parent) is not None:
@@ -86,7 +86,7 @@ class Profile:
 
 
 def _set_anomaly(on: bool) -> None:
-    """Keep the stack of each forward operator for its backward; without looking for NaN."""
+    """Switch anomaly mode, which keeps forward stacks for backward, without its check for NaN."""
     core: Any = importlib.import_module("torch._C")
     core.set_anomaly_enabled(on, False)
 
@@ -116,23 +116,23 @@ def _operator(
 
 
 def _is_operator(event: Any) -> bool:
-    """Whether an event is an operator of the host's side, not a named span or a kernel of one."""
+    """Whether an event is an operator on the host, not a named span or a kernel."""
     is_named = "::" in event.name or event.name.startswith(_COMPILED)
     return is_named and event.scope == 0 and "CPU" in str(event.device_type)
 
 
 def _shapes(shapes: Iterable[Any]) -> tuple[tuple[int, ...], ...]:
-    """Return those of tensors with a dimension, out of lists of tensors too."""
-    found: list[tuple[int, ...]] = []
+    """Return the shapes of tensors with dimensions, also of those in lists of tensors."""
+    nonempty: list[tuple[int, ...]] = []
     for shape in shapes or ():
         if shape and isinstance(shape[0], list | tuple):
-            found += _shapes(shape)
+            nonempty += _shapes(shape)
         elif shape:
-            found.append(tuple(shape))
-    return tuple(found)
+            nonempty.append(tuple(shape))
+    return tuple(nonempty)
 
 
-def _shown(event: Any) -> str:
+def _shapes_text(event: Any) -> str:
     shapes = _shapes(event.input_shapes)
     text = " ".join("x".join(map(str, shape)) for shape in shapes[:4])
     return text + (f" and {len(shapes) - 4} more" if len(shapes) > 4 else "")
@@ -144,7 +144,7 @@ def _dtype(event: Any) -> str | None:
 
 
 def _mode(places: dict[_Key, Counter[SourceLocation]]) -> Any:
-    """Return a dispatch mode that notes from which line each operator is called."""
+    """Return a dispatch mode that records the line from which each operator is called."""
     import torch
 
     core: Any = importlib.import_module("torch._C")
@@ -175,7 +175,7 @@ def _mode(places: dict[_Key, Counter[SourceLocation]]) -> Any:
 
 
 def _of_node(node: Any) -> SourceLocation | None:
-    """Return the line of the project that made a node of the backward graph."""
+    """Return the line of the project that created a node of the backward graph."""
     for text in reversed(node.metadata.get("traceback_", ())):
         for match in reversed(list(_LINE.finditer(text))):
             if is_own(match["file"]):

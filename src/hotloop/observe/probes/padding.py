@@ -1,4 +1,4 @@
-"""Counts the padding of sampled batches: by their masks, or by the value that rows end in."""
+"""Counts the padding of sampled batches by their masks, or by the value at the end of rows."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 __all__ = ["is_tokens", "lengths", "truncated", "unpadded"]
 
-_PADDED = 0.2  # of the rows end in the padding
-_RUN = 2.0  # numbers it is long on average there; text ends in two equal letters seldom
-_LENGTHS = 3  # of such runs that differ
-_INSIDE = 0.05  # of the other positions hold the padding's value
+_PADDED = 0.2  # share of rows that must end in padding
+_RUN = 2.0  # least mean length of the padding there; text seldom ends in two equal letters
+_LENGTHS = 3  # least number of distinct lengths of padding
+_INSIDE = 0.05  # largest share of other positions that hold the padding's value
 
 
 def is_tokens(tensor: Any) -> bool:
@@ -25,10 +25,10 @@ def is_tokens(tensor: Any) -> bool:
 
 
 def unpadded(tensors: Mapping[str, Any], tokens: Any) -> Any | None:
-    """Return how many tokens of each row are no padding, [B], by a mask; None: there is none.
+    """Return the number of tokens per row that are not padding, [B], by a mask; None without one.
 
-    An attention_mask is taken at its word. Another mask may be 1 at the padding, as torch's
-    key_padding_mask is, or say what carries loss: what it leaves out has to be one value.
+    An attention_mask is trusted. Another mask may be 1 at the padding, like torch's
+    key_padding_mask, or mark the loss positions: it counts only if it masks out a single value.
     """
     masks = [
         (name, tensor[: len(tokens)].detach())
@@ -39,10 +39,10 @@ def unpadded(tensors: Mapping[str, Any], tokens: Any) -> Any | None:
         if mask.shape != tokens.shape or int(mask.min()) < 0 or int(mask.max()) > 1:
             continue
         ones = mask.bool()
-        for kept in (ones, ~ones):
-            left_out = tokens[~kept]
+        for is_real in (ones, ~ones):
+            left_out = tokens[~is_real]
             if "attention" in name or bool((left_out == left_out[:1]).all()):
-                return kept.sum(1)
+                return is_real.sum(1)
     return None
 
 
@@ -51,8 +51,8 @@ def lengths(
 ) -> tuple[list[int], list[int], int | None, float | None]:
     """Return widths of batches, real tokens of rows, the padding's id and the share of padding.
 
-    The masks count where they are there; else the padding is the value that rows end in, where
-    rows end in runs of it of several lengths. Without padding the share is 0.
+    Masks are used if every batch has one. Otherwise the padding is the value at the end of rows, if
+    rows end in runs of several lengths. Without padding the share is 0.
     """
     widths = [int(batch.shape[1]) for batch in tokens]
     if not tokens:
@@ -87,12 +87,12 @@ def _pad_of(tokens: Sequence[Any]) -> int | None:
         return None
     total = sum(int((batch == value).sum()) for batch in tokens)
     room = sum(batch.numel() for batch in tokens)
-    inside = (total - sum(runs)) / max(1, room - sum(runs))  # zeros of a picture are everywhere
+    inside = (total - sum(runs)) / max(1, room - sum(runs))  # zeros of an image are everywhere
     return int(value) if inside <= _INSIDE else None
 
 
 def truncated(widths: Sequence[int], real: Sequence[int]) -> float | None:
-    """Return the share of rows that fill the whole width, where all batches have one width."""
+    """Return the share of rows that fill the width, or None unless all batches have one width."""
     if len(set(widths)) != 1 or len(widths) < 2 or not real:
         return None  # a batch as wide as its longest row is always filled by it
     return sum(length >= widths[0] for length in real) / len(real)

@@ -1,8 +1,8 @@
-"""What only a run of several processes has: a backend, waits for the others, shared samplers.
+"""What only a run of several processes has: a backend, waits for other ranks, shared samplers.
 
-How long a backward pass waits is torch's own measurement: DistributedDataParallel times its first
-ten passes and one in 100 after them, on a CPU one in 10 if it is asked to. What the script
-exchanges itself is seen in the stacks.
+torch itself measures how long a backward pass waits: DistributedDataParallel times its first ten
+passes and then one in 100, on a CPU one in 10 on request. The script's own communication shows in
+the sampled stacks.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
 __all__ = ["TOGETHER", "ProcessGroupProbe"]
 
-TOGETHER = 200  # optimizer steps after which every rank of a group stops: none may wait for another
-_EACH = 10  # passes, of which torch is to time one
-_MOST = 2000  # of their times that are kept
+TOGETHER = 200  # optimizer steps after which all ranks of a group stop, so that none waits
+_EACH = 10  # passes of which torch times one
+_MOST = 2000  # times that are kept
 _WAITS = ("/distributed_c10d.py", ":DistributedDataParallel._sync")  # in a stack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupFacts:
-    """The group of processes, as torch.distributed knows it."""
+    """The process group of torch.distributed."""
 
     rank: int
     world: int
@@ -43,15 +43,15 @@ class GroupFacts:
 
 
 class ProcessGroupProbe(Probe):
-    """A probe. Alone in its group it says nothing."""
+    """Observes the process group; a single process has none."""
 
     def __init__(self, observer: Any) -> None:
         self._observer = observer
         self._group: GroupFacts | None = None
         self._waits: list[float] = []  # seconds of backward passes that exchange gradients
         self._timed: dict[int, int] = {}  # id of a model -> its pass whose time was read last
-        self._exchanging: list[bool] = []  # of sampled backward passes
-        self._told: dict[int, int] = {}  # id of a distributed sampler -> calls of set_epoch
+        self._exchanging: list[bool] = []  # whether sampled backward passes exchange gradients
+        self._epoch_calls: dict[int, int] = {}  # id of a distributed sampler -> calls of set_epoch
         self._samplers: dict[int, int] = {}  # number of a loader -> id of its sampler
 
     def on_torch_imported(self) -> None:
@@ -68,25 +68,25 @@ class ProcessGroupProbe(Probe):
         hooks.replace(DistributedSampler, "set_epoch", set_epoch)
 
     def _count(self, sampler: Any) -> None:
-        self._told[id(sampler)] = self._told.get(id(sampler), 0) + 1
+        self._epoch_calls[id(sampler)] = self._epoch_calls.get(id(sampler), 0) + 1
 
     def on_iterator_created(self, loader: Any, iterator: Any) -> None:
-        """Remember a distributed sampler whose calls are counted: one with a set_epoch of torch."""
+        """Remember a distributed sampler if its calls are counted: its set_epoch is torch's."""
         from torch.utils.data import DistributedSampler
 
         sampler = sampler_of(loader)
         if getattr(type(sampler), "set_epoch", None) is DistributedSampler.set_epoch:
             loaders = self._observer.loaders
-            number = next(built.number for built in loaders if built.thing() is loader)
+            number = next(built.number for built in loaders if built.reference() is loader)
             self._samplers[number] = id(sampler)
 
     def on_backward(self, tensors: Any) -> None:
-        """See whether this backward pass exchanges gradients (no_sync)."""
+        """Record whether this backward pass exchanges gradients (no_sync)."""
         for model in self._parallel() if self._group is not None else ():
             self._exchanging.append(bool(model.require_backward_grad_sync))
 
-    def after_step(self, done: int) -> None:
-        """Look at the group; have all of it stop after the same step."""
+    def after_step(self, updates: int) -> None:
+        """Read the group's measurements; make all ranks stop after the same step."""
         if self._group is None:
             self._group = _group()
             if self._group is not None:
@@ -100,10 +100,10 @@ class ProcessGroupProbe(Probe):
         return [root for root in roots if hasattr(root, "_get_ddp_logging_data")]
 
     def _read(self) -> None:
-        """Read what torch measured last: the time of communication that no computation hides."""
+        """Read torch's last measurement: the communication time that computation does not hide."""
         for model in self._parallel():
             if id(model) not in self._timed and model.device_type == "cpu":
-                model._set_ddp_runtime_logging_sample_rate(_EACH)  # on a card it would wait for it
+                model._set_ddp_runtime_logging_sample_rate(_EACH)  # on a GPU it would wait
             times = model._get_ddp_logging_data()
             number, exchange = times.get("iteration", 0), times.get("backward_comm_time", 0)
             if exchange and number != self._timed.get(id(model)) and len(self._waits) < _MOST:
@@ -114,9 +114,9 @@ class ProcessGroupProbe(Probe):
     # When the run is over.
 
     def add_to(self, case: Case) -> Case:
-        """Add the group, this process's figures, and how often samplers were told the epoch."""
+        """Add the group, this process's figures, and the calls of set_epoch."""
         loaders = tuple(
-            replace(loader, set_epoch=self._told.get(self._samplers[loader.key], 0))
+            replace(loader, set_epoch=self._epoch_calls.get(self._samplers[loader.key], 0))
             if loader.key in self._samplers
             else loader
             for loader in case.loaders
@@ -133,7 +133,7 @@ class ProcessGroupProbe(Probe):
         return replace(case, loaders=loaders, process=process)
 
     def _figures(self, case: Case) -> Mapping[str, float]:
-        """Return seconds of a step, by row without waits for other processes; bytes of memory."""
+        """Return the seconds of a step by row, without waits for other ranks, and the memory."""
         memory = case.process.allocator.get("peak") or max(case.readings.get("rss_bytes", (0.0,)))
         figures = {"memory": memory} if memory else {}
         if not case.steps.wall:
@@ -155,7 +155,7 @@ class ProcessGroupProbe(Probe):
 
 
 def _group() -> GroupFacts | None:
-    """Return the group of processes once there is one of several."""
+    """Return the process group once there is one of several processes, else None."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return None

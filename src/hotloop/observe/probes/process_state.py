@@ -1,7 +1,7 @@
-"""What stands around the training: switches, threads, garbage, files, output, other processes.
+"""The process around the training: switches, threads, garbage, files, output, other processes.
 
-Everything here is read once or counted; nothing is changed. What the script prints goes on as it
-was; lines that speak of settings are kept beside.
+Everything here is read once or counted; nothing is changed. The script's output passes through
+unchanged; lines about settings are kept as well.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ _SPEAKS = re.compile(
     re.IGNORECASE,
 )
 MOST_LINES, MOST_FILES = 200, 500
-_ALIKE = 20  # lines that differ in their figures alone: a progress bar has thousands
+_ALIKE = 20  # kept lines that differ only in their figures: a progress bar has thousands
 _WORDS = re.compile(r"[^A-Za-z]+")
 
 
 class Surroundings(Probe):
-    """Watches the process. `start` before the script, `add_to` after it."""
+    """Observes the process. Call `start` before the script and `add_to` after it."""
 
     def __init__(self) -> None:
         self._gc_began = 0
@@ -68,7 +68,7 @@ class Surroundings(Probe):
         self._lines: list[tuple[str, int, float]] = []  # text, updates before, seconds
         self._alike: Counter[str] = Counter()
         self._hooks: Hooks | None = None
-        self._teed: list[tuple[Any, Any]] = []  # streams, and what stands in them
+        self._teed: list[tuple[Any, Any]] = []  # streams, and their replaced `write`
         self._opened: dict[str, SourceLocation | None] = {}
         self._failed: list[str] = []
         self._configs = Configs()
@@ -79,11 +79,11 @@ class Surroundings(Probe):
         self._throttled = _throttled()
         self._looking = True
         self._late_graphs: int | None = None
-        self._aids: dict[str, str] = {}  # switches that a `with` block sets, at the last look
-        self._shm: float | None = None  # the most that was used
+        self._aids: dict[str, str] = {}  # switches that `with` blocks set, at the last look
+        self._shm: float | None = None  # the highest use
 
     def start(self, hooks: Hooks, *, output: bool, files: bool) -> None:
-        """Count the collector's pauses; look at lines of output and at opened files if asked to."""
+        """Count the collector's pauses; keep lines with `output`, note files with `files`."""
         self._hooks = hooks
         gc.callbacks.append(self._collected)
         if output:
@@ -95,30 +95,30 @@ class Surroundings(Probe):
                 hooks.replace(module, "open", opening)
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop observing."""
         self._looking = False
         if self._collected in gc.callbacks:
             gc.callbacks.remove(self._collected)
         for stream, writing in self._teed:
-            if stream.__dict__.get("write") is writing:  # else somebody stands before it
+            if stream.__dict__.get("write") is writing:  # else somebody has replaced it
                 del stream.write
 
     def arrived(self, hooks: Hooks) -> None:
-        """Note who sets numbers of threads; torch is there."""
+        """Note who sets the number of threads, after torch has been imported."""
         import torch
 
         for name in ("set_num_threads", "set_num_interop_threads"):
             hooks.replace(torch, name, self._noting(hooks, getattr(torch, name)))
 
-    def after_step(self, done: int) -> None:
-        """Count graphs that are compiled after the first 20 steps; look at the shared memory.
+    def after_step(self, updates: int) -> None:
+        """Count the graphs that are compiled after 20 updates; read the use of shared memory.
 
-        Workers free what they handed over when they end, so it is looked at while they run.
+        Workers free their batches when they end, so shared memory is read while they run.
         """
         if (used := _shm_used()) is not None:
             self._shm = max(self._shm or 0.0, used)
         self._aids = _aids()
-        if done >= 20 and self._late_graphs is None:
+        if updates >= 20 and self._late_graphs is None:
             self._late_graphs = _graphs()[0]
 
     def _noting(self, hooks: Hooks, old: Callable[[int], None]) -> Callable[[int], None]:
@@ -139,13 +139,13 @@ class Surroundings(Probe):
             self._pauses.append((self._gc_began, info["generation"], seconds))
 
     def within(self, first: int, last: int) -> None:
-        """Forget the collector's pauses outside of a stretch of time (ns of perf_counter)."""
+        """Drop the collector's pauses outside of `first` to `last` (ns of perf_counter)."""
         self._pauses = [pause for pause in self._pauses if first <= pause[0] <= last]
 
     def _tee(self, stream: Any) -> None:
         try:
             stream.write = writing = self._writing(stream.write)
-        except AttributeError:  # a stream that is none of Python's: its lines are not looked at
+        except AttributeError:  # not one of Python's streams: its lines are not read
             return
         self._teed.append((stream, writing))
 
@@ -160,17 +160,17 @@ class Surroundings(Probe):
 
     def _keep(self, text: str) -> None:
         assert self._hooks is not None
-        at = (time.perf_counter_ns() - self._hooks.events.started) / 1e9
+        seconds = (time.perf_counter_ns() - self._hooks.events.started) / 1e9
         for line in text.splitlines():
             words = _WORDS.sub(" ", line)[:80]
             if _SPEAKS.search(line) and self._alike[words] < _ALIKE:
                 self._alike[words] += 1
-                self._lines.append((line[:400], self._hooks.updates, at))
+                self._lines.append((line[:400], self._hooks.updates, seconds))
 
     def _opening(self, hooks: Hooks, old: Callable[..., Any]) -> Callable[..., Any]:
-        """Return `open` with a look at what it is given.
+        """Return `open` with a hook that reads its arguments.
 
-        An audit hook would see more, and cost more: Python calls it at every id(), which torch's
+        An audit hook would see more but cost more: Python calls it at every id(), which torch's
         optimizers call for each parameter (1.7 us each, AMD EPYC, Python 3.11).
         """
 
@@ -179,20 +179,20 @@ class Surroundings(Probe):
             if self._looking and len(self._opened) < MOST_FILES:
                 hooks.quietly(self._note, *args[:2], **kwargs)
             if sys.flags.warn_default_encoding or 1 in (*args[2:3], kwargs.get("buffering")):
-                return as_caller(sys._getframe(1), old, args, kwargs)  # it may warn of its caller
+                return as_caller(sys._getframe(1), old, args, kwargs)  # its warning names a caller
             return old(*args, **kwargs)
 
         return StandIn(old, opening)
 
     def _note(self, file: Any = None, mode: Any = "r", **_: Any) -> None:
-        path = str(file) if isinstance(file, PurePath) else file  # others' code is not called
+        path = str(file) if isinstance(file, PurePath) else file  # no foreign __str__ is called
         if not isinstance(path, str):
             return
         self._configs.opened(path, reading="r" in str(mode))
         if "r" not in str(mode):
             return
         if path not in self._opened and not path.endswith((".py", ".pyc", ".so")):
-            place = here(imports=False)  # an import looks for many that are not there
+            place = here(imports=False)  # an import tries many absent files
             if place is not None:
                 self._opened[os.path.abspath(path)] = place
                 if not os.path.exists(path):
@@ -205,7 +205,7 @@ class Surroundings(Probe):
         return (now[1] - before[1]) / (now[0] - before[0])
 
     def add_to(self, case: Case) -> Case:
-        """Add the process, and the files of settings."""
+        """Add the facts of the process, and the configuration files."""
         now, seconds = load(), time.perf_counter() - self._began
         graphs, breaks, reasons = _graphs()
         opened = {path: place for path, place in self._opened.items() if os.path.isfile(path)}
@@ -240,7 +240,7 @@ class Surroundings(Probe):
 
 
 def _graphs() -> tuple[int, int, tuple[str, ...]]:
-    """Return Dynamo's graphs, its breaks and their reasons; it is not imported for that."""
+    """Return Dynamo's graphs, its breaks and their reasons, without importing it."""
     utils = sys.modules.get("torch._dynamo.utils")
     if utils is None:
         return 0, 0, ()
@@ -250,7 +250,7 @@ def _graphs() -> tuple[int, int, tuple[str, ...]]:
 
 
 def _aids() -> dict[str, str]:
-    """Return the switches that are often on in a `with` block only."""
+    """Return the switches that are often on only inside a `with` block."""
     torch: Any = sys.modules["torch"]
     return {
         "anomaly_detection": str(torch.is_anomaly_enabled()),
@@ -259,7 +259,7 @@ def _aids() -> dict[str, str]:
 
 
 def _torch(aids: dict[str, str]) -> dict[str, Any]:
-    """Return torch's threads and switches, where torch was imported; `aids` as they were."""
+    """Return torch's threads and switches if torch was imported; `aids` are earlier readings."""
     torch = sys.modules.get("torch")
     if torch is None:
         return {}
@@ -280,11 +280,11 @@ def _torch(aids: dict[str, str]) -> dict[str, Any]:
 
 
 def _throttled() -> tuple[int, int] | None:
-    """Return the periods of the cgroup and how many of them it was throttled in."""
+    """Return the cgroup's CPU periods and how many of them were throttled."""
     try:
         with open("/sys/fs/cgroup/cpu.stat", encoding="ascii") as file:
-            found = dict(line.split() for line in file)
-        return int(found["nr_periods"]), int(found["nr_throttled"])
+            counters = dict(line.split() for line in file)
+        return int(counters["nr_periods"]), int(counters["nr_throttled"])
     except (OSError, KeyError, ValueError):  # no cgroup of version 2 here
         return None
 

@@ -16,45 +16,47 @@ _LOOKED_AT = 64  # elements of a list or a mapping
 
 
 def positions(loader: Any) -> dict[str, Any]:
-    """Return the state of each generator that somebody else might draw from as well."""
+    """Return the state of each generator that other code might draw from as well."""
     import torch
 
-    found: dict[str, Any] = {
+    states: dict[str, Any] = {
         "torch": bytes(torch.get_rng_state().numpy()),
         "random": random.getstate(),
     }
     if "numpy" in sys.modules:
-        found["numpy.random"] = _fixed(sys.modules["numpy"].random.get_state())
+        states["numpy.random"] = _fixed(sys.modules["numpy"].random.get_state())
     own = {id(g): g for g in (loader.generator, getattr(loader.sampler, "generator", None)) if g}
     for number, generator in enumerate(own.values()):
-        found[f"the loader's generator {number + 1}"] = bytes(generator.get_state().numpy())
-    held = {id(g): g for thing in (loader.dataset, loader.collate_fn) for g in _held(thing)}
-    for number, generator in enumerate(held.values()):
-        found[f"the data set's generator {number + 1}"] = _state(generator)
-    return found
+        states[f"the loader's generator {number + 1}"] = bytes(generator.get_state().numpy())
+    generators = {
+        id(g): g for owner in (loader.dataset, loader.collate_fn) for g in _generators_in(owner)
+    }
+    for number, generator in enumerate(generators.values()):
+        states[f"the data set's generator {number + 1}"] = _state(generator)
+    return states
 
 
 def moved(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """Return the names of the generators whose states are not what they were."""
+    """Return the names of the generators whose states have changed."""
     return [name for name, state in after.items() if before.get(name, state) != state]
 
 
-def _held(thing: Any, depth: int = 3) -> Iterator[Any]:
-    """Yield the generators that an object holds, or what it holds."""
+def _generators_in(owner: Any, depth: int = 3) -> Iterator[Any]:
+    """Yield the generators that an object holds, directly or in its attributes and lists."""
     import numpy as np
     import torch
 
     of_numpy = np.random.Generator | np.random.RandomState
-    if isinstance(thing, torch.Generator | random.Random | of_numpy):
-        yield thing
-    elif not depth or isinstance(thing, type | ModuleType | torch.Tensor):
+    if isinstance(owner, torch.Generator | random.Random | of_numpy):
+        yield owner
+    elif not depth or isinstance(owner, type | ModuleType | torch.Tensor):
         return
-    elif isinstance(thing, list | tuple):
-        for each in thing[:_LOOKED_AT]:
-            yield from _held(each, depth - 1)
-    elif hasattr(thing, "__dict__"):
-        for each in tuple(vars(thing).values())[:_LOOKED_AT]:
-            yield from _held(each, depth - 1)
+    elif isinstance(owner, list | tuple):
+        for value in owner[:_LOOKED_AT]:
+            yield from _generators_in(value, depth - 1)
+    elif hasattr(owner, "__dict__"):
+        for value in tuple(vars(owner).values())[:_LOOKED_AT]:
+            yield from _generators_in(value, depth - 1)
 
 
 def _state(generator: Any) -> Any:
@@ -71,9 +73,9 @@ def _state(generator: Any) -> Any:
 
 
 def _fixed(state: Any) -> Any:
-    """Return a state of numpy's that can be compared: its arrays as bytes."""
+    """Return a NumPy state in a comparable form, with its arrays as bytes."""
     if isinstance(state, dict):
-        return tuple((name, _fixed(each)) for name, each in state.items())
+        return tuple((name, _fixed(value)) for name, value in state.items())
     if isinstance(state, tuple):
         return tuple(map(_fixed, state))
     return state.tobytes() if hasattr(state, "tobytes") else state

@@ -1,4 +1,4 @@
-"""Whether a row of a batch changes what a model gives for another row, found by changing one."""
+"""Whether a row of a batch changes a model's output for another row, tested by changing one."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["mixes_rows", "sequence_first"]
 
 
 def mixes_rows(model: Any, args: Any, kwargs: Any) -> bool | None:
-    """Return whether the first of two rows changes the output for the second; None: cannot be told.
+    """Return whether the first of two rows changes the output for the second; None: unknown.
 
-    All tensors of two rows get the second row in place of the first. Where the model has no output
-    for each row (a loss), those of the modules that take the first dimension for the sequence are
-    looked at: rows in it meet in no other place. The model runs three times (models/perturb.py).
+    In all tensors of two rows, the second row replaces the first. If the model has no output per
+    row (a loss), the outputs of the modules that take the first dimension for the sequence are
+    compared: rows mix nowhere else. The model runs three times (models/perturb.py).
     """
     import torch
 
@@ -27,21 +27,25 @@ def mixes_rows(model: Any, args: Any, kwargs: Any) -> bool | None:
     if all(torch.equal(*tensor) for tensor in rows):
         return None
     short = any(tensor.dim() > 1 and tensor.shape[1] == 2 for tensor in rows)  # rows or positions?
-    looked = [] if short else [model.get_submodule(name) for name in sequence_first(model)]
-    far = moved(model, lambda: _run(model, args, kwargs, looked), [(t[0], t[1]) for t in rows])
+    modules = [] if short else [model.get_submodule(name) for name in sequence_first(model)]
+    far = moved(model, lambda: _run(model, args, kwargs, modules), [(t[0], t[1]) for t in rows])
     return None if far is None else float(far[1].max()) > NOISE
 
 
-def _run(model: Any, args: Any, kwargs: Any, looked: list[Any]) -> Any:
-    """Return the first floating output of two rows, or all those of the modules looked at."""
+def _run(model: Any, args: Any, kwargs: Any, modules: list[Any]) -> Any:
+    """Return the first floating-point output of two rows, or else those of `modules`."""
     import torch
 
     inside: list[Any] = []
 
     def see(module: Any, output: Any) -> None:
         first = next(tensors(output), None)  # the others have layers or directions first
-        if any(module is each for each in looked) and first is not None and first.dim() > 1:
-            inside.extend(found.flatten(1) for found in _of_two_rows(first))
+        if (
+            any(module is candidate for candidate in modules)
+            and first is not None
+            and first.dim() > 1
+        ):
+            inside.extend(tensor.flatten(1) for tensor in _of_two_rows(first))
 
     with inner_outputs(model, see):
         outermost = model(*args, **kwargs)

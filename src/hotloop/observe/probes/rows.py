@@ -1,4 +1,4 @@
-"""What sampled rows say: repeats, labels, and windows of one sequence."""
+"""What sampled rows show: repeats, labels, and windows of one sequence."""
 
 from __future__ import annotations
 
@@ -21,43 +21,47 @@ __all__ = [
 ]
 
 NARROWEST = 8  # numbers of a row: shorter ones are equal by chance
-_HASHED = 512  # numbers of a float row that stand for all of it
+_HASHED = 512  # numbers of a floating-point row that are hashed
 _SOME = 1 << 14  # numbers of a batch whose distinct values are counted
-# Of 2^15 rows, which is about what is kept, two are equal by chance once in 2^10 such sets where a
-# row holds so many bits: 2 * 15 + 10.
+# Among 2^15 rows, about as many as are kept, two are equal by chance in one of 2^10 such sets if a
+# row holds this many bits: 2 * 15 + 10.
 _BITS = 40
 _MANTISSA = 23  # bits of a float32
 _VALUES = 50
-_WINDOWED = 1 << 17  # numbers in which windows are looked for
+_WINDOWED = 1 << 17  # numbers that are searched for windows
 _FEWEST = 3  # pairs of windows that show the stride
-_SHARE = 0.3  # of the pairs that should overlap, at least
+_SHARE = 0.3  # of the expected overlapping pairs, at least
 _MATCHES = 400
-_ENOUGH = 4.0  # rows that should have come again, before their absence says something
+_ENOUGH = 4.0  # expected repeats, below which their absence proves nothing
 _PRIME = 0x9E3779B97F4A7C15 - (1 << 64)  # odd, as a signed 64-bit number; products wrap around
 
 
 def hashes(tensors: Mapping[str, Any], names: Sequence[str]) -> list[Row | None]:
-    """Return a hash of each field of each row, the main input's first; none where rows are short.
+    """Return a hash of each field of each row, the main input's first; empty if rows are short.
 
-    `names` are the fields, [B, ...] each, the main input's first; one that is not there hashes as
-    0. None stands for a row whose main input says so little that rows are equal by chance: a
-    constant one, a one-hot, a text of unknown words.
+    `names` are the fields, [B, ...] each, the main input's first; a missing one hashes as 0. None
+    stands for a row whose main input holds so little that rows are equal by chance: a constant row,
+    a one-hot, a text of unknown words.
     """
     main = tensors[names[0]]
     if main.dim() < 2 or main[0].numel() < NARROWEST:
         return []
     flat = _flat(main)
-    known = _bits(flat) >= _BITS
-    fields = [_each(flat)]
+    is_varied = _bits(flat) >= _BITS
+    fields = [_hash_per_row(flat)]
     for name in names[1:]:
-        there = name in tensors and tensors[name].dim() and len(tensors[name]) >= len(flat)
-        fields.append(_each(_flat(tensors[name])[: len(flat)]) if there else [0] * len(flat))
+        is_present = name in tensors and tensors[name].dim() and len(tensors[name]) >= len(flat)
+        fields.append(
+            _hash_per_row(_flat(tensors[name])[: len(flat)]) if is_present else [0] * len(flat)
+        )
     rows = zip(*fields, strict=False)
-    return [row if known_ else None for row, known_ in zip(rows, known.tolist(), strict=False)]
+    return [
+        row if is_known else None for row, is_known in zip(rows, is_varied.tolist(), strict=False)
+    ]
 
 
 def _flat(tensor: Any) -> Any:
-    """Return some rows as [B, N]; of floating-point numbers 512 each, evenly spaced."""
+    """Return the first rows as [B, N]; floating-point rows are thinned evenly to about 512."""
     import torch
 
     plain = torch.view_as_real(tensor) if tensor.is_complex() else tensor
@@ -68,19 +72,25 @@ def _flat(tensor: Any) -> Any:
 
 
 def _bits(flat: Any) -> Any:
-    """Return about how many bits each row holds: its changes of value, times those of a value."""
+    """Return about how many bits each row holds: changes of value times bits of a value."""
     import torch
 
     # Not every dtype can be compared: float8 and the wide unsigned ones cannot.
     numbers = flat.float() if flat.is_floating_point() else flat.long()
-    some = numbers.reshape(-1)[:_SOME]
-    values = float(len(torch.unique(some)))
-    if 2 * values > len(some):  # few numbers, and most of them differ: of how many, they do not say
-        values = 2.0**_MANTISSA if flat.is_floating_point() else float(some.max() - some.min()) + 1
+    first_numbers = numbers.reshape(-1)[:_SOME]
+    values = float(len(torch.unique(first_numbers)))
+    if 2 * values > len(
+        first_numbers
+    ):  # few numbers, most of them distinct: the number of possible values is unknown
+        values = (
+            2.0**_MANTISSA
+            if flat.is_floating_point()
+            else float(first_numbers.max() - first_numbers.min()) + 1
+        )
     return (numbers[:, 1:] != numbers[:, :-1]).sum(1) * math.log2(max(2.0, values))
 
 
-def _each(flat: Any) -> list[int]:
+def _hash_per_row(flat: Any) -> list[int]:
     import torch
 
     bytes_ = flat.view(torch.uint8) if flat.dtype is not torch.uint8 else flat
@@ -91,7 +101,7 @@ def _each(flat: Any) -> list[int]:
 
 
 def inputs(rows: Sequence[Row | None]) -> list[int]:
-    """Return the main inputs' hashes of the rows that say enough to be compared."""
+    """Return the main inputs' hashes of the rows that hold enough to be compared."""
     return [row[0] for row in rows if row is not None]
 
 
@@ -100,8 +110,8 @@ def duplicated(by_epoch: Mapping[int, Sequence[Row | None]]) -> float | None:
     total = sum(map(len, by_epoch.values()))
     if total < NARROWEST:
         return None
-    known = [[row for row in rows if row is not None] for rows in by_epoch.values()]
-    return sum(len(rows) - len(set(rows)) for rows in known) / total
+    rows_by_epoch = [[row for row in rows if row is not None] for rows in by_epoch.values()]
+    return sum(len(rows) - len(set(rows)) for rows in rows_by_epoch) / total
 
 
 def came_again(
@@ -111,8 +121,8 @@ def came_again(
 ) -> float | None:
     """Return the share of the later epochs' rows that an earlier epoch had, 0..1.
 
-    The first batches of two epochs tell at once where the order is kept. Else few of the rows
-    were looked at, and what they have in common is put in proportion to that.
+    If the first batches of two epochs are equal, the order is the same: 1. Otherwise only a sample
+    of the rows was read, and the common rows are compared with the number expected.
     """
     epochs = sorted(by_epoch)
     if len(epochs) < 2:
@@ -123,19 +133,19 @@ def came_again(
     if not length:
         return None
     before: set[int] = set()
-    found = expected = 0.0
+    repeats = expected = 0.0
     for epoch in epochs:
         rows = set(by_epoch[epoch])
-        found += len(rows & before)
+        repeats += len(rows & before)
         expected += len(rows) * min(1.0, len(before) / length)
         before |= rows
-    return min(1.0, found / expected) if expected >= _ENOUGH else None
+    return min(1.0, repeats / expected) if expected >= _ENOUGH else None
 
 
 def label_values(labels: Sequence[Any]) -> tuple[dict[str, int], float | None]:
     """Return how often each value came, the most frequent first, and the share of -100.
 
-    Of floating-point labels only when they have few values.
+    Floating-point labels count only if they have few values.
     """
     import torch
 
@@ -151,19 +161,19 @@ def label_values(labels: Sequence[Any]) -> tuple[dict[str, int], float | None]:
     if every.is_floating_point() and len(values) > _VALUES:
         return {}, None
     order = counts.argsort(descending=True, stable=True)[:_VALUES]
-    shown = [
+    names = [
         f"{value:g}" if isinstance(value, float) else str(value) for value in values[order].tolist()
     ]
-    return dict(zip(shown, counts[order].tolist(), strict=True)), ignored
+    return dict(zip(names, counts[order].tolist(), strict=True)), ignored
 
 
 def shift(tokens: Sequence[Any], length: int | None = None) -> int | None:
-    """Return how many positions apart rows are, where they are windows of one sequence.
+    """Return the stride, in positions, of rows that are windows of one sequence, or None.
 
-    A row's first half is looked for in all other rows; where the rest of the overlap is equal too,
-    both are windows of one text. The greatest common divisor of the distances is the stride. None
-    where fewer than 3 pairs overlap, or far fewer than windows of that stride would among `length`
-    rows in any order: a text repeats itself as well.
+    The first half of each row is searched for in all other rows; if the rest of the overlap is
+    equal too, both are windows of one text. The stride is the greatest common divisor of the
+    distances. None if fewer than 3 pairs overlap, or far fewer than windows of that stride would
+    among `length` rows in any order: a text repeats itself as well.
     """
     import torch
 
@@ -185,7 +195,7 @@ def shift(tokens: Sequence[Any], length: int | None = None) -> int | None:
 
 
 def _distances(every: Any, least: int) -> list[int]:
-    """Return how far one row begins after another, for pairs that overlap by `least` and more."""
+    """Return the distances between the starts of rows that overlap by at least `least`."""
     import torch
 
     powers = [pow(_PRIME, n, 1 << 64) for n in range(least)]
@@ -194,11 +204,13 @@ def _distances(every: Any, least: int) -> list[int]:
     heads: dict[int, list[int]] = {}
     for row, value in enumerate(windows[:, 0].tolist()):
         heads.setdefault(value, []).append(row)
-    found = torch.isin(windows[:, 1:], windows[:, 0]).nonzero()[:_MATCHES].tolist()
+    matches = torch.isin(windows[:, 1:], windows[:, 0]).nonzero()[:_MATCHES].tolist()
     distances = []
-    for row, before in found:
-        at = before + 1
-        for head in heads[int(windows[row, at])]:
-            if head != row and torch.equal(every[row, at:], every[head, : every.shape[1] - at]):
-                distances.append(at)
+    for row, before in matches:
+        distance = before + 1
+        for head in heads[int(windows[row, distance])]:
+            if head != row and torch.equal(
+                every[row, distance:], every[head, : every.shape[1] - distance]
+            ):
+                distances.append(distance)
     return distances

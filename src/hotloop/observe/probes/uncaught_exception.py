@@ -18,7 +18,7 @@ _LONGEST = 200  # characters of what an exception says
 
 
 def raised(error: BaseException | None) -> Raised | None:
-    """Return what ended the script; None where that was its last line, hotloop, or Ctrl-C."""
+    """Return what ended the script; None for its last line, hotloop, or Ctrl-C."""
     if error is None or isinstance(error, KeyboardInterrupt):
         return None
     if isinstance(error, SystemExit):

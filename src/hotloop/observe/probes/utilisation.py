@@ -1,7 +1,7 @@
-"""Reads card, processes and disk some times a second while a script runs, from a thread.
+"""Reads GPU, processes and disk some times a second while a script runs, from a thread.
 
-The thread is stopped and joined; if it fails, only the readings end. The driver is asked through
-nvidia-ml-py, which lets go of Python's lock while it waits; processes through psutil.
+The thread is stopped and joined; if it fails, only the readings end. nvidia-ml-py queries the
+driver, and releases the GIL while it waits; psutil reads the processes.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 __all__ = ["Readings"]
 
 EVERY = 0.25  # seconds
-OFTEN = 0.1  # of the readings; a reason that the card slows down for seldomer is none
+OFTEN = 0.1  # share of readings from which a reason for a slow GPU counts
 WARM = 6  # updates before the host's CPU time is counted
 
 
 class Readings(Probe):
-    """A probe. `torch`, `nvml` and `proc` are seams."""
+    """Reads the utilisation. `torch`, `nvml` and `proc` are seams."""
 
     def __init__(
         self, hooks: Hooks, *, torch: Any = None, nvml: Any = None, proc: Path = Path("/proc")
@@ -53,21 +53,21 @@ class Readings(Probe):
         self._every, self._pid = EVERY, os.getpid()
         self._over = threading.Event()
         self._runner: threading.Thread | None = None
-        self._device: Any = None  # the card of the first outermost module
+        self._device: Any = None  # the GPU of the first outermost module
         self._handle: Any = None
-        self._missing: str | None = None  # why the card was not read
+        self._missing: str | None = None  # why the GPU was not read
         self._before: _Spent | None = None
         self._numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._iterators: dict[int, weakref.ref[Any]] = {}  # number of a loader -> its newest one
         self._busy: dict[int, float] = defaultdict(float)  # CPU seconds of a loader's workers
-        self._watched: dict[int, float] = defaultdict(float)  # seconds in which there were some
-        self._asked: dict[int, list[bool]] = defaultdict(list)  # whether a batch stood ready
+        self._watched: dict[int, float] = defaultdict(float)  # seconds in which it had workers
+        self._ready: dict[int, list[bool]] = defaultdict(list)  # whether a batch stood ready
         self._host: list[tuple[float, float]] = []  # first and last wake: wall and CPU seconds
 
     # What the observer tells.
 
     def on_torch_imported(self) -> None:
-        """Look at the queues of loaders with workers when they are asked for a batch."""
+        """Check the queues of loaders with workers when a batch is requested."""
         from torch.utils.data import dataloader
 
         cls: Any = dataloader._MultiProcessingDataLoaderIter
@@ -81,7 +81,7 @@ class Readings(Probe):
         hooks.replace(cls, "_next_data", functools.wraps(old)(next_data))
 
     def on_root_module(self, number: int, module: Any) -> None:
-        """Begin to read when the first module is called; remember its card."""
+        """Begin to read when the first module is called; remember its GPU."""
         first = next(iter(module.parameters()), None)
         if self._device is None and first is not None and first.is_cuda:
             self._device = first.device
@@ -91,43 +91,43 @@ class Readings(Probe):
             self._hooks.when_down(self)
 
     def on_iterator_created(self, loader: Any, iterator: Any) -> None:
-        """Remember a loader's iterator, whose workers are about to be started.
+        """Remember a loader's iterator, whose workers are about to start.
 
-        Loaders are numbered as the observer does it.
+        Loaders get the same numbers as in the observer.
         """
         number = self._numbers.setdefault(loader, len(self._busy))
         self._busy[number] += 0.0
         self._iterators[number] = weakref.ref(iterator)
 
-    def after_step(self, done: int) -> None:
-        """Note the CPU time of the host.
+    def after_step(self, updates: int) -> None:
+        """Record the CPU time of the host: that of the main thread, or with a GPU of the process.
 
-        Without a card that of the main thread. With one autograd launches the backward pass from
-        a thread of its own, so the process's counts, at most one core.
+        On a GPU, autograd launches the backward pass from another thread, so the process counts,
+        with at most one core.
         """
-        if done >= WARM:
+        if updates >= WARM:
             spent = time.process_time() if self._device is not None else time.thread_time()
             self._host[1:] = [(time.perf_counter(), spent)]
 
     def remove(self) -> None:
-        """End the thread, and wait until it has ended: the hooks are removed."""
-        if os.getpid() != self._pid:  # forked: there is no thread, and its lock may be held
+        """Stop and join the thread, because the hooks are being removed."""
+        if os.getpid() != self._pid:  # forked: there is no thread here, and its lock may be held
             return
         self._over.set()
         if self._runner is not None and self._runner.is_alive():
             self._runner.join()
 
     def add_to(self, case: Case) -> Case:
-        """Add what was read."""
+        """Add the readings."""
         self.remove()
         rows = self._rows
         names = dict.fromkeys(name for row in rows for name in row)
-        read = {name: thinned([row[name] for row in rows if name in row]) for name in names}
-        disk = read.get("read_bytes_per_s")
+        readings = {name: thinned([row[name] for row in rows if name in row]) for name in names}
+        disk = readings.get("read_bytes_per_s")
         often = OFTEN * len(rows)
         return replace(
             case,
-            readings={**case.readings, **read},
+            readings={**case.readings, **readings},
             throttle_reasons=tuple(name for name, n in self._reasons.items() if n >= often),
             loaders=tuple(
                 replace(
@@ -150,7 +150,7 @@ class Readings(Probe):
         ready = _is_ready(iterator)
         number = next((n for n, ref in self._iterators.items() if ref() is iterator), None)
         if ready is not None and number is not None:
-            self._asked[number].append(ready)
+            self._ready[number].append(ready)
 
     # The thread.
 
@@ -180,7 +180,7 @@ class Readings(Probe):
             self._every *= 2
 
     def _card(self) -> Any:
-        """Return NVML's handle of the card, once the script uses one."""
+        """Return NVML's handle of the GPU once the script uses one, else None."""
         if self._handle is None and self._missing is None and self._device is not None:
             self._nvml = self._nvml or import_nvml()
             if self._nvml is None:
@@ -207,8 +207,8 @@ class Readings(Probe):
         return self._busy[number] / seconds if seconds else None
 
     def _empty(self, number: int) -> float | None:
-        asked = self._asked.get(number)
-        return 1 - sum(asked) / len(asked) if asked else None
+        ready = self._ready.get(number)
+        return 1 - sum(ready) / len(ready) if ready else None
 
     def _host_cpu(self) -> float | None:
         if len(self._host) < 2:
@@ -225,28 +225,28 @@ class Readings(Probe):
 
 
 class _Spent:
-    """What processes have used up to now."""
+    """What processes have used so far: CPU seconds and bytes read."""
 
-    def __init__(self, at: float, cpu: dict[int, float], read: int | None) -> None:
-        self.at, self.cpu, self.read = at, cpu, read
+    def __init__(self, at: float, cpu: dict[int, float], read_bytes: int | None) -> None:
+        self.at, self.cpu, self.read = at, cpu, read_bytes
 
     @classmethod
     def of(cls, pids: set[int]) -> _Spent:
         cpu: dict[int, float] = {}
-        read: int | None = None
+        read_bytes: int | None = None
         for pid in pids:
             try:
                 process = psutil.Process(pid)
                 times = process.cpu_times()
                 cpu[pid] = times.user + times.system
                 if hasattr(process, "io_counters"):  # not on macOS
-                    read = (read or 0) + process.io_counters().read_bytes
-            except (psutil.Error, OSError):  # it has just ended, or may not be looked at
+                    read_bytes = (read_bytes or 0) + process.io_counters().read_bytes
+            except (psutil.Error, OSError):  # it has just ended, or access is denied
                 continue
-        return cls(time.perf_counter(), cpu, read)
+        return cls(time.perf_counter(), cpu, read_bytes)
 
     def since(self, before: _Spent) -> dict[str, float]:
-        """Return the rates between two looks; what a process did that ended between is lost."""
+        """Return the rates since `before`; a process that ended in between does not count."""
         seconds = self.at - before.at
         used = sum(max(0.0, cpu - before.cpu.get(pid, 0.0)) for pid, cpu in self.cpu.items())
         rates = {"cpu_cores": used / seconds}
@@ -264,7 +264,7 @@ def _workers(iterator: Any) -> list[int]:
 
 
 def _is_ready(iterator: Any) -> bool | None:
-    """Whether a worker has handed over what is asked for; None: no workers, or an epoch's first."""
+    """Whether the requested batch is ready; None without workers, or for an epoch's first batch."""
     number = getattr(iterator, "_rcvd_idx", 0)
     task = getattr(iterator, "_task_info", {}).get(number)  # worker, and a batch that came early
     if not number or task is None:
@@ -273,18 +273,18 @@ def _is_ready(iterator: Any) -> bool | None:
 
 
 def _below(pid: int, proc: Path) -> list[int]:
-    """Return the processes below one.
+    """Return the ids of all descendants of a process.
 
-    From /proc's own list: psutil would read every process of the machine, 4 times a second. The
-    children of other threads than the main one are not in it.
+    They come from lists in /proc, because psutil would read every process of the machine 4 times a
+    second. The lists lack the children of threads other than the main one.
     """
     try:
-        found = [
+        children = [
             int(word) for word in (proc / f"{pid}/task/{pid}/children").read_text("ascii").split()
         ]
     except OSError:  # not Linux, not in this kernel, or it has just ended
         return []
-    return [*found, *(deeper for child in found for deeper in _below(child, proc))]
+    return [*children, *(deeper for child in children for deeper in _below(child, proc))]
 
 
 def _page_cache() -> float | None:

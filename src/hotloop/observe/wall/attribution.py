@@ -1,4 +1,4 @@
-"""What the sampled stacks say: how gaps are split into rows, and which lines a row's time is in."""
+"""Attributes time by sampled stacks: splits gaps into rows, and rows into source lines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["split"]
 
 KEPT = 300  # distinct stacks
-_IDLE = 0.1  # of the time between two samples was computing, at most
+_IDLE = 0.1  # largest share of CPU time between two samples of an idle thread
 _COMPILING = ("/torch/_dynamo/", "/torch/_inductor/", "/torch/_functorch/")
 _LOGGING = (
     "/tqdm/",
@@ -55,33 +55,32 @@ _BATCHES = ("batch", "sample", "fetch", "load", "data", "collate", "encode", "to
 
 
 def split(
-    found: Folded, stands: Sequence[Stand], *, since: int
+    folded: Folded, stands: Sequence[Stand], *, since: int
 ) -> tuple[dict[str, float], list[dict[str, float]], tuple[Stack, ...]]:
-    """Return the rows of the whole, those of each step, and the stacks with their seconds.
+    """Return the rows of the whole run, those of each step, and the stacks with their seconds.
 
-    `since` is the event buffer's start in the samples' nanoseconds. A row of `found` that ends with
-    ":" is shared out in proportion to the samples in it; without a sample its time keeps the row's
-    own name.
+    `since` is the event buffer's start in the samples' nanoseconds. A row of `folded` that ends
+    with ":" is divided in proportion to the samples in it; without samples it keeps its own name.
     """
-    placed = _placed(found, stands, since)
+    placed = _placed(folded, stands, since)
     shares: dict[str, Counter[str]] = defaultdict(Counter)
     for row, final, _ in placed:
         if row.endswith(":"):
             shares[row][final] += 1
-    rows = _shared(found.rows, shares)
-    steps = [_shared(step, shares) for step in found.steps]
+    rows = _shared(folded.rows, shares)
+    steps = [_shared(step, shares) for step in folded.steps]
     return rows, steps, _stacks(placed, rows)
 
 
-def _placed(found: Folded, stands: Sequence[Stand], since: int) -> list[tuple[str, str, Raw]]:
-    """Return each sample's row, what became of it, and its stack."""
-    starts = [start for start, _, _ in found.pieces]
+def _placed(folded: Folded, stands: Sequence[Stand], since: int) -> list[tuple[str, str, Raw]]:
+    """Return each sample's row in `folded`, its final row, and its stack."""
+    starts = [start for start, _, _ in folded.pieces]
     placed, before = [], None
     for stand in stands:
-        at = bisect.bisect_right(starts, stand.at - since) - 1
-        if at < 0 or stand.at - since >= found.pieces[at][1]:
+        piece = bisect.bisect_right(starts, stand.at - since) - 1
+        if piece < 0 or stand.at - since >= folded.pieces[piece][1]:
             continue
-        row, final = found.pieces[at][2], found.pieces[at][2]
+        row, final = folded.pieces[piece][2], folded.pieces[piece][2]
         if row.endswith(":"):
             final = _kind(row, stand.stack) if not _idle(before, stand) else "idle"
         placed.append((row, final, stand.stack))
@@ -90,26 +89,26 @@ def _placed(found: Folded, stands: Sequence[Stand], since: int) -> list[tuple[st
 
 
 def _shared(rows: dict[str, float], shares: dict[str, Counter[str]]) -> dict[str, float]:
-    out: dict[str, float] = defaultdict(float)
+    totals: dict[str, float] = defaultdict(float)
     for row, seconds in rows.items():
         counts = shares.get(row)
         if not counts:
-            out[row.rstrip(":")] += seconds
+            totals[row.rstrip(":")] += seconds
             continue
         for final, count in counts.items():
-            out[final] += seconds * count / counts.total()
-    return dict(out)
+            totals[final] += seconds * count / counts.total()
+    return dict(totals)
 
 
 def _idle(before: Stand | None, now: Stand) -> bool:
-    """Whether the thread slept since the sample before, on the same line as now."""
+    """Whether the thread slept since the previous sample, on the same stack."""
     if before is None or not now.cpu or before.stack is not now.stack:
         return False
     return now.cpu - before.cpu < _IDLE * (now.at - before.at)
 
 
 def _kind(row: str, stack: Raw) -> str:
-    """Return the row that a stack seen in an open gap belongs to."""
+    """Return the row of a stack that was sampled in a gap of row `row`."""
     files = [code.co_filename for code, _ in stack]
     line, name = _own_line(stack)
     if row == "start:" and any(file.startswith("<frozen importlib") for file in files):
@@ -127,8 +126,8 @@ def _kind(row: str, stack: Raw) -> str:
     return "data wait" if row == "after step:" and makes else row.rstrip(":")
 
 
-def _any(files: Iterable[str], parts: Sequence[str]) -> bool:
-    return any(part in file for file in files for part in parts)
+def _any(files: Iterable[str], fragments: Sequence[str]) -> bool:
+    return any(fragment in file for file in files for fragment in fragments)
 
 
 def _own_line(stack: Raw) -> tuple[str, str]:
@@ -143,7 +142,7 @@ def _stacks(
     placed: Sequence[tuple[str, str, Raw]],
     rows: dict[str, float],
 ) -> tuple[Stack, ...]:
-    """Return the stacks that took most time, each with its share of its row's seconds."""
+    """Return the KEPT most frequent stacks, each with its share of its row's seconds."""
     of_row = Counter(final.rstrip(":") for _, final, _ in placed)
     counts = Counter((final.rstrip(":"), stack) for _, final, stack in placed)
     return tuple(

@@ -1,4 +1,4 @@
-"""Says which of several optimizers' steps ends a training step."""
+"""Decides which of several optimizers' steps ends a training step."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Cadence", "endings"]
 
-WINDOW = 32  # steps of any optimizer; one that is not seen in it is over
+WINDOW = 32  # steps of all optimizers; an optimizer without a step in it is out of use
 
 
 class Cadence:
-    """Finds the last optimizer of a cycle: of those stepped lately the rarest, then the newest.
+    """Finds the last optimizer of a cycle: the rarest of those stepped lately, then the newest.
 
-    One optimizer ends a step each time. Of two that alternate the second does; a generator that
-    is stepped once for five steps of its discriminator does.
+    A single optimizer ends a step each time. Of two that alternate, the second one does; so does a
+    generator that is stepped once for five steps of its discriminator.
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Cadence:
         self._first_seen: dict[int, int] = {}
 
     def ends(self, key: int) -> bool:
-        """Note a step of the optimizer `key`; return whether the training step ends with it."""
+        """Record a step of optimizer `key`; return whether it ends the training step."""
         self._lately.append(key)
         self._first_seen.setdefault(key, len(self._first_seen))
         times = Counter(self._lately)
@@ -40,38 +40,38 @@ class Cadence:
 def endings(updates: Sequence[int]) -> tuple[list[int], int]:
     """Return the indices of the updates that end a step, and the most optimizers of one step.
 
-    `updates` are the numbers of the optimizers, in the order in which they were stepped. Where
-    several take turns the rarest ends the step, and of equally rare ones the last; optimizers that
-    are used one after another (folds, stages, a warm-up) make steps of their own.
+    `updates` are the numbers of the optimizers, in the order of their steps. If several take turns,
+    the rarest ends the step, and of equally rare ones the last. Optimizers that are used one after
+    another (folds, stages, a warm-up) make separate steps.
     """
-    found: list[int] = []
+    indices: list[int] = []
     most = 0
     for turns in _turns(updates):
-        times = Counter(updates[at] for at in turns)
+        times = Counter(updates[index] for index in turns)
         rare = min(times.values())
-        last = next(updates[at] for at in reversed(turns) if times[updates[at]] == rare)
-        found += [at for at in turns if updates[at] == last]
+        last = next(updates[index] for index in reversed(turns) if times[updates[index]] == rare)
+        indices += [index for index in turns if updates[index] == last]
         most = max(most, len(times))
-    return found, most
+    return indices, most
 
 
 def _turns(updates: Sequence[int]) -> Iterator[list[int]]:
-    """Yield the indices of updates in stretches: in one, optimizers are stepped between others."""
+    """Yield the indices of updates by stretch; within a stretch the optimizers take turns."""
     runs: list[tuple[tuple[int, int], list[int]]] = []
     part = 0
     for number, run in itertools.groupby(range(len(updates)), key=updates.__getitem__):
         indices = list(run)
-        # One alone for so long is no part of a cycle. The last number is many optimizers.
+        # An optimizer alone for so long is in no cycle. The last number stands for many optimizers.
         alone = len(indices) > WINDOW and number < NUMBERS - 1
         part += alone
         runs.append(((part, number), indices))
         part += alone
-    final = {key: at for at, (key, _) in enumerate(runs)}
+    final = {key: index for index, (key, _) in enumerate(runs)}
     stretch: list[int] = []
     until = 0
-    for at, (key, indices) in enumerate(runs):
+    for index, (key, indices) in enumerate(runs):
         stretch += indices
         until = max(until, final[key])
-        if at == until:
+        if index == until:
             yield stretch
             stretch = []

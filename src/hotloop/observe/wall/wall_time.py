@@ -1,7 +1,7 @@
-"""Folds marks into rows: every nanosecond between its first and its last mark gets one.
+"""Folds marks into rows: every nanosecond between the first and the last mark gets one.
 
-A span's row goes by what it is. A gap between spans goes by what stands on both sides; gaps whose
-sides leave the row open are split by the stacks that were sampled in them
+The kind of a span decides its row. The row of a gap depends on the spans on both sides; where they
+leave it open, the gap is split by the stacks that were sampled in it
 (observe/wall/attribution.py).
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["OWN", "Folded", "Mark", "Stretch", "fold", "steps_in"]
 
 Mark = tuple[int, int, int]  # nanoseconds, code, number
-OWN = "own"  # hotloop's own time: in no row
+OWN = "own"  # hotloop's own time, which is in no row of the case
 _NS = 1e-9
 _SPANS: Mapping[int, str] = {
     EventCode.BACKWARD: "backward",
@@ -34,16 +34,16 @@ _SPANS: Mapping[int, str] = {
     EventCode.WAIT: "host waits",
     EventCode.COPY: "host to device",
 }
-_OVERRULES = (OWN, "save", "compile")  # wherever they happen
+_OVERRULES = (OWN, "save", "compile")  # these rows include all spans inside
 _CALLS = (EventCode.FORWARD, EventCode.EVAL, EventCode.SILENT)
 _DATA = (EventCode.NEXT, EventCode.ITERATE)
 _OF_LOADERS = (*_DATA, EventCode.BATCH, EventCode.ITERATE_END, EventCode.EXHAUSTED)
-# Rows of a step; elsewhere they are part of what they stand in.
+# Rows of a step; elsewhere they are part of the surrounding row.
 _WAITS = (EventCode.WAIT, EventCode.COPY)
 _SOLID = (EventCode.BACKWARD, EventCode.UPDATE)
-_FEWEST = 10  # of what is done without gradients, before it is taken for a part of the steps
+_FEWEST = 10  # stretches without gradients from which they may count as a part of the steps
 _NO_STEP = ("evaluate", "start:", "after training:")
-# A gap looks through these at what stands behind.
+# A gap ignores these spans and goes by the next ones.
 _CLEAR = (EventCode.SAVE, EventCode.COMPILE, EventCode.OWN, *_WAITS)
 
 
@@ -63,15 +63,15 @@ class Stretch:
 
 @dataclass(slots=True, kw_only=True)
 class Folded:
-    """What a tape says. Times in seconds, `pieces` in nanoseconds."""
+    """The result of folding an event buffer. Times are in seconds, `pieces` in nanoseconds."""
 
     rows: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     pieces: list[tuple[int, int, str]] = field(default_factory=list)  # (start, end, row)
-    steps: list[dict[str, float]] = field(default_factory=list)  # of each whole step: its rows
+    steps: list[dict[str, float]] = field(default_factory=list)  # rows of each complete step
     ends: list[int] = field(default_factory=list)  # ns, of every step, the first included
     made: list[int] = field(default_factory=list)  # updates until each of `ends`
     how: str = "none"
-    optimizers: int = 0  # of the step that has most
+    optimizers: int = 0  # of the step with the most
     updates: Counter[int] = field(default_factory=Counter)  # of each optimizer
     order: list[int] = field(default_factory=list)  # optimizer of each update
     backwards: list[int] = field(default_factory=list)  # per step
@@ -86,41 +86,41 @@ class Folded:
     roots: Counter[tuple[int, str]] = field(default_factory=Counter)  # (module, how) -> calls
 
     def steps_after(self, updates: int) -> int:
-        """Return how many steps are over after so many updates of whatever optimizer."""
+        """Return how many steps are complete after this many updates of all optimizers."""
         return bisect_right(self.made, updates)
 
 
 def fold(marks: Sequence[Mark], unset: Collection[int] = ()) -> Folded:
-    """Return rows, steps and evaluations of a tape whose marks are in the order of time.
+    """Return rows, steps and evaluations of marks that are in order of time.
 
     `unset`: the times of calls without gradients whose module was not in evaluation mode.
     """
-    found = Folded()
+    folded = Folded()
     kinds = _kinds(marks)
-    _of_loaders(marks, kinds, found)
-    ends = _step_ends(marks, found)
-    _evaluations(marks, kinds, ends, found, frozenset(unset))
-    _walk(marks, kinds, set(ends), found)
-    _loaders(marks, found)
-    return found
+    _of_loaders(marks, kinds, folded)
+    ends = _step_ends(marks, folded)
+    _evaluations(marks, kinds, ends, folded, frozenset(unset))
+    _walk(marks, kinds, set(ends), folded)
+    _loaders(marks, folded)
+    return folded
 
 
 def steps_in(marks: Sequence[Mark]) -> int:
-    """Return how many steps a tape has so far, as `fold` counts them."""
+    """Return how many steps the marks contain, as `fold` counts them."""
     return len(_step_ends(marks, Folded()))
 
 
 def _kinds(marks: Sequence[Mark]) -> list[str]:
-    """Say of each mark whether it belongs to training or to an evaluation ("" for neither)."""
+    """Return for each mark "train", "evaluate" or, if it belongs to neither, ""."""
     graded = {n for _, code, n in marks if code == EventCode.FORWARD}
     unfinished = _unfinished(marks)
     learns = False  # a backward pass follows before the next batch or update
     trained = set[int]()  # modules whose call in training mode feeds that backward pass
     kinds, ended = [""] * len(marks), dict[int, str]()
-    for at in range(len(marks) - 1, -1, -1):
-        _, code, number = marks[at]
+    for i in range(len(marks) - 1, -1, -1):
+        _, code, number = marks[i]
         if code == EventCode.BACKWARD:
-            learns, kinds[at] = True, "train"
+            learns, kinds[i] = True, "train"
             trained.clear()
         elif code in (EventCode.NEXT, EventCode.ITERATE):
             learns = False
@@ -130,39 +130,39 @@ def _kinds(marks: Sequence[Mark]) -> list[str]:
             evaluates |= opening == EventCode.SILENT and number in trained
             if opening == EventCode.FORWARD:
                 trained.add(number)
-            trains = learns or at > unfinished
+            trains = learns or i > unfinished
             ended[number] = "evaluate" if evaluates or not trains else "train"
-            kinds[at] = ended[number]
+            kinds[i] = ended[number]
         elif code in _CALLS:
-            kinds[at] = ended.get(number, "train")
+            kinds[i] = ended.get(number, "train")
         if code in (EventCode.BACKWARD_END, EventCode.UPDATE, EventCode.UPDATE_END):
-            kinds[at] = "train"
+            kinds[i] = "train"
     return kinds
 
 
 def _unfinished(marks: Sequence[Mark]) -> int:
-    """Return the mark after which a step began that the end of the script cut short.
+    """Return the mark after which an unfinished step begins that the end of the script cut short.
 
-    What is called once after the last backward pass is such a step, several calls an evaluation.
+    A single call after the last backward pass is such a step; several calls are an evaluation.
     """
-    solid = [at for at, (_, code, _) in enumerate(marks) if code in _SOLID]
+    solid = [i for i, (_, code, _) in enumerate(marks) if code in _SOLID]
     last = solid[-1] if solid else -1
     calls = Counter(number for _, code, number in marks[last + 1 :] if code in _CALLS)
     return last if max(calls.values(), default=0) <= 1 else len(marks)
 
 
-def _of_loaders(marks: Sequence[Mark], kinds: list[str], found: Folded) -> None:
-    """Say of each epoch of each loader what it feeds: what is called on its batches."""
+def _of_loaders(marks: Sequence[Mark], kinds: list[str], folded: Folded) -> None:
+    """Set in `kinds` what each epoch of each loader feeds, by the calls on its batches."""
     epoch: dict[int, int] = defaultdict(int)
     votes: dict[tuple[int, int], Counter[str]] = defaultdict(Counter)
     owner: list[tuple[int, int] | None] = []
     last: tuple[int, int] | None = None
     first = next(
-        (at for at, (_, code, _) in enumerate(marks) if code == EventCode.BACKWARD), len(marks)
+        (i for i, (_, code, _) in enumerate(marks) if code == EventCode.BACKWARD), len(marks)
     )
     early = {number for _, code, number in marks[:first] if code == EventCode.BATCH}
     scored = 0  # calls without gradients on the last batch, in a row
-    for at, (_, code, number) in enumerate(marks):
+    for i, (_, code, number) in enumerate(marks):
         if code == EventCode.ITERATE:
             epoch[number] += 1
         data = code in _OF_LOADERS
@@ -172,30 +172,30 @@ def _of_loaders(marks: Sequence[Mark], kinds: list[str], found: Folded) -> None:
         elif code in (EventCode.EXHAUSTED, EventCode.UPDATE_END):
             last = None
         elif code in _CALLS and last is not None:
-            votes[last][kinds[at]] += 1
-            scored += kinds[at] == "evaluate"
-            if kinds[at] == "train" and last[0] in early:  # they chose what of it to train on
+            votes[last][kinds[i]] += 1
+            scored += kinds[i] == "evaluate"
+            if kinds[i] == "train" and last[0] in early:  # they chose the samples to train on
                 votes[last]["evaluate"] -= scored
                 scored = 0
     decided = {key: count.most_common(1)[0][0] for key, count in votes.items()}
-    for at, key in enumerate(owner):
+    for i, key in enumerate(owner):
         if key is not None:
-            kinds[at] = decided.get(key, "train")
-            (found.trains if kinds[at] == "train" else found.evaluates).add(key[0])
+            kinds[i] = decided.get(key, "train")
+            (folded.trains if kinds[i] == "train" else folded.evaluates).add(key[0])
 
 
-def _step_ends(marks: Sequence[Mark], found: Folded) -> list[int]:
-    """Return the marks that end a step: optimizers' updates, or backward passes without any."""
-    updates = [at for at, (_, code, _) in enumerate(marks) if code == EventCode.UPDATE_END]
-    numbers = [marks[at][2] for at in updates]
-    found.updates, found.order, found.how = Counter(numbers), numbers, "optimizer"
+def _step_ends(marks: Sequence[Mark], folded: Folded) -> list[int]:
+    """Return the marks that end a step: updates or, without optimizers, backward passes."""
+    updates = [i for i, (_, code, _) in enumerate(marks) if code == EventCode.UPDATE_END]
+    numbers = [marks[i][2] for i in updates]
+    folded.updates, folded.order, folded.how = Counter(numbers), numbers, "optimizer"
     if not updates:
-        updates = [at for at, (_, code, _) in enumerate(marks) if code == EventCode.BACKWARD_END]
+        updates = [i for i, (_, code, _) in enumerate(marks) if code == EventCode.BACKWARD_END]
         numbers = [0] * len(updates)
-        found.how = "backward" if updates else "none"
+        folded.how = "backward" if updates else "none"
     last, most = endings(numbers)
-    found.optimizers = most if found.updates else 0
-    found.made = [index + 1 for index in last]
+    folded.optimizers = most if folded.updates else 0
+    folded.made = [index + 1 for index in last]
     return [updates[index] for index in last]
 
 
@@ -203,46 +203,46 @@ def _evaluations(
     marks: Sequence[Mark],
     kinds: list[str],
     ends: Sequence[int],
-    found: Folded,
+    folded: Folded,
     unset: frozenset[int],
 ) -> None:
-    """Find the evaluations; what the steps themselves do without gradients is training after all.
+    """Find the evaluations; calls without gradients that are part of the steps are training.
 
-    An agent acts, hard examples are looked for: such calls become training in `kinds`.
+    An agent acts, hard examples are mined: such calls become "train" in `kinds`.
     """
     stretches: list[tuple[list[int], Stretch]] = []
     inside: list[int] = []
-    for at, kind in enumerate([*kinds, "train"]):
+    for i, kind in enumerate([*kinds, "train"]):
         if kind == "evaluate":
-            inside.append(at)
+            inside.append(i)
         elif kind == "train" and inside:
-            until = marks[min(at, len(marks) - 1)][0]
+            until = marks[min(i, len(marks) - 1)][0]
             step = bisect_right(ends, inside[0])
-            held = [marks[each] for each in inside]
-            stretches.append((inside, _stretch(held, until, step, unset)))
+            inside_marks = [marks[k] for k in inside]
+            stretches.append((inside, _stretch(inside_marks, until, step, unset)))
             inside = []
-    part = set(_in_steps([stretch for _, stretch in stretches], len(ends)))
+    in_steps = set(_in_steps([stretch for _, stretch in stretches], len(ends)))
     for inside, stretch in stretches:
-        if stretch not in part:
-            found.stretches.append(stretch)
+        if stretch not in in_steps:
+            folded.stretches.append(stretch)
         else:
-            for at in inside:
-                kinds[at] = "train"
+            for i in inside:
+                kinds[i] = "train"
 
 
 def _in_steps(stretches: Sequence[Stretch], steps: int) -> list[Stretch]:
-    """Return what looks like evaluations and is part of the steps.
+    """Return the stretches that look like evaluations but are part of the steps.
 
-    It reads no loader of its own, and nearly every step begins with it, the first one too; or it
-    is a single call, in one of three steps or more, or at no fixed distance (an agent that acts by
-    chance too). What comes after each step is an evaluation.
+    They read no loader of their own, and nearly every step begins with one, including the first; or
+    they are single calls, in at least one of three steps or at no fixed distance (an agent that
+    sometimes acts at random). A stretch after each step is an evaluation.
     """
     own = [stretch for stretch in stretches if stretch.loader is None]
     among = {stretch.step for stretch in own}
     if len(among - {0, steps}) >= max(_FEWEST, 0.9 * (steps - 1)):
         if 0 not in among:
             return []
-        # As much after the last step: what came before the first was an evaluation too.
+        # An equal stretch after the last step: then that before the first was an evaluation too.
         if own[-1].step < steps or own[-1].batches != own[0].batches:
             return [stretch for stretch in own if stretch.step < steps]
     single = [stretch for stretch in own if stretch.batches == 1]
@@ -260,46 +260,46 @@ def _row(code: int, kind: str) -> str:
 
 
 class _Walk:
-    """Where the walk stands."""
+    """The state of the walk."""
 
     def __init__(self) -> None:
         self.open: list[tuple[int, str, int]] = []  # (code, row, number), innermost last
         self.step: dict[str, float] = defaultdict(float)
-        self.before: tuple[int, str] | None = None  # last mark that a gap goes by: code, kind
+        self.before: tuple[int, str] | None = None  # the last mark that decides a gap: code, kind
         self.backwards = 0
 
 
-def _walk(marks: Sequence[Mark], kinds: Sequence[str], ends: set[int], found: Folded) -> None:
+def _walk(marks: Sequence[Mark], kinds: Sequence[str], ends: set[int], folded: Folded) -> None:
     after = _next_solid(marks)
     state = _Walk()
-    for at, (time, code, number) in enumerate(marks):
-        if at:
-            row = state.open[-1][1] if state.open else _gap(state.before, marks, kinds, after[at])
-            _add(found, state, marks[at - 1][0], time, row)
+    for i, (time, code, number) in enumerate(marks):
+        if i:
+            row = state.open[-1][1] if state.open else _gap(state.before, marks, kinds, after[i])
+            _add(folded, state, marks[i - 1][0], time, row)
         if code != EventCode.END and code % 2 == 0:
-            row = _row(code, kinds[at])
+            row = _row(code, kinds[i])
             outer = state.open[-1][1] if state.open else ""
-            if code == EventCode.UPDATE:  # one that raised was never closed
+            if code == EventCode.UPDATE:  # an update that raised was never closed
                 _close(state.open, code, number)
                 outer = state.open[-1][1] if state.open else ""
             if code in _WAITS:
-                around = outer or _gap(state.before, marks, kinds, after[at])
+                around = outer or _gap(state.before, marks, kinds, after[i])
                 row = around if around in _NO_STEP else row
             state.open.append((code, outer if outer in _OVERRULES else row, number))
             if code in _CALLS:
-                found.roots[number, kinds[at]] += 1
+                folded.roots[number, kinds[i]] += 1
         else:
             _close(state.open, EventCode.NEXT if code == EventCode.EXHAUSTED else code - 1, number)
         if code & ~1 not in _CLEAR:
-            state.before = (code, kinds[at])
+            state.before = (code, kinds[i])
         state.backwards += code == EventCode.BACKWARD
-        if at in ends:
-            _end_step(found, state, time)
-    found.trailing = state.backwards
+        if i in ends:
+            _end_step(folded, state, time)
+    folded.trailing = state.backwards
 
 
 def _close(open_: list[tuple[int, str, int]], code: int, number: int) -> None:
-    """Close the innermost span of a code; those opened in it were left by an exception."""
+    """Close the innermost span with this code, and the spans in it that an exception left open."""
     for depth in range(len(open_) - 1, -1, -1):
         if open_[depth][0] == code and open_[depth][2] == number:
             del open_[depth:]
@@ -307,62 +307,62 @@ def _close(open_: list[tuple[int, str, int]], code: int, number: int) -> None:
 
 
 def _next_solid(marks: Sequence[Mark]) -> list[int]:
-    """Return for each mark the index of the next one, itself included, that a gap goes by."""
+    """Return for each mark the index of the next one, itself included, that decides a gap."""
     after, following = [0] * len(marks), len(marks) - 1
-    for at in range(len(marks) - 1, -1, -1):
-        if marks[at][1] & ~1 not in _CLEAR:
-            following = at
-        after[at] = following
+    for i in range(len(marks) - 1, -1, -1):
+        if marks[i][1] & ~1 not in _CLEAR:
+            following = i
+        after[i] = following
     return after
 
 
 def _gap(
     before: tuple[int, str] | None, marks: Sequence[Mark], kinds: Sequence[str], next_: int
 ) -> str:
-    """Return the row of the time between two spans; a name with ":" is split by stacks later."""
+    """Return the row of a gap between two spans; a name with ":" is split by stacks later."""
     code, kind = marks[next_][1], kinds[next_]
     if before is None:
         return "start:"
-    was, of = before
-    if of == "evaluate":
+    last_code, last_kind = before
+    if last_kind == "evaluate":
         return "evaluate"
     if code == EventCode.END:
         return "after training:"
     if kind == "evaluate":
         return "after step:"
-    if was in (EventCode.BATCH, EventCode.ITERATE_END):
+    if last_code in (EventCode.BATCH, EventCode.ITERATE_END):
         return "data wait" if code in _DATA else "prepare"
-    if was - 1 in _CALLS:
+    if last_code - 1 in _CALLS:
         return "forward" if code not in _DATA else "after step:"
-    if was == EventCode.BACKWARD_END and code in (EventCode.UPDATE, EventCode.BACKWARD):
+    if last_code == EventCode.BACKWARD_END and code in (EventCode.UPDATE, EventCode.BACKWARD):
         return "optimizer" if code == EventCode.UPDATE else "backward"
-    if was == EventCode.UPDATE_END and code == EventCode.UPDATE:
+    if last_code == EventCode.UPDATE_END and code == EventCode.UPDATE:
         return "optimizer"
     return "after step:"
 
 
-def _add(found: Folded, state: _Walk, start: int, end: int, row: str) -> None:
+def _add(folded: Folded, state: _Walk, start: int, end: int, row: str) -> None:
     seconds = (end - start) * _NS
-    found.rows[row] += seconds
+    folded.rows[row] += seconds
     state.step[row] += seconds
-    if found.pieces and found.pieces[-1][2] == row:
-        found.pieces[-1] = (found.pieces[-1][0], end, row)
+    if folded.pieces and folded.pieces[-1][2] == row:
+        folded.pieces[-1] = (folded.pieces[-1][0], end, row)
     else:
-        found.pieces.append((start, end, row))
+        folded.pieces.append((start, end, row))
 
 
-def _end_step(found: Folded, state: _Walk, time: int) -> None:
-    if found.ends:  # what came before the first step's end began with the script
-        found.steps.append({row: s for row, s in state.step.items() if row.rstrip(":") in IN_STEP})
-        found.backwards.append(state.backwards)
-    found.ends.append(time)
+def _end_step(folded: Folded, state: _Walk, time: int) -> None:
+    if folded.ends:  # the time before the end of the first step includes the script's start
+        folded.steps.append({row: s for row, s in state.step.items() if row.rstrip(":") in IN_STEP})
+        folded.backwards.append(state.backwards)
+    folded.ends.append(time)
     state.step.clear()
     state.backwards = 0
 
 
 def _stretch(inside: Sequence[Mark], until: int, step: int, unset: frozenset[int]) -> Stretch:
     calls = [code for _, code, _ in inside if code in _CALLS]
-    # A single step that was left out among them is no evaluation with gradients.
+    # One skipped training step among them does not make it an evaluation with gradients.
     graded = all(code != EventCode.EVAL for code in calls) or EventCode.SILENT in calls
     loaders = [number for _, code, number in inside if code in _DATA and number < NUMBERS - 1]
     start = inside[0][0]
@@ -380,21 +380,21 @@ def _stretch(inside: Sequence[Mark], until: int, step: int, unset: frozenset[int
     )
 
 
-def _loaders(marks: Sequence[Mark], found: Folded) -> None:
-    asked, starting = dict[int, int](), dict[int, int]()
+def _loaders(marks: Sequence[Mark], folded: Folded) -> None:
+    request_times, starting = dict[int, int](), dict[int, int]()
     fresh: dict[int, float] = {}
     for time, code, number in marks:
         if code == EventCode.ITERATE:
             starting[number] = time
-            found.epochs[number] += 1
+            folded.epochs[number] += 1
         elif code == EventCode.ITERATE_END:
             fresh[number] = (time - starting.pop(number, time)) * _NS
         elif code == EventCode.NEXT:
-            asked[number] = time
-        elif code == EventCode.EXHAUSTED and number in asked:
-            found.last_waits[number].append((time - asked.pop(number)) * _NS)
-        elif code == EventCode.BATCH and number in asked:
-            wait = (time - asked.pop(number)) * _NS
+            request_times[number] = time
+        elif code == EventCode.EXHAUSTED and number in request_times:
+            folded.last_waits[number].append((time - request_times.pop(number)) * _NS)
+        elif code == EventCode.BATCH and number in request_times:
+            wait = (time - request_times.pop(number)) * _NS
             if number in fresh:
-                found.first_waits[number].append(wait + fresh.pop(number))
-            found.waits[number].append(wait)
+                folded.first_waits[number].append(wait + fresh.pop(number))
+            folded.waits[number].append(wait)

@@ -1,7 +1,7 @@
 """Finds the DataLoaders a training loop reads; replays their first batches, or times them alone.
 
-A loader counts as the training's when it was asked for a batch with gradients on and a backward
-followed. Hand-made batches cannot be seen here.
+A loader feeds training if a batch was requested with gradients on and a backward pass followed.
+Hand-made batches are not seen here.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ KEPT = 4  # batches
 
 
 class Loaders:
-    """Stands at every DataLoader; with `replay`, the training's are served from memory."""
+    """Patches every DataLoader; with `replay`, those that feed training serve from memory."""
 
     def __init__(self, patches: Patches, *, replay: bool = False) -> None:
         from torch.utils.data import dataloader
 
         self._sources: list[tuple[weakref.ref[Any], _Source]] = []
-        self._asked: set[_Source] = set()  # since the last backward
+        self._since_backward: set[_Source] = set()  # read since the last backward pass
         self._replay = replay
         self._patch(patches, dataloader)
 
     @property
     def training(self) -> list[tuple[Any, float]]:
-        """Return the training's loaders and how many batches of each a step took."""
+        """Return the loaders that feed training, and the batches per step of each."""
         living = [(loader(), source) for loader, source in self._sources if source.trains]
         return [
             (loader, source.batches / max(1, source.steps))
@@ -51,10 +51,10 @@ class Loaders:
         return sum(source.served for _, source in self._sources)
 
     def backward(self) -> None:
-        """Note that what was asked for since the last call has been trained on."""
-        for source in self._asked:
+        """Note that the batches since the last call were trained on."""
+        for source in self._since_backward:
             source.trains = True
-        self._asked.clear()
+        self._since_backward.clear()
 
     def step(self) -> None:
         """Note the end of a training step."""
@@ -62,16 +62,16 @@ class Loaders:
             source.end_step()
 
     def _source(self, loader: Any) -> _Source:
-        """Return what is known of a loader, or of the one it follows.
+        """Return the source of a loader, or that of the freed loader that it replaces.
 
-        A script may build its loader anew for each epoch: the old one is gone, the new one like it.
+        A script may build its loader anew for each epoch, with the same properties.
         """
-        for known, source in self._sources:
-            if known() is loader:
+        for reference, source in self._sources:
+            if reference() is loader:
                 return source
         like = _likeness(loader)
-        for index, (known, source) in enumerate(self._sources):
-            if known() is None and source.like == like:
+        for index, (reference, source) in enumerate(self._sources):
+            if reference() is None and source.like == like:
                 self._sources[index] = weakref.ref(loader), source
                 return source
         self._sources.append((weakref.ref(loader), _Source(like)))
@@ -83,15 +83,15 @@ class Loaders:
         base = dataloader._BaseDataLoaderIter
         init, ask, iterate = base.__init__, base.__next__, dataloader.DataLoader.__iter__
 
-        def __init__(iterator: Any, loader: Any) -> None:  # noqa: N807 - takes its place
+        def __init__(iterator: Any, loader: Any) -> None:  # noqa: N807 - replaces it
             init(iterator, loader)
-            iterator._hotloop_loader = loader  # `for batch in DataLoader(…)` keeps it nowhere else
+            iterator._hotloop_loader = loader  # `for batch in DataLoader(…)` holds no reference
             iterator._hotloop_source = self._source(loader)
 
         def __next__(iterator: Any) -> Any:  # noqa: N807
             source = iterator._hotloop_source
             if torch.is_grad_enabled():
-                self._asked.add(source)
+                self._since_backward.add(source)
             if source.is_ready and self._replay:
                 batch = source.serve(iterator._hotloop_loader, iterator._num_yielded)
                 iterator._num_yielded += 1
@@ -116,29 +116,29 @@ class Loaders:
 
 
 class _Source:
-    """What is known of one loader, and the batches kept of it."""
+    """The facts of one loader, and its kept batches."""
 
     def __init__(self, like: object) -> None:
         self.like, self.trains = like, False
         self.batches = self.steps = self.served = 0
         self._since_step = 0
         self._slots: list[_Slot] = []
-        self._length: float | None = None  # of an epoch that was seen whole
+        self._length: float | None = None  # of an epoch that was read to its end
 
     @property
     def is_ready(self) -> bool:
-        """Whether it can be replayed: enough is kept, or all that an epoch has."""
+        """Whether it can be replayed: enough batches are kept, or a whole epoch."""
         whole = self._length is not None and bool(self._slots)
         return self.trains and (whole or len(self._slots) >= KEPT)
 
     def take(self, batch: Any, *, keep: bool) -> None:
-        """Note a batch that was really read."""
+        """Record a batch that was read from the loader."""
         self._since_step += 1
         if keep and len(self._slots) < KEPT:
             self._slots.append(_Slot(batch))
 
     def end_step(self) -> None:
-        """Count what the step took; steps without it (another loader's turn) do not count."""
+        """Count the step and its batches; steps without this loader do not count."""
         if self._since_step:
             self.batches, self.steps = self.batches + self._since_step, self.steps + 1
         self._since_step = 0
@@ -148,9 +148,9 @@ class _Source:
         self._length = batches
 
     def serve(self, loader: Any, position: int) -> Any:
-        """Return a kept batch, or end the epoch where it would end.
+        """Return a kept batch, or raise StopIteration where the epoch would end.
 
-        An iterable data set whose length nobody knows does not end.
+        An iterable data set of unknown length does not end.
         """
         if self._length is None:
             self._length = _length(loader)
@@ -170,7 +170,7 @@ class _Slot:
         self._is_changed = False
 
     def hand_out(self) -> Any:
-        """Return the batch in new containers; with new tensors if the script changes them."""
+        """Return the batch in new containers, with new tensors if the script changes tensors."""
         handed = self._handed or []
         self._is_changed |= any(tensor._version != version for tensor, version in handed)
         if self._is_changed:
@@ -204,7 +204,7 @@ class _Replayed:
 
 
 def rebuilt(value: Any, tensor: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """Return a batch in new containers, its tensors passed through `tensor`.
+    """Return a batch in new containers, with `tensor` applied to its tensors.
 
     Lists, tuples, named tuples and mappings are rebuilt; other objects are copied one level deep.
     """
@@ -218,8 +218,8 @@ def rebuilt(value: Any, tensor: Callable[[torch.Tensor], torch.Tensor]) -> Any:
             new[key] = rebuilt(new[key], tensor)
         return new
     if isinstance(value, list | tuple):
-        parts = [rebuilt(part, tensor) for part in value]
-        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+        elements = [rebuilt(element, tensor) for element in value]
+        return type(value)(*elements) if hasattr(value, "_fields") else type(value)(elements)
     return copy.copy(value) if hasattr(value, "__dict__") else value
 
 
@@ -242,10 +242,11 @@ def _likeness(loader: Any) -> tuple[object, ...]:
 
 
 def alone(loader: Any, count: int, warm: int) -> list[float]:
-    """Read `count` batches of a loader and nothing else; return seconds per batch.
+    """Read `count` batches of a loader without training; return seconds per batch.
 
     Workers deliver in bursts, so each reading is the mean over as many batches as there are
-    workers. The first `warm` batches of an epoch, which contain the workers' start, do not count.
+    workers. The first `warm` batches of an epoch, which include the start of the workers, do not
+    count.
     """
     chunk = max(1, getattr(loader, "num_workers", 0))
     times: list[float] = []
@@ -253,13 +254,13 @@ def alone(loader: Any, count: int, warm: int) -> list[float]:
         batches, before = iter(loader), len(times)
         for _ in zip(range(max(warm, chunk)), batches, strict=False):
             pass
-        started, taken = time.perf_counter(), 0
+        started, count_in_chunk = time.perf_counter(), 0
         for _ in batches:
-            taken += 1
-            if taken == chunk:
+            count_in_chunk += 1
+            if count_in_chunk == chunk:
                 now = time.perf_counter()
                 times += [(now - started) / chunk] * chunk
-                started, taken = now, 0
+                started, count_in_chunk = now, 0
             if len(times) >= count:
                 break
         if len(times) == before:

@@ -1,10 +1,9 @@
-"""What a script could gain at most, and its hottest operators, by short runs of it in children.
+"""Measures a script's largest possible gains and hottest operators by short child runs.
 
-Each child runs the unmodified script for a few steps with HOTLOOP_CHILD=1 and one cost taken out
-(observe/whatif/without_one_cost.py, observe/whatif/batch_replay.py). It writes what the script
-writes in that time, in the same places; only the "no logging" child saves nothing once training has
-begun. Weights & Biases is kept offline. What a child computes is worth nothing: its losses must not
-be looked at.
+Each child runs the unmodified script for a few steps with HOTLOOP_CHILD=1 and one cost removed
+(observe/whatif/without_one_cost.py, observe/whatif/batch_replay.py). It writes the same files as
+the script; only the "no logging" child saves nothing once training has begun. Weights & Biases
+stays offline. The results of a child are meaningless: its losses must not be used.
 """
 
 from __future__ import annotations
@@ -33,24 +32,24 @@ if TYPE_CHECKING:
 __all__ = ["Name", "Profiled", "measure", "profile"]
 
 Name = Literal["compute", "no logging", "no optimizer", "loader alone"]
-Progress = Callable[[str, child.Beat], None]  # what runs, and its sign of life
+Progress = Callable[[str, child.Beat], None]  # the running kind, and its sign of life
 
-# The baseline stands at the beginning and in the middle, so that a machine that changes is seen.
+# The baseline runs first and in the middle, so that a change of the machine shows.
 ORDER: Final[tuple[Kind, ...]] = (
     *("baseline", "compute", "loader alone", "baseline", "no logging", "no optimizer"),
 )
-WARM: Final = 5  # steps left out: first allocations, compilation, workers that start
-FEWEST: Final = 5  # timed steps; fewer say nothing
-UNSTEADY: Final = 1.10  # medians of two baseline runs further apart than this are too far
+WARM: Final = 5  # untimed first steps: allocations, compilation, the start of workers
+FEWEST: Final = 5  # timed steps; fewer prove nothing
+UNSTEADY: Final = 1.10  # largest ratio of the medians of two baseline runs
 _GRACE: Final = 30.0  # seconds beyond its own limit until a child is killed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profiled:
-    """The hottest operators first."""
+    """The hottest operators, hottest first."""
 
     operators: tuple[Operator, ...] = ()
-    why_not: str | None = None  # there are none
+    why_not: str | None = None  # why there are none
 
 
 def measure(
@@ -63,11 +62,11 @@ def measure(
     names: Sequence[Name] = ("compute", "loader alone", "no logging", "no optimizer"),
     progress: Progress | None = None,
 ) -> tuple[Ceiling, ...]:
-    """Run `script` (what follows `python`) with one cost taken out at a time.
+    """Run `script` (the arguments of `python`) with one cost removed at a time.
 
-    `seconds` and `limit_bytes` (of memory) hold for each of up to six children. Returns the
-    baseline and one Ceiling for each name; its factor is the median step of the baseline over the
-    median step without the cost. Raises KeyboardInterrupt at Ctrl-C, when the child is dead.
+    `seconds` and `limit_bytes` (of memory) apply to each of up to six children. Returns the
+    baseline and one Ceiling per name; its factor is the median step of the baseline over the median
+    step without the cost. Raises KeyboardInterrupt on Ctrl-C, once the child is dead.
     """
     reports: dict[Kind, list[ShortRunResult]] = {}
     for kind in [kind for kind in ORDER if kind == "baseline" or kind in names]:
@@ -89,10 +88,11 @@ def profile(
     limit_bytes: int | None = None,
     progress: Progress | None = None,
 ) -> Profiled:
-    """Profile a few steps of `script` (what follows `python`); return the ten hottest operators.
+    """Profile a few steps of `script` (the arguments of `python`); return the ten hottest
+    operators.
 
-    Times are self times, on the card where there is one, and include the profiler's own cost.
-    Raises KeyboardInterrupt at Ctrl-C, when the child is dead.
+    Times are self times, on the GPU if there is one, and include the profiler's own cost. Raises
+    KeyboardInterrupt on Ctrl-C, once the child is dead.
     """
     request = ShortRunRequest(
         kind="profile", result=child.RESULT, steps=PROFILED + 1, warm=WARM, seconds=seconds
@@ -121,17 +121,17 @@ def _run(
         return ShortRunResult(why=outcome.reason)
     try:
         return codec.from_json(ShortRunResult, outcome.result)
-    except DataError as error:  # the script wrote over it
+    except DataError as error:  # the script overwrote it
         return ShortRunResult(why=f"its result cannot be read: {error}")
 
 
 def _environment(kind: Kind) -> Mapping[str, str]:
-    """Return what is set for a child beside what this process has."""
-    known = {"HOTLOOP_CHILD": "1", "WANDB_DIR": child.SCRATCH}
+    """Return the variables to set for a child in addition to those of this process."""
+    variables = {"HOTLOOP_CHILD": "1", "WANDB_DIR": child.SCRATCH}
     if kind == "no logging":
-        return known | {"WANDB_MODE": "disabled", "TQDM_DISABLE": "1"}
+        return variables | {"WANDB_MODE": "disabled", "TQDM_DISABLE": "1"}
     mode = inherited().get("WANDB_MODE", "online")
-    return known | {"WANDB_MODE": "disabled" if mode in ("disabled", "dryrun") else "offline"}
+    return variables | {"WANDB_MODE": "disabled" if mode in ("disabled", "dryrun") else "offline"}
 
 
 def _why_not(report: ShortRunResult) -> str | None:

@@ -1,9 +1,9 @@
-"""A training script for a few steps in a child process, with one cost taken out, or profiled.
+"""Runs a training script for a few steps in a child process, with one cost removed, or profiled.
 
-What the child is asked for is its one argument, JSON; what follows is the script as after `python`.
-It is the script that runs: it writes what it writes in its first steps (with "no logging" what it
-saves goes to nowhere from its first step on). The process ends in the middle of the script,
-without its `finally` blocks and exit handlers, so that nothing is saved at the end.
+The first argument of the child is its request in JSON; the script and its arguments follow. The
+script itself runs, and writes its usual files in its first steps (with "no logging" its saves are
+discarded from the first step on). The process ends in the middle of the script, without its
+`finally` blocks and exit handlers, so that nothing is saved at the end.
 """
 
 import json
@@ -32,35 +32,35 @@ __all__ = ["Kind", "ShortRunRequest", "ShortRunResult", "command", "main"]
 Kind = Literal["baseline", "compute", "no logging", "no optimizer", "loader alone", "profile"]
 
 PROFILED: Final = 4  # steps: enough to average over, few enough to keep all their events
-_LEARN: Final = 3  # steps after which the training's loaders are known
-_MANUAL: Final = 4  # backward passes for each step asked for, until a step is one of them
+_LEARN: Final = 3  # steps after which the loaders that feed training are known
+_MANUAL: Final = 4  # backward passes per requested step after which a pass counts as a step
 _NO_LOADER: Final = "no DataLoader was read in training; hand-made batches cannot be replayed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShortRunRequest:
-    """What a short run is to do."""
+    """The request for a short run."""
 
     kind: Kind
-    result: str  # path of the Report
+    result: str  # path for the ShortRunResult
     steps: int = 40  # timed
-    warm: int = 5  # left out before
-    seconds: float = 120.0  # from the start of the process; then what there is counts
+    warm: int = 5  # untimed steps before
+    seconds: float = 120.0  # from the start of the process; afterwards the steps so far count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShortRunResult:
-    """What came of it."""
+    """The result of a short run."""
 
     step_time: tuple[float, ...] = ()  # seconds; for "loader alone" of the batches of one step
-    why: str | None = None  # there is less than was asked for
+    why: str | None = None  # why there are fewer steps than requested
     operators: tuple[Operator, ...] = ()
 
 
 def command(request: ShortRunRequest, script: tuple[str, ...]) -> tuple[str, ...]:
     """Return the command that starts the child."""
-    asked = json.dumps(codec.to_json(request))
-    return (sys.executable, "-c", run_script.starter(__name__), asked, *script)
+    argument = json.dumps(codec.to_json(request))
+    return (sys.executable, "-c", run_script.starter(__name__), argument, *script)
 
 
 def main(argv: list[str]) -> None:
@@ -70,7 +70,7 @@ def main(argv: list[str]) -> None:
 
 
 class _ShortRun:
-    """Counts steps, and ends the process when there are enough."""
+    """Counts steps, and ends the process after enough of them."""
 
     def __init__(self, request: ShortRunRequest) -> None:
         self._request = request
@@ -83,7 +83,7 @@ class _ShortRun:
         self._arrivals.when("torch", self._install)
 
     def _install(self) -> None:
-        """Stand at PyTorch's hooks."""
+        """Install the patches and hooks in PyTorch."""
         import torch
         from torch.optim.optimizer import register_optimizer_step_post_hook
 
@@ -109,8 +109,8 @@ class _ShortRun:
             self._loaders.backward()
         self._backwards.mark()
         if not self._steps.marks:
-            wanted = _MANUAL * (self._request.warm + self._request.steps)
-            if self._backwards.marks > wanted or time.monotonic() > self._deadline:
+            most_passes = _MANUAL * (self._request.warm + self._request.steps)
+            if self._backwards.marks > most_passes or time.monotonic() > self._deadline:
                 self._leave()
 
     def _stepped(self, optimizer: Any, *_: object) -> None:
@@ -143,7 +143,7 @@ class _ShortRun:
             self._leave()
 
     def script_ended(self, error: BaseException | None) -> None:
-        """Report what there is, though the script is over (launch.run calls it)."""
+        """Report the steps so far when the script has ended (run_script.run calls it)."""
         if isinstance(error, SystemExit) and not error.code:
             error = None
         self._leave("the script ended" + (f" with {error!r:.300}" if error is not None else ""))
@@ -195,7 +195,7 @@ class _ShortRun:
 
 
 class _Clock:
-    """Times of step ends: on a CUDA card by its own events, which wait for nothing."""
+    """Times of step ends: on a CUDA GPU by its events, which do not wait."""
 
     def __init__(self) -> None:
         self._host_times: list[float] = []

@@ -1,7 +1,7 @@
-"""Takes one cost out of a training script that runs in this process, by patching PyTorch.
+"""Removes one cost from a training script in this process by patching PyTorch.
 
-For short child runs that show what removing the cost could give at most. The script must not have
-used torch yet; what is patched can be put back.
+For short child runs, which show the largest possible gain. The script must not have used torch
+yet; the patches can be undone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Patches", "no_logging", "no_optimizer", "no_writing"]
 
 _ABSENT = object()
-# Module, class in it ("": its functions), names; those that end in * stand for all that begin so.
+# Module, class in it ("": its functions), names; a trailing * matches all names with that prefix.
 _TALKERS = (
     ("safetensors.torch", "", ("save_file", "save_model")),
     ("tqdm.std", "tqdm", ("display", "refresh")),
@@ -35,7 +35,7 @@ _WRITING = frozenset("wax")
 
 
 class Patches:
-    """What was changed, so that it can be put back."""
+    """The patched attributes, so that they can be restored."""
 
     def __init__(self) -> None:
         self._old: list[tuple[Any, str, Any]] = []
@@ -46,7 +46,7 @@ class Patches:
         setattr(owner, name, value)
 
     def undo(self) -> None:
-        """Put everything back, the last first."""
+        """Restore all attributes, the last one first."""
         while self._old:
             owner, name, value = self._old.pop()
             if value is _ABSENT:
@@ -97,17 +97,19 @@ def _silence(patches: Patches, module: str, owner: str, names: tuple[str, ...]) 
     if owner and (holder := getattr(holder, owner, None)) is None:
         return
     for name in names:
-        found = [n for n in vars(holder) if n.startswith(name[:-1])] if name[-1] == "*" else [name]
-        for one in found:
-            if callable(getattr(holder, one, None)):
-                patches.put(holder, one, _nothing)
+        matches = (
+            [n for n in vars(holder) if n.startswith(name[:-1])] if name[-1] == "*" else [name]
+        )
+        for match in matches:
+            if callable(getattr(holder, match, None)):
+                patches.put(holder, match, _nothing)
 
 
 def no_writing(patches: Patches, below: str) -> None:
-    """Send what is opened for writing below a folder to nowhere; the file stays as it is.
+    """Redirect writes to files below a folder to the null device; the files stay as they are.
 
-    Files opened for both reading and writing are left alone. To be called when training has
-    begun: what a script writes before, it may want to read.
+    Files opened for both reading and writing are left alone. Call it after training has begun: a
+    script may read files that it wrote before.
     """
     real_open, root = builtins.open, os.path.join(os.path.realpath(below), "")
 

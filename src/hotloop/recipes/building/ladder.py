@@ -1,4 +1,4 @@
-"""What a ladder is: the loop a project had before, and what is changed on each rung above it."""
+"""Defines a ladder: the loop that a project had before, and one change on each rung above it."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ Program = Literal["engine", "plain loop"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainLoopKind:
-    """What a plain loop over rows of tokens does; of other data there is one kind."""
+    """The kind of a plain loop over rows of tokens; other data have one kind only."""
 
     pads: Literal["to the limit", "to the longest"]  # data.max_length, or the batch's longest row
-    logits: Literal["all", "learned"] = "learned"  # of a language model: where labels carry loss
-    # Of adapters that are routed: rows of all tasks in one pass, or a loop over them.
+    logits: Literal["all", "learned"] = "learned"  # of a language model; learned: with loss only
+    # For routed adapters: rows of all tasks in one pass, or one row at a time.
     rows: Literal["together", "one at a time"] = "together"
-    frozen: Literal["kept", "again"] = "kept"  # what a frozen model gives: or computed each step
+    frozen: Literal["kept", "again"] = "kept"  # a frozen model's features: cached, or each step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What somebody says a rung is worth. It stands beside what is measured and decides nothing."""
+    """A published speed-up of a rung, printed beside the measurement; it decides nothing."""
 
     text: str
     of: Literal["before", "below"]  # the rung that it is compared with
@@ -51,7 +51,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spot:
-    """What a plan depends on."""
+    """The facts that the plan of a rung depends on."""
 
     config: Any  # of the recipe
     hardware: Hardware
@@ -59,7 +59,7 @@ class Spot:
 
 
 def as_asked(config: Any) -> Mapping[str, Any]:
-    """Return no settings besides those asked for."""
+    """Return no settings, so that the rung runs with the user's own."""
     del config
     return {}
 
@@ -70,18 +70,18 @@ class Rung:
 
     id: str
     name: str
-    change: Callable[[Plan, Spot], Plan | str]  # plan of the rung below -> its own, or why not
+    change: Callable[[Plan, Spot], Plan | str]  # plan of the rung below -> own plan, or why not
     program: Program = "engine"
     loop: PlainLoopKind | None = None  # of a plain loop over rows of tokens
-    # From the settings asked for, those that are others on this rung: key -> value.
+    # Configuration -> the settings that this rung changes, key -> value.
     settings: Callable[[Any], Mapping[str, Any]] = as_asked
     claims: Sequence[Claim] = ()
-    is_top: bool = False  # a whole plan: nothing is put on top of it
+    is_top: bool = False  # a complete plan: no rung builds on it
 
     def needs(self, below: Plan, plan: Plan) -> tuple[str, ...]:
-        """Return the techniques that are new in its plan: without their effect nothing is timed.
+        """Return the new techniques of the plan; the rung is timed only if all have an effect.
 
-        Of a whole plan nothing is needed: what has no effect in it is a row of its effects.
+        A complete plan needs none: a technique without effect is listed among its effects.
         """
         if self.is_top:
             return ()
@@ -90,7 +90,7 @@ class Rung:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ladder:
-    """The rungs of a recipe, the lowest first: all others are measured beside that one."""
+    """The rungs of a recipe, the lowest first; all others are compared with the lowest."""
 
     recipe: str
     rungs: Sequence[Rung]
@@ -103,7 +103,7 @@ class Ladder:
 
 
 def using(id: str, /, **choice: Value) -> Callable[[Plan, Spot], Plan | str]:
-    """Return the change that adds a technique, in the place of those that it excludes."""
+    """Return the change that adds a technique and removes the techniques that it excludes."""
 
     def change(plan: Plan, spot: Spot) -> Plan | str:
         technique = techniques.get(id)
@@ -118,21 +118,21 @@ def using(id: str, /, **choice: Value) -> Callable[[Plan, Spot], Plan | str]:
 def either(
     *changes: Callable[[Plan, Spot], Plan | str],
 ) -> Callable[[Plan, Spot], Plan | str]:
-    """Return the first of several changes that can be made; else why none can."""
+    """Return the change that tries several changes in order, and joins the reasons if all fail."""
 
     def change(plan: Plan, spot: Spot) -> Plan | str:
-        whys = []
-        for each in changes:
-            made = each(plan, spot)
-            if not isinstance(made, str):
-                return made
-            whys.append(made)
-        return "; ".join(whys)
+        reasons = []
+        for candidate in changes:
+            result = candidate(plan, spot)
+            if not isinstance(result, str):
+                return result
+            reasons.append(result)
+        return "; ".join(reasons)
 
     return change
 
 
 def lean(below: Plan, spot: Spot) -> Plan:
-    """Return the plan with what takes the host's own work out of a step."""
+    """Return the plan with the techniques that remove CPU work from a step."""
     plan = below.plus("gc-freeze")
     return plan if spot.hardware.device == "cpu" else plan.plus("lagged-loss-read")

@@ -1,6 +1,6 @@
-"""What a classifier is worth, from a confusion matrix: F1, precision, recall, accuracy, Matthews.
+"""Scores a classifier from a confusion matrix: F1, precision, recall, accuracy, Matthews.
 
-Counts add up over batches, devices and folds; ratios do not, so they are made of the sums alone.
+Counts add up over batches, devices and folds; ratios do not, so they are computed from the sums.
 
 A ratio of 0/0 is None: there were no such rows. Precision is undefined for a class that was never
 predicted, recall for one without a row, F1 = 2 TP / (2 TP + FP + FN) for one that has neither.
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["METRICS", "ClassScore", "MetricsReport", "Scores", "positive_class", "report", "scores"]
 
-SCHEMA: Final = 1  # of Report.to_json; history: 1 (2026-11) first
-# What a run may be judged by. Higher is better for each; f1, precision, recall: two classes only.
+SCHEMA: Final = 1  # of MetricsReport.to_json; history: 1 (2026-11) first
+# Metrics that may select the best model. Higher is better; f1, precision, recall: two classes only.
 METRICS: Final = (
     "accuracy",
     "balanced_accuracy",
@@ -45,19 +45,19 @@ _OF_THE_POSITIVE: Final = ("f1", "precision", "recall")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassScore:
-    """How well one class is found; 0 to 1, None where there were no such rows."""
+    """The scores of one class, 0 to 1; None where there were no such rows."""
 
     name: str
-    precision: float | None  # of the rows predicted to be of it, those that are
-    recall: float | None  # of its rows, those that were predicted to be
+    precision: float | None  # share of the rows predicted as this class that belong to it
+    recall: float | None  # share of the rows of this class that are predicted as it
     f1: float | None
-    support: int  # rows that are of it
-    predicted: int  # rows predicted to be of it
+    support: int  # rows of this class
+    predicted: int  # rows predicted as this class
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scores:
-    """What was found on some rows; None where there were no such rows."""
+    """The scores of a classifier on some rows; None where there were no such rows."""
 
     rows: int
     accuracy: float | None
@@ -73,22 +73,22 @@ class Scores:
     def value(self, metric: str) -> float | None:
         """Return one of METRICS; f1, precision and recall are those of the positive class.
 
-        Raises ConfigError for one that there is not, or not without two classes.
+        Raises ConfigError for an unknown metric, or for a metric that needs two classes.
         """
         if metric not in METRICS:
             near = did_you_mean(metric, METRICS)
             raise ConfigError(f"metric {metric!r} is unknown{near}: {', '.join(METRICS)}")
         if metric not in _OF_THE_POSITIVE:
-            found = getattr(self, metric)
+            score = getattr(self, metric)
         elif self.positive is None:
             raise ConfigError(
                 f"metric {metric} is of the positive one of two classes, and there are "
                 f"{len(self.classes)}; take macro_f1 or weighted_f1"
             )
         else:
-            found = getattr(next(c for c in self.classes if c.name == self.positive), metric)
-        assert found is None or isinstance(found, float)
-        return found
+            score = getattr(next(c for c in self.classes if c.name == self.positive), metric)
+        assert score is None or isinstance(score, float)
+        return score
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,25 +110,28 @@ def report(
     groups: Sequence[str] = (),
     positive: str | None = None,
 ) -> MetricsReport:
-    """Return the scores of counts [groups, classes, classes], rows of it are the true classes.
+    """Return the scores for counts [groups, true classes, predicted classes].
 
-    `names` are those of the classes, `groups` of the groups: none where there is only one of them.
-    Raises ConfigError as `positive_class` does.
+    `names` are the names of the classes, `groups` those of the groups (empty for one group). Raises
+    ConfigError as `positive_class` does.
     """
     assert confusion.ndim == 3, confusion.shape
     assert len(confusion) == (len(groups) or 1), (confusion.shape, len(groups))
     whole = scores(confusion.sum(0), names=names, positive=positive)
-    parts = zip(groups, confusion[: len(groups)], strict=True)
+    confusion_of_groups = zip(groups, confusion[: len(groups)], strict=True)
     return MetricsReport(
         whole=whole,
-        groups={name: scores(part, names=names, positive=positive) for name, part in parts},
+        groups={
+            name: scores(counts, names=names, positive=positive)
+            for name, counts in confusion_of_groups
+        },
     )
 
 
 def scores(
     confusion: NDArray[np.integer[Any]], *, names: Sequence[str], positive: str | None = None
 ) -> Scores:
-    """Return the scores of counts [classes, classes] whose rows are the true classes.
+    """Return the scores for counts [true classes, predicted classes].
 
     Raises ConfigError as `positive_class` does.
     """
@@ -136,26 +139,26 @@ def scores(
     counts: list[list[int]] = confusion.tolist()  # Python's integers: their products stay exact
     support = [sum(row) for row in counts]
     predicted = [sum(column) for column in zip(*counts, strict=True)]
-    right = [row[at] for at, row in enumerate(counts)]
+    right = [row[number] for number, row in enumerate(counts)]
     classes = tuple(
         ClassScore(
             name=name,
-            precision=_ratio(right[at], predicted[at]),
-            recall=_ratio(right[at], support[at]),
-            f1=_ratio(2 * right[at], support[at] + predicted[at]),
-            support=support[at],
-            predicted=predicted[at],
+            precision=_ratio(right[number], predicted[number]),
+            recall=_ratio(right[number], support[number]),
+            f1=_ratio(2 * right[number], support[number] + predicted[number]),
+            support=support[number],
+            predicted=predicted[number],
         )
-        for at, name in enumerate(names)
+        for number, name in enumerate(names)
     )
     rows = sum(support)
-    weighted = math.fsum(each.support * each.f1 for each in classes if each.f1 is not None)
+    weighted = math.fsum(score.support * score.f1 for score in classes if score.f1 is not None)
     return Scores(
         rows=rows,
         accuracy=_ratio(sum(right), rows),
-        balanced_accuracy=_mean(each.recall for each in classes),
-        macro_f1=_mean(each.f1 for each in classes),
-        macro_f1_zero_division_0=_mean(each.f1 or 0.0 for each in classes) if rows else None,
+        balanced_accuracy=_mean(score.recall for score in classes),
+        macro_f1=_mean(score.f1 for score in classes),
+        macro_f1_zero_division_0=_mean(score.f1 or 0.0 for score in classes) if rows else None,
         weighted_f1=_ratio(weighted, rows),
         matthews=_matthews(right, support, predicted),
         positive=positive_class(names, positive),
@@ -164,32 +167,32 @@ def scores(
     )
 
 
-def positive_class(names: Sequence[str], asked: str | None = None) -> str | None:
-    """Return the class that F1 is of: the one asked for, or of two the last one.
+def positive_class(names: Sequence[str], requested: str | None = None) -> str | None:
+    """Return the positive class of F1: the requested one, else the last of two classes.
 
-    The last of 0 and 1, false and true, no and yes, negative and positive is the usual one.
-    Raises ConfigError where one is asked for that there is not, or that is not one of two.
+    The last of 0 and 1, false and true, no and yes, or negative and positive is the usual choice.
+    Raises ConfigError for a requested class that does not exist or is not one of two.
     """
-    if asked is None:
+    if requested is None:
         return names[1] if len(names) == 2 else None
-    if asked not in names:
-        near = did_you_mean(asked, names)
-        known = ", ".join(map(repr, names))
-        raise ConfigError(f"positive class: expected one of {known}, got {asked!r}{near}")
+    if requested not in names:
+        near = did_you_mean(requested, names)
+        choices = ", ".join(map(repr, names))
+        raise ConfigError(f"positive class: expected one of {choices}, got {requested!r}{near}")
     if len(names) != 2:
         raise ConfigError(
-            f"positive class {asked!r}: only of two classes one is positive, and there are "
+            f"positive class {requested!r}: only of two classes one is positive, and there are "
             f"{len(names)}; leave it out"
         )
-    return asked
+    return requested
 
 
 def _matthews(
     right: Sequence[int], support: Sequence[int], predicted: Sequence[int]
 ) -> float | None:
-    """Return Matthews' correlation of any number of classes (Gorodkin 2004, R_K).
+    """Return Matthews' correlation for any number of classes (Gorodkin 2004, R_K).
 
-    doi:10.1016/j.compbiolchem.2004.09.006. scikit-learn gives 0 for what is None here.
+    doi:10.1016/j.compbiolchem.2004.09.006. scikit-learn returns 0 where this returns None.
     """
     rows = sum(support)
     both = sum(t * p for t, p in zip(support, predicted, strict=True))
@@ -205,5 +208,5 @@ def _ratio(part: float, whole: int) -> float | None:
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return math.fsum(known) / len(known) if known else None
+    defined = [value for value in values if value is not None]
+    return math.fsum(defined) / len(defined) if defined else None

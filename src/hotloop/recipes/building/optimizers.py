@@ -41,11 +41,11 @@ class AdamWFactory:
 
 
 def optimizer_of(training: Training) -> Callable[[nn.Module], torch.optim.Optimizer]:
-    """Return what builds the optimizer of the settings; matrices decay, biases and norms do not.
+    """Return the factory of the configured optimizer; matrices decay, biases and norms do not.
 
-    adafactor is torch's, with the learning rate as it is given (Shazeer and Stern 2018,
-    arXiv:1804.04235), adamw_8bit is bitsandbytes' (Dettmers et al. 2021, arXiv:2110.02861); without
-    that package it raises DeviceError when it is called.
+    adafactor is torch's, with the configured learning rate (Shazeer and Stern 2018,
+    arXiv:1804.04235). adamw_8bit is that of bitsandbytes (Dettmers et al. 2021, arXiv:2110.02861);
+    the factory raises DeviceError where that package is missing.
     """
     if training.optim == "adafactor":
         return partial(_adafactor, training)
@@ -59,7 +59,10 @@ def optimizer_of(training: Training) -> Callable[[nn.Module], torch.optim.Optimi
 
 
 def state_bytes(training: Training) -> Callable[[Tensor], int] | None:
-    """Return the bytes kept of a parameter, for optimizers whose step a forecast cannot make."""
+    """Return the function parameter -> bytes of optimizer state; None: the forecast makes a step.
+
+    It is for optimizers whose step a forecast cannot make.
+    """
     return {"adafactor": _factored_bytes, "adamw_8bit": _eight_bit_bytes}.get(training.optim)
 
 
@@ -97,7 +100,7 @@ def _eight_bit(training: Training, model: nn.Module) -> torch.optim.Optimizer:
             f"training.optim=adamw_8bit needs bitsandbytes ({error}): pip install 'hotloop[quant]'"
         ) from error
     groups = _groups(model, training.weight_decay)
-    made: torch.optim.Optimizer = optim.AdamW8bit(
+    optimizer: torch.optim.Optimizer = optim.AdamW8bit(
         groups, lr=training.learning_rate, betas=training.betas
     )
-    return made
+    return optimizer

@@ -1,4 +1,4 @@
-"""What the recipes on pretrained text models share: adapters, attention's choices, an example."""
+"""Shared parts of the recipes on pretrained text models: adapters, attention, an example row."""
 
 from __future__ import annotations
 
@@ -24,30 +24,38 @@ if TYPE_CHECKING:
     from hotloop.models.backbone import Backbone
     from hotloop.models.weights.discovery import FoundModel
 
-__all__ = ["adapters_of", "choices", "is_frozen", "isolation", "padding_of", "pads_much", "shown"]
+__all__ = [
+    "adapters_of",
+    "choices",
+    "first_row_text",
+    "is_frozen",
+    "isolation",
+    "padding_of",
+    "pads_much",
+]
 
 _SHOWN = 30  # tokens of the first row
 
 
 def isolation() -> Isolation:
-    """Return attention in segments, by the way that was measured fastest on this machine."""
+    """Return the isolation of texts in attention, which remembers the fastest kernels measured."""
     return Isolation(clock=time.perf_counter, known=Ways(ENV.cache / "forecasts"))
 
 
 def pads_much(rows: TokenRows, training: Training) -> bool:
-    """Whether padded micro batches would have more padding than one call of attention saves."""
+    """Return whether padding costs more than the saved attention calls: above MOST_PADDING."""
     micro = training.batch_size // training.accumulation
     return padding_share(rows, batch=training.batch_size, micro=micro) > MOST_PADDING
 
 
 def choices(model: nn.Module) -> MutableMapping[str, str]:
-    """Return what a model with a backbone chose by measuring."""
+    """Return the kernels that the model's backbone chose by measurement."""
     backbone: Backbone = model.backbone  # type: ignore[assignment]
     return backbone.isolation.chosen
 
 
 def adapters_of(adapter: Adapter, seed: int) -> AdapterConfig:
-    """Return the adapters that the settings mean; method=none has none."""
+    """Return the adapter configuration of the settings; the method must not be "none"."""
     assert adapter.method != "none"
     names = tuple(name.strip() for name in adapter.targets.split(","))
     return AdapterConfig(
@@ -60,32 +68,32 @@ def adapters_of(adapter: Adapter, seed: int) -> AdapterConfig:
     )
 
 
-def is_frozen(adapter: Adapter, found: FoundModel, fingerprint: str) -> bool:
-    """Return whether a run's weights are those of the pretrained model, beside what it learned.
+def is_frozen(adapter: Adapter, base_model: FoundModel, fingerprint: str) -> bool:
+    """Return whether the run trained adapters only, so that it needs the pretrained weights.
 
-    Raises DataError where they have another `fingerprint` than the run was trained on.
+    Raises DataError where their fingerprint is not the `fingerprint` that the run recorded.
     """
     if adapter.method == "none":
         return False
-    if found.fingerprint != fingerprint:
+    if base_model.fingerprint != fingerprint:
         raise DataError(
-            f"{found.folder} was changed since the run: what it learned fits the weights that were "
-            "there; put them back"
+            f"{base_model.folder} was changed since the run: what it learned fits the weights that "
+            "were there; put them back"
         )
     return True
 
 
-def padding_of(found: FoundModel) -> int:
-    """Return an id for padding: which one matters to nobody, but it must be one."""
-    pad: Any = found.config.get("pad_token_id")
-    return pad if isinstance(pad, int) and 0 <= pad < found.vocabulary else 0
+def padding_of(base_model: FoundModel) -> int:
+    """Return a valid token id for padding: the model's own, else 0."""
+    pad: Any = base_model.config.get("pad_token_id")
+    return pad if isinstance(pad, int) and 0 <= pad < base_model.vocabulary else 0
 
 
-def shown(found: FoundModel, rows: TokenRows) -> str:
-    """Return the beginning of the first row of a run, special tokens included."""
+def first_row_text(base_model: FoundModel, rows: TokenRows) -> str:
+    """Return the beginning of a run's first row as text, with its special tokens."""
     from tokenizers import Tokenizer
 
     ids = rows.batch(0, 0, 1).tensors["input_ids"][0, :_SHOWN].tolist()
-    made = Tokenizer.from_str(find_tokenizer(found.name).source)
-    text: str = made.decode(ids, skip_special_tokens=False)
+    tokenizer = Tokenizer.from_str(find_tokenizer(base_model.name).source)
+    text: str = tokenizer.decode(ids, skip_special_tokens=False)
     return text

@@ -1,4 +1,4 @@
-"""What the parts of a recipe that its registry entry names take and return. Needs no torch."""
+"""Interfaces of the parts that a recipe's registry entry names. This module needs no torch."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ class Sample(Protocol):
         config: Any,
         model: nn.Module,
         kept: Mapping[str, str],
-        wanted: SamplingOptions,
+        options: SamplingOptions,
         *,
         progress: Callable[[int, int], None] | None = None,
     ) -> list[str]:
-        """Return the texts; `kept` are those that the run keeps, by name. Raises UsageError."""
+        """Return the texts; `kept` maps names of the run's files to contents. Raises UsageError."""
 
 
 class Predictions(Protocol):
-    """What a trained model says of rows, in their order."""
+    """The predictions of a trained model for some rows, in the order of the rows."""
 
     @property
     def truth(self) -> str:
-        """What rows must have to be scored, in words."""
+        """Return, in words, the key or value that rows need in order to be scored."""
 
     def rows(self) -> Iterator[dict[str, object]]:
-        """Yield what is said of each row, as plain JSON values."""
+        """Yield the prediction for each row as plain JSON values."""
 
     def scores(self) -> dict[str, Any] | None:
         """Return plain JSON values; None: nothing could be scored."""
 
     def table(self) -> str:
-        """Return the scores, which there must be, as lines of text without colour."""
+        """Return the scores as plain lines of text; `scores` must not be None."""
 
 
 class Predict(Protocol):
-    """Says something of the rows of a file, or without one of those that the run held out."""
+    """Predicts for the rows of a file, or for the run's validation rows where there is none."""
 
     def __call__(
         self,
@@ -63,36 +63,36 @@ class Predict(Protocol):
         baselines: bool = False,
         most: int | None = None,
     ) -> Predictions:
-        """Return it. Raises UsageError, and DataError for rows that cannot be used."""
+        """Return the predictions. Raises UsageError, and DataError for rows it cannot use."""
 
 
 class ManifestAnswer(Protocol):
-    """What came of one field of a manifest."""
+    """The outcome of one field of a manifest."""
 
     @property
     def word(self) -> str:
-        """In effect, not needed here, or refused."""
+        """Return "in effect", "not needed here" or "refused"."""
 
     @property
     def text(self) -> str:
-        """The answer as a line."""
+        """Return the answer as one line."""
 
 
 class RunManifest(Protocol):
-    """A file that stands for a run."""
+    """A file that describes one run."""
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """Return the file."""
 
     @property
     def name(self) -> str:
-        """The name of the run; it can be a folder's name."""
+        """Return the name of the run, which is valid as the name of a folder."""
 
     @property
     def layer(self) -> SettingsLayer:
-        """Its settings and where each came from."""
+        """Return the settings with their origins."""
 
     @property
     def answers(self) -> Sequence[ManifestAnswer]:
-        """What came of each field."""
+        """Return the outcome of each field."""

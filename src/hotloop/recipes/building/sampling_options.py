@@ -1,4 +1,4 @@
-"""Wanted, which text a trained model is to write."""
+"""Options of `hotloop sample`: which text a trained model generates."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["SamplingOptions"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingOptions:
-    """Which text is to be drawn; None leaves it to the objective. Raises UsageError."""
+    """Options of the text to sample; None leaves the choice to the recipe. Raises UsageError."""
 
-    prompt: str | None = None  # what the text begins with
-    suffix: str | None = None  # what it ends with; diffusion only
+    prompt: str | None = None  # beginning of the text
+    suffix: str | None = None  # end of the text; diffusion only
     samples: int = 1
     length: int | None = None  # characters between prompt and suffix
     steps: int | None = None  # denoising steps; diffusion only

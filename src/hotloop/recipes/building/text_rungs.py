@@ -1,9 +1,10 @@
-"""The rungs that ladders of recipes on rows of text share: plain loops, and techniques on top.
+"""The shared rungs of the ladders of text recipes: plain loops, and techniques on top.
 
-What the projects behind them ran is known by its kind: rows padded to the longest that is allowed,
-in a random order; of a language model the logits of every position; of an expert frozen weights in
-4 bits and one text a row. All rungs make steps of as many rows; packed rows hold several texts, so
-times before are of steps with as many tokens. Rows are tokenised before on every rung.
+Only the kind of the original projects' loops is known: rows padded to the longest allowed length in
+random order, logits at every position for a language model, and for an expert frozen weights in 4
+bits with one text per row. The steps of all rungs have the same number of rows; packed rows hold
+several texts, so the times of the first rungs are for steps with as many tokens. The rows are
+tokenised before every rung.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ LONGEST: Final = PlainLoopKind(pads="to the longest")
 
 
 def before(below: Plan, spot: Spot) -> Plan:
-    """Return a plan of no technique, with the batch of hotloop's own choice."""
+    """Return a plan without techniques, with the batch size of hotloop's own choice."""
     del below
     return Plan(micro_batch=spot.own.micro_batch, accumulation=spot.own.accumulation)
 
@@ -52,12 +53,12 @@ def unchanged(below: Plan, spot: Spot) -> Plan:
 
 
 def always(settings: Settings) -> Callable[[Any], Settings]:
-    """Return these settings for every configuration."""
+    """Return a function that gives the same settings for every configuration."""
     return lambda config: settings
 
 
 def faster_rungs(settings: Callable[[Any], Any]) -> tuple[Rung, ...]:
-    """Return the rungs that every recipe has on top: techniques, and hotloop's own choice."""
+    """Return the top rungs, which all text recipes share: techniques, and hotloop's own choice."""
     return (
         Rung(
             id="products",
@@ -85,15 +86,15 @@ def faster_rungs(settings: Callable[[Any], Any]) -> tuple[Rung, ...]:
 def plain_loops(
     settings: Callable[[Any], Any], *loops: tuple[str, str, PlainLoopKind]
 ) -> tuple[Rung, ...]:
-    """Return the plain loops; the first is the one before."""
+    """Return a rung for each plain loop; the first one starts from a plan without techniques."""
     return tuple(
         Rung(
             id=id,
             name=name,
-            change=unchanged if at else before,
+            change=unchanged if number else before,
             program="plain loop",
             loop=loop,
             settings=settings,
         )
-        for at, (id, name, loop) in enumerate(loops)
+        for number, (id, name, loop) in enumerate(loops)
     )

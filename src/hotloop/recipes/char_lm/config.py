@@ -8,7 +8,7 @@ from typing import Literal
 from hotloop.config.common import ALIASES, ALL, NO_WORKERS, Data, Training, check_shared, set_names
 from hotloop.config.layers import COMMAND_LINE
 from hotloop.config.resolve import AUTO, Resolver
-from hotloop.config.schema import changed, said, setting
+from hotloop.config.schema import changed, setting, setting_text
 from hotloop.core.errors import ConfigError, did_you_mean
 from hotloop.recipes.char_lm.presets import EXPERIMENTS, PRESETS
 
@@ -80,56 +80,62 @@ def check_char_lm(config: CharLmConfig, origins: Mapping[str, str] = _NOTHING) -
     check_shared(config, origins, set_names(config, config.data.sets, origins))
     model, sets, dataset = config.model, config.data.sets, config.dataset
 
-    def told(key: str) -> str:
-        return said(config, key, origins)
+    def setting_of(key: str) -> str:
+        return setting_text(config, key, origins)
 
     if model.width % model.heads:
-        raise ConfigError(f"{told('model.width')} is not divisible by {told('model.heads')}")
+        raise ConfigError(
+            f"{setting_of('model.width')} is not divisible by {setting_of('model.heads')}"
+        )
     if model.width // model.heads % 2:
         raise ConfigError(
-            f"{told('model.width')} over {told('model.heads')} gives heads of "
+            f"{setting_of('model.width')} over {setting_of('model.heads')} gives heads of "
             f"{model.width // model.heads}; rotary positions turn pairs, so it must be even"
         )
     typed = {key for key, origin in origins.items() if origin == COMMAND_LINE}
     if idle := {k: text for k, text in idle_char_lm(config, origins).items() if k in typed}:
-        other = {
+        remedies = {
             key: ", or set objective=diffusion" for key in idle if key.startswith("diffusion.")
         }
         raise ConfigError(
-            "\n".join(f"{text}; leave it out{other.get(key, '')}" for key, text in idle.items())
+            "\n".join(f"{text}; leave it out{remedies.get(key, '')}" for key, text in idle.items())
         )
     if dataset is None:
         if sets and config.data.path is None:
-            raise ConfigError(f"{told('data.sets')}: say which, dataset=NAME or dataset={ALL}")
+            raise ConfigError(
+                f"{setting_of('data.sets')}: say which, dataset=NAME or dataset={ALL}"
+            )
         return
     if config.data.path is not None:
-        raise ConfigError(f"{told('dataset')} and {told('data.path')}: give one of them")
+        raise ConfigError(
+            f"{setting_of('dataset')} and {setting_of('data.path')}: give one of them"
+        )
     if not sets or dataset not in (ALL, *sets):
         names = ", ".join([*sets, ALL]) if sets else "none; set data.sets={NAME: PATH}"
         hint = did_you_mean(dataset, [*sets, ALL]) if sets else ""
-        raise ConfigError(f"{told('dataset')} is no name of data.sets (known: {names}){hint}")
+        raise ConfigError(f"{setting_of('dataset')} is no name of data.sets (known: {names}){hint}")
 
 
 def set_labels(config: CharLmConfig) -> Mapping[str, str]:
-    """Return the key of each data set that gets a run of its own, by name; none: one run."""
+    """Return the key of each data set with a run of its own, by name; empty for one run."""
     return {name: f"data.sets.{name}" for name in config.data.sets if config.dataset == ALL}
 
 
 def one_set(config: CharLmConfig, name: str) -> CharLmConfig:
-    """Return the configuration of one of those runs, as if it had been asked for alone."""
+    """Return the configuration of one data set's run, as if the user had asked for it alone."""
     data = replace(config.data, path=config.data.sets[name], sets={})
     return replace(config, dataset=None, data=data)
 
 
 def idle_char_lm(config: CharLmConfig, origins: Mapping[str, str]) -> dict[str, str]:
-    """Return, by key, why a setting that is not its default has no effect."""
+    """Return, by key, the reason why a non-default setting has no effect."""
     idle = {}
     for key in changed(config):
         if key.startswith("diffusion.") and config.objective != "diffusion":
             idle[key] = f"has no effect with objective={config.objective}"
         elif key == "data.num_workers":
             idle[key] = NO_WORKERS
-    return {key: f"{said(config, key, origins)} {why}" for key, why in idle.items()}
+    return {key: f"{setting_text(config, key, origins)} {why}" for key, why in idle.items()}
 
 
 resolve_char_lm = Resolver(

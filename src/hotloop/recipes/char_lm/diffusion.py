@@ -1,4 +1,4 @@
-"""objective=diffusion of char-lm: learns to denoise whole windows instead of the next character."""
+"""The diffusion objective of char-lm: learn to denoise whole windows, not the next character."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["build_sedd", "noise_of", "to_denoise"]
 
 def noise_of(config: CharLmConfig, vocabulary: int) -> Noise:
     """Return the noise of a configuration for `vocabulary` characters."""
-    asked = config.diffusion
+    noise = config.diffusion
     return Noise(
-        transition=asked.transition,
+        transition=noise.transition,
         vocabulary=vocabulary,
-        sigma_min=asked.sigma_min,
-        sigma_max=asked.sigma_max,
+        sigma_min=noise.sigma_min,
+        sigma_max=noise.sigma_max,
     )
 
 
@@ -45,7 +45,7 @@ def build_sedd(config: CharLmConfig, vocabulary: int) -> Sedd:
 def to_denoise(
     job: Job, config: CharLmConfig, vocabulary: int, *, train: Windows, valid: Windows
 ) -> Job:
-    """Return a char-lm job as one that denoises the same windows."""
+    """Return a copy of a char-lm job that denoises the same windows."""
     noise = noise_of(config, vocabulary)
     return replace(
         job,

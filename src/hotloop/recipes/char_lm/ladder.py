@@ -1,8 +1,8 @@
 """The ladder of char-lm: from the loop that people write to hotloop's own choice.
 
-What the project behind the recipe ran is known by its kind only: float32, attention written out,
-AdamW as it comes, a loader that makes each sample in the loop, small micro batches. An eighth of
-the batch stands for "small".
+Only the kind of the original project's loop is known: float32, written-out attention, the default
+AdamW, a loader that makes each sample in the loop, and small micro batches. An eighth of the batch
+stands for "small".
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LADDER"]
 
-_PART: Final = 8  # of the batch in a micro batch of the loop before
+_PART: Final = 8  # batch size / micro batch size of the original loop
 _GATHERED = "published by others, gathered for hotloop's design, 2026-11"
 _C1 = "others' measurement, 6 x 384 on 2 cores with AVX512_BF16, torch 2.13, 2026-11"
 
@@ -38,7 +38,7 @@ def _whole(below: Plan, spot: Spot) -> Plan | str:
 
 
 def _by_hand(below: Plan, spot: Spot) -> Plan:
-    """The best plan that was written by hand (C1); without bf16 that of C2."""
+    """Return the best hand-written plan (C1), or that of C2 where there is no bf16."""
     whole = _whole(_before(below, spot), spot)
     plan = _before(below, spot) if isinstance(whole, str) else whole
     plan = plan.plus("fused-adamw").plus("gc-freeze")

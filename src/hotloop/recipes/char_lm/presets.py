@@ -1,4 +1,4 @@
-"""What char-lm sets for a card or for a known experiment, with the reason for every value."""
+"""Presets of char-lm by GPU or experiment, with the reason for every value."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -12,8 +12,8 @@ _BF16 = "bf16 runs on tensor cores from sm80 on"
 _BY_CAPABILITY = "bf16 from sm80 on, else fp16 with a scaler"
 
 
-def _card(memory: str, batch_size: int, precision: str, why: str) -> Preset:
-    """Return a card's preset. Batch sizes: the table of the project behind char-lm, unmeasured."""
+def _gpu_preset(memory: str, batch_size: int, precision: str, why: str) -> Preset:
+    """Return the preset of a GPU; batch sizes come from the original project, unmeasured."""
     return Preset(
         source="rule",
         values={"training.batch_size": batch_size, "training.precision": precision},
@@ -55,14 +55,14 @@ _CPU = Preset(
 
 PRESETS: Mapping[str, Preset] = MappingProxyType(
     {
-        "t4": _card("16 GB", 128, "fp16", "sm75 has no bf16: fp16 with a scaler"),
-        "12gb": _card("12 GB", 96, "auto", _BY_CAPABILITY),
-        "16gb": _card("16 GB", 128, "auto", _BY_CAPABILITY),
-        "24gb": _card("24 GB", 192, "auto", _BY_CAPABILITY),
-        "rtx3090": _card("24 GB", 192, "bf16", _BF16),
-        "rtx4080s": _card("16 GB", 128, "bf16", _BF16),
-        "rtx4090": _card("24 GB", 192, "bf16", _BF16),
-        "h100": _card("80 GB: twice the 24 GB batch", 384, "bf16", _BF16),
+        "t4": _gpu_preset("16 GB", 128, "fp16", "sm75 has no bf16: fp16 with a scaler"),
+        "12gb": _gpu_preset("12 GB", 96, "auto", _BY_CAPABILITY),
+        "16gb": _gpu_preset("16 GB", 128, "auto", _BY_CAPABILITY),
+        "24gb": _gpu_preset("24 GB", 192, "auto", _BY_CAPABILITY),
+        "rtx3090": _gpu_preset("24 GB", 192, "bf16", _BF16),
+        "rtx4080s": _gpu_preset("16 GB", 128, "bf16", _BF16),
+        "rtx4090": _gpu_preset("24 GB", 192, "bf16", _BF16),
+        "h100": _gpu_preset("80 GB: twice the 24 GB batch", 384, "bf16", _BF16),
         "cpu": _CPU,
     }
 )

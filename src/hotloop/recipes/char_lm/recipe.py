@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["build", "build_model", "prepare_data", "rebuilt"]
 
-EXAMPLE = 60  # characters of the first sample that are shown
+EXAMPLE = 60  # characters in the excerpt of the first sample
 
 
 def prepare_data(
@@ -36,9 +36,9 @@ def prepare_data(
     progress: Callable[[str, float], None] | None = None,
     poll: Callable[[], None] | None = None,
 ) -> TokenSet:
-    """Return the token set of the configured text, tokenised once and kept in the cache.
+    """Return the token set of the configured text, from the cache where it exists.
 
-    Raises DataError naming file, line and byte of what cannot be read.
+    Raises DataError with the file, line and byte that cannot be read.
     """
     path = config.data.path
     if config.dataset is not None:
@@ -71,11 +71,11 @@ def build_model(config: CharLmConfig, vocabulary: int) -> Gpt | Sedd:
 
 
 def rebuilt(config: CharLmConfig, kept: Mapping[str, str]) -> Gpt | Sedd:
-    """Return the model of a run, of which the run's own weights are still to be read."""
+    """Return the model of a run without the run's weights; the caller loads them."""
     return build_model(config, len(CharVocabulary.from_json(json.loads(kept["vocabulary.json"]))))
 
 
-def _counted(data: TokenSet) -> str:
+def _character_counts(data: TokenSet) -> str:
     unseen = data.about["unseen"]
     return (
         f"{len(data.train):,} training and {len(data.valid):,} validation characters, "
@@ -90,7 +90,7 @@ def _excerpt(data: TokenSet, start: int) -> str:
 
 
 def build(config: CharLmConfig, data: TokenSet) -> Job:
-    """Return the job: the configured objective on windows of the token set."""
+    """Return the job that trains the configured objective on windows of the token set."""
     training, context = config.training, config.model.context
     size = len(data.vocabulary)
 
@@ -120,7 +120,7 @@ def build(config: CharLmConfig, data: TokenSet) -> Job:
         example=lambda: _excerpt(data, int(train.ids(0, 0, 1)[0])),
         facts={
             "objective": "the next character, given those before it",
-            "data": _counted(data),
+            "data": _character_counts(data),
         },
     )
     if config.objective == "diffusion":

@@ -1,4 +1,4 @@
-"""Draws text from a trained char-lm model, in the way of its objective."""
+"""Samples text from a trained char-lm model, by the method of its objective."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["sample"]
 
 Progress = Callable[[int, int], None]  # (done, all) characters or denoising steps
 
-LENGTH, TEMPERATURE = 500, 0.8  # of next-char
+LENGTH, TEMPERATURE = 500, 0.8  # defaults of next-char
 STEPS = 128  # sampling.steps of SEDD's configs/config.yaml, 2026-11
 
 
@@ -33,28 +33,29 @@ def sample(
     config: CharLmConfig,
     model: nn.Module,
     kept: Mapping[str, str],
-    wanted: SamplingOptions,
+    options: SamplingOptions,
     *,
     progress: Progress | None = None,
 ) -> list[str]:
-    """Return whole texts, prompt and suffix included; `kept` are the texts that the run keeps.
+    """Return whole texts, including prompt and suffix.
 
-    Raises UsageError for what the model's objective cannot do.
+    `kept` maps the names of the run's small files to their texts. Raises UsageError for an option
+    that the model's objective does not have.
     """
-    draw = _denoised if config.objective == "diffusion" else _continued
+    draw = _denoise if config.objective == "diffusion" else _continue
     vocabulary = CharVocabulary.from_json(json.loads(kept["vocabulary.json"]))
-    return draw(config, model, vocabulary, wanted, progress)
+    return draw(config, model, vocabulary, options, progress)
 
 
-def _continued(
+def _continue(
     config: CharLmConfig,
     model: nn.Module,
     vocabulary: CharVocabulary,
-    wanted: SamplingOptions,
+    options: SamplingOptions,
     progress: Progress | None,
 ) -> list[str]:
-    """Predict one character after the other; without a prompt, after a new line."""
-    for name, value in (("--steps", wanted.steps), ("--suffix", wanted.suffix)):
+    """Predict one character after another; without a prompt, start after a newline."""
+    for name, value in (("--steps", options.steps), ("--suffix", options.suffix)):
         if value is not None:
             raise UsageError(
                 f"{name} is for runs with objective=diffusion; this one writes from left to right, "
@@ -62,48 +63,48 @@ def _continued(
             )
     ids = continue_text(
         model,
-        _ids(vocabulary, wanted.prompt or "\n"),
-        samples=wanted.samples,
-        length=LENGTH if wanted.length is None else wanted.length,
-        temperature=TEMPERATURE if wanted.temperature is None else wanted.temperature,
-        seed=wanted.seed,
+        _ids(vocabulary, options.prompt or "\n"),
+        samples=options.samples,
+        length=LENGTH if options.length is None else options.length,
+        temperature=TEMPERATURE if options.temperature is None else options.temperature,
+        seed=options.seed,
         progress=progress,
     )
-    return [(wanted.prompt or "") + text for text in _texts(vocabulary, ids)]
+    return [(options.prompt or "") + text for text in _texts(vocabulary, ids)]
 
 
-def _denoised(
+def _denoise(
     config: CharLmConfig,
     model: nn.Module,
     vocabulary: CharVocabulary,
-    wanted: SamplingOptions,
+    options: SamplingOptions,
     progress: Progress | None,
 ) -> list[str]:
-    """Denoise a window of the context's length, as in training; what is beyond the end is cut."""
+    """Denoise a window of the context's length, as in training, and cut it after the text."""
     assert isinstance(model, Sedd)
-    if wanted.temperature is not None:
+    if options.temperature is not None:
         raise UsageError(
             "--temperature is for runs with objective=next-char; denoising draws from the learned "
             "ratios as they are: leave --temperature out (more --steps make better text)"
         )
-    prompt, suffix = wanted.prompt or "", wanted.suffix or ""
-    context, given = config.model.context, len(prompt) + len(suffix)
-    length = max(context - given, 1) if wanted.length is None else wanted.length
-    if given + length > context:
+    prompt, suffix = options.prompt or "", options.suffix or ""
+    context, fixed = config.model.context, len(prompt) + len(suffix)
+    length = max(context - fixed, 1) if options.length is None else options.length
+    if fixed + length > context:
         raise UsageError(
             f"{len(prompt)} characters of --prompt, {length} of --length and {len(suffix)} of "
-            f"--suffix are {given + length}, but this run denoises windows of {context}: ask for "
+            f"--suffix are {fixed + length}, but this run denoises windows of {context}: ask for "
             "fewer, or train with a larger model.context"
         )
     window = torch.full((context,), FREE)
     window[: len(prompt)] = _ids(vocabulary, prompt)
-    window[len(prompt) + length : given + length] = _ids(vocabulary, suffix)
+    window[len(prompt) + length : fixed + length] = _ids(vocabulary, suffix)
     ids = denoise(
         model,
         window,
-        levels=noise_of(config, len(vocabulary)).levels(wanted.steps or STEPS),
-        samples=wanted.samples,
-        seed=wanted.seed,
+        levels=noise_of(config, len(vocabulary)).levels(options.steps or STEPS),
+        samples=options.samples,
+        seed=options.seed,
         progress=progress,
     )
     drawn = ids[:, len(prompt) : len(prompt) + length]

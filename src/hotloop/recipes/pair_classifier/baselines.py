@@ -1,4 +1,4 @@
-"""What a pair-classifier must beat on some rows, by what it is told of them: classes and tokens."""
+"""Scores the baselines of a pair-classifier on rows of tokens and their classes."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from hotloop.data.tokenising.token_store import Store
     from hotloop.recipes.building.metrics import Scores
 
-__all__ = ["MOST", "Tested", "row_baselines", "said", "tested"]
+__all__ = ["MOST", "Tested", "row_baselines", "scores_text", "tested"]
 
-MOST: Final = 10_000  # rows that the bags of words learn of, and are tried on: 1.4 s
-_AT_ONCE: Final = 256
+MOST: Final = 10_000  # rows for training the bags of words, and for testing them: 1.4 s
+_AT_ONCE: Final = 256  # rows in a batch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -38,7 +38,7 @@ class Tested:
     classes: NDArray[np.int64]  # [rows]
 
     def some(self) -> Tested:
-        """Return `MOST` of them at most, spread evenly."""
+        """Return at most `MOST` of the rows, spread evenly."""
         every = -(-len(self.rows) // MOST)
         return replace(self, rows=self.rows[::every], classes=self.classes[::every])
 
@@ -50,43 +50,48 @@ def tested(data: Labelled, part: Part) -> Tested:
 
 
 def row_baselines(train: Tested, test: Tested, *, names: Sequence[str]) -> dict[str, Scores]:
-    """Return the scores on the test rows of each baseline, learned of the training rows.
+    """Train each baseline on the training rows, and return its scores on the test rows.
 
-    Words are tokens; the two texts of a pair are known apart where the model's tokens have types.
+    Words are tokens. The texts of a pair are told apart by token types, where the tokenizer has
+    them.
     """
-    learned, tried = train.some(), test.some()
-    texts, others = _words(learned), _words(tried)
-    if not any(second for _, second in texts):  # single texts, or no types
-        one, other = ([first for first, _ in each] for each in (texts, others))
-        return baselines(one, learned.classes, other, tried.classes, names=names)
-    return baselines(texts, learned.classes, others, tried.classes, names=names)
+    train_rows, test_rows = train.some(), test.some()
+    train_pairs, test_pairs = _words(train_rows), _words(test_rows)
+    if not any(second for _, second in train_pairs):  # single texts, or no types
+        train_texts, test_texts = (
+            [first for first, _ in pairs] for pairs in (train_pairs, test_pairs)
+        )
+        return baselines(
+            train_texts, train_rows.classes, test_texts, test_rows.classes, names=names
+        )
+    return baselines(train_pairs, train_rows.classes, test_pairs, test_rows.classes, names=names)
 
 
-def _words(of: Tested) -> list[tuple[str, str]]:
-    """Return the tokens of each row as words: those of its first text, and of its second."""
-    form, rows = Form(pad=0, layout="padded", has_labels=False), of.rows
-    samples = TokenRows(of.store, of.split, form=form, seed=0, shuffle=False, rows=rows)
-    found = []
+def _words(tested: Tested) -> list[tuple[str, str]]:
+    """Return the tokens of each row as words, the first text and the second text apart."""
+    form, rows = Form(pad=0, layout="padded", has_labels=False), tested.rows
+    samples = TokenRows(tested.store, tested.split, form=form, seed=0, shuffle=False, rows=rows)
+    pairs = []
     for first in range(0, len(rows), _AT_ONCE):
-        some = rows[first : first + _AT_ONCE]
-        tensors = samples.gather(some).tensors
+        batch = rows[first : first + _AT_ONCE]
+        tensors = samples.gather(batch).tensors
         ids = tensors["input_ids"]
         types = tensors.get("token_type_ids", torch.zeros_like(ids))
-        for row, kind, length in zip(ids, types, samples.lengths[some].tolist(), strict=True):
+        for row, kind, length in zip(ids, types, samples.lengths[batch].tolist(), strict=True):
             is_second = kind[:length] == 1
-            found.append((_text(row[:length][~is_second]), _text(row[:length][is_second])))
-    return found
+            pairs.append((_text(row[:length][~is_second]), _text(row[:length][is_second])))
+    return pairs
 
 
 def _text(ids: Tensor) -> str:
     return " ".join(map(str, ids.tolist()))
 
 
-def said(found: Mapping[str, Scores]) -> str:
-    """Return the accuracy and the macro F1 of each in words."""
+def scores_text(scores: Mapping[str, Scores]) -> str:
+    """Return the accuracy and macro F1 of each baseline as text."""
     return "; ".join(
-        f"{name} {_figure(each.accuracy)} ({_figure(each.macro_f1)})"
-        for name, each in found.items()
+        f"{name} {_figure(score.accuracy)} ({_figure(score.macro_f1)})"
+        for name, score in scores.items()
     )
 
 

@@ -15,62 +15,64 @@ if TYPE_CHECKING:
 
 __all__ = ["class_table"]
 
-CLASSES: Final = 12  # of a confusion matrix that is shown
-GROUPS: Final = 20  # that are shown
-NAME: Final = 24  # columns of a name
+CLASSES: Final = 12  # most classes of a printed confusion matrix
+GROUPS: Final = 20  # most groups in the table
+NAME: Final = 24  # terminal columns of a name
 
 _NONE: Final = "-"
 
 
 def class_table(report: MetricsReport) -> str:
-    """Return a report as lines of text without colour; "-" is said to mean: no such rows."""
+    """Return a report as plain lines of text, with a note on "-" where it occurs."""
     whole = report.whole
-    parts = [_summary(whole), _classes(whole)]
+    blocks = [_summary(whole), _classes(whole)]
     if len(whole.classes) <= CLASSES:
-        parts.append(_confusion(whole))
+        blocks.append(_confusion(whole))
     else:
-        parts.append(f"confusion matrix: {len(whole.classes):,} classes, too wide to show")
+        blocks.append(f"confusion matrix: {len(whole.classes):,} classes, too wide to show")
     if report.groups:
-        parts.append(_groups(report))
-    text = "\n\n".join(parts)
+        blocks.append(_groups(report))
+    text = "\n\n".join(blocks)
     return f"{text}\n\n{_NONE}: no such rows (0/0)" if _NONE in text.split() else text
 
 
-def _summary(of: Scores) -> str:
+def _summary(scores: Scores) -> str:
     figures = [
-        ("accuracy", of.accuracy),
-        ("macro F1", of.macro_f1),
-        ("weighted F1", of.weighted_f1),
-        ("Matthews", of.matthews),
+        ("accuracy", scores.accuracy),
+        ("macro F1", scores.macro_f1),
+        ("weighted F1", scores.weighted_f1),
+        ("Matthews", scores.matthews),
     ]
-    if of.positive is not None:
-        figures.insert(1, (f"F1 of {_name(of.positive)!r}", of.value("f1")))
-    said = "  ".join(f"{name} {_figure(value)}" for name, value in figures)
-    line = f"{of.rows:,} rows  {said}"
-    if of.macro_f1 != of.macro_f1_zero_division_0:
-        other = _figure(of.macro_f1_zero_division_0)
-        line += f"\nmacro F1 leaves out classes that occur nowhere; with 0 for them it is {other}"
+    if scores.positive is not None:
+        figures.insert(1, (f"F1 of {_name(scores.positive)!r}", scores.value("f1")))
+    figures_text = "  ".join(f"{name} {_figure(value)}" for name, value in figures)
+    line = f"{scores.rows:,} rows  {figures_text}"
+    if scores.macro_f1 != scores.macro_f1_zero_division_0:
+        with_zeros = _figure(scores.macro_f1_zero_division_0)
+        line += (
+            f"\nmacro F1 leaves out classes that occur nowhere; with 0 for them it is {with_zeros}"
+        )
     return line
 
 
-def _classes(of: Scores) -> str:
+def _classes(scores: Scores) -> str:
     lines = [
         (
-            _name(each.name) + (" (positive)" if each.name == of.positive else ""),
-            *map(_figure, (each.precision, each.recall, each.f1)),
-            f"{each.support:,}",
-            f"{each.predicted:,}",
+            _name(score.name) + (" (positive)" if score.name == scores.positive else ""),
+            *map(_figure, (score.precision, score.recall, score.f1)),
+            f"{score.support:,}",
+            f"{score.predicted:,}",
         )
-        for each in of.classes
+        for score in scores.classes
     ]
     return _aligned(("class", "precision", "recall", "F1", "rows", "predicted"), lines)
 
 
-def _confusion(of: Scores) -> str:
-    names = [_name(each.name) for each in of.classes]
+def _confusion(scores: Scores) -> str:
+    names = [_name(score.name) for score in scores.classes]
     lines = [
         (name, *(f"{count:,}" for count in row))
-        for name, row in zip(names, of.confusion, strict=True)
+        for name, row in zip(names, scores.confusion, strict=True)
     ]
     return _aligned(("true \\ predicted", *names), lines)
 
@@ -81,8 +83,12 @@ def _groups(report: MetricsReport) -> str:
         key=lambda group: (group[1].macro_f1 is None, group[1].macro_f1, -group[1].rows, group[0]),
     )
     lines = [
-        (_name(name), f"{of.rows:,}", *map(_figure, (of.accuracy, of.macro_f1, of.weighted_f1)))
-        for name, of in weakest[:GROUPS]
+        (
+            _name(name),
+            f"{scores.rows:,}",
+            *map(_figure, (scores.accuracy, scores.macro_f1, scores.weighted_f1)),
+        )
+        for name, scores in weakest[:GROUPS]
     ]
     table = _aligned(("group", "rows", "accuracy", "macro F1", "weighted F1"), lines)
     more = len(weakest) - GROUPS
@@ -108,9 +114,9 @@ def _aligned(titles: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     text = []
     for row in rows:
         first = row[0] + " " * (widths[0] - cell_len(row[0]))
-        rest = (
+        numbers = (
             " " * (width - cell_len(cell)) + cell
             for cell, width in zip(row[1:], widths[1:], strict=True)
         )
-        text.append("  ".join([first, *rest]).rstrip())
+        text.append("  ".join([first, *numbers]).rstrip())
     return "\n".join(text)

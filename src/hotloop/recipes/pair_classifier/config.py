@@ -7,7 +7,7 @@ from typing import Literal
 
 from hotloop.config.common import NO_WORKERS, Training, check_shared
 from hotloop.config.resolve import AUTO, Resolver
-from hotloop.config.schema import changed, said, setting
+from hotloop.config.schema import changed, setting, setting_text
 from hotloop.config.text_common import NOT_PADDED, TEXT_ALIASES, Adapter, check_adapter, is_typed
 from hotloop.recipes.building.metrics import METRICS
 from hotloop.recipes.pair_classifier.presets import EXPERIMENTS, PRESETS
@@ -134,36 +134,36 @@ def check_pair_classifier(
 def _folds(config: PairClassifierConfig, origins: Mapping[str, str]) -> list[str]:
     cv = config.cv
     if cv.folds is not None and config.data.valid_path is not None:
-        both = (said(config, key, origins) for key in ("cv.folds", "data.valid_path"))
+        both = (setting_text(config, key, origins) for key in ("cv.folds", "data.valid_path"))
         return [f"{' and '.join(both)}: folds are of the rows of data.path; leave one of them out"]
     if cv.fold is not None and (cv.folds is None or cv.fold > cv.folds):
-        told = said(config, "cv.fold", origins)
-        return [f"{told} needs cv.folds, of which it is one"]
+        fold = setting_text(config, "cv.fold", origins)
+        return [f"{fold} needs cv.folds, of which it is one"]
     return []
 
 
 def fold_names(config: PairClassifierConfig) -> Mapping[str, str]:
-    """Return what the runs of a cross-validation are called; none where there is one run."""
+    """Return the runs of a cross-validation by name; empty where there is one run."""
     folds = config.cv.folds
     if folds is None or config.cv.fold is not None:
         return {}
-    return {f"fold-{each}": f"fold {each} of {folds}" for each in range(1, folds + 1)}
+    return {f"fold-{fold}": f"fold {fold} of {folds}" for fold in range(1, folds + 1)}
 
 
 def one_fold(config: PairClassifierConfig, name: str) -> PairClassifierConfig:
-    """Return the configuration of one of those runs."""
+    """Return the configuration of one fold of the cross-validation."""
     return replace(config, cv=replace(config.cv, fold=int(name.removeprefix("fold-"))))
 
 
 def idle_pair_classifier(
     config: PairClassifierConfig, origins: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return, by key, why a setting that is not its default has no effect."""
-    given, idle = changed(config), dict[str, str]()
+    """Return, by key, the reason why a non-default setting has no effect."""
+    changes, idle = changed(config), dict[str, str]()
 
     def no_effect(key: str, why: str) -> None:
-        if key in given:
-            idle[key] = f"{said(config, key, origins)} {why}"
+        if key in changes:
+            idle[key] = f"{setting_text(config, key, origins)} {why}"
 
     if config.model.pooling not in _POOLED:
         no_effect(
@@ -176,7 +176,7 @@ def idle_pair_classifier(
     if config.data.layout == "flat" and is_typed(origins, "data.pad_to_multiple_of"):
         no_effect("data.pad_to_multiple_of", NOT_PADDED)
     for key in ("data.valid_path", "cv.folds"):
-        if key in given:
+        if key in changes:
             no_effect("data.validation_share", f"has no effect with {key}")
     return idle
 

@@ -1,4 +1,4 @@
-"""Predicts labels of rows by a trained pair-classifier; scores them where they are known."""
+"""Predicts the labels of rows by a trained pair-classifier, and scores them where labels exist."""
 
 from __future__ import annotations
 
@@ -40,25 +40,25 @@ if TYPE_CHECKING:
 __all__ = ["Predicted", "predict"]
 
 _SPLIT = "rows"
-_BESIDE = ("label", "task")  # what rows may lack
-_ROWS = 16  # of the longest in a batch; of shorter ones as many as have the same tokens
+_BESIDE = ("label", "task")  # keys that rows may lack
+_ROWS = 16  # longest rows in a batch; shorter rows fill the same number of tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Predicted:
-    """What a classifier says of the rows of a file, in their order."""
+    """The predictions of a classifier for the rows of a file, in the order of the rows."""
 
-    truth: ClassVar[str] = "label"  # what rows must have to be scored
+    truth: ClassVar[str] = "label"  # what rows need in order to be scored
     names: tuple[str, ...]  # of the classes
     probabilities: NDArray[np.float32]  # [rows, classes]
     report: MetricsReport | None  # None: the rows have no labels
-    baselines: Mapping[str, Scores] = field(default_factory=dict)  # none: nobody asked
+    baselines: Mapping[str, Scores] = field(default_factory=dict)  # empty: not requested
 
     def rows(self) -> Iterator[dict[str, object]]:
-        """Yield for each row its label, and how probable the model holds each class."""
-        for each in self.probabilities:
-            shares = dict(zip(self.names, map(float, each), strict=True))
-            yield {"label": self.names[int(each.argmax())], "probabilities": shares}
+        """Yield the label of each row, with the probability of every class."""
+        for row in self.probabilities:
+            shares = dict(zip(self.names, map(float, row), strict=True))
+            yield {"label": self.names[int(row.argmax())], "probabilities": shares}
 
     def scores(self) -> dict[str, Any] | None:
         """Return plain JSON values; None: the rows have no labels."""
@@ -66,18 +66,20 @@ class Predicted:
             return None
         scores: dict[str, Any] = self.report.to_json()
         if self.baselines:
-            scores["baselines"] = {name: asdict(each) for name, each in self.baselines.items()}
+            scores["baselines"] = {
+                name: asdict(baseline) for name, baseline in self.baselines.items()
+            }
         return scores
 
     def table(self) -> str:
-        """Return the scores, which there must be, as lines of text without colour."""
+        """Return the scores as plain lines of text; the rows must have labels."""
         assert self.report is not None
         table = class_table(self.report)
         if not self.baselines:
             return table
         text = "\n".join(
-            f"{name:32} accuracy {each.accuracy:.4f}  macro F1 {each.macro_f1 or 0:.4f}"
-            for name, each in self.baselines.items()
+            f"{name:32} accuracy {baseline.accuracy:.4f}  macro F1 {baseline.macro_f1 or 0:.4f}"
+            for name, baseline in self.baselines.items()
         )
         return f"{table}\n\nlearned of the run's rows ({MOST:,} at most):\n{text}"
 
@@ -93,34 +95,36 @@ def predict(
     baselines: bool = False,
     most: int | None = None,
 ) -> Predicted:
-    """Return what `model`, in evaluation mode, says of the rows of a file or folder.
+    """Return the predictions of `model`, in evaluation mode, for the rows of a file or folder.
 
-    `kept` are the texts that the run keeps, by name. Rows are read as those that were trained on;
-    labels and groups may be missing. With `baselines` there are the scores of baselines, learned of
-    the rows of the run's configuration, which then must still be there. Raises UsageError without a
-    file, DataError for rows that cannot be used, and for labels that the model does not know.
+    `kept` maps the names of the run's small files to their texts. Rows are read with the settings
+    of the run; labels and groups may be missing. `baselines` also trains the baselines on the run's
+    own rows, which must still exist. Raises UsageError without a file or with `most`, DataError for
+    rows that cannot be used and for labels that the model does not know.
     """
     if path is None or most is not None:
         raise UsageError("of a pair-classifier: hotloop predict RUN_DIR FILE, without --rows")
-    told: dict[str, Any] = json.loads(kept["classes.json"])
-    classes = Classes(labels=tuple(told["classes"]))
-    found, device = find_model(str(config.model.name)), next(model.parameters()).device
-    store = _tokens(config, found, path, cache)
-    file = partial(TokenRows, store, _SPLIT, form=form_of(config, found), seed=0, shuffle=False)
+    saved: dict[str, Any] = json.loads(kept["classes.json"])
+    classes = Classes(labels=tuple(saved["classes"]))
+    base_model, device = find_model(str(config.model.name)), next(model.parameters()).device
+    store = _tokenise(config, base_model, path, cache)
+    file = partial(
+        TokenRows, store, _SPLIT, form=form_of(config, base_model), seed=0, shuffle=False
+    )
     rows = file(rows=np.argsort(file().lengths, kind="stable"))
     logits = np.empty((len(rows), len(classes.names)), np.float32)
     for first, count in by_tokens(rows, 0, 0, len(rows), _ROWS):
         batch = rows.batch(0, first, count)
-        tensors = {name: each.to(device) for name, each in batch.tensors.items()}
+        tensors = {name: tensor.to(device) for name, tensor in batch.tensors.items()}
         with torch.inference_mode():
-            said = model({**tensors, **batch.beside(device)})
-        logits[rows.ids(0, first, count)] = said.float().cpu().numpy()
+            batch_logits = model({**tensors, **batch.beside(device)})
+        logits[rows.ids(0, first, count)] = batch_logits.float().cpu().numpy()
         if progress is not None:
             progress(first + count, len(rows))
     return Predicted(
         names=classes.names,
         probabilities=torch.from_numpy(logits).softmax(-1).numpy(),
-        report=_scored(store, classes, logits.argmax(-1)),
+        report=_score(store, classes, logits.argmax(-1)),
         baselines=_baselines(config, store, classes, cache) if baselines else {},
     )
 
@@ -128,40 +132,42 @@ def predict(
 def _baselines(
     config: PairClassifierConfig, store: Store, classes: Classes, cache: Path
 ) -> dict[str, Scores]:
-    """Return what the rows of the run let baselines say of rows that have labels."""
+    """Return the baselines' scores, trained on the run's rows; empty where rows have no labels."""
     if "label" not in store.splits[_SPLIT].names:
         return {}
     data = prepare_data(config, cache=cache)
-    truth = _truth(store, classes)
+    truth = _true_classes(store, classes)
     rows = np.arange(len(truth), dtype=np.int64)
     test = Tested(store=store, split=_SPLIT, rows=rows, classes=truth)
     return row_baselines(tested(data, data.train), test, names=classes.names)
 
 
-def _truth(store: Store, classes: Classes) -> NDArray[np.int64]:
+def _true_classes(store: Store, classes: Classes) -> NDArray[np.int64]:
     words = store.splits[_SPLIT].words("label")
     return classes.numbers(words, place=lambda row: RowLocation("the rows", row=row))
 
 
-def _tokens(config: PairClassifierConfig, found: FoundModel, path: Path, cache: Path) -> Store:
-    """Return the rows of all files, in their order, as one split."""
-    sources = [replace(each, split=_SPLIT) for each in find_sources([str(path)], by={}).files]
-    order = order_of(config, found)
+def _tokenise(
+    config: PairClassifierConfig, base_model: FoundModel, path: Path, cache: Path
+) -> Store:
+    """Return the tokenised rows of all files, in their order, as one split."""
+    sources = [replace(source, split=_SPLIT) for source in find_sources([str(path)], by={}).files]
+    order = order_of(config, base_model)
     row = next((row for _, row in first_rows(sources[0], 1, policy=order.policy)), {})
-    given = {part: key for part, key in order.fields.items() if part not in _BESIDE or key in row}
-    return own(sources, replace(order, fields=given, said={}), cache=cache)[1]
+    fields = {part: key for part, key in order.fields.items() if part not in _BESIDE or key in row}
+    return own(sources, replace(order, fields=fields, said={}), cache=cache)[1]
 
 
-def _scored(store: Store, classes: Classes, said: NDArray[np.int64]) -> MetricsReport | None:
-    """Return the scores of what was said of rows that have labels."""
+def _score(store: Store, classes: Classes, predicted: NDArray[np.int64]) -> MetricsReport | None:
+    """Return the scores of the predicted classes [rows]; None where the rows have no labels."""
     file = store.splits[_SPLIT]
     if "label" not in file.names:
         return None
-    truth = _truth(store, classes)
+    truth = _true_classes(store, classes)
     words = file.words("task") if "task" in file.names else []
     groups = sorted(set(map(group_name, words)))
     counts = np.zeros((max(1, len(groups)), len(classes.names), len(classes.names)), np.int64)
-    number = {name: at for at, name in enumerate(groups)}
+    number = {name: position for position, name in enumerate(groups)}
     of_row = np.array([number[group_name(word)] for word in words] or [0] * len(truth))
-    np.add.at(counts, (of_row, truth, said), 1)
+    np.add.at(counts, (of_row, truth, predicted), 1)
     return report(counts, names=classes.names, groups=groups)

@@ -1,24 +1,24 @@
-"""What pair-classifier sets for a card or for a known experiment, with the reason for every value.
+"""Presets of pair-classifier by GPU memory or experiment, with the reason for every value.
 
-The experiments are those of the project behind the recipe, by its names.
+The experiments and their names are those of the project behind the recipe.
 """
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from hotloop.config.common import Preset
-from hotloop.config.gpu_presets import LAYOUT, by_memory, card_presets
+from hotloop.config.gpu_presets import LAYOUT, by_memory, presets_by_gpu
 
 __all__ = ["EXPERIMENTS", "PRESETS", "auto_pair_classifier"]
 
 _SIZES = {12: 16, 16: 32, 24: 64, 80: 256}  # rows of a step, by GB of memory
 
 
-def _card(memory: str, batch_size: int) -> Preset:
-    parts = 4 if batch_size >= _SIZES[80] else 2
+def _gpu_preset(memory: str, batch_size: int) -> Preset:
+    micro_batches = 4 if batch_size >= _SIZES[80] else 2
     return Preset(
         source="rule",
-        values={"training.batch_size": batch_size, "training.accumulation": parts},
+        values={"training.batch_size": batch_size, "training.accumulation": micro_batches},
         reasons={
             "training.batch_size": f"for {memory}, not measured",
             "training.accumulation": "so that a 0.6B decoder is forecast to fit",
@@ -43,8 +43,8 @@ _CPU = Preset(
         "data.pad_to_multiple_of": "a CPU has no units that want more",
     },
 )
-PRESETS = card_presets(_SIZES, _card, cpu=_CPU)
-auto_pair_classifier = by_memory(_SIZES, _card, cpu=_CPU)
+PRESETS = presets_by_gpu(_SIZES, _gpu_preset, cpu=_CPU)
+auto_pair_classifier = by_memory(_SIZES, _gpu_preset, cpu=_CPU)
 EXPERIMENTS: Mapping[str, Preset] = MappingProxyType(
     {
         "quick_test": Preset(

@@ -30,12 +30,12 @@ from hotloop.recipes.building.optimizers import optimizer_of, state_bytes
 from hotloop.recipes.building.pretrained import (
     adapters_of,
     choices,
+    first_row_text,
     is_frozen,
     isolation,
     pads_much,
-    shown,
 )
-from hotloop.recipes.pair_classifier.baselines import MOST, row_baselines, said, tested
+from hotloop.recipes.pair_classifier.baselines import MOST, row_baselines, scores_text, tested
 from hotloop.recipes.pair_classifier.rows import form_of, prepare_data
 from hotloop.session.job import Job, ValidationMetrics
 
@@ -52,20 +52,20 @@ if TYPE_CHECKING:
 
 __all__ = ["build", "prepare_data", "rebuilt"]
 
-_HEAD = ("head", "pooling")  # of a Classifier: what is new, and trained whatever else is
-_TWO_CLASSES = ("f1", "precision", "recall")  # metrics of the positive one
+_HEAD = ("head", "pooling")  # modules of a Classifier that are new and so always trained
+_TWO_CLASSES = ("f1", "precision", "recall")  # metrics of the positive of two classes
 
 
 def _model(config: PairClassifierConfig, classes: int, *, weights: bool = True) -> Classifier:
-    """Return the classifier on the CPU: pretrained below, its head drawn from torch's own stream.
+    """Return the classifier on the CPU: a pretrained backbone, and a head from torch's global RNG.
 
-    Without `weights` none are read, for forecasts. Raises ConfigError for a model that does not do
-    or train what the configuration says.
+    `weights=False` reads no pretrained weights, for forecasts. Raises ConfigError for a decoder
+    whose attention contradicts model.bidirectional.
     """
     model, adapter = config.model, config.adapter
-    found = find_model(str(model.name))
+    base_model = find_model(str(model.name))
     backbone = load_backbone(
-        found,
+        base_model,
         head=False,
         isolation=isolation(),
         weights=weights,
@@ -73,11 +73,11 @@ def _model(config: PairClassifierConfig, classes: int, *, weights: bool = True) 
         attention_dropout=model.attention_dropout,
         seed=config.seed,
     )
-    if weights and found.is_decoder and sees_ahead(backbone) != model.bidirectional:
+    if weights and base_model.is_decoder and sees_ahead(backbone) != model.bidirectional:
         raise ConfigError(
             f"model.bidirectional={str(model.bidirectional).lower()}, but a later token "
             f"{'changes no' if model.bidirectional else 'changes an'} earlier output of "
-            f"{found.name}: take another model"
+            f"{base_model.name}: take another model"
         )
     if adapter.method != "none":
         attach(backbone.model, adapters_of(adapter, config.seed))
@@ -87,20 +87,20 @@ def _model(config: PairClassifierConfig, classes: int, *, weights: bool = True) 
 
 
 def rebuilt(config: PairClassifierConfig, kept: Mapping[str, str]) -> Classifier:
-    """Return the model of a run, of which the run's own learned weights are still to be read.
+    """Return the model of a run without the weights that the run learned; the caller loads them.
 
-    Raises DataError where frozen weights are no longer those that it was trained on.
+    Raises DataError where the frozen weights have changed since the run.
     """
-    told, found = json.loads(kept["classes.json"]), find_model(str(config.model.name))
-    frozen = is_frozen(config.adapter, found, told["model"])
-    return _model(config, len(told["classes"]), weights=frozen)
+    saved, base_model = json.loads(kept["classes.json"]), find_model(str(config.model.name))
+    frozen = is_frozen(config.adapter, base_model, saved["model"])
+    return _model(config, len(saved["classes"]), weights=frozen)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Loss:
-    """Mean cross-entropy of the rows of a batch; a validation's counts are added to."""
+    """Mean cross-entropy of a batch; in a validation, it adds to the counts in place."""
 
-    weights: tuple[float, ...] | None  # of classes; a row counts as much as its class weighs
+    weights: tuple[float, ...] | None  # of the classes; a row has the weight of its class
 
     def __call__(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
         logits, labels = model(batch).float(), batch["label"]
@@ -108,17 +108,17 @@ class _Loss:
             confusion(logits, labels, batch.get("group"), batch["counts"])
         if self.weights is None:
             return cross_entropy(logits, labels)
-        # The mean over rows, not over weights: micro batches then add up to their batch.
-        each = cross_entropy(logits, labels, reduction="none")
-        mean: Tensor = (each * logits.new_tensor(self.weights)[labels]).mean()
+        # The mean is over rows, not over weights, so that micro batches add up to their batch.
+        losses = cross_entropy(logits, labels, reduction="none")
+        mean: Tensor = (losses * logits.new_tensor(self.weights)[labels]).mean()
         return mean
 
 
 def _figures(data: Labelled, counts: Tensor) -> dict[str, float | None]:
-    found = report(counts.numpy(), names=data.classes.names, groups=data.groups)
-    named = [m for m in METRICS if found.whole.positive is not None or m not in _TWO_CLASSES]
-    of_groups = {f"macro_f1 of {name}": each.macro_f1 for name, each in found.groups.items()}
-    return {**{name: found.whole.value(name) for name in named}, **of_groups}
+    scores = report(counts.numpy(), names=data.classes.names, groups=data.groups)
+    metrics = [m for m in METRICS if scores.whole.positive is not None or m not in _TWO_CLASSES]
+    group_figures = {f"macro_f1 of {name}": group.macro_f1 for name, group in scores.groups.items()}
+    return {**{name: scores.whole.value(name) for name in metrics}, **group_figures}
 
 
 def _judge(config: PairClassifierConfig, data: Labelled) -> ValidationMetrics:
@@ -137,9 +137,9 @@ def _judge(config: PairClassifierConfig, data: Labelled) -> ValidationMetrics:
 
 
 def build(config: PairClassifierConfig, data: Labelled) -> Job:
-    """Return the job: rows of the data to their labels."""
+    """Return the job that maps rows of the data to their labels."""
     training, classes = config.training, len(data.classes.names)
-    found = find_model(str(config.model.name))
+    base_model = find_model(str(config.model.name))
 
     def rows(part: Part, form: Form, *, shuffle: bool) -> TokenRows:
         return TokenRows(
@@ -157,7 +157,7 @@ def build(config: PairClassifierConfig, data: Labelled) -> Job:
     weights = None
     if config.class_weights == "balanced":
         weights = tuple(balanced(counts, names=data.classes.names).tolist())
-    form = form_of(config, found)
+    form = form_of(config, base_model)
     train = rows(data.train, form, shuffle=True)
     if config.data.layout == AUTO and pads_much(train, training):
         form = replace(form, layout="flat")
@@ -173,39 +173,39 @@ def build(config: PairClassifierConfig, data: Labelled) -> Job:
         seed=config.seed,
         cut=by_tokens,
         judge=_judge(config, data),
-        objective=f"one of {classes} classes by {found.fingerprint}",
+        objective=f"one of {classes} classes by {base_model.fingerprint}",
         widest=train.widest,
         steady=norms_held if config.adapter.method == "dora" else None,
         choices=choices,
         learns_tokens=False,
         learns_all=True,
         skeleton=lambda: _model(config, classes, weights=False),
-        vocabulary=found.vocabulary,
+        vocabulary=base_model.vocabulary,
         guesses=classes,
-        kept={"classes.json": json.dumps(_kept(data, found))},
-        example=partial(_excerpt, data, found, train),
+        kept={"classes.json": json.dumps(_saved_classes(data, base_model))},
+        example=partial(_excerpt, data, base_model, train),
         facts={
-            "objective": f"one of {classes} classes: {_shares(data, counts.tolist())}",
-            "data": _counted(data, train),
-            "to beat": _to_beat(data),
-            "trains": _trains(config, classes),
+            "objective": f"one of {classes} classes: {_class_shares(data, counts.tolist())}",
+            "data": _row_counts(data, train),
+            "to beat": _baseline_text(data),
+            "trains": _trainable_text(config, classes),
         },
     )
 
 
-def _kept(data: Labelled, found: FoundModel) -> dict[str, Any]:
-    """Return what a run folder keeps: what its logits are of."""
-    return {"classes": data.classes.labels, "groups": data.groups, "model": found.fingerprint}
+def _saved_classes(data: Labelled, base_model: FoundModel) -> dict[str, Any]:
+    """Return the contents of classes.json: the classes of the logits, groups and the model."""
+    return {"classes": data.classes.labels, "groups": data.groups, "model": base_model.fingerprint}
 
 
-def _to_beat(data: Labelled) -> str:
+def _baseline_text(data: Labelled) -> str:
     train, valid = tested(data, data.train), tested(data, data.valid)
-    found = row_baselines(train, valid, names=data.classes.names)
+    scores = row_baselines(train, valid, names=data.classes.names)
     rows = min(MOST, len(data.train.rows))
-    return f"accuracy (macro F1) on the validation rows, learned of {rows:,}: {said(found)}"
+    return f"accuracy (macro F1) on the validation rows, learned of {rows:,}: {scores_text(scores)}"
 
 
-def _counted(data: Labelled, train: TokenRows) -> str:
+def _row_counts(data: Labelled, train: TokenRows) -> str:
     valid, groups = len(data.valid.rows), len(data.groups)
     is_flat = train.form.layout == "flat"
     return (
@@ -216,14 +216,14 @@ def _counted(data: Labelled, train: TokenRows) -> str:
     )
 
 
-def _shares(data: Labelled, counts: list[int]) -> str:
+def _class_shares(data: Labelled, counts: list[int]) -> str:
     rows = sum(counts)
     pairs = zip(data.classes.names, counts, strict=True)
     return ", ".join(f"{name} {count / rows:.0%}" for name, count in pairs)
 
 
-def _trains(config: PairClassifierConfig, classes: int) -> str:
-    """Return what is trained, once it was checked against what the configuration means."""
+def _trainable_text(config: PairClassifierConfig, classes: int) -> str:
+    """Check that the trainable parameters match the settings, and return them in words."""
     with torch.device("meta"):
         model = _model(config, classes, weights=False)
     if config.adapter.method == "none":
@@ -232,7 +232,7 @@ def _trains(config: PairClassifierConfig, classes: int) -> str:
     return str(check_trainable(model, means="adapters", head=head))
 
 
-def _excerpt(data: Labelled, found: FoundModel, rows: TokenRows) -> str:
+def _excerpt(data: Labelled, base_model: FoundModel, rows: TokenRows) -> str:
     """Return the beginning of the first row of the run, and its label."""
     label = int(rows.batch(0, 0, 1).tensors["label"])
-    return f"{shown(found, rows)} -> {data.classes.names[label]}"
+    return f"{first_row_text(base_model, rows)} -> {data.classes.names[label]}"

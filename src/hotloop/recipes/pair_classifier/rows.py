@@ -1,4 +1,4 @@
-"""The rows of pair-classifier: how they become tokens, and tensors."""
+"""Turns the rows of pair-classifier into tokens, and says how tokens become tensors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SAID", "form_of", "order_of", "prepare_data"]
 
-SAID: Final = {  # what a user types in the place of the options of hotloop data
+SAID: Final = {  # option of `hotloop data` -> what a user of the recipe types instead
     "--bad skip": "data.bad=skip",
     "--max-length": "data.max_length",
     "--fields text_a": "data.text_a=KEY",
@@ -43,22 +43,23 @@ def prepare_data(
     progress: Callable[[str, float], None] | None = None,
     poll: Callable[[], None] | None = None,
 ) -> Labelled:
-    """Return the rows of the configured files, tokenised once and kept in the cache.
+    """Return the tokenised rows of the configured files; tokens come from the cache if possible.
 
-    Raises DataError naming file, line and key of what cannot be used.
+    Raises DataError with the file, line and key of a row that cannot be used, and ConfigError where
+    data.max_length exceeds the positions of the model.
     """
-    data, found = config.data, find_model(str(config.model.name))
+    data, base_model = config.data, find_model(str(config.model.name))
     fold, folds = config.cv.fold, config.cv.folds
-    if found.positions is not None and data.max_length > found.positions:
+    if base_model.positions is not None and data.max_length > base_model.positions:
         raise ConfigError(
-            f"data.max_length={data.max_length}, but {found.name} has {found.positions} positions:"
-            f" data.max_length={found.positions}"
+            f"data.max_length={data.max_length}, but {base_model.name} has "
+            f"{base_model.positions} positions: data.max_length={base_model.positions}"
         )
 
     return labelled(
         find_sources([str(data.path)], by={}).files,
         () if data.valid_path is None else find_sources([data.valid_path], by={}).files,
-        order_of(config, found),
+        order_of(config, base_model),
         cache=cache,
         share=data.validation_share,
         fold=None if fold is None or folds is None else (fold, folds),
@@ -67,16 +68,16 @@ def prepare_data(
     )
 
 
-def order_of(config: PairClassifierConfig, found: FoundModel) -> TokenizeRequest:
-    """Return how rows become tokens: those of the configuration and of the model's tokenizer."""
+def order_of(config: PairClassifierConfig, base_model: FoundModel) -> TokenizeRequest:
+    """Return the tokenizing request for the configuration and the model's tokenizer."""
     data = config.data
-    named = {"text_a": data.text_a, "label": data.label, "task": data.group}
-    fields = {part: key for part, key in named.items() if key is not None}
+    keys = {"text_a": data.text_a, "label": data.label, "task": data.group}
+    fields = {part: key for part, key in keys.items() if key is not None}
     if data.text_b != AUTO:
         fields["text_b"] = data.text_b or ""
     return TokenizeRequest(
-        vocabulary=find_tokenizer(found.name),
-        out=Path(),  # in the cache, by what they are
+        vocabulary=find_tokenizer(base_model.name),
+        out=Path(),  # unused: the cache names the folder by its contents
         packing=Packing(longest=data.max_length),
         shape="pair",
         fields=fields,
@@ -85,11 +86,11 @@ def order_of(config: PairClassifierConfig, found: FoundModel) -> TokenizeRequest
     )
 
 
-def form_of(config: PairClassifierConfig, found: FoundModel) -> Form:
-    """Return how rows become tensors; auto is for those that are trained on to decide."""
+def form_of(config: PairClassifierConfig, base_model: FoundModel) -> Form:
+    """Return the form of batches; layout=auto starts padded, and `build` may change it to flat."""
     is_flat = config.data.layout == "flat"
     return Form(
-        pad=padding_of(found),
+        pad=padding_of(base_model),
         layout="flat" if is_flat else "padded",
         round_to=config.data.pad_to_multiple_of,
         has_labels=False,

@@ -1,4 +1,4 @@
-"""The chat-sft recipe: answers of chats and instructions, by a pretrained language model."""
+"""The chat-sft recipe: fine-tunes a language model on the answers of chats and instructions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the recipes that teach a language model its answers share: chat-sft and expert-sft."""
+"""Settings that chat-sft and expert-sft share."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from hotloop.config.common import NO_WORKERS, Training, check_shared
 from hotloop.config.derive_plan import RequestedTechnique
-from hotloop.config.schema import changed, said, setting
+from hotloop.config.schema import changed, setting, setting_text
 from hotloop.config.text_common import NOT_PADDED, Adapter, check_adapter, is_typed
 
 __all__ = [
@@ -24,7 +24,7 @@ __all__ = [
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _PARTS = ("messages", "prompt", "response", "instruction", "instances", "text")
-SAID = MappingProxyType(  # what a user types in the place of the options of hotloop data
+SAID = MappingProxyType(  # option of `hotloop data` -> what a user of the recipe types instead
     {
         "--bad skip": "data.bad=skip",
         "--template": "data.template",
@@ -39,7 +39,7 @@ SAID = MappingProxyType(  # what a user types in the place of the options of hot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SftModel:
-    """A pretrained language model, and how it is computed."""
+    """A pretrained language model, and the kernels that compute it."""
 
     name: str | None = setting(None, "folder or hub id of the pretrained model")
     attention: Literal["auto", "naive"] = setting(
@@ -93,7 +93,7 @@ class SftData:
 
     @property
     def fields(self) -> dict[str, str]:
-        """Return the keys that were named, by what they are."""
+        """Return the configured keys of the rows, by their role."""
         return {part: key for part in _PARTS if (key := getattr(self, part)) is not None}
 
 
@@ -108,7 +108,7 @@ class SftAdapter(Adapter):
 
 
 def sft_training(**more: Any) -> Training:
-    """Return the usual settings of a fine-tuning, with some of them changed."""
+    """Return the default training settings of fine-tuning, overridden by `more`."""
     usual = {
         "epochs": 3,
         "batch_size": 16,
@@ -140,9 +140,9 @@ def check_sft(config: SftConfig, origins: Mapping[str, str] = _NOTHING) -> None:
     """Raise ConfigError for settings that contradict each other, one line for each."""
     problems = check_adapter(config, config.adapter, origins)
 
-    def both(one: str, other: str, why: str) -> None:
-        told = (said(config, key, origins) for key in (one, other))
-        problems.append(f"{' and '.join(told)}: {why}")
+    def both(first: str, second: str, why: str) -> None:
+        pair = (setting_text(config, key, origins) for key in (first, second))
+        problems.append(f"{' and '.join(pair)}: {why}")
 
     if config.model.name is None:
         problems.append("model.name is missing: a folder of a pretrained model, or its hub id")
@@ -158,12 +158,12 @@ def check_sft(config: SftConfig, origins: Mapping[str, str] = _NOTHING) -> None:
 
 
 def idle_sft(config: SftConfig, origins: Mapping[str, str]) -> dict[str, str]:
-    """Return, by key, why a setting that is not its default has no effect."""
-    given, idle = changed(config), dict[str, str]()
+    """Return, by key, the reason why a non-default setting has no effect."""
+    changes, idle = changed(config), dict[str, str]()
 
     def no_effect(key: str, why: str) -> None:
-        if key in given:
-            idle[key] = f"{said(config, key, origins)} {why}"
+        if key in changes:
+            idle[key] = f"{setting_text(config, key, origins)} {why}"
 
     if config.adapter.method == "none":
         for name in ("rank", "alpha", "dropout", "targets"):
@@ -181,13 +181,13 @@ def idle_sft(config: SftConfig, origins: Mapping[str, str]) -> dict[str, str]:
 
 
 def asked_of(config: SftConfig) -> dict[str, RequestedTechnique]:
-    """Return the techniques that settings ask for, or ask to leave out, by id."""
-    asked = dict[str, RequestedTechnique]()
+    """Return, by id, the techniques that the settings request or exclude."""
+    requested = dict[str, RequestedTechnique]()
     if config.model.checkpointing != "off":
         mode = {"mode": config.model.checkpointing}
-        asked["activation-checkpointing"] = RequestedTechnique(
+        requested["activation-checkpointing"] = RequestedTechnique(
             key="model.checkpointing", choice=mode
         )
     if config.model.tf32 is not None:
-        asked["tf32"] = RequestedTechnique(key="model.tf32", is_wanted=config.model.tf32)
-    return asked
+        requested["tf32"] = RequestedTechnique(key="model.tf32", is_wanted=config.model.tf32)
+    return requested

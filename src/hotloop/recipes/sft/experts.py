@@ -1,4 +1,4 @@
-"""The expert-sft recipe: an adapter for each manifest, on packed rows."""
+"""The expert-sft recipe: trains an adapter for each manifest, on packed rows."""
 
 from __future__ import annotations
 

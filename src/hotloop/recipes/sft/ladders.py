@@ -1,4 +1,4 @@
-"""The ladders of chat-sft and expert-sft: from padded rows in a plain loop to hotloop's choice."""
+"""The ladders of chat-sft and expert-sft: from a plain loop on padded rows to hotloop's choice."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _WHOLE_WEIGHTS: Final[Settings] = {"adapter.quantization": "none"}
 
 
 def _quantised(config: Any) -> Mapping[str, Any]:
-    """Return what packs frozen weights to 4 bits, where there are any and it can be done."""
+    """Return the setting that packs frozen weights to 4 bits, or keeps them where it cannot."""
     can = config.adapter.method != "none" and importlib.util.find_spec("bitsandbytes") is not None
     return {"adapter.quantization": "nf4" if can else "none"}
 

@@ -1,4 +1,4 @@
-"""What came of each field of an expert's manifest: in effect, not needed here, or refused."""
+"""The outcome of each field of an expert's manifest: in effect, not needed here, or refused."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,32 +7,32 @@ from typing import Any, Literal
 
 from hotloop.config.values import Plain, show, typed
 
-__all__ = ["Answer", "Desk", "Given", "Word"]
+__all__ = ["Answer", "AnswerCollector", "ManifestField", "Word"]
 
 Word = Literal["in effect", "not needed here", "refused"]
 _NOTHING: Mapping[str, object] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
-    """A field as a manifest gives it."""
+class ManifestField:
+    """A field of a manifest with its value."""
 
-    key: str  # as it was spelt
+    key: str  # as spelt in the manifest
     place: str  # FILE:LINE
-    raw: object  # as it was written
-    value: object  # as its Field reads it
+    raw: object  # the JSON value
+    value: object  # the value as converted by its Field
 
     @property
-    def said(self) -> str:
-        """Return it as key=value."""
+    def text(self) -> str:
+        """Return the field as key=value."""
         return f"{show(Plain(self.key))}={show(self.raw)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came of one field. Where fields share a setting, one of them has it."""
+    """The outcome of one field. Where several fields share a setting, only one answer has it."""
 
-    given: Given
+    field: ManifestField
     word: Word
     why: str
     settings: Mapping[str, object]  # dotted key -> value
@@ -42,20 +42,20 @@ class Answer:
         """Return the answer as a line."""
         became = ", ".join(f"{key}={typed(value)}" for key, value in self.settings.items())
         word = f"{self.word}{became and f' as {became}'}"
-        return f"{self.given.place}: {self.given.said}: {word}: {self.why}"
+        return f"{self.field.place}: {self.field.text}: {word}: {self.why}"
 
 
 @dataclass(slots=True)
-class Desk:
+class AnswerCollector:
     """Collects the answers and the problems while rules go through the fields."""
 
-    given: Mapping[str, Given]  # by the field's own name
+    fields: Mapping[str, ManifestField]  # by the canonical name of the field
     answers: dict[str, Answer] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)  # a line each
 
     def value(self, name: str) -> Any:
-        """Return what a field says; None where it is absent or null."""
-        return self.given[name].value if name in self.given else None
+        """Return the value of a field; None where it is absent or null."""
+        return self.fields[name].value if name in self.fields else None
 
     def effect(self, name: str, why: str, settings: Mapping[str, object] = _NOTHING) -> None:
         """Answer that a field is in effect."""
@@ -66,23 +66,25 @@ class Desk:
         self._answer(name, "not needed here", why)
 
     def unset(self, name: str, why: str) -> None:
-        """Answer that a field is null, and so as good as absent."""
-        it = self.given[name]
-        self.answers[name] = Answer(given=it, word="not needed here", why=why, settings=_NOTHING)
+        """Answer that a field is null, which means the same as an absent field."""
+        field = self.fields[name]
+        self.answers[name] = Answer(field=field, word="not needed here", why=why, settings=_NOTHING)
 
     def refuse(self, name: str, why: str, settings: Mapping[str, object] = _NOTHING) -> None:
-        """Answer that the run goes on without what a field asks for."""
+        """Answer that the run ignores the request of a field and continues."""
         self._answer(name, "refused", why, settings)
 
     def clash(self, names: tuple[str, ...], why: str) -> None:
-        """Note that fields cannot stand like this; the first one gives the place."""
-        first, *others = (self.given[name] for name in names)
-        told = " and ".join([first.said, *(f"{it.said} ({it.place})" for it in others)])
-        self.problems.append(f"{first.place}: {told}: {why}")
+        """Record a problem of some fields; its line begins with the place of the first one."""
+        first, *others = (self.fields[name] for name in names)
+        fields_text = " and ".join(
+            [first.text, *(f"{other.text} ({other.place})" for other in others)]
+        )
+        self.problems.append(f"{first.place}: {fields_text}: {why}")
 
     def _answer(
         self, name: str, word: Word, why: str, settings: Mapping[str, object] = _NOTHING
     ) -> None:
         if self.value(name) is not None:  # rules need not ask whether a field is there
-            it = self.given[name]
-            self.answers[name] = Answer(given=it, word=word, why=why, settings=settings)
+            field = self.fields[name]
+            self.answers[name] = Answer(field=field, word=word, why=why, settings=settings)

@@ -1,4 +1,4 @@
-"""The fields of an expert's manifest: names, spellings, types and ranges; the schema is made of it.
+"""The fields of an expert's manifest: names, spellings, types, ranges, and their JSON schema.
 
 Spellings are those of transformers' TrainingArguments, TRL, PEFT and axolotl (2026-11).
 """
@@ -24,7 +24,7 @@ _KINDS = MappingProxyType({int: "integer", float: "number", bool: "boolean", str
 _FUSED, _8BIT = "adamw_torch_fused", "adamw_8bit"
 _UNPAGED = "not paged: what is needed is forecast before step 1"
 
-# transformers' name -> ours, and what is another than asked for
+# name in transformers -> name here, and how it differs from the request
 OPTIMIZERS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "adamw_torch_fused": (_FUSED, ""),
@@ -43,19 +43,19 @@ OPTIMIZERS: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One field of a manifest. Null is allowed in every one: the recipe's default stands."""
+    """One field of a manifest. Every field may be null, which keeps the recipe's default."""
 
     name: str
     kind: type  # int, float, bool or str
     rule: FieldRule  # the meaning, range and choices
     aliases: tuple[str, ...] = ()
-    targets: tuple[str, ...] = ()  # the settings it can become; none: it decides nothing
-    words: tuple[str, ...] = ()  # allowed beside true and false
-    is_list: bool = False  # a list of texts, too
+    targets: tuple[str, ...] = ()  # the settings it can become; empty: it has no effect
+    words: tuple[str, ...] = ()  # allowed besides true and false
+    is_list: bool = False  # whether a list of texts is allowed, too
     advice: str = ""  # what to do where a value is refused
 
     def read(self, raw: object) -> object:
-        """Return a JSON value as this field's; a list as text with commas.
+        """Return a JSON value converted to the field's type; a list becomes text with commas.
 
         Raises ConfigError "expected ..., got ...; what to do".
         """
@@ -81,25 +81,25 @@ class Field:
         return ",".join(str(convert(str, self.rule, name)) for name in raw)
 
     def schema(self) -> dict[str, object]:
-        """Return its JSON schema."""
+        """Return the JSON schema of the field."""
         kinds = [_KINDS[self.kind], *["array"] * self.is_list, "null"]
-        made: dict[str, object] = {"description": self.rule.meaning, "type": kinds}
+        schema: dict[str, object] = {"description": self.rule.meaning, "type": kinds}
         if self.words:  # of true and false only: another kind would need more than a list
-            made = {"description": self.rule.meaning, "enum": [True, False, *self.words, None]}
+            schema = {"description": self.rule.meaning, "enum": [True, False, *self.words, None]}
         elif self.rule.choices:
-            made["enum"] = [*self.rule.choices, None]
+            schema["enum"] = [*self.rule.choices, None]
         elif self.kind is str:
-            made |= {"pattern": _TEXT}
+            schema |= {"pattern": _TEXT}
         if self.is_list:
-            made |= {"items": {"type": "string", "pattern": _NAME}, "minItems": 1}
+            schema |= {"items": {"type": "string", "pattern": _NAME}, "minItems": 1}
         if self.kind is int:
-            made["maximum"] = _LIMIT
+            schema["maximum"] = _LIMIT
         low = (self.rule.low, self.rule.low_open, "Minimum")
         high = (self.rule.high, self.rule.high_open, "Maximum")
         for end, is_open, bound in (low, high):
             if end is not None:
-                made[f"exclusive{bound}" if is_open else bound.lower()] = end
-        return made
+                schema[f"exclusive{bound}" if is_open else bound.lower()] = end
+        return schema
 
 
 def _field(
@@ -111,7 +111,7 @@ def _field(
     words: tuple[str, ...] = (),
     is_list: bool = False,
     advice: str = "",
-    **limits: Any,  # of Rule
+    **limits: Any,  # of FieldRule
 ) -> Field:
     return Field(
         name=name,
@@ -217,7 +217,7 @@ _TABLE: Final = (
 )  # fmt: skip
 FIELDS: Mapping[str, Field] = MappingProxyType({field.name: field for field in _TABLE})
 _SPELT = {name: field for field in _TABLE for name in (field.name, *field.aliases)}
-# Others' fields that are something else here.
+# Fields of other tools that are spelt differently or have no field here.
 _ELSEWHERE: Final = {
     "attn_implementation": "write use_sdpa: true, or false for attention written out",
     "flash_attention": "write use_sdpa: true, which takes the fastest kernel there is",
@@ -235,7 +235,7 @@ _ELSEWHERE: Final = {
 
 
 def find_field(key: str) -> Field:
-    """Return the field with this name or spelling; ConfigError says what was probably meant."""
+    """Return the field with this name or spelling. Raises ConfigError with a suggestion."""
     if key in _SPELT:
         return _SPELT[key]
     last = key.rpartition(".")[2]
@@ -247,7 +247,7 @@ def find_field(key: str) -> Field:
 
 
 def schema() -> dict[str, object]:
-    """Return the JSON schema of a manifest, draft 2020-12; contradictions are not in it."""
+    """Return the JSON schema of a manifest (draft 2020-12), without rules across fields."""
     properties: dict[str, object] = {field.name: field.schema() for field in _TABLE}
     for spelling, field in _SPELT.items():
         if spelling != field.name:
@@ -262,5 +262,5 @@ def schema() -> dict[str, object]:
 
 
 def schema_text() -> str:
-    """Return the schema as manifest.schema.json holds it, beside this file."""
+    """Return the text of manifest.schema.json, which is stored beside this file."""
     return json.dumps(schema(), indent=1) + "\n"

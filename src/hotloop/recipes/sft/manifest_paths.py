@@ -1,4 +1,4 @@
-"""Paths of a manifest: placeholders filled in, confined below its folder unless absolute."""
+"""Resolves paths of a manifest: fills in placeholders, and keeps relative paths in its folder."""
 
 import re
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _REMEDY = "write a path below the manifest's folder, or a whole one"
 
 
 def expert_name(text: str) -> str:
-    """Return an expert's name; ConfigError where it could not be a folder's name everywhere."""
+    """Return the name of an expert. Raises ConfigError if it is not a portable folder name."""
     if not _NAME.fullmatch(text) or text.endswith("."):
         raise ConfigError(
             f"{show(text)} cannot be an expert's name, which becomes a folder's: expected letters,"
@@ -27,9 +27,9 @@ def expert_name(text: str) -> str:
 
 
 def placeholders(expert: str, model: str | None) -> dict[str, str]:
-    """Return what paths may name: {expert-name} and {model} are the expert, {base-model} its base.
+    """Return the values of {expert-name} and {model} (the expert) and of {base-model}.
 
-    Of a base model the last part of its folder or hub id counts.
+    The last part of the base model's folder or hub id is its name.
     """
     names = {"expert-name": expert, "model": expert}
     last = re.split(r"[\\/]", (model or "").rstrip("\\/"))[-1]
@@ -39,7 +39,7 @@ def placeholders(expert: str, model: str | None) -> dict[str, str]:
 
 
 def fill(text: str, names: Mapping[str, str]) -> str:
-    """Return a path with its placeholders filled in; ConfigError for one that is unknown."""
+    """Return a path with its placeholders filled in. Raises ConfigError for an unknown one."""
 
     def name(match: re.Match[str]) -> str:
         word = match[1].replace("_", "-")
@@ -57,10 +57,10 @@ def fill(text: str, names: Mapping[str, str]) -> str:
 
 
 def below(folder: Path, text: str) -> str:
-    """Return where a path leads: as it stands when absolute, else below a manifest's folder.
+    """Return an absolute path unchanged, and a relative path joined to the manifest's folder.
 
-    Raises ConfigError for a way out: .., a link, a drive without its root, or ~. The text has no
-    control characters.
+    Raises ConfigError for a path that leaves the folder by .., a link, a drive without its root, or
+    ~. The text has no control characters.
     """
     if ".." in re.split(r"[\\/]", unquote(text)):
         raise ConfigError(f"it goes up with ..; {_REMEDY}")

@@ -1,8 +1,8 @@
-"""What a validation says of a language model's answers besides the loss.
+"""Validation metrics of a language model's answers besides the loss.
 
-Of each row: how many of its tokens carry loss, of how many the model would have said another, and a
-digest of what it would have said, each token given the right ones before it. A row without a wrong
-token is what the model writes by itself, word for word, when it takes the likeliest.
+The counts of a row are its tokens that carry loss, those of them that the model predicts wrongly,
+and a digest of its predictions, each made from the right tokens before it. Where a row has no wrong
+token, greedy decoding writes it word for word.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ _PRIME: Final = 2_654_435_761  # Knuth's multiplicative hash; int64 sums wrap ar
 
 
 def loss(model: nn.Module, batch: Mapping[str, Any]) -> Tensor:
-    """Return the mean loss of a batch; a validation's counts are added to."""
+    """Return the mean loss of a batch; in a validation, add to its counts in place."""
     if "counts" not in batch:
         value: Tensor = model(batch)
         return value
     assert isinstance(model, CausalLm), type(model)
-    found = model.judged(batch)
-    _count(found, batch)
-    return found.loss
+    judged = model.judged(batch)
+    _count(judged, batch)
+    return judged.loss
 
 
-def _count(found: Judged, batch: Mapping[str, Any]) -> None:
+def _count(judged: Judged, batch: Mapping[str, Any]) -> None:
     counts, width = batch["counts"], batch["input_ids"].shape[1]
-    row_n = batch["row"][rows_of(found.at, batch, width)]
-    digest_n = (found.said + 1) * ((found.at % width + 1) * _PRIME)
+    row_n = batch["row"][rows_of(judged.at, batch, width)]
+    digest_n = (judged.said + 1) * ((judged.at % width + 1) * _PRIME)
     if (boundaries := batch.get("boundaries")) is not None:
         begins = boundaries.cu_seqlens.long()
-        first_n = begins[torch.bucketize(found.at, begins, right=True) - 1]
-        digest_n = (found.said + 1) * ((found.at - first_n + 1) * _PRIME)
+        first_n = begins[torch.bucketize(judged.at, begins, right=True) - 1]
+        digest_n = (judged.said + 1) * ((judged.at - first_n + 1) * _PRIME)
     counts[_TOKENS].index_add_(0, row_n, torch.ones_like(row_n))
-    counts[_WRONG].index_add_(0, row_n, (found.said != found.label).long())
+    counts[_WRONG].index_add_(0, row_n, (judged.said != judged.label).long())
     counts[_DIGEST].index_add_(0, row_n, digest_n)
 
 
 def rows_of(at_n: Tensor, batch: Mapping[str, Any], width: int) -> Tensor:
-    """Return which of the batch's rows each place is in."""
+    """Return the row of the batch that contains each position, [n]."""
     rows, boundaries = len(batch["row"]), batch.get("boundaries")
     if boundaries is None or rows == batch["input_ids"].shape[0]:
         return at_n // width
@@ -62,8 +62,8 @@ def rows_of(at_n: Tensor, batch: Mapping[str, Any], width: int) -> Tensor:
 
 
 def judge_of(rows: int) -> ValidationMetrics:
-    """Return the judge of a validation on some of a file's `rows`."""
-    before: list[Tensor] = []  # digests of the validation before
+    """Return the metrics of a validation; `rows` is the number of rows of the whole file."""
+    before: list[Tensor] = []  # digests of the previous validation
     return ValidationMetrics(
         start=lambda device: torch.zeros((3, rows), dtype=torch.int64, device=device),
         figures=partial(_figures, before),
@@ -72,8 +72,8 @@ def judge_of(rows: int) -> ValidationMetrics:
 
 
 def _figures(before: list[Tensor], counts: Tensor) -> dict[str, float | None]:
-    seen = counts[_TOKENS] > 0
-    tokens, wrong, digests = counts[:, seen]
+    is_validated = counts[_TOKENS] > 0
+    tokens, wrong, digests = counts[:, is_validated]
     changed = None
     if before and before[0].shape == digests.shape:
         changed = float((before[0] != digests).double().mean())

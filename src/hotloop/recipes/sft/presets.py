@@ -1,16 +1,16 @@
-"""What the recipes on language models set for a card, with the reason for every value."""
+"""Presets of the language-model recipes by GPU memory, with the reason for every value."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from hotloop.config.common import Preset
-from hotloop.config.gpu_presets import LAYOUT, by_memory, card_presets, same_batch
+from hotloop.config.gpu_presets import LAYOUT, by_memory, presets_by_gpu, same_batch
 
 __all__ = ["SFT_EXPERIMENTS", "SFT_PRESETS", "auto_sft"]
 
 _SIZES = {12: 2, 16: 2, 24: 4, 80: 16}  # rows of a micro batch, by GB of memory
-_BATCH = 16  # rows of an optimizer step: what is learned must not depend on the card
-_card = same_batch(_BATCH)
+_BATCH = 16  # rows of an optimizer step; the same on every GPU, so results do not depend on it
+_gpu_preset = same_batch(_BATCH)
 _CPU = Preset(
     source="rule",
     values={
@@ -28,8 +28,8 @@ _CPU = Preset(
         "data.pad_to_multiple_of": "a CPU has no units that want more",
     },
 )
-SFT_PRESETS = card_presets(_SIZES, _card, cpu=_CPU)
-auto_sft = by_memory(_SIZES, _card, cpu=_CPU)
+SFT_PRESETS = presets_by_gpu(_SIZES, _gpu_preset, cpu=_CPU)
+auto_sft = by_memory(_SIZES, _gpu_preset, cpu=_CPU)
 SFT_EXPERIMENTS: Mapping[str, Preset] = MappingProxyType(
     {
         "quick_test": Preset(

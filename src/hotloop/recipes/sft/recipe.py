@@ -1,4 +1,4 @@
-"""The torch side of chat-sft and expert-sft: a language model learns the answers of rows."""
+"""The torch side of chat-sft and expert-sft: fine-tunes a language model on answers."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from hotloop.recipes.building.optimizers import optimizer_of, state_bytes
 from hotloop.recipes.building.pretrained import (
     adapters_of,
     choices,
+    first_row_text,
     is_frozen,
     isolation,
     pads_much,
-    shown,
 )
 from hotloop.recipes.sft.metrics import judge_of, loss
 from hotloop.recipes.sft.rows import form_of
@@ -55,8 +55,8 @@ _LOSES: Final = {"all": "every token", "completion": "the answers", "assistant":
 
 
 def build(config: SftConfig, data: Texts, *, name: str) -> Job:
-    """Return the job: each token that carries loss, given those before it."""
-    training, found = config.training, find_model(str(config.model.name))
+    """Return the job that predicts each token that carries loss from the tokens before it."""
+    training, base_model = config.training, find_model(str(config.model.name))
 
     def rows(
         part: Part, form: Form, *, shuffle: bool, beside: dict[str, Any] | None = None
@@ -73,7 +73,7 @@ def build(config: SftConfig, data: Texts, *, name: str) -> Job:
             beside=beside,
         )
 
-    form = form_of(config, found)
+    form = form_of(config, base_model)
     train = rows(data.train, form, shuffle=True)
     if config.data.layout == AUTO and not train.is_packed and pads_much(train, training):
         form = replace(form, layout="flat")
@@ -82,7 +82,7 @@ def build(config: SftConfig, data: Texts, *, name: str) -> Job:
     valid = rows(data.valid, form, shuffle=False, beside={"row": np.arange(of_file)})
     return Job(
         name=name,
-        model=lambda: _model(config, found, is_flat=form.layout == "flat"),
+        model=lambda: _model(config, base_model, is_flat=form.layout == "flat"),
         loss=loss,
         optimizer=optimizer_of(training),
         state_bytes=state_bytes(training),
@@ -91,54 +91,55 @@ def build(config: SftConfig, data: Texts, *, name: str) -> Job:
         seed=config.seed,
         cut=by_tokens,
         judge=judge_of(of_file),
-        objective=f"{_LOSES[data.store.identity['loss']]} of texts by {found.fingerprint}",
+        objective=f"{_LOSES[data.store.identity['loss']]} of texts by {base_model.fingerprint}",
         widest=train.widest,
         steady=norms_held if config.adapter.method == "dora" else None,
         choices=choices,
         learns_all=True,
-        skeleton=lambda: _model(config, found, weights=False),
-        vocabulary=found.vocabulary,
-        guesses=found.vocabulary,
-        kept={"texts.json": json.dumps(_kept(data.store, found), ensure_ascii=False)},
-        example=partial(shown, found, train),
+        skeleton=lambda: _model(config, base_model, weights=False),
+        vocabulary=base_model.vocabulary,
+        guesses=base_model.vocabulary,
+        kept={"texts.json": json.dumps(_saved_texts(data.store, base_model), ensure_ascii=False)},
+        example=partial(first_row_text, base_model, train),
         facts={
             "objective": f"the next token, where {_LOSES[data.store.identity['loss']]} stand",
-            "data": _counted(config, data, train),
-            "trains": _trains(config, found),
-            "logits": _told_way(config, found),
+            "data": _row_counts(config, data, train),
+            "trains": _trainable_text(config, base_model),
+            "logits": _logits_text(config, base_model),
         },
     )
 
 
 def rebuilt(config: SftConfig, kept: Mapping[str, str]) -> CausalLm:
-    """Return the model of a run, of which the run's own learned weights are still to be read.
+    """Return the model of a run without the weights that the run learned; the caller loads them.
 
-    Raises DataError where frozen weights are no longer those that it was trained on.
+    Raises DataError where the frozen weights have changed since the run.
     """
-    told, found = json.loads(kept["texts.json"]), find_model(str(config.model.name))
-    return _model(config, found, weights=is_frozen(config.adapter, found, told["model"]))
+    saved, base_model = json.loads(kept["texts.json"]), find_model(str(config.model.name))
+    return _model(config, base_model, weights=is_frozen(config.adapter, base_model, saved["model"]))
 
 
 def _model(
-    config: SftConfig, found: FoundModel, *, weights: bool = True, is_flat: bool = False
+    config: SftConfig, base_model: FoundModel, *, weights: bool = True, is_flat: bool = False
 ) -> CausalLm:
-    """Return the model on the CPU, with adapters where they are asked for.
+    """Return the model on the CPU, with the configured adapters.
 
-    Without `weights` none are read, for forecasts, and those to be packed have the sizes of packed
-    ones. Raises ConfigError for a model that does not compute or train what the configuration says.
+    `weights=False` reads no pretrained weights, for forecasts; weights that would be packed then
+    have their packed sizes. Raises ConfigError for a model whose head hotloop does not know, or
+    that mixes texts in flat batches.
     """
     backbone = load_backbone(
-        found, head=True, isolation=isolation(), weights=weights, seed=config.seed
+        base_model, head=True, isolation=isolation(), weights=weights, seed=config.seed
     )
     backbone.is_naive = config.model.attention == "naive"
-    model = CausalLm(backbone, cross_entropy=_way(config, found))
+    model = CausalLm(backbone, cross_entropy=_cross_entropy_kind(config, base_model))
     if weights and not head_is_whole(model):
         raise ConfigError(
-            f"{found.name} does something between its last layer and its logits that hotloop does "
-            "not know: take another architecture"
+            f"{base_model.name} does something between its last layer and its logits that hotloop "
+            "does not know: take another architecture"
         )
     if weights and is_flat and not keeps_apart(backbone):
-        raise ConfigError(f"{found.name} mixes texts that share a row: data.layout=padded")
+        raise ConfigError(f"{base_model.name} mixes texts that share a row: data.layout=padded")
     if config.adapter.quantization == "nf4":
         pack = quantise if weights else size_as_packed
         pack(backbone.model, keep=heads(backbone.model))
@@ -147,31 +148,34 @@ def _model(
     return model
 
 
-def _logits_bytes(config: SftConfig, found: FoundModel) -> int:
+def _logits_bytes(config: SftConfig, base_model: FoundModel) -> int:
     training = config.training
     rows = training.batch_size // training.accumulation
-    return 4 * rows * config.data.max_length * found.vocabulary
+    return 4 * rows * config.data.max_length * base_model.vocabulary
 
 
-def _way(config: SftConfig, found: FoundModel) -> Way:
+def _cross_entropy_kind(config: SftConfig, base_model: FoundModel) -> Way:
     if config.model.cross_entropy != "auto":
         return config.model.cross_entropy
-    return "fused" if _logits_bytes(config, found) > _FUSED_FROM else "whole"
+    return "fused" if _logits_bytes(config, base_model) > _FUSED_FROM else "whole"
 
 
-def _told_way(config: SftConfig, found: FoundModel) -> str:
-    most = bytes_(_logits_bytes(config, found))
-    how = "in parts, twice" if _way(config, found) == "fused" else "all at once"
+def _logits_text(config: SftConfig, base_model: FoundModel) -> str:
+    most = bytes_(_logits_bytes(config, base_model))
+    how = "in parts, twice" if _cross_entropy_kind(config, base_model) == "fused" else "all at once"
     return f"only where a label carries loss, {how} (a micro batch has {most} of them at most)"
 
 
-def _kept(store: Store, found: FoundModel) -> dict[str, Any]:
-    """Return what a run folder keeps: how questions are put to the model."""
+def _saved_texts(store: Store, base_model: FoundModel) -> dict[str, Any]:
+    """Return the contents of texts.json: the model, and the layout of the rows."""
     own = store.identity
-    return {"model": found.fingerprint, **{key: own[key] for key in ("shape", "fields", "loss")}}
+    return {
+        "model": base_model.fingerprint,
+        **{key: own[key] for key in ("shape", "fields", "loss")},
+    }
 
 
-def _counted(config: SftConfig, data: Texts, train: TokenRows) -> str:
+def _row_counts(config: SftConfig, data: Texts, train: TokenRows) -> str:
     how = "padded to their longest row"
     if config.data.packing:
         how = "of packed rows, texts kept apart"
@@ -183,10 +187,10 @@ def _counted(config: SftConfig, data: Texts, train: TokenRows) -> str:
     )
 
 
-def _trains(config: SftConfig, found: FoundModel) -> str:
-    """Return what is trained, once it was checked against what the configuration means."""
+def _trainable_text(config: SftConfig, base_model: FoundModel) -> str:
+    """Check that the trainable parameters match the settings, and return them in words."""
     with torch.device("meta"):
-        model = _model(config, found, weights=False)
+        model = _model(config, base_model, weights=False)
     if config.adapter.method == "none":
         return f"all {check_trainable(model, means='all').numbers:,} parameters"
     return str(check_trainable(model, means="adapters"))

@@ -1,4 +1,4 @@
-"""The rows of chat-sft and expert-sft: how they become tokens, and tensors."""
+"""Turns the rows of chat-sft and expert-sft into tokens, and says how tokens become tensors."""
 
 from __future__ import annotations
 
@@ -36,34 +36,35 @@ def prepare_data(
     progress: Callable[[str, float], None] | None = None,
     poll: Callable[[], None] | None = None,
 ) -> Texts:
-    """Return the rows of the configured files, tokenised once.
+    """Return the tokenised rows of the configured files; tokens come from the cache if possible.
 
-    Raises DataError naming file, line and key of what cannot be used.
+    Raises DataError with the file, line and key of a row that cannot be used, and ConfigError for
+    settings that the model or the rows cannot meet.
     """
-    data, found = config.data, find_model(str(config.model.name))
-    if found.positions is not None and data.max_length > found.positions:
+    data, base_model = config.data, find_model(str(config.model.name))
+    if base_model.positions is not None and data.max_length > base_model.positions:
         raise ConfigError(
-            f"data.max_length={data.max_length}, but {found.name} has {found.positions} positions:"
-            f" data.max_length={found.positions}"
+            f"data.max_length={data.max_length}, but {base_model.name} has "
+            f"{base_model.positions} positions: data.max_length={base_model.positions}"
         )
     train, valid = sources_of(config)
-    made = texts(
+    rows = texts(
         train,
         valid,
-        order_of(config, found),
+        order_of(config, base_model),
         cache=cache,
         folder=None if data.cache is None else Path(data.cache),
         share=data.validation_share,
         seed=config.seed,
-        vocabulary=found.vocabulary,
+        vocabulary=base_model.vocabulary,
         tell=told(progress, poll),
     )
-    if data.loss == "answers" and made.store.identity["loss"] == "all":
+    if data.loss == "answers" and rows.store.identity["loss"] == "all":
         raise ConfigError(
-            f"data.loss=answers, but rows of shape {made.store.identity['shape']} have none: name "
+            f"data.loss=answers, but rows of shape {rows.store.identity['shape']} have none: name "
             "the key of the answer with data.response, or leave data.loss out"
         )
-    return made
+    return rows
 
 
 def sources_of(config: SftConfig) -> tuple[Sequence[RecordFile], Sequence[RecordFile]]:
@@ -73,13 +74,13 @@ def sources_of(config: SftConfig) -> tuple[Sequence[RecordFile], Sequence[Record
     return find_sources([str(data.path)], by={}).files, valid
 
 
-def order_of(config: SftConfig, found: FoundModel) -> TokenizeRequest:
-    """Return how rows become tokens: those of the configuration and of the model's tokenizer."""
+def order_of(config: SftConfig, base_model: FoundModel) -> TokenizeRequest:
+    """Return the tokenizing request for the configuration and the model's tokenizer."""
     data = config.data
     length = data.max_length
     return TokenizeRequest(
-        vocabulary=find_tokenizer(found.name),
-        out=Path(),  # in the cache, by what they are
+        vocabulary=find_tokenizer(base_model.name),
+        out=Path(),  # unused: the cache names the folder by its contents
         packing=Packing(tokens=length) if data.packing else Packing(longest=length),
         fields=data.fields,
         loss="all" if data.loss == "all" else None,
@@ -89,14 +90,14 @@ def order_of(config: SftConfig, found: FoundModel) -> TokenizeRequest:
     )
 
 
-def form_of(config: SftConfig, found: FoundModel) -> Form:
-    """Return how rows become tensors; packed ones are of one length already.
+def form_of(config: SftConfig, base_model: FoundModel) -> Form:
+    """Return the form of batches; packed rows have one length and need no flat layout.
 
-    Auto is for the rows that are trained on to decide.
+    layout=auto starts padded, and `build` may change it to flat.
     """
     is_flat = config.data.layout == "flat" and not config.data.packing
     return Form(
-        pad=padding_of(found),
+        pad=padding_of(base_model),
         layout="flat" if is_flat else "padded",
         round_to=config.data.pad_to_multiple_of,
     )

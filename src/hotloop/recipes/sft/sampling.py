@@ -1,4 +1,4 @@
-"""Lets a language model of chat-sft or expert-sft answer, asked as its rows ask."""
+"""Generates answers by a model of chat-sft or expert-sft, with the prompt format of its rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["sample"]
 
-_LENGTH: Final = 256  # tokens of an answer at most
+_LENGTH: Final = 256  # maximum tokens of an answer
 _ANSWER: Final = "0"  # any text that no template changes
 
 
@@ -34,55 +34,55 @@ def sample(
     config: SftConfig,
     model: nn.Module,
     kept: Mapping[str, str],
-    wanted: SamplingOptions,
+    options: SamplingOptions,
     *,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[str]:
-    """Return answers to the prompt, without it; `length` counts tokens.
+    """Return answers to the prompt, without the prompt; `length` counts tokens.
 
-    Raises UsageError without a prompt, and for what such a model cannot do.
+    Raises UsageError without a prompt, and for options of other recipes.
     """
     assert isinstance(model, CausalLm), type(model)
-    for name, value in (("--suffix", wanted.suffix), ("--steps", wanted.steps)):
+    for name, value in (("--suffix", options.suffix), ("--steps", options.steps)):
         if value is not None:
             raise UsageError(f"{name} is for char-lm runs with objective=diffusion: leave it out")
-    if wanted.prompt is None:
+    if options.prompt is None:
         raise UsageError("what is to be answered? hotloop sample RUN_DIR --prompt TEXT")
-    told: dict[str, Any] = json.loads(kept["texts.json"])
+    saved: dict[str, Any] = json.loads(kept["texts.json"])
     vocabulary = find_tokenizer(str(config.model.name))
-    layout = RowLayout(shape=told["shape"], fields=told["fields"], loss=told["loss"])
+    layout = RowLayout(shape=saved["shape"], fields=saved["fields"], loss=saved["loss"])
     template = None
     if layout.shape == "chat":
-        wished = None if config.data.template == AUTO else config.data.template
-        template = vocabulary.chat(wished, {})
-    asked = layout.asks(wanted.prompt, template)
-    made = Tokenizer.from_str(vocabulary.source)
-    ids = made.encode(asked.text, add_special_tokens=False).ids
-    if not asked.is_rendered:
+        template_name = None if config.data.template == AUTO else config.data.template
+        template = vocabulary.chat(template_name, {})
+    question = layout.asks(options.prompt, template)
+    tokenizer = Tokenizer.from_str(vocabulary.source)
+    ids = tokenizer.encode(question.text, add_special_tokens=False).ids
+    if not question.is_rendered:
         ids = [*vocabulary.around[0], *ids]
-    drawn = _Drawn(model, made, vocabulary, ends=_ends(template))
-    length = _LENGTH if wanted.length is None else wanted.length
-    generator = torch.Generator().manual_seed(wanted.seed)
+    sampler = _AnswerSampler(model, tokenizer, vocabulary, ends=_end_of_answer(template))
+    length = _LENGTH if options.length is None else options.length
+    generator = torch.Generator().manual_seed(options.seed)
     answers = []
-    for at in range(wanted.samples):
-        answers.append(drawn.answer(ids, length, wanted.temperature or 0.0, generator))
+    for number in range(options.samples):
+        answers.append(sampler.answer(ids, length, options.temperature or 0.0, generator))
         if progress is not None:
-            progress(at + 1, wanted.samples)
+            progress(number + 1, options.samples)
     return answers
 
 
-def _ends(template: Template | None) -> str:
-    """Return what the template writes after an answer; nothing where there is no template."""
+def _end_of_answer(template: Template | None) -> str:
+    """Return the text that the template adds after an answer; empty without a template."""
     if template is None:
         return ""
-    asked = [{"role": "user", "content": _ANSWER}]
-    before = template.render(asked, asks=True)
-    whole = template.render([*asked, {"role": "assistant", "content": _ANSWER}])
-    return whole.removeprefix(before).removeprefix(_ANSWER).strip()
+    messages = [{"role": "user", "content": _ANSWER}]
+    prompt = template.render(messages, asks=True)
+    whole = template.render([*messages, {"role": "assistant", "content": _ANSWER}])
+    return whole.removeprefix(prompt).removeprefix(_ANSWER).strip()
 
 
-class _Drawn:
-    """Draws answers, one token at a time, with the keys and values of those before kept."""
+class _AnswerSampler:
+    """Samples answers one token at a time, with a cache of keys and values."""
 
     def __init__(
         self, model: CausalLm, tokenizer: Tokenizer, vocabulary: TokenizerSpec, *, ends: str
@@ -92,27 +92,29 @@ class _Drawn:
 
     @torch.inference_mode()
     def answer(
-        self, asked: list[int], length: int, temperature: float, generator: torch.Generator
+        self, prompt_ids: list[int], length: int, temperature: float, generator: torch.Generator
     ) -> str:
-        """Return the text of one answer; temperature 0 takes the likeliest token."""
+        """Return the text of one answer; temperature 0 means greedy decoding."""
         device = next(self._model.parameters()).device
-        given, cache, said, text = torch.tensor([asked], device=device), None, list[int](), ""
-        with self._model.backbone.as_transformers() as whole:
+        input_ids, cache = torch.tensor([prompt_ids], device=device), None
+        answer_ids, text = list[int](), ""
+        with self._model.backbone.as_transformers() as model:
             for _ in range(length):
-                out = whole(input_ids=given, past_key_values=cache, use_cache=True)
-                cache, token = out.past_key_values, _next(out.logits[0, -1], temperature, generator)
+                output = model(input_ids=input_ids, past_key_values=cache, use_cache=True)
+                cache = output.past_key_values
+                token = _next(output.logits[0, -1], temperature, generator)
                 if token == self._eos:
                     break
-                said.append(token)
-                text = self._tokenizer.decode(said, skip_special_tokens=False)
+                answer_ids.append(token)
+                text = self._tokenizer.decode(answer_ids, skip_special_tokens=False)
                 if self._ends and self._ends in text:
                     return text.partition(self._ends)[0].strip()
-                given = torch.tensor([[token]], device=device)
+                input_ids = torch.tensor([[token]], device=device)
         return text.strip()
 
 
 def _next(logits: Tensor, temperature: float, generator: torch.Generator) -> int:
-    """Return the next token of its logits, [vocabulary]."""
+    """Return the next token, chosen from logits [vocabulary]."""
     if not temperature:
         return int(logits.argmax())
     shares = (logits.float().cpu() / temperature).softmax(-1)

@@ -9,7 +9,7 @@ from typing import Literal
 from hotloop.config.common import ALL, NO_WORKERS, Training, check_shared
 from hotloop.config.layers import SettingsLayer
 from hotloop.config.resolve import AUTO, Resolver
-from hotloop.config.schema import changed, said, setting
+from hotloop.config.schema import changed, setting, setting_text
 from hotloop.config.settings import Resolved
 from hotloop.config.text_common import TEXT_ALIASES, Adapter, check_adapter, is_typed
 from hotloop.recipes.task_router.presets import EXPERIMENTS, PRESETS
@@ -136,25 +136,25 @@ class TaskRouterConfig:
 
 
 def task_names(config: TaskRouterConfig) -> list[str]:
-    """Return the tasks that were named; none: all that have rows."""
+    """Return the names in data.tasks; an empty list stands for all tasks that have rows."""
     names = [name.strip() for name in config.data.tasks.split(",")]
     return [] if names == [ALL] else names
 
 
 def sizes_of(config: TaskRouterConfig) -> dict[str, int]:
-    """Return how many rows of a task are used at most, where that is limited."""
+    """Return the maximum number of rows by task, for tasks with such a limit."""
     sizes = {name: getattr(config.data, f"{name}_size") for name in _SIZES}
     sizes |= {name: int(size) for name, size in config.data.sizes.items()}
     return {name: size for name, size in sizes.items() if size is not None}
 
 
 def phases(config: TaskRouterConfig) -> Mapping[str, str]:
-    """Return the runs of phase=all; none where there is one run."""
+    """Return the runs of phase=all with their descriptions; empty where there is one run."""
     return PHASES if config.phase == ALL else {}
 
 
 def one_phase(config: TaskRouterConfig, name: str) -> TaskRouterConfig:
-    """Return the configuration of one of those runs."""
+    """Return the configuration of one run of phase=all."""
     trainings = {
         "phase-1": config.training,
         "phase-2": config.router_training,
@@ -164,7 +164,7 @@ def one_phase(config: TaskRouterConfig, name: str) -> TaskRouterConfig:
 
 
 def after_phases(config: TaskRouterConfig, out: Path) -> TaskRouterConfig:
-    """Return the configuration of one of those runs, with the folders of those before it."""
+    """Return the configuration of a phase; phase 3 gets the folders of phases 1 and 2."""
     if config.phase != "3":
         return config
     folder = out.resolve()
@@ -177,8 +177,8 @@ def check_task_router(config: TaskRouterConfig, origins: Mapping[str, str] = _NO
     """Raise ConfigError for settings that contradict each other, one line for each."""
     problems = check_adapter(config, config.adapter, origins)
     if config.adapter.method != "lora":
-        told = said(config, "adapter.method", origins)
-        problems.append(f"{told}: adapters that are routed are of the kind lora")
+        method = setting_text(config, "adapter.method", origins)
+        problems.append(f"{method}: adapters that are routed are of the kind lora")
     if config.model.name is None:
         problems.append("model.name is missing: a folder of a pretrained model, or its hub id")
     if config.data.path is None and not config.data.files:
@@ -194,31 +194,32 @@ def check_task_router(config: TaskRouterConfig, origins: Mapping[str, str] = _NO
             "hotloop train task-router phase=all --out DIR"
         )
     for name in ("router_training", "joint_training"):
-        each = getattr(config, name)
-        if each.batch_size % each.accumulation:
+        section = getattr(config, name)
+        if section.batch_size % section.accumulation:
             problems.append(f"{name}.batch_size is not divisible by {name}.accumulation")
     check_shared(config, origins, problems)
 
 
 def idle_task_router(config: TaskRouterConfig, origins: Mapping[str, str]) -> dict[str, str]:
-    """Return, by key, why a setting that is not its default has no effect."""
-    given, idle = changed(config), dict[str, str]()
-    if "data.num_workers" in given:
-        idle["data.num_workers"] = f"{said(config, 'data.num_workers', origins)} {NO_WORKERS}"
+    """Return, by key, the reason why a non-default setting has no effect."""
+    changes, idle = changed(config), dict[str, str]()
+    if "data.num_workers" in changes:
+        workers = setting_text(config, "data.num_workers", origins)
+        idle["data.num_workers"] = f"{workers} {NO_WORKERS}"
     return idle
 
 
-def _of_phase(resolved: Resolved[TaskRouterConfig]) -> SettingsLayer | None:
-    """Return a phase's own training settings, for those of `training` that nobody typed."""
-    own = {"2": "router_training", "3": "joint_training"}.get(resolved.config.phase)
-    if own is None:
+def _phase_training(resolved: Resolved[TaskRouterConfig]) -> SettingsLayer | None:
+    """Return the phase's own training settings for those of `training` that were not typed."""
+    section = {"2": "router_training", "3": "joint_training"}.get(resolved.config.phase)
+    if section is None:
         return None
     values = {
-        f"training.{each.name}": getattr(getattr(resolved.config, own), each.name)
-        for each in fields(Training)
-        if not is_typed(resolved.origins, f"training.{each.name}")
+        f"training.{field.name}": getattr(getattr(resolved.config, section), field.name)
+        for field in fields(Training)
+        if not is_typed(resolved.origins, f"training.{field.name}")
     }
-    return SettingsLayer(origin=f"default of {own}", values=values)
+    return SettingsLayer(origin=f"default of {section}", values=values)
 
 
 resolve_task_router = Resolver(
@@ -232,5 +233,5 @@ resolve_task_router = Resolver(
     presets=PRESETS,
     experiments=EXPERIMENTS,
     check=check_task_router,
-    derived=_of_phase,
+    derived=_phase_training,
 )

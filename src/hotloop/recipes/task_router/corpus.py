@@ -1,7 +1,7 @@
-"""The rows of task-router: which tasks there are, their examples, and all of them as one file.
+"""Finds the tasks of task-router, reads their examples, and merges them into one file.
 
-The file is kept in the cache by what it was made of: sources, declarations, sizes, and whether an
-encoder or a decoder reads it. Needs no torch.
+The cache key of that file is a digest of its sources, declarations and sizes, and of whether an
+encoder or a decoder reads it. This module needs no torch.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ if TYPE_CHECKING:
 __all__ = ["BUILT_IN", "Chosen", "Mixed", "chosen_tasks", "known_tasks", "mixed"]
 
 BUILT_IN: Final = {
-    each.TASK.name: each.TASK
-    for each in (task_sentiment, task_questions, task_summaries, task_code, task_translation)
+    module.TASK.name: module.TASK
+    for module in (task_sentiment, task_questions, task_summaries, task_code, task_translation)
 }
 _NAME: Final = re.compile(r"[\w-]+")
 _VERSION: Final = 2  # raise it when the same files give other rows
-_MOST: Final = 1 << 40  # no run trains so many epochs: a stream of its own
+_MOST: Final = 1 << 40  # permutation stream; epochs use the numbers below it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """A task that is trained, and where its rows are."""
+    """A task to train, and the location of its rows."""
 
     task: Task
-    declared: Path | None  # the file it is declared in; None: it is one of ours
+    declared: Path | None  # the file that declares it; None: a built-in task
     path: Path
-    size: int | None  # rows of it at most, drawn evenly; None: all
+    size: int | None  # maximum number of rows, drawn at random; None: all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -70,24 +70,27 @@ class Mixed:
     notes: tuple[str, ...]
 
     def held_out(self, share: float, seed: int) -> NDArray[np.bool_]:
-        """Return which rows are validated on, [rows]: a share of each task, one row at least."""
-        held = np.zeros(len(self.task), np.bool_)
+        """Return a mask of the validation rows, [rows]: a share of each task, at least one row.
+
+        Raises DataError for a task with fewer than two rows.
+        """
+        is_held_out = np.zeros(len(self.task), np.bool_)
         for number, task in enumerate(self.tasks):
-            own = np.flatnonzero(self.task == number)
-            if len(own) < 2:
-                raise DataError(f"task {task.name} has {many(len(own), 'row')}: two are needed")
-            count = min(len(own) - 1, max(1, round(share * len(own))))
-            held[own[permutation(seed, _MOST + number, len(own))[:count]]] = True
-        return held
+            rows = np.flatnonzero(self.task == number)
+            if len(rows) < 2:
+                raise DataError(f"task {task.name} has {many(len(rows), 'row')}: two are needed")
+            count = min(len(rows) - 1, max(1, round(share * len(rows))))
+            is_held_out[rows[permutation(seed, _MOST + number, len(rows))[:count]]] = True
+        return is_held_out
 
 
 def known_tasks(declared: str | None) -> dict[str, Task]:
-    """Return all tasks by name: ours, and those of files of the user's, with commas between.
+    """Return all tasks by name: the built-in ones and those of the user's files.
 
-    Those files are run. Raises ConfigError for a file that is not there or fails, that has no
-    `TASK`, or one with the name of another.
+    `declared` lists the files, separated by commas. Each file is executed. Raises ConfigError for
+    a file that is missing, fails or has no `TASK`, and for a name that is invalid or already used.
     """
-    found = dict(BUILT_IN)
+    tasks = dict(BUILT_IN)
     for file in files_of(declared):
         if not file.is_file():
             raise ConfigError(f"data.declared: there is no file {file}")
@@ -102,13 +105,13 @@ def known_tasks(declared: str | None) -> dict[str, Task]:
                 f"data.declared: {file} has no TASK = Task(...), as "
                 "hotloop.recipes.task_router.task_sentiment"
             )
-        if task.name in found or not _NAME.fullmatch(task.name):
+        if task.name in tasks or not _NAME.fullmatch(task.name):
             raise ConfigError(
                 f"data.declared: {file} calls its task {task.name!r}: another has that name, or it "
                 "is not made of letters, digits, - and _"
             )
-        found[task.name] = task
-    return found
+        tasks[task.name] = task
+    return tasks
 
 
 def _declared_in(declared: str | None, names: Sequence[str]) -> dict[str, Path]:
@@ -124,37 +127,41 @@ def chosen_tasks(
     files: Mapping[str, str],
     sizes: Mapping[str, int | None],
 ) -> list[Chosen]:
-    """Return the tasks that are asked for: `names`, or without any all that have rows.
+    """Return the tasks in `names`, or all tasks that have rows where `names` is empty.
 
-    `files` says where a task's rows are; else they are looked for below `folder` by the usual
-    names. Raises ConfigError for a task that is unknown, DataError for one without rows.
+    `files` gives the path of a task's rows; other tasks are looked up below `folder` by their usual
+    file names. Raises ConfigError for an unknown task, DataError for a task without rows.
     """
-    known = known_tasks(declared)
+    tasks = known_tasks(declared)
     for name in {*names, *files, *sizes}:
-        if name not in known:
+        if name not in tasks:
             raise ConfigError(
-                f"no task is called {name!r}{did_you_mean(name, known)} "
-                f"(there are: {', '.join(known)})"
+                f"no task is called {name!r}{did_you_mean(name, tasks)} "
+                f"(there are: {', '.join(tasks)})"
             )
-    found, where = [], _declared_in(declared, [*known])
-    for name, task in known.items():
+    chosen, declared_files = [], _declared_in(declared, [*tasks])
+    for name, task in tasks.items():
         if names and name not in names:
             continue
         path = Path(files[name]) if name in files else _usual(folder, task)
         if path is None and not names:
             continue
         if path is None or not path.exists():
-            looked = path or ", ".join(str(Path(folder or ".") / each) for each in task.files)
-            raise DataError(
-                f"task {name} has no rows: there is no {looked}; data.files.{name}=FILE"
+            expected_path = path or ", ".join(
+                str(Path(folder or ".") / file) for file in task.files
             )
-        found.append(Chosen(task=task, declared=where.get(name), path=path, size=sizes.get(name)))
-    if not found:
+            raise DataError(
+                f"task {name} has no rows: there is no {expected_path}; data.files.{name}=FILE"
+            )
+        chosen.append(
+            Chosen(task=task, declared=declared_files.get(name), path=path, size=sizes.get(name))
+        )
+    if not chosen:
         raise DataError(
             f"{folder} has rows of no task; looked for "
-            + ", ".join(file for task in known.values() for file in task.files[:1])
+            + ", ".join(file for task in tasks.values() for file in task.files[:1])
         )
-    return found
+    return chosen
 
 
 def _usual(folder: str | None, task: Task) -> Path | None:
@@ -163,77 +170,79 @@ def _usual(folder: str | None, task: Task) -> Path | None:
 
 
 def mixed(chosen: Sequence[Chosen], *, cache: Path, is_decoder: bool, seed: int) -> Mixed:
-    """Return the rows of all chosen tasks, read once and kept as one file of JSON lines.
+    """Return the rows of all chosen tasks, cached as one JSON Lines file.
 
-    Raises DataError with the place of each row that cannot be used, and for a task that an encoder
-    cannot answer.
+    Raises DataError with the file and line of each row that cannot be used, and for a text task
+    with an encoder.
     """
-    if texts := [each.task.name for each in chosen if each.task.kind == "text" and not is_decoder]:
+    if texts := [
+        choice.task.name for choice in chosen if choice.task.kind == "text" and not is_decoder
+    ]:
         raise DataError(
             f"an encoder writes no text, which {', '.join(texts)} asks for: take a decoder as "
             "model.name, or name the tasks with data.tasks"
         )
-    made_of = [
+    sources = [
         [
-            each.task.name,
-            each.task.prompt,
-            each.size,
-            None if each.declared is None else hash_file(each.declared),
-            [hash_file(source.path) for source in find_sources([str(each.path)], by={}).files],
+            choice.task.name,
+            choice.task.prompt,
+            choice.size,
+            None if choice.declared is None else hash_file(choice.declared),
+            [hash_file(source.path) for source in find_sources([str(choice.path)], by={}).files],
         ]
-        for each in chosen
+        for choice in chosen
     ]
-    key = digest(json.dumps([_VERSION, is_decoder, seed, made_of], sort_keys=True))
+    key = digest(json.dumps([_VERSION, is_decoder, seed, sources], sort_keys=True))
     file = cache / "tasks" / key / "rows.jsonl"
     if not file.is_file():
         lines = [
-            json.dumps(_line(each.task, number, example, is_decoder), ensure_ascii=False)
-            for number, each in enumerate(chosen)
-            for example in _examples(each, seed)
+            json.dumps(_line(choice.task, number, example, is_decoder), ensure_ascii=False)
+            for number, choice in enumerate(chosen)
+            for example in _examples(choice, seed)
         ]
         make_folder(file.parent)
         write_file(file, "".join(f"{line}\n" for line in lines))
-    read = [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n") if line]
-    task = np.array([row["number"] for row in read], np.int64)
+    records = [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n") if line]
+    task = np.array([row["number"] for row in records], np.int64)
     counts = np.bincount(task, minlength=len(chosen)).tolist()
-    told = ", ".join(f"{c.task.name} {n:,}" for c, n in zip(chosen, counts, strict=True))
+    counts_text = ", ".join(f"{c.task.name} {n:,}" for c, n in zip(chosen, counts, strict=True))
     return Mixed(
         file=file,
-        tasks=tuple(each.task for each in chosen),
+        tasks=tuple(choice.task for choice in chosen),
         task=task,
-        examples=[_example(row["example"]) for row in read],
-        notes=(f"rows of tasks: {told}",),
+        examples=[_example(row["example"]) for row in records],
+        notes=(f"rows of tasks: {counts_text}",),
     )
 
 
 def _examples(chosen: Chosen, seed: int) -> list[Example]:
-    """Return a task's examples, of more than its size as many drawn from all of the file."""
-    faults, found = Faults("stop"), list[Example]()
+    """Return a task's examples; `size` of them, drawn from the whole file, where there are more."""
+    faults, examples = Faults("stop"), list[Example]()
     for source in find_sources([str(chosen.path)], by={}).files:
         for portion in work(source):
             for place, record in rows(portion, faults):
                 try:
-                    found += chosen.task.read(record)
+                    examples += chosen.task.read(record)
                 except DataError as error:
                     faults.add(place, "unfit for the task", f"task {chosen.task.name}: {error}")
     faults.raise_if_any({})
-    if not found:
+    if not examples:
         raise DataError(f"{chosen.path} has no example of task {chosen.task.name}")
-    if chosen.size is None or chosen.size >= len(found):
-        return found
-    keep = np.sort(permutation(seed, _MOST, len(found))[: chosen.size])
-    return [found[at] for at in keep]
+    if chosen.size is None or chosen.size >= len(examples):
+        return examples
+    keep = np.sort(permutation(seed, _MOST, len(examples))[: chosen.size])
+    return [examples[number] for number in keep]
 
 
 def _line(task: Task, number: int, example: Example, is_decoder: bool) -> dict[str, Any]:
-    """Return a row as the tokeniser reads it, with the example beside it."""
-    own = {"text": example.text, "question": example.question, "answers": list(example.answers)}
-    kept = {"number": number, "example": {**own, "start": example.start}}
+    """Return a row with the fields that the tokeniser reads, and the example itself."""
+    fields = {"text": example.text, "question": example.question, "answers": list(example.answers)}
+    example_record = {"number": number, "example": {**fields, "start": example.start}}
     if is_decoder:
-        return {"prompt": task.asked(example), "response": example.answers[0], **kept}
+        return {"prompt": task.asked(example), "response": example.answers[0], **example_record}
     if example.question is None:
-        return {"text_a": example.text, "text_b": None, **kept}
-    return {"text_a": example.question, "text_b": example.text, **kept}
+        return {"text_a": example.text, "text_b": None, **example_record}
+    return {"text_a": example.question, "text_b": example.text, **example_record}
 
 
 def _example(row: Mapping[str, Any]) -> Example:

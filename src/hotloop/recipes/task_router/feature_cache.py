@@ -1,7 +1,8 @@
-"""What the frozen model makes of each row, computed once and kept: frozen-feature-cache.
+"""Computes the frozen model's features of each row once and caches them: frozen-feature-cache.
 
-Nothing that is trained stands below these features, so they are the same in every epoch of phases 2
-and 3. They are float32 [rows, D], in the cache by all that decides them, mapped and not read whole.
+No trained parameter contributes to these features, so they are the same in every epoch of phases 2
+and 3. They are float32 [rows, D] in a memory-mapped file, named by a digest of the model and of the
+tokens.
 """
 
 from __future__ import annotations
@@ -37,23 +38,23 @@ if TYPE_CHECKING:
 __all__ = ["FeatureRows", "Features", "features_of"]
 
 _VERSION: Final = 3  # raise it when the same model and tokens give other features
-_ROWS: Final = 32  # of a batch
-_CHECKED: Final = 8  # rows that are computed again when features are taken from the cache
-_CLOSE: Final = 1e-3  # of the largest feature: another number of threads rounds otherwise
+_ROWS: Final = 32  # rows in a batch
+_CHECKED: Final = 8  # rows that are computed again when features come from the cache
+_CLOSE: Final = 1e-3  # of the largest feature; rounding depends on the number of threads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Features:
-    """Features of all rows of a file of tokens."""
+    """The features of all rows of a token file."""
 
     values: NDArray[np.float32]  # [rows of the file, D], mapped
     fingerprint: str
-    seconds: float | None  # that they took to make; None: they were there
+    seconds: float | None  # spent on computing them; None: they came from the cache
 
 
 def features_of(
     model: Callable[[], TaskRouter],
-    found: FoundModel,
+    base_model: FoundModel,
     store: Store,
     *,
     form: Form,
@@ -61,46 +62,46 @@ def features_of(
     progress: Callable[[str, float], None] | None = None,
     poll: Callable[[], None] | None = None,
 ) -> Features:
-    """Return the features of all rows of a store, made if need be, on the card if there is one.
+    """Return the features of all rows of a store, from the cache or computed on the GPU or CPU.
 
-    Of those that were there some are made again and compared. Raises DataError where they differ,
-    ConfigError where something that is trained stands below them.
+    Cached features are verified by computing some rows again. Raises DataError where they differ,
+    ConfigError where the features depend on a trainable parameter.
     """
-    key = digest(json.dumps([_VERSION, found.fingerprint, made_of(store)], sort_keys=True))
+    key = digest(json.dumps([_VERSION, base_model.fingerprint, made_of(store)], sort_keys=True))
     path = cache / "features" / f"{key}.npy"
     rows = TokenRows(store, next(iter(store.splits)), form=form, seed=0, shuffle=False)
     if path.is_file():
-        kept = np.load(path, mmap_mode="r", allow_pickle=False)
-        some = np.linspace(0, len(rows) - 1, min(_CHECKED, len(rows))).astype(np.int64)
-        _refuse_others(path, kept, some, _made(model(), rows, some))
-        return Features(values=kept, fingerprint=key, seconds=None)
+        values = np.load(path, mmap_mode="r", allow_pickle=False)
+        subset = np.linspace(0, len(rows) - 1, min(_CHECKED, len(rows))).astype(np.int64)
+        _refuse_mismatch(path, values, subset, _compute_features(model(), rows, subset))
+        return Features(values=values, fingerprint=key, seconds=None)
     began = time.perf_counter()
     trunk = model().to("cuda" if torch.cuda.is_available() else "cpu")
     _refuse_trained(trunk, rows)
     by_length = np.argsort(rows.lengths, kind="stable").astype(np.int64)
-    made = np.empty((len(rows), trunk.features_width), np.float32)
+    values = np.empty((len(rows), trunk.features_width), np.float32)
     for first in range(0, len(rows), _ROWS):
-        some = by_length[first : first + _ROWS]
-        made[some] = _made(trunk, rows, some)
+        subset = by_length[first : first + _ROWS]
+        values[subset] = _compute_features(trunk, rows, subset)
         if poll is not None:
             poll()
         if progress is not None:
-            progress("features of the frozen model", (first + len(some)) / len(rows))
-    out = io.BytesIO()
-    np.save(out, made, allow_pickle=False)
+            progress("features of the frozen model", (first + len(subset)) / len(rows))
+    buffer = io.BytesIO()
+    np.save(buffer, values, allow_pickle=False)
     make_folder(path.parent)
-    write_file(path, out.getvalue())
-    kept = np.load(path, mmap_mode="r", allow_pickle=False)
-    return Features(values=kept, fingerprint=key, seconds=time.perf_counter() - began)
+    write_file(path, buffer.getvalue())
+    values = np.load(path, mmap_mode="r", allow_pickle=False)
+    return Features(values=values, fingerprint=key, seconds=time.perf_counter() - began)
 
 
 def _refuse_trained(model: TaskRouter, rows: TokenRows) -> None:
-    """Raise ConfigError where a gradient would come back through the features of a row."""
+    """Raise ConfigError where a gradient would flow through the features of a row."""
     batch = rows.batch(0, 0, 1)
     device = next(model.parameters()).device
-    given = {name: each.to(device) for name, each in batch.tensors.items()}
+    tensors = {name: tensor.to(device) for name, tensor in batch.tensors.items()}
     with torch.enable_grad():
-        pooled = model.pooled({**given, **batch.beside(device)})
+        pooled = model.pooled({**tensors, **batch.beside(device)})
     if pooled.requires_grad:
         raise ConfigError(
             "features cannot be kept: something that is trained stands below them "
@@ -108,19 +109,25 @@ def _refuse_trained(model: TaskRouter, rows: TokenRows) -> None:
         )
 
 
-def _made(model: TaskRouter, rows: TokenRows, some: NDArray[np.int64]) -> NDArray[np.float32]:
+def _compute_features(
+    model: TaskRouter, rows: TokenRows, subset: NDArray[np.int64]
+) -> NDArray[np.float32]:
     device = next(model.parameters()).device
-    batch = rows.gather(some)
-    given = {name: each.to(device) for name, each in batch.tensors.items()}
-    found: NDArray[np.float32] = model.features({**given, **batch.beside(device)}).cpu().numpy()
-    return found
+    batch = rows.gather(subset)
+    tensors = {name: tensor.to(device) for name, tensor in batch.tensors.items()}
+    features: NDArray[np.float32] = (
+        model.features({**tensors, **batch.beside(device)}).cpu().numpy()
+    )
+    return features
 
 
-def _refuse_others(
-    path: Path, kept: NDArray[Any], some: NDArray[np.int64], made: NDArray[np.float32]
+def _refuse_mismatch(
+    path: Path, cached: NDArray[Any], subset: NDArray[np.int64], computed: NDArray[np.float32]
 ) -> None:
-    fits = kept.ndim == 2 and kept.shape[1] == made.shape[1] and kept.shape[0] > some.max()
-    if not fits or not np.abs(kept[some] - made).max() <= _CLOSE * np.abs(made).max():
+    fits = (
+        cached.ndim == 2 and cached.shape[1] == computed.shape[1] and cached.shape[0] > subset.max()
+    )
+    if not fits or not np.abs(cached[subset] - computed).max() <= _CLOSE * np.abs(computed).max():
         raise DataError(
             f"{path} is not what the frozen model makes of these rows: remove it, it is made anew"
         )
@@ -140,7 +147,7 @@ class FeatureRows:
         seed: int,
         shuffle: bool,
     ) -> None:
-        """Take some rows of the file, and the columns that a batch has beside their features."""
+        """Select rows of the file, and the columns that a batch carries besides their features."""
         self._features, self._rows, self._columns = features, rows, columns
         self._seed, self._shuffle = seed, shuffle
         self._order: tuple[int, NDArray[np.int64]] | None = None
@@ -154,7 +161,10 @@ class FeatureRows:
         return len(self._rows)
 
     def ids(self, epoch: int, first: int, count: int) -> NDArray[np.int64]:
-        """Return which rows of the file those samples are, [count]."""
+        """Return the file's row numbers of `count` samples from `first` on, [count].
+
+        Raises IndexError for samples outside the epoch.
+        """
         n = len(self._rows)
         if not 0 <= first <= first + count <= n:
             raise IndexError(f"samples {first}..{first + count - 1} asked for, an epoch has {n}")
@@ -165,10 +175,10 @@ class FeatureRows:
         return self._order[1][first : first + count]
 
     def batch(self, epoch: int, first: int, count: int) -> Batch:
-        """Return those samples."""
+        """Return `count` samples of an epoch, from sample `first` on."""
         rows = self.ids(epoch, first, count)
-        beside = {name: torch.from_numpy(column[rows]) for name, column in self._columns.items()}
+        columns = {name: torch.from_numpy(column[rows]) for name, column in self._columns.items()}
         features = torch.from_numpy(np.ascontiguousarray(self._features.values[rows]))
         return Batch(
-            tensors={"features": features, **beside}, samples=count, tokens=count, targets=count
+            tensors={"features": features, **columns}, samples=count, tokens=count, targets=count
         )

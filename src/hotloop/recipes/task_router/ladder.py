@@ -24,11 +24,11 @@ def _with_features(below: Plan, spot: Spot) -> Plan | str:
     return "phase 1 uses no features" if spot.config.phase == "1" else below
 
 
-def _routed() -> tuple[Rung, ...]:
-    """Return the plain loops of a task router: what its project did, and each change by itself."""
-    one = PlainLoopKind(pads="to the limit", rows="one at a time", frozen="again")
+def _plain_loops() -> tuple[Rung, ...]:
+    """Return the plain loops: that of the project behind the recipe, then one change at a time."""
+    row_by_row = PlainLoopKind(pads="to the limit", rows="one at a time", frozen="again")
     kinds: tuple[tuple[str, str, Callable[[Plan, Spot], Plan | str], PlainLoopKind], ...] = (
-        ("before", "plain loop", before, one),
+        ("before", "plain loop", before, row_by_row),
         (
             "together",
             "+ all adapters in one pass",
@@ -53,7 +53,7 @@ LADDER = Ladder(
     recipe="task-router",
     judged="own",
     rungs=(
-        *_routed(),
+        *_plain_loops(),
         Rung(id="engine", name="hotloop's loop, like lengths", change=unchanged),
         *faster_rungs(always({})),
     ),

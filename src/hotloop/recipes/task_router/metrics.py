@@ -1,7 +1,7 @@
-"""What a validation says of a task router: each task's answers, and how rows were routed.
+"""Validation metrics of a task router: the answers of each task, and the routing of the rows.
 
-Of each row: how many targets it has, how many of them were wrong, their loss, the task that the
-router took it for, how sure it was, and the entropy of its belief.
+The counts of a row are its targets, its wrong targets, the task that the router chose (plus 1), the
+probability of that task, and the entropy of the task probabilities.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 __all__ = ["Routed", "judge_of", "loss"]
 
 _TARGETS, _WRONG, _ROUTED, _SURE, _ENTROPY = range(5)  # rows of the counts
-_WENT: Final = "routed "  # figures that say which rows went astray
+_WENT: Final = "routed "  # prefix of the figures of misrouted rows
 _NAMES: Final = ("targets", "wrong", "routed", "sure", "entropy")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Routed:
-    """How rows were routed."""
+    """The routing of some rows: confusion matrix, confidence and entropy."""
 
     names: tuple[str, ...]
-    confusion: NDArray[np.int64]  # rows of [task, task that the router took them for]
-    sure: float  # mean probability of the task that was taken
-    entropy: float  # mean of the belief's, nats
+    confusion: NDArray[np.int64]  # [task, chosen task] number of rows
+    sure: float  # mean probability of the chosen task
+    entropy: float  # mean entropy of the task probabilities, nats
 
     @property
     def accuracy(self) -> float:
@@ -47,7 +47,7 @@ class Routed:
 
     @property
     def balance(self) -> float:
-        """Return the entropy of how much each adapter is used, over its most: 1 is all alike."""
+        """Return the entropy of the adapters' use over its maximum; 1: all are used equally."""
         used = self.confusion.sum(0) / max(1, self.confusion.sum())
         used = used[used > 0]
         most = np.log(len(self.names))
@@ -55,7 +55,7 @@ class Routed:
 
 
 def loss(model: nn.Module, batch: Mapping[str, Any]) -> Tensor:
-    """Return the mean loss of a batch; a validation's counts are added to."""
+    """Return the mean loss of a batch; in a validation, add to its counts in place."""
     if isinstance(model, RouterAlone):
         return _of_router(model, batch)
     assert isinstance(model, TaskRouter), type(model)
@@ -66,10 +66,10 @@ def loss(model: nn.Module, batch: Mapping[str, Any]) -> Tensor:
     if logits is not None:
         _count_routes(counts, row, logits)
     if model.heads is not None:
-        found = model.answers(batch, shares)
+        answers = model.answers(batch, shares)
         counts[_TARGETS, row] = 1
-        counts[_WRONG, row] = found.wrong.to(counts.dtype)
-        return found.loss.mean()
+        counts[_WRONG, row] = answers.wrong.to(counts.dtype)
+        return answers.loss.mean()
     model.shares.give(shares, batch)
     judged = model.trunk.judged(batch)
     row_of = row[rows_of(judged.at, batch, batch["input_ids"].shape[1])]
@@ -80,7 +80,7 @@ def loss(model: nn.Module, batch: Mapping[str, Any]) -> Tensor:
 
 
 def _of_router(model: RouterAlone, batch: Mapping[str, Any]) -> Tensor:
-    """Return the sum of the router's terms; of a validation cross-entropy alone."""
+    """Return the sum of the router's loss terms; in a validation, the cross-entropy alone."""
     if "counts" in batch:
         logits = model(batch)
         _count_routes(batch["counts"], batch["row"], logits)
@@ -99,7 +99,7 @@ def _count_routes(counts: Tensor, row: Tensor, logits: Tensor) -> None:
 
 
 def judge_of(names: Sequence[str], task: NDArray[np.int64], *, score: str) -> ValidationMetrics:
-    """Return the judge of a validation; `task` is of all rows of the file."""
+    """Return the metrics of a validation; `task` [rows] covers all rows of the file."""
     return ValidationMetrics(
         start=lambda device: torch.zeros((len(_NAMES), len(task)), device=device),
         figures=partial(_figures, tuple(names), task),
@@ -111,42 +111,44 @@ def judge_of(names: Sequence[str], task: NDArray[np.int64], *, score: str) -> Va
 def _figures(
     names: tuple[str, ...], task: NDArray[np.int64], counts: Tensor
 ) -> dict[str, float | None]:
-    found: dict[str, float | None] = {}
+    figures: dict[str, float | None] = {}
     values = counts.double().numpy()
     targets, wrong, routed = values[_TARGETS], values[_WRONG], values[_ROUTED].astype(np.int64)
     answered, scores = targets > 0, []
     for number, name in enumerate(names):
-        own = answered & (task == number)
-        if own.any():
-            right = float((wrong[own] == 0).mean())
-            found[f"{name}: right"] = right
-            if targets[own].max() > 1:
-                found[f"{name}: tokens right"] = float(1 - wrong[own].sum() / targets[own].sum())
-                right = found[f"{name}: tokens right"] or 0.0
+        rows = answered & (task == number)
+        if rows.any():
+            right = float((wrong[rows] == 0).mean())
+            figures[f"{name}: right"] = right
+            if targets[rows].max() > 1:
+                figures[f"{name}: tokens right"] = float(
+                    1 - wrong[rows].sum() / targets[rows].sum()
+                )
+                right = figures[f"{name}: tokens right"] or 0.0
             scores.append(right)
     if scores:
-        found["tasks"] = float(np.mean(scores))
-    if (seen := routed > 0).any():
-        found |= _routes(names, task[seen], routed[seen] - 1, values[:, seen])
-    return found
+        figures["tasks"] = float(np.mean(scores))
+    if (is_routed := routed > 0).any():
+        figures |= _routes(names, task[is_routed], routed[is_routed] - 1, values[:, is_routed])
+    return figures
 
 
 def _routes(
-    names: tuple[str, ...], task: NDArray[np.int64], to: NDArray[np.int64], values: Any
+    names: tuple[str, ...], task: NDArray[np.int64], chosen: NDArray[np.int64], values: Any
 ) -> dict[str, float | None]:
     table = np.zeros((len(names), len(names)), np.int64)
-    np.add.at(table, (task, to), 1)
-    found = Routed(
+    np.add.at(table, (task, chosen), 1)
+    routed = Routed(
         names=names,
         confusion=table,
         sure=float(values[_SURE].mean()),
         entropy=float(values[_ENTROPY].mean()),
     )
     return {
-        "routing_accuracy": found.accuracy,
-        "routing_confidence": found.sure,
-        "routing_entropy": found.entropy,
-        "routing_balance": found.balance,
+        "routing_accuracy": routed.accuracy,
+        "routing_confidence": routed.sure,
+        "routing_entropy": routed.entropy,
+        "routing_balance": routed.balance,
         **{
             f"{_WENT}{names[a]} -> {names[b]}": float(table[a, b] / max(1, table[a].sum()))
             for a, b in np.argwhere(table)

@@ -1,4 +1,4 @@
-"""Routes rows by a trained task router and answers them; what that is worth beside other ways."""
+"""Routes and answers rows by a trained task router, and scores that beside other routings."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Answered", "Way", "predict"]
 
-_STREAM: Final = 1 << 42  # of permutations
+_STREAM: Final = 1 << 42  # permutation stream of the random routing
 ROUTED, ORACLE = "routed", "oracle"
-MOST: Final = 200  # rows of a task that a run's own are limited to
+MOST: Final = 200  # held-out rows per task, where no file is given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """How good answers are where adapters are chosen in one way."""
+    """The scores of the answers under one way of choosing adapters."""
 
     name: str
     figures: Mapping[str, Mapping[str, float]]  # of each task with rows
@@ -48,20 +48,20 @@ class Way:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Answered:
-    """What a task router says of rows, in their order."""
+    """The routes and answers of some rows, in the order of the rows."""
 
-    truth: ClassVar[str] = "right answers"  # what rows must have to be scored
+    truth: ClassVar[str] = "right answers"  # what rows need in order to be scored
     names: tuple[str, ...]  # of the tasks
-    probabilities: NDArray[np.float32]  # [rows, tasks]; of a run without a router none: 0 columns
-    head: NDArray[np.int64]  # [rows] the task that was taken
+    probabilities: NDArray[np.float32]  # [rows, tasks]; [rows, 0] for a run without a router
+    head: NDArray[np.int64]  # [rows] number of the chosen task
     answers: tuple[str, ...]
-    task: NDArray[np.int64]  # [rows] the task that it is, or NONE
-    routed: Routed | None  # None: not known, or there is no router
-    ways: tuple[Way, ...]  # routed or the rows' own, and with baselines others; none: not known
+    task: NDArray[np.int64]  # [rows] number of the true task, or NONE
+    routed: Routed | None  # None: the tasks are unknown, or there is no router
+    ways: tuple[Way, ...]  # the run's own routing, then the baselines; empty: tasks unknown
     notes: tuple[str, ...] = field(default_factory=tuple)
 
     def rows(self) -> Iterator[dict[str, object]]:
-        """Yield for each row the task it was taken for, how probable each is, and the answer."""
+        """Yield each row's chosen task, the probability of every task, and the answer."""
         for row, answer in enumerate(self.answers):
             shares = self.probabilities[row].tolist()
             yield {
@@ -75,24 +75,24 @@ class Answered:
         """Return plain JSON values; None: nothing could be scored."""
         if not self.ways:
             return None
-        found: dict[str, Any] = {
+        scores: dict[str, Any] = {
             "tasks": list(self.names),
             "rows": np.bincount(self.task, minlength=len(self.names)).tolist(),
             "ways": {w.name: {"score": w.score, "figures": w.figures} for w in self.ways},
             "notes": list(self.notes),
         }
         if (routed := self.routed) is not None:
-            found["routing"] = {
+            scores["routing"] = {
                 "accuracy": routed.accuracy,
                 "confidence": routed.sure,
                 "entropy": routed.entropy,
                 "balance": routed.balance,
                 "confusion": routed.confusion.tolist(),
             }
-        return found
+        return scores
 
     def table(self) -> str:
-        """Return the scores, which there must be, as lines of text without colour."""
+        """Return the scores as plain lines of text; `scores` must not be None."""
         scores = self.scores()
         assert scores is not None
         return router_table(scores)
@@ -110,79 +110,82 @@ def predict(
     most: int | None = None,
     declared: str | None = None,
 ) -> Answered:
-    """Return how rows are routed, and the answers; of a file, or without one of the held-out rows.
+    """Return the routes and the answers for the rows of a file, or for the run's validation rows.
 
-    Of those `most` of each task, 200 if that is None. With `baselines` the same rows are answered
-    by the adapters of their own tasks (oracle), by each alone, by a random one, and by all at equal
-    shares (uniform). `declared` names the files of tasks of the user's own, which are run as code.
-    Raises UsageError for a run of phase 2, which has no model, DataError for rows that cannot be
-    used.
+    `most` limits the validation rows of each task; None means 200. `baselines` also answers the
+    rows by the adapter of their own task (oracle), by each adapter alone, by a random one, and by
+    all in equal shares (uniform). `declared` names the files of the user's own tasks, which are
+    executed. Raises UsageError for a run that cannot route the rows, DataError for unusable rows.
     """
     config = replace(config, data=replace(config.data, declared=declared))
     if not isinstance(model, TaskRouter):
         raise UsageError("a run of phase 2 has a router alone: predict with the run of phase 3")
-    told: dict[str, Any] = json.loads(kept["tasks.json"])
-    known = known_tasks(declared)
-    tasks = [known[name] for name in told["tasks"]]
-    found = find_model(str(config.model.name))
-    asked = _asked(config, path, tasks, cache, MOST if most is None else most)
-    if model.router is None and not asked.known:
+    saved: dict[str, Any] = json.loads(kept["tasks.json"])
+    tasks_by_name = known_tasks(declared)
+    tasks = [tasks_by_name[name] for name in saved["tasks"]]
+    base_model = find_model(str(config.model.name))
+    request = _read_request(config, path, tasks, cache, MOST if most is None else most)
+    if model.router is None and not request.known:
         raise UsageError("a run of phase 1 has no router: each row needs its task")
     speaks = speaker(
         model,
-        asked,
+        request,
         tasks,
-        found,
-        labels=told["labels"],
+        base_model,
+        labels=saved["labels"],
         longest=config.data.max_length,
-        lengths=told["lengths"],
+        lengths=saved["lengths"],
     )
-    passes = 1 + (len(tasks) + 1 if baselines and asked.known else 0)
-    tell = _Counted(progress, passes * len(asked.task))
-    probabilities, head = _believed(model, asked, speaks)
-    own = functional.one_hot(torch.from_numpy(head), len(tasks)).float()
-    said = tell(speaks.answers(own, head))
+    passes = 1 + (len(tasks) + 1 if baselines and request.known else 0)
+    count_answers = _ProgressCounter(progress, passes * len(request.task))
+    probabilities, head = _task_probabilities(model, request, speaks)
+    one_hot = functional.one_hot(torch.from_numpy(head), len(tasks)).float()
+    answers = count_answers(speaks.answers(one_hot, head))
     notes: list[str] = []
     ways = []
-    if asked.known:
-        ways.append(_way(ORACLE if model.router is None else ROUTED, said, asked, tasks, notes))
-    if asked.known and baselines:
-        ways += _others(speaks, asked, tasks, config.seed, tell, notes)
+    if request.known:
+        name = ORACLE if model.router is None else ROUTED
+        ways.append(_score_way(name, answers, request, tasks, notes))
+    if request.known and baselines:
+        ways += _baseline_ways(speaks, request, tasks, config.seed, count_answers, notes)
     return Answered(
-        names=tuple(told["tasks"]),
+        names=tuple(saved["tasks"]),
         probabilities=probabilities,
         head=head,
-        answers=said,
-        task=asked.task,
-        routed=_routed(told["tasks"], asked, probabilities, head),
+        answers=answers,
+        task=request.task,
+        routed=_routing_scores(saved["tasks"], request, probabilities, head),
         ways=tuple(ways),
         notes=tuple(dict.fromkeys(notes)),
     )
 
 
-def _asked(
+def _read_request(
     config: TaskRouterConfig, path: Path | None, tasks: Sequence[Task], cache: Path, most: int
 ) -> RoutingRequest:
-    """Return the rows of a file, or without one those that the run held out."""
+    """Return the rows of a file, or the run's validation rows where there is no file."""
     if path is None:
         return held_out(prepare_rows(config, cache=cache), most=most, seed=config.seed)
     return read(path, tasks, is_decoder=find_model(str(config.model.name)).is_decoder)
 
 
-def _believed(
-    model: TaskRouter, asked: RoutingRequest, speaks: Speaker
+def _task_probabilities(
+    model: TaskRouter, request: RoutingRequest, speaks: Speaker
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Return how probable each task is, and the one that is taken; without a router the row's."""
+    """Return the task probabilities [rows, tasks] and the chosen task [rows].
+
+    Without a router there are no probabilities ([rows, 0]) and each row's own task is chosen.
+    """
     if model.router is None:
-        return np.empty((len(asked.task), 0), np.float32), asked.task
+        return np.empty((len(request.task), 0), np.float32), request.task
     with torch.inference_mode():
         device = next(model.parameters()).device
         logits = model.router(speaks.features().to(device)).float().cpu()
     return logits.softmax(1).numpy(), logits.argmax(1).numpy()
 
 
-class _Counted:
-    """Tells how many rows were answered."""
+class _ProgressCounter:
+    """Counts the answered rows and reports them as progress."""
 
     def __init__(self, progress: Callable[[int, int], None] | None, whole: int) -> None:
         self._progress, self._whole, self._done = progress, whole, 0
@@ -194,49 +197,53 @@ class _Counted:
         return texts
 
 
-def _others(
+def _baseline_ways(
     speaks: Speaker,
-    asked: RoutingRequest,
+    request: RoutingRequest,
     tasks: Sequence[Task],
     seed: int,
-    tell: _Counted,
+    count_answers: _ProgressCounter,
     notes: list[str],
 ) -> list[Way]:
-    """Return the ways without a router; heads are those of the rows' own tasks."""
-    rows, count = len(asked.task), len(tasks)
+    """Return the scores of the routings without a router; each row uses its own task's head."""
+    rows, count = len(request.task), len(tasks)
     alone = []
     for number in range(count):
         shares = torch.zeros(rows, count)
         shares[:, number] = 1
-        alone.append(tell(speaks.answers(shares, asked.task)))
-    even = tell(speaks.answers(torch.full((rows, count), 1 / count), asked.task))
-    drawn = permutation(seed, _STREAM, rows) % count
-    ways = [_way(ORACLE, _picked(alone, asked.task), asked, tasks, notes)]
+        alone.append(count_answers(speaks.answers(shares, request.task)))
+    uniform = count_answers(speaks.answers(torch.full((rows, count), 1 / count), request.task))
+    random_task = permutation(seed, _STREAM, rows) % count
+    ways = [_score_way(ORACLE, _pick_answers(alone, request.task), request, tasks, notes)]
     ways += [
-        _way(f"{task.name} alone", said, asked, tasks, notes)
-        for task, said in zip(tasks, alone, strict=True)
+        _score_way(f"{task.name} alone", answers, request, tasks, notes)
+        for task, answers in zip(tasks, alone, strict=True)
     ]
-    ways.append(_way("random", _picked(alone, drawn), asked, tasks, notes))
-    ways.append(_way("uniform", even, asked, tasks, notes))
+    ways.append(_score_way("random", _pick_answers(alone, random_task), request, tasks, notes))
+    ways.append(_score_way("uniform", uniform, request, tasks, notes))
     return ways
 
 
-def _picked(alone: Sequence[tuple[str, ...]], which: NDArray[np.int64]) -> tuple[str, ...]:
+def _pick_answers(alone: Sequence[tuple[str, ...]], which: NDArray[np.int64]) -> tuple[str, ...]:
     return tuple(alone[number][row] for row, number in enumerate(which.tolist()))
 
 
-def _way(
-    name: str, said: Sequence[str], asked: RoutingRequest, tasks: Sequence[Task], notes: list[str]
+def _score_way(
+    name: str,
+    answers: Sequence[str],
+    request: RoutingRequest,
+    tasks: Sequence[Task],
+    notes: list[str],
 ) -> Way:
     figures: dict[str, Mapping[str, float]] = {}
     scores = []
     for number, task in enumerate(tasks):
-        own = np.flatnonzero(asked.task == number).tolist()
-        if not own:
+        rows = np.flatnonzero(request.task == number).tolist()
+        if not rows:
             continue
-        right = [asked.examples[row].answers for row in own]
+        right = [request.examples[row].answers for row in rows]
         try:
-            figures[task.name] = task.figures([said[row] for row in own], right)
+            figures[task.name] = task.figures([answers[row] for row in rows], right)
         except DeviceError as error:  # a package of figures is not there
             notes.append(f"{task.name} is not scored: {error}")
             continue
@@ -244,16 +251,16 @@ def _way(
     return Way(name=name, figures=figures, score=float(np.mean(scores)) if scores else 0.0)
 
 
-def _routed(
+def _routing_scores(
     names: Sequence[str],
-    asked: RoutingRequest,
+    request: RoutingRequest,
     probabilities: NDArray[np.float32],
     head: NDArray[np.int64],
 ) -> Routed | None:
-    if not asked.known or not probabilities.shape[1]:
+    if not request.known or not probabilities.shape[1]:
         return None
     table = np.zeros((len(names), len(names)), np.int64)
-    np.add.at(table, (asked.task, head), 1)
+    np.add.at(table, (request.task, head), 1)
     shares = probabilities.astype(np.float64)
     logs = np.log(shares, out=np.zeros_like(shares), where=shares > 0)
     return Routed(

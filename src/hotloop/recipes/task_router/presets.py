@@ -1,4 +1,4 @@
-"""What task-router sets for a card, with the reason for every value."""
+"""Presets of task-router by GPU memory, with the reason for every value."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -6,23 +6,23 @@ from types import MappingProxyType
 from typing import Any
 
 from hotloop.config.common import Preset
-from hotloop.config.gpu_presets import by_memory, card_presets, same_batch
+from hotloop.config.gpu_presets import by_memory, presets_by_gpu, same_batch
 
 __all__ = ["EXPERIMENTS", "PRESETS", "auto_task_router"]
 
 _SIZES = {12: 8, 16: 8, 24: 16, 80: 64}  # rows of a micro batch, by GB of memory
-_BATCH = 64  # rows of an optimizer step: what is learned must not depend on the card
+_BATCH = 64  # rows of an optimizer step; the same on every GPU, so results do not depend on it
 _phase_1 = same_batch(_BATCH)
 
 
-def _card(memory: str, micro: int) -> Preset:
-    one = _phase_1(memory, micro)
-    return replace(one, values=_in_both(one.values), reasons=_in_both(one.reasons))
+def _gpu_preset(memory: str, micro: int) -> Preset:
+    preset = _phase_1(memory, micro)
+    return replace(preset, values=_in_both(preset.values), reasons=_in_both(preset.reasons))
 
 
-def _in_both(of_phase_1: Mapping[str, object]) -> dict[str, Any]:
-    """Return settings of phase 1 with the same of phase 3."""
-    return {**of_phase_1, **{f"joint_{key}": value for key, value in of_phase_1.items()}}
+def _in_both(values: Mapping[str, object]) -> dict[str, Any]:
+    """Return the settings of phase 1, and the same settings for phase 3."""
+    return {**values, **{f"joint_{key}": value for key, value in values.items()}}
 
 
 _CPU = Preset(
@@ -40,8 +40,8 @@ _CPU = Preset(
         "data.pad_to_multiple_of": "a CPU has no units that want more",
     },
 )
-PRESETS = card_presets(_SIZES, _card, cpu=_CPU)
-auto_task_router = by_memory(_SIZES, _card, cpu=_CPU)
+PRESETS = presets_by_gpu(_SIZES, _gpu_preset, cpu=_CPU)
+auto_task_router = by_memory(_SIZES, _gpu_preset, cpu=_CPU)
 EXPERIMENTS: Mapping[str, Preset] = MappingProxyType(
     {
         "quick_test": Preset(

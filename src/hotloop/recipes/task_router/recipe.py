@@ -24,7 +24,13 @@ from hotloop.models.task_router import Joint, TaskRouter, features_width
 from hotloop.models.trainable_parameters import check_trainable
 from hotloop.models.weights.discovery import find_model
 from hotloop.recipes.building.optimizers import optimizer_of, state_bytes
-from hotloop.recipes.building.pretrained import adapters_of, choices, isolation, padding_of, shown
+from hotloop.recipes.building.pretrained import (
+    adapters_of,
+    choices,
+    first_row_text,
+    isolation,
+    padding_of,
+)
 from hotloop.recipes.task_router.feature_cache import FeatureRows, features_of
 from hotloop.recipes.task_router.metrics import judge_of, loss
 from hotloop.recipes.task_router.rows import prepare_rows
@@ -56,10 +62,10 @@ def prepare_data(
     progress: Callable[[str, float], None] | None = None,
     poll: Callable[[], None] | None = None,
 ) -> TaskRows:
-    """Return the rows of the chosen tasks, tokenised once, and the features that a phase needs.
+    """Return the tokenised rows of the chosen tasks, with cached features for phases 2 and 3.
 
-    Raises DataError with the place of what cannot be used, ConfigError for tasks or a model that
-    do not fit together.
+    Raises DataError with the file and line of a row that cannot be used, and ConfigError for fewer
+    than two tasks in a phase with a router, or for a model that does not fit the tasks.
     """
     data = prepare_rows(config, cache=cache, progress=progress, poll=poll)
     if config.phase not in _ROUTED:
@@ -70,12 +76,12 @@ def prepare_data(
             "add rows of another (data.path, data.files, data.tasks), or train its adapter alone "
             "with phase=1"
         )
-    found = find_model(str(config.model.name))
+    base_model = find_model(str(config.model.name))
     features = features_of(
-        lambda: _model(config, data, found, router=False),
-        found,
+        lambda: _model(config, data, base_model, router=False),
+        base_model,
         data.store,
-        form=_form(config, found),
+        form=_token_form(config, base_model),
         cache=cache,
         progress=progress,
         poll=poll,
@@ -83,26 +89,30 @@ def prepare_data(
     return replace(data, features=features)
 
 
-def _form(config: TaskRouterConfig, found: FoundModel) -> Form:
+def _token_form(config: TaskRouterConfig, base_model: FoundModel) -> Form:
     return Form(
-        pad=padding_of(found), round_to=config.data.pad_to_multiple_of, has_labels=found.is_decoder
+        pad=padding_of(base_model),
+        round_to=config.data.pad_to_multiple_of,
+        has_labels=base_model.is_decoder,
     )
 
 
 def build(config: TaskRouterConfig, data: TaskRows) -> Job:
-    """Return the job of a phase."""
-    found = find_model(str(config.model.name))
+    """Return the job of the configured phase."""
+    base_model = find_model(str(config.model.name))
     if config.phase == "2":
         assert data.features is not None
-        return _router_job(config, data, found, data.features)
-    return _adapters_job(config, data, found, _form(config, found), data.features)
+        return _router_job(config, data, base_model, data.features)
+    return _adapters_job(config, data, base_model, _token_form(config, base_model), data.features)
 
 
-def _router_of(section: RouterSection, width: int, tasks: int) -> Router:
-    return Router(width, tasks, width=section.width, dropout=section.dropout, terms=_terms(section))
+def _build_router(section: RouterSection, width: int, tasks: int) -> Router:
+    return Router(
+        width, tasks, width=section.width, dropout=section.dropout, terms=_loss_terms(section)
+    )
 
 
-def _terms(section: RouterSection) -> RouterLoss:
+def _loss_terms(section: RouterSection) -> RouterLoss:
     return RouterLoss(
         balance=section.balance,
         efficiency=section.efficiency,
@@ -116,27 +126,27 @@ def _terms(section: RouterSection) -> RouterLoss:
 def _model(
     config: TaskRouterConfig,
     data: TaskRows,
-    found: FoundModel,
+    base_model: FoundModel,
     *,
     router: bool,
     weights: bool = True,
 ) -> TaskRouter:
-    """Return the model on the CPU: what is new is drawn from torch's own stream, heads first."""
-    return _made(config, data.names, data.labels, found, router=router, weights=weights)
+    """Return the model on the CPU; new weights come from torch's global RNG, the heads first."""
+    return _build_model(config, data.names, data.labels, base_model, router=router, weights=weights)
 
 
-def _made(
+def _build_model(
     config: TaskRouterConfig,
     names: tuple[str, ...],
     labels: tuple[tuple[str, ...], ...],
-    found: FoundModel,
+    base_model: FoundModel,
     *,
     router: bool,
     weights: bool,
 ) -> TaskRouter:
-    is_decoder, section = found.is_decoder, config.router
+    is_decoder, section = base_model.is_decoder, config.router
     backbone = load_backbone(
-        found,
+        base_model,
         head=is_decoder,
         isolation=isolation(),
         attention_dropout=config.model.attention_dropout,
@@ -155,75 +165,81 @@ def _made(
         cold=section.cold,
         handed_over=section.handed_over,
         weight=section.weight,
-        terms=_terms(section),
+        terms=_loss_terms(section),
     )
     return TaskRouter(
         backbone,
         shares,
         Pooling("mean", width=backbone.width),
         heads=heads,
-        router=_router_of(section, features_width(backbone, heads), len(names)) if router else None,
+        router=_build_router(section, features_width(backbone, heads), len(names))
+        if router
+        else None,
         joint=joint if router else None,
     )
 
 
 def rebuilt(config: TaskRouterConfig, kept: Mapping[str, str]) -> nn.Module:
-    """Return the model of a run, of which the run's own learned weights are still to be read."""
-    told, found = json.loads(kept["tasks.json"]), find_model(str(config.model.name))
-    names, labels = tuple(told["tasks"]), tuple(map(tuple, told["labels"]))
+    """Return the model of a run without the weights that the run learned; the caller loads them."""
+    saved, base_model = json.loads(kept["tasks.json"]), find_model(str(config.model.name))
+    names, labels = tuple(saved["tasks"]), tuple(map(tuple, saved["labels"]))
     if config.phase == "2":
-        return RouterAlone(_router_of(config.router, told["features"], len(names)))
-    return _made(config, names, labels, found, router=config.phase == "3", weights=True)
+        return RouterAlone(_build_router(config.router, saved["features"], len(names)))
+    return _build_model(config, names, labels, base_model, router=config.phase == "3", weights=True)
 
 
-def _computed(
+def _feature_function(
     config: TaskRouterConfig,
     data: TaskRows,
-    found: FoundModel,
+    base_model: FoundModel,
     device: torch.device,
     width: int | None,
 ) -> Callable[[Tensor], Tensor]:
-    model = _model(config, data, found, router=False).to(device)
+    model = _model(config, data, base_model, router=False).to(device)
     rows = TokenRows(
-        data.store, data.train.split, form=_form(config, found), seed=config.seed, shuffle=False
+        data.store,
+        data.train.split,
+        form=_token_form(config, base_model),
+        seed=config.seed,
+        shuffle=False,
     )
 
     def features(row: Tensor) -> Tensor:
         batch = rows.gather(row.cpu().numpy(), width=width)
-        given = {name: each.to(device) for name, each in batch.tensors.items()}
-        return model.features({**given, **batch.beside(device)})
+        tensors = {name: tensor.to(device) for name, tensor in batch.tensors.items()}
+        return model.features({**tensors, **batch.beside(device)})
 
     return features
 
 
 def _router_job(
-    config: TaskRouterConfig, data: TaskRows, found: FoundModel, features: Features
+    config: TaskRouterConfig, data: TaskRows, base_model: FoundModel, features: Features
 ) -> Job:
-    """Return the job of phase 2: features to tasks; the frozen model is no part of it."""
+    """Return the job of phase 2: it maps features to tasks, without the frozen model."""
     width, task = features.values.shape[1], data.train.columns["task"]
     columns = {"task": task, "row": np.arange(len(task))}
     rows = partial(FeatureRows, features, columns=columns, seed=config.seed)
     return Job(
         name="task-router",
-        model=lambda: RouterAlone(_router_of(config.router, width, len(data.names))),
+        model=lambda: RouterAlone(_build_router(config.router, width, len(data.names))),
         loss=loss,
         optimizer=optimizer_of(config.training),
         state_bytes=state_bytes(config.training),
         train=rows(data.train.rows, shuffle=True),
         valid=rows(data.valid.rows, shuffle=False),
         seed=config.seed,
-        parts=partial(_costs, data.names),
+        parts=partial(_step_costs, data.names),
         judge=judge_of(data.names, task, score="routing_accuracy"),
-        objective=f"the task of texts by {found.fingerprint}",
+        objective=f"the task of texts by {base_model.fingerprint}",
         learns_tokens=False,
         guesses=len(data.names),
         learns_all=True,
-        computed=partial(_computed, config, data, found),
-        kept={"tasks.json": json.dumps(_kept(data, found, width))},
+        computed=partial(_feature_function, config, data, base_model),
+        kept={"tasks.json": json.dumps(_saved_tasks(data, base_model, width))},
         facts={
             "phase": "2: the router, on features of the frozen model",
-            "data": _counted(data),
-            "features": _told(features),
+            "data": _row_counts(data),
+            "features": _features_text(features),
         },
     )
 
@@ -231,17 +247,17 @@ def _router_job(
 def _adapters_job(
     config: TaskRouterConfig,
     data: TaskRows,
-    found: FoundModel,
+    base_model: FoundModel,
     form: Form,
     features: Features | None,
 ) -> Job:
-    """Return the job of phases 1 and 3: adapters and heads, and in phase 3 the router with them."""
+    """Return the job of phase 1 (adapters and heads) or of phase 3 (these and the router)."""
     is_joint = features is not None
     train = _rows(config, data.train, data, form, features, shuffle=True)
     width = 0 if features is None else features.values.shape[1]
     return Job(
         name="task-router",
-        model=lambda: _model(config, data, found, router=is_joint),
+        model=lambda: _model(config, data, base_model, router=is_joint),
         loss=loss,
         optimizer=optimizer_of(config.training),
         state_bytes=state_bytes(config.training),
@@ -249,54 +265,54 @@ def _adapters_job(
         valid=_rows(config, data.valid, data, form, features, shuffle=False),
         seed=config.seed,
         cut=by_tokens,
-        parts=partial(_costs, data.names),
+        parts=partial(_step_costs, data.names),
         judge=judge_of(data.names, data.train.columns["task"], score="tasks"),
-        objective=f"answers to {', '.join(data.names)} by {found.fingerprint}",
+        objective=f"answers to {', '.join(data.names)} by {base_model.fingerprint}",
         widest=train.widest,
         choices=choices,
-        learns_tokens=found.is_decoder,
+        learns_tokens=base_model.is_decoder,
         learns_all=True,
-        skeleton=lambda: _model(config, data, found, router=is_joint, weights=False),
-        vocabulary=found.vocabulary,
-        begins=_begins(config) if is_joint else (),
-        computed=partial(_computed, config, data, found) if is_joint else None,
-        kept={"tasks.json": json.dumps(_kept(data, found, width))},
-        example=partial(shown, found, train),
+        skeleton=lambda: _model(config, data, base_model, router=is_joint, weights=False),
+        vocabulary=base_model.vocabulary,
+        begins=_initial_runs(config) if is_joint else (),
+        computed=partial(_feature_function, config, data, base_model) if is_joint else None,
+        kept={"tasks.json": json.dumps(_saved_tasks(data, base_model, width))},
+        example=partial(first_row_text, base_model, train),
         facts={
             "phase": "3: adapters and router together" if is_joint else "1: adapters",
-            "data": _counted(data),
-            "trains": _trains(config, data, found, router=is_joint),
-            **({"features": _told(features)} if features is not None else {}),
+            "data": _row_counts(data),
+            "trains": _trainable_text(config, data, base_model, router=is_joint),
+            **({"features": _features_text(features)} if features is not None else {}),
         },
     )
 
 
-def _costs(names: tuple[str, ...], model: nn.Module) -> Mapping[str, float]:
+def _step_costs(names: tuple[str, ...], model: nn.Module) -> Mapping[str, float]:
     assert isinstance(model, TaskRouter | RouterAlone), type(model)
     return model.costs.taken(names)
 
 
-def _begins(config: TaskRouterConfig) -> tuple[Path, ...]:
+def _initial_runs(config: TaskRouterConfig) -> tuple[Path, ...]:
     assert config.adapters_from is not None
     assert config.router_from is not None
     return Path(config.adapters_from), Path(config.router_from)
 
 
-class _Paced(TokenRows):
-    """Rows that know how far the run is: progress [rows], 0 to 1."""
+class _ProgressRows(TokenRows):
+    """Rows of tokens with `progress` [rows]: the share of the run that is done, 0 to 1."""
 
-    samples = 1.0  # of the whole run
+    samples = 1.0  # samples in the whole run
 
     def batch(self, epoch: int, first: int, count: int) -> Batch:
-        """Return those samples."""
-        made = super().batch(epoch, first, count)
-        at = epoch * len(self) + first + torch.arange(count, dtype=torch.float32)
-        return replace(made, tensors={**made.tensors, "progress": at / self.samples})
+        """Return `count` samples of an epoch, from sample `first` on."""
+        batch = super().batch(epoch, first, count)
+        position = epoch * len(self) + first + torch.arange(count, dtype=torch.float32)
+        return replace(batch, tensors={**batch.tensors, "progress": position / self.samples})
 
     def widest(self, count: int) -> Batch:
-        """Return a batch of `count` of the longest rows, at the end of the run."""
-        made = super().widest(count)
-        return replace(made, tensors={**made.tensors, "progress": torch.ones(count)})
+        """Return a batch of the `count` longest rows, as at the end of the run."""
+        batch = super().widest(count)
+        return replace(batch, tensors={**batch.tensors, "progress": torch.ones(count)})
 
 
 def _rows(
@@ -310,10 +326,10 @@ def _rows(
 ) -> TokenRows:
     training = config.training
     count = len(part.columns["task"])
-    beside: dict[str, NDArray[Any]] = {**part.columns, "row": np.arange(count)}
+    columns: dict[str, NDArray[Any]] = {**part.columns, "row": np.arange(count)}
     if features is not None:
-        beside["features"] = features.values
-    rows = (_Paced if features is not None else TokenRows)(
+        columns["features"] = features.values
+    rows = (_ProgressRows if features is not None else TokenRows)(
         data.store,
         part.split,
         form=form,
@@ -321,35 +337,37 @@ def _rows(
         shuffle=shuffle,
         like=training.batch_size,
         rows=part.rows,
-        beside=beside,
+        beside=columns,
     )
-    if isinstance(rows, _Paced):
+    if isinstance(rows, _ProgressRows):
         epochs = (training.epochs or np.inf) * len(data.train.rows)
         rows.samples = min(epochs, (training.max_steps or np.inf) * training.batch_size)
     return rows
 
 
-def _kept(data: TaskRows, found: FoundModel, features: int) -> dict[str, Any]:
-    """Return what a run folder keeps: what its adapters, heads and routes are of."""
+def _saved_tasks(data: TaskRows, base_model: FoundModel, features: int) -> dict[str, Any]:
+    """Return the contents of tasks.json: the tasks, their labels, and the frozen model."""
     return {
         "tasks": data.names,
         "labels": data.labels,
         "lengths": data.lengths,
         "features": features,
-        "model": found.fingerprint,
+        "model": base_model.fingerprint,
     }
 
 
-def _counted(data: TaskRows) -> str:
+def _row_counts(data: TaskRows) -> str:
     counts = np.bincount(data.train.columns["task"][data.train.rows], minlength=len(data.names))
-    told = ", ".join(f"{name} {n:,}" for name, n in zip(data.names, counts.tolist(), strict=True))
+    per_task = ", ".join(
+        f"{name} {n:,}" for name, n in zip(data.names, counts.tolist(), strict=True)
+    )
     return (
-        f"{many(len(data.train.rows), 'training row')} ({told}) and "
+        f"{many(len(data.train.rows), 'training row')} ({per_task}) and "
         f"{many(len(data.valid.rows), 'validation row')}"
     )
 
 
-def _told(features: Features) -> str:
+def _features_text(features: Features) -> str:
     rows, width = features.values.shape
     how = "kept by an earlier run, some made again and the same"
     if features.seconds is not None:
@@ -357,9 +375,11 @@ def _told(features: Features) -> str:
     return f"{rows:,} x {width} of the frozen model, {how}"
 
 
-def _trains(config: TaskRouterConfig, data: TaskRows, found: FoundModel, *, router: bool) -> str:
-    """Return what is trained, once it was checked against what the phase means."""
+def _trainable_text(
+    config: TaskRouterConfig, data: TaskRows, base_model: FoundModel, *, router: bool
+) -> str:
+    """Check that the trainable parameters are those of the phase, and return them in words."""
     with torch.device("meta"):
-        model = _model(config, data, found, router=router, weights=False)
+        model = _model(config, data, base_model, router=router, weights=False)
     heads = [name for name in ("heads", "router") if getattr(model, name) is not None]
     return str(check_trainable(model, means="adapters", head=heads))

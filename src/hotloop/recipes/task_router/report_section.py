@@ -1,4 +1,4 @@
-"""The section of a task router's page: how rows were routed and answered, and by other ways."""
+"""The section on routing in a task router's page: routes, answers, and other ways of routing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hotloop.core.errors import DataError
 from hotloop.core.storage.files import read_json
 from hotloop.core.storage.rundir import RunDir
-from hotloop.recipes.task_router.score_table import columns, counted, said
+from hotloop.recipes.task_router.score_table import columns, counted, figure_text
 from hotloop.report import curves, sections
 from hotloop.report.markup import Html, missing, table, tag
 
@@ -36,40 +36,40 @@ def routing(run: Facts) -> Html:
     tasks = [n + (_TOKENS if n + _TOKENS in last else _RIGHT) for n in names]
     figures = {name: (name, "share") for name in tasks}
     figures |= {name: about for name, about in _ROUTES.items() if name in last}
-    answers, parts = _answers(run), list[Html]()
+    answers, blocks = _saved_answers(run), list[Html]()
     if answers is not None:
-        parts += _answered(answers)
+        blocks += _answer_tables(answers)
     elif "routing_accuracy" in last:
-        parts.append(_astray(last))
+        blocks.append(_misrouted(last))
     if figures and len(run.history.validations) > 1:
-        drawn = (curves.figure(shown, name, what, up=up) for name, (what, up) in figures.items())
-        parts.append(sections.charts(*drawn))
+        charts = (curves.figure(shown, name, title, up=up) for name, (title, up) in figures.items())
+        blocks.append(sections.charts(*charts))
     elif figures:
-        rows = [(what, f"{last[name]:.4f}", unit) for name, (what, unit) in figures.items()]
-        made = table(["figure", "value", "unit"], rows, caption=_ONE, kind="numbers")
-        parts.append(tag("div", made, class_="panel"))
+        rows = [(title, f"{last[name]:.4f}", unit) for name, (title, unit) in figures.items()]
+        numbers = table(["figure", "value", "unit"], rows, caption=_ONE, kind="numbers")
+        blocks.append(tag("div", numbers, class_="panel"))
     if answers is None and run.status == "complete" and names:
-        parts.append(missing(f"How rows are answered: hotloop predict {run.path} --baselines"))
-    if not parts:
-        parts.append(missing("No validation was made."))
-    return sections.section("Tasks and routes", *parts)
+        blocks.append(missing(f"How rows are answered: hotloop predict {run.path} --baselines"))
+    if not blocks:
+        blocks.append(missing("No validation was made."))
+    return sections.section("Tasks and routes", *blocks)
 
 
 def _last(run: Facts) -> Mapping[str, float]:
     return run.history.validations[-1].figures if run.history.validations else {}
 
 
-def _answers(run: Facts) -> Mapping[str, Any] | None:
-    """Return what `hotloop predict` left in the folder, if anything that can be read."""
+def _saved_answers(run: Facts) -> Mapping[str, Any] | None:
+    """Return the answers that `hotloop predict` saved in the folder; None: missing or damaged."""
     path = RunDir(run.path).answers
     try:
-        found = read_json(path) if path.is_file() else None
+        answers = read_json(path) if path.is_file() else None
     except DataError:
         return None
-    return found if isinstance(found, dict) and "ways" in found else None
+    return answers if isinstance(answers, dict) and "ways" in answers else None
 
 
-def _astray(last: Mapping[str, float]) -> Html:
+def _misrouted(last: Mapping[str, float]) -> Html:
     rows = [
         (*name.removeprefix(_WENT).split(_ARROW), f"{share:.1%}")
         for name, share in last.items()
@@ -81,13 +81,13 @@ def _astray(last: Mapping[str, float]) -> Html:
     return table(["task", "went to", "share"], rows, caption=caption, kind="numbers")
 
 
-def _answered(answers: Mapping[str, Any]) -> Iterator[Html]:
+def _answer_tables(answers: Mapping[str, Any]) -> Iterator[Html]:
     ways, rows_of = answers["ways"], counted(answers)
-    if (found := answers.get("routing")) is not None:
-        yield _confusion(answers["tasks"], found["confusion"], rows_of)
-    rows = [("mean score", *(f"{each['score']:.4f}" for each in ways.values()))]
+    if (scores := answers.get("routing")) is not None:
+        yield _confusion(answers["tasks"], scores["confusion"], rows_of)
+    rows = [("mean score", *(f"{way['score']:.4f}" for way in ways.values()))]
     rows += [
-        (f"{task} {figure}", *(said(way, task, figure) for way in ways.values()))
+        (f"{task} {figure}", *(figure_text(way, task, figure) for way in ways.values()))
         for task, figure in columns(answers)
     ]
     titles = ["", *ways]
@@ -103,12 +103,12 @@ def _confusion(names: Sequence[str], counts: Sequence[Sequence[int]], rows_of: s
     rows = []
     for name, row in zip(names, counts, strict=True):
         whole = max(1, sum(row))
-        shades = (min(_SHADES - 1, _SHADES * each // whole) for each in row)
+        shades = (min(_SHADES - 1, _SHADES * count // whole) for count in row)
         cells = (
-            tag("span", f"{each:,}", class_=f"heat h{shade}")
-            for each, shade in zip(row, shades, strict=True)
+            tag("span", f"{count:,}", class_=f"heat h{shade}")
+            for count, shade in zip(row, shades, strict=True)
         )
         rows.append((name, *cells))
     caption = f"Where rows of a task (down) were routed (across): {rows_of}"
-    made = table(["task", *names], rows, caption=caption, kind="numbers")
-    return tag("div", made, class_="panel scrolls")
+    heat_map = table(["task", *names], rows, caption=caption, kind="numbers")
+    return tag("div", heat_map, class_="panel scrolls")

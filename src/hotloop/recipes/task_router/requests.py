@@ -1,4 +1,4 @@
-"""What a task router is asked: rows of a file, or those held out, as its model reads them.
+"""Prepares rows for a trained task router, and generates its answers.
 
 Dims: B rows, T positions, D features, K tasks.
 """
@@ -37,45 +37,45 @@ if TYPE_CHECKING:
 
 __all__ = ["RoutingRequest", "Speaker", "held_out", "read", "speaker"]
 
-_STREAM: Final = 1 << 41  # of permutations: another than what is held out, or left out
-_ROWS: Final = 32
+_STREAM: Final = 1 << 41  # permutation stream; differs from those of the split and of the sizes
+_ROWS: Final = 32  # rows in a batch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RoutingRequest:
-    """Rows that are to be routed and answered."""
+    """Rows to route and answer."""
 
-    examples: tuple[Example, ...]  # without a task: the text alone, which is the prompt of decoders
-    task: NDArray[np.int64]  # [rows] number of the task where that is known, else NONE
+    examples: tuple[Example, ...]  # without a task: the text alone; for a decoder, its prompt
+    task: NDArray[np.int64]  # [rows] number of the task, or NONE where it is unknown
 
     @property
     def known(self) -> bool:
-        """Whether there is something to score: the task and right answers of every row."""
+        """Return whether every row has a task, and so right answers to score against."""
         return bool(len(self.task)) and bool((self.task != NONE).all())
 
 
 def held_out(data: TaskRows, *, most: int | None, seed: int) -> RoutingRequest:
-    """Return the validation rows of a run, of each task `most` at most, drawn evenly."""
-    task, kept = data.mixed.task, []
+    """Return a run's validation rows; a task with more than `most` rows is sampled at random."""
+    task, selected = data.mixed.task, []
     for number in range(len(data.names)):
-        own = data.valid.rows[task[data.valid.rows] == number]
-        if most is not None and len(own) > most:
-            own = np.sort(own[permutation(seed, _STREAM + number, len(own))[:most]])
-        kept.append(own)
-    chosen = np.concatenate(kept)
+        of_task = data.valid.rows[task[data.valid.rows] == number]
+        if most is not None and len(of_task) > most:
+            of_task = np.sort(of_task[permutation(seed, _STREAM + number, len(of_task))[:most]])
+        selected.append(of_task)
+    chosen = np.concatenate(selected)
     return RoutingRequest(
         examples=tuple(data.mixed.examples[row] for row in chosen), task=task[chosen]
     )
 
 
 def read(path: Path, tasks: Sequence[Task], *, is_decoder: bool) -> RoutingRequest:
-    """Return the rows of a file of JSON lines, or another table.
+    """Return the rows of a JSON Lines file or of another table.
 
-    A row with the key task is read as rows of that task are, and has its right answers. Another
-    has text, and question if it has one; for a decoder prompt. Raises DataError with the place of
-    what cannot be used.
+    A row with the key `task` is read as a row of that task, with its right answers. Any other row
+    has `text` and optionally `question`, or `prompt` for a decoder. Raises DataError with the file
+    and line of a row that cannot be used.
     """
-    names = [each.name for each in tasks]
+    names = [task.name for task in tasks]
     faults, examples, numbers = Faults("stop"), list[Example](), list[int]()
     for source in find_sources([str(path)], by={}).files:
         for portion in work(source):
@@ -112,32 +112,36 @@ def _examples(
 
 
 class Speaker(Protocol):
-    """A model with the rows that it is asked."""
+    """A model together with the rows that it answers."""
 
     def features(self) -> Tensor:
-        """Return what the frozen model makes of each row, [rows, D]."""
+        """Return the frozen model's features of each row, [rows, D]."""
         ...
 
     def answers(self, shares: Tensor, head: NDArray[np.int64]) -> tuple[str, ...]:
-        """Return the answers where rows take these shares [rows, K], said by these tasks' heads."""
+        """Return each row's answer for adapter shares [rows, K] and the task of its head [rows]."""
         ...
 
 
 def speaker(
     model: TaskRouter,
-    asked: RoutingRequest,
+    request: RoutingRequest,
     tasks: Sequence[Task],
-    found: FoundModel,
+    base_model: FoundModel,
     *,
     labels: Sequence[Sequence[str]],
     longest: int,
     lengths: Sequence[int],
 ) -> Speaker:
-    """Return what answers; `lengths` are the tokens of each task's longest answer, of a decoder."""
-    vocabulary, pad = find_tokenizer(found.name), padding_of(found)
-    if found.is_decoder:
-        return _Writer(model, asked, tasks, vocabulary, pad=pad, longest=longest, lengths=lengths)
-    return _Reader(model, asked, vocabulary, pad=pad, labels=labels, longest=longest)
+    """Return the speaker for an encoder or a decoder.
+
+    `longest` is the limit of a row in tokens. `lengths` are the tokens of each task's longest
+    answer; only a decoder uses them.
+    """
+    vocabulary, pad = find_tokenizer(base_model.name), padding_of(base_model)
+    if base_model.is_decoder:
+        return _Writer(model, request, tasks, vocabulary, pad=pad, longest=longest, lengths=lengths)
+    return _Reader(model, request, vocabulary, pad=pad, labels=labels, longest=longest)
 
 
 class _Rows:
@@ -146,37 +150,39 @@ class _Rows:
     def __init__(self, model: TaskRouter, ids: Sequence[Sequence[int]], pad: int) -> None:
         self._model, self._ids, self._pad = model, ids, pad
         self._device = next(model.parameters()).device
-        self._by_length = np.argsort([len(each) for each in ids], kind="stable")
+        self._by_length = np.argsort([len(row) for row in ids], kind="stable")
 
-    def _batches(self, some: NDArray[np.int64] | None = None) -> Iterator[NDArray[np.int64]]:
+    def _batches(self, subset: NDArray[np.int64] | None = None) -> Iterator[NDArray[np.int64]]:
         order = self._by_length
-        if some is not None:
-            order = order[np.isin(order, some)]
+        if subset is not None:
+            order = order[np.isin(order, subset)]
         for first in range(0, len(order), _ROWS):
             yield order[first : first + _ROWS]
 
-    def _padded(self, values: Sequence[Sequence[int]], pad: int, *, left: bool = False) -> Tensor:
+    def _padded(
+        self, values: Sequence[Sequence[int]], pad: int, *, pad_left: bool = False
+    ) -> Tensor:
         width = max(map(len, values))
         rows = [
-            [*[pad] * (width - len(each)), *each] if left else [*each, *[pad] * (width - len(each))]
-            for each in values
+            [*[pad] * (width - len(row)), *row] if pad_left else [*row, *[pad] * (width - len(row))]
+            for row in values
         ]
         return torch.tensor(rows, device=self._device)
 
-    def _batch(self, at: NDArray[np.int64], *, left: bool = False) -> dict[str, Tensor]:
-        ids = [self._ids[row] for row in at]
-        seen = self._padded([[1] * len(each) for each in ids], 0, left=left)
+    def _batch(self, rows: NDArray[np.int64], *, pad_left: bool = False) -> dict[str, Tensor]:
+        ids = [self._ids[row] for row in rows]
+        mask = self._padded([[1] * len(row_ids) for row_ids in ids], 0, pad_left=pad_left)
         return {
-            "input_ids": self._padded(ids, self._pad, left=left),
-            "attention_mask": seen.bool(),
+            "input_ids": self._padded(ids, self._pad, pad_left=pad_left),
+            "attention_mask": mask.bool(),
         }
 
     @torch.inference_mode()
     def features(self) -> Tensor:
-        """Return what the frozen model makes of each row, [rows, D]."""
+        """Return the frozen model's features of each row, [rows, D]."""
         out = torch.empty(len(self._ids), self._model.features_width)
-        for at in self._batches():
-            out[at] = self._model.features(self._batch(at)).float().cpu()
+        for batch in self._batches():
+            out[batch] = self._model.features(self._batch(batch)).float().cpu()
         return out
 
 
@@ -186,68 +192,70 @@ class _Reader(_Rows):
     def __init__(
         self,
         model: TaskRouter,
-        asked: RoutingRequest,
+        request: RoutingRequest,
         vocabulary: TokenizerSpec,
         *,
         pad: int,
         labels: Sequence[Sequence[str]],
         longest: int,
     ) -> None:
-        made = Tokenizer.from_str(vocabulary.source)
-        made.no_padding()
-        made.no_truncation()  # rows are cut at their end, as those that were learned
+        tokenizer = Tokenizer.from_str(vocabulary.source)
+        tokenizer.no_padding()
+        tokenizer.no_truncation()  # rows are cut at their end, as the training rows were
         pairs: list[Any] = [
-            each.text if each.question is None else (each.question, each.text)
-            for each in asked.examples
+            row.text if row.question is None else (row.question, row.text)
+            for row in request.examples
         ]
-        self._encoded = made.encode_batch(pairs)
-        super().__init__(model, [each.ids[:longest] for each in self._encoded], pad)
-        self._asked, self._labels, self._longest = asked, labels, longest
+        self._encoded = tokenizer.encode_batch(pairs)
+        super().__init__(model, [encoding.ids[:longest] for encoding in self._encoded], pad)
+        self._request, self._labels, self._longest = request, labels, longest
 
-    def _batch(self, at: NDArray[np.int64], *, left: bool = False) -> dict[str, Tensor]:
-        types = [self._encoded[row].type_ids[: self._longest] for row in at]
-        return {**super()._batch(at, left=left), "token_type_ids": self._padded(types, 0)}
+    def _batch(self, rows: NDArray[np.int64], *, pad_left: bool = False) -> dict[str, Tensor]:
+        types = [self._encoded[row].type_ids[: self._longest] for row in rows]
+        return {**super()._batch(rows, pad_left=pad_left), "token_type_ids": self._padded(types, 0)}
 
     @cached_property
     def _first(self) -> NDArray[np.int64]:
-        """Return the token each text begins with, [rows]."""
-        texts = (0 if each.question is None else 1 for each in self._asked.examples)
-        found = (e.sequence_ids.index(text) for e, text in zip(self._encoded, texts, strict=True))
-        return np.array(list(found), np.int64)
+        """Return the position of the first token of each text, [rows]."""
+        texts = (0 if example.question is None else 1 for example in self._request.examples)
+        positions = (
+            e.sequence_ids.index(text) for e, text in zip(self._encoded, texts, strict=True)
+        )
+        return np.array(list(positions), np.int64)
 
     @torch.inference_mode()
     def answers(self, shares: Tensor, head: NDArray[np.int64]) -> tuple[str, ...]:
-        """Return labels' names and spans' texts."""
+        """Return the name of each row's label, or the text of its span."""
         texts = [""] * len(head)
-        for at in self._batches():
-            nothing = torch.full((len(at),), NONE, device=self._device)
+        for some in self._batches():
+            nothing = torch.full((len(some),), NONE, device=self._device)
             batch = {
-                **self._batch(at),
-                "task": torch.from_numpy(head[at]).to(self._device),
-                "first": torch.from_numpy(self._first[at]).to(self._device),
+                **self._batch(some),
+                "task": torch.from_numpy(head[some]).to(self._device),
+                "first": torch.from_numpy(self._first[some]).to(self._device),
                 **dict.fromkeys(("label", "start", "end"), nothing),
             }
-            said = self._model.answers(batch, shares[at].to(self._device))
-            ends = torch.stack([said.label, said.start, said.end], 1).tolist()
-            for row, (label, start, end) in zip(at.tolist(), ends, strict=True):
-                own = self._labels[head[row]]
-                texts[row] = own[label] if own else self._span(row, start, end)
+            predicted = self._model.answers(batch, shares[some].to(self._device))
+            ends = torch.stack([predicted.label, predicted.start, predicted.end], 1).tolist()
+            for row, (label, start, end) in zip(some.tolist(), ends, strict=True):
+                labels = self._labels[head[row]]
+                texts[row] = labels[label] if labels else self._span(row, start, end)
         return tuple(texts)
 
     def _span(self, row: int, start: int, end: int) -> str:
         offsets = self._encoded[row].offsets
         while end > start and offsets[end][1] == 0:  # the token after the text
             end -= 1
-        return self._asked.examples[row].text[offsets[start][0] : offsets[end][1]]
+        return self._request.examples[row].text[offsets[start][0] : offsets[end][1]]
 
 
 class _Writer(_Rows):
-    """A decoder: it writes the likeliest tokens until it ends, or as long as it ever learned to."""
+    """A decoder: greedy decoding up to the end token or the longest answer of the task."""
 
     def __init__(
         self,
         model: TaskRouter,
-        asked: RoutingRequest,
+        request: RoutingRequest,
         tasks: Sequence[Task],
         vocabulary: TokenizerSpec,
         *,
@@ -260,22 +268,22 @@ class _Writer(_Rows):
         self._tokenizer.no_padding()
         prompts = [
             example.text if task == NONE else tasks[task].asked(example)
-            for example, task in zip(asked.examples, asked.task.tolist(), strict=True)
+            for example, task in zip(request.examples, request.task.tolist(), strict=True)
         ]
         encoded = self._tokenizer.encode_batch(prompts, add_special_tokens=False)
         before = list(vocabulary.around[0])
-        super().__init__(model, [[*before, *each.ids][:longest] for each in encoded], pad)
+        super().__init__(model, [[*before, *encoding.ids][:longest] for encoding in encoded], pad)
         self._lengths, self._end = lengths, vocabulary.eos
 
     @torch.inference_mode()
     def answers(self, shares: Tensor, head: NDArray[np.int64]) -> tuple[str, ...]:
-        """Return what is written; an answer is as long as the longest of its task at most."""
+        """Return the generated texts; the longest training answer of a task limits its length."""
         texts = [""] * len(head)
         with self._model.backbone.as_transformers() as whole:
             for task in np.unique(head).tolist():
-                for at in self._batches(np.flatnonzero(head == task)):
-                    batch = self._batch(at, left=True)
-                    self._model.shares.give(shares[at].to(self._device), batch)
+                for rows in self._batches(np.flatnonzero(head == task)):
+                    batch = self._batch(rows, pad_left=True)
+                    self._model.shares.give(shares[rows].to(self._device), batch)
                     out = whole.generate(
                         **batch,
                         max_new_tokens=self._lengths[task],
@@ -283,8 +291,8 @@ class _Writer(_Rows):
                         pad_token_id=self._pad,
                         eos_token_id=self._end,
                     )
-                    new = out[:, batch["input_ids"].shape[1] :].tolist()
-                    for row, ids in zip(at.tolist(), new, strict=True):
+                    generated = out[:, batch["input_ids"].shape[1] :].tolist()
+                    for row, ids in zip(rows.tolist(), generated, strict=True):
                         end = ids.index(self._end) if self._end in ids else len(ids)
                         texts[row] = self._tokenizer.decode(ids[:end]).strip()
         return tuple(texts)

@@ -1,4 +1,4 @@
-"""The rows of task-router as tokens, and of each row what its head is to say."""
+"""Turns the rows of task-router into tokens, with the target of each row's head."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ if TYPE_CHECKING:
 
 __all__ = ["TaskRows", "prepare_rows"]
 
-NONE: Final = -1  # of a row that has no label, or no span
+NONE: Final = -1  # a row without a label, without a span, or without a known task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TaskRows:
-    """What a task router is trained on."""
+    """The training and validation rows of a task router."""
 
     store: Store
     mixed: Mixed
-    labels: tuple[tuple[str, ...], ...]  # of each task, sorted; none of one without labels
+    labels: tuple[tuple[str, ...], ...]  # of each task, sorted; empty for a task without labels
     train: Part  # with the columns task and, for an encoder, label, start, end and first
     valid: Part
     features: Features | None = None  # of the frozen model; None: the phase needs none
-    lengths: tuple[int, ...]  # tokens of each task's longest answer, of a decoder; else none
+    lengths: tuple[int, ...]  # tokens of each task's longest answer; empty for an encoder
     notes: tuple[str, ...]
 
     @property
@@ -62,16 +62,16 @@ class TaskRows:
 
     @property
     def fingerprint(self) -> str:
-        """Of the rows, their tokens and answers, and what is held out."""
+        """Return a digest of the rows, their tokens, targets and split, and of the features."""
         rows = (part.rows.tobytes() for part in (self.train, self.valid))
         columns = (column.tobytes() for _, column in sorted(self.train.columns.items()))
-        known = json.dumps([*made_of(self.store), self.names, self.labels], sort_keys=True)
-        made = [] if self.features is None else [self.features.fingerprint]
-        return digest(known, *made, *rows, *columns)
+        identity = json.dumps([*made_of(self.store), self.names, self.labels], sort_keys=True)
+        features = [] if self.features is None else [self.features.fingerprint]
+        return digest(identity, *features, *rows, *columns)
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """What run.json says of them."""
+        """Return the entry of the data in run.json."""
         return {
             "fingerprint": self.fingerprint,
             "tokens": str(self.store.folder),
@@ -87,12 +87,12 @@ def prepare_rows(
     progress: Callable[[str, float], None] | None = None,
     poll: Callable[[], None] | None = None,
 ) -> TaskRows:
-    """Return the rows of the chosen tasks, tokenised once.
+    """Return the tokenised rows of the chosen tasks; tokens come from the cache where they exist.
 
-    Raises DataError with the place of what cannot be used.
+    Raises DataError with the file and line of a row that cannot be used.
     """
-    data, found = config.data, find_model(str(config.model.name))
-    _refuse_longer(data.max_length, found)
+    data, base_model = config.data, find_model(str(config.model.name))
+    _refuse_longer(data.max_length, base_model)
     chosen = chosen_tasks(
         data.path,
         declared=data.declared,
@@ -100,10 +100,10 @@ def prepare_rows(
         files=data.files,
         sizes=sizes_of(config),
     )
-    rows = mixed(chosen, cache=cache, is_decoder=found.is_decoder, seed=config.seed)
+    rows = mixed(chosen, cache=cache, is_decoder=base_model.is_decoder, seed=config.seed)
     _, store = own(
         find_sources([str(rows.file)], by={}).files,
-        order_of(config, found),
+        order_of(config, base_model),
         cache=cache,
         tell=told(progress, poll),
     )
@@ -111,113 +111,116 @@ def prepare_rows(
     columns: dict[str, NDArray[np.int64]] = {"task": rows.task}
     labels: tuple[tuple[str, ...], ...] = ((),) * len(rows.tasks)
     lengths: tuple[int, ...] = ()
-    if found.is_decoder:
+    if base_model.is_decoder:
         answers = answered(RowMap(store.folder / split / FILE))
         usable = answers > 0
         lengths = tuple(int(answers[rows.task == n].max()) for n in range(len(rows.tasks)))
     else:
         labels = _labels(rows)
-        columns |= _columns(rows, labels, store, found)
+        columns |= _columns(rows, labels, store, base_model)
         usable = (columns["label"] >= 0) | (columns["start"] >= 0)
-    lost = int((~usable).sum())
+    lost_count = int((~usable).sum())
     notes = rows.notes
-    if lost:
-        notes += (f"{many(lost, 'row')} whose answer does not fit into data.max_length: left out",)
-    held = rows.held_out(data.validation_share, config.seed)
-    parts = [
-        Part(split=split, rows=np.flatnonzero(usable & part), columns=columns)
-        for part in (~held, held)
+    if lost_count:
+        notes += (
+            f"{many(lost_count, 'row')} whose answer does not fit into data.max_length: left out",
+        )
+    held_out = rows.held_out(data.validation_share, config.seed)
+    train_and_valid = [
+        Part(split=split, rows=np.flatnonzero(usable & is_in_part), columns=columns)
+        for is_in_part in (~held_out, held_out)
     ]
     return TaskRows(
         store=store,
         mixed=rows,
         labels=labels,
-        train=parts[0],
-        valid=parts[1],
+        train=train_and_valid[0],
+        valid=train_and_valid[1],
         lengths=lengths,
         notes=notes,
     )
 
 
-def _refuse_longer(longest: int, found: FoundModel) -> None:
-    if found.positions is not None and longest > found.positions:
+def _refuse_longer(longest: int, base_model: FoundModel) -> None:
+    if base_model.positions is not None and longest > base_model.positions:
         raise ConfigError(
-            f"data.max_length={longest}, but {found.name} has {found.positions} positions:"
-            f" data.max_length={found.positions}"
+            f"data.max_length={longest}, but {base_model.name} has {base_model.positions} "
+            f"positions: data.max_length={base_model.positions}"
         )
 
 
-def order_of(config: TaskRouterConfig, found: FoundModel) -> TokenizeRequest:
-    """Return how rows become tokens: those of the configuration and of the model's tokenizer."""
+def order_of(config: TaskRouterConfig, base_model: FoundModel) -> TokenizeRequest:
+    """Return the tokenizing request for the configuration and the model's tokenizer."""
     order = TokenizeRequest(
-        vocabulary=find_tokenizer(found.name),
-        out=Path(),  # in the cache, by what they are
+        vocabulary=find_tokenizer(base_model.name),
+        out=Path(),  # unused: the cache names the folder by its contents
         packing=Packing(longest=config.data.max_length),
         said={"--max-length": "data.max_length"},
     )
-    if found.is_decoder:
+    if base_model.is_decoder:
         return replace(order, shape="prompt", fields={"prompt": "prompt", "response": "response"})
     return replace(order, shape="pair", fields={"text_a": "text_a", "text_b": "text_b"})
 
 
 def _labels(rows: Mixed) -> tuple[tuple[str, ...], ...]:
-    found: list[set[str]] = [set() for _ in rows.tasks]
+    labels: list[set[str]] = [set() for _ in rows.tasks]
     for number, example in zip(rows.task.tolist(), rows.examples, strict=True):
         if rows.tasks[number].kind == "label":
-            found[number].add(example.answers[0])
-    if single := [t.name for t, own in zip(rows.tasks, found, strict=True) if len(own) == 1]:
+            labels[number].add(example.answers[0])
+    if single := [t.name for t, names in zip(rows.tasks, labels, strict=True) if len(names) == 1]:
         raise DataError(f"all rows of {', '.join(single)} have one label: nothing can be learned")
-    return tuple(tuple(sorted(each)) for each in found)
+    return tuple(tuple(sorted(names)) for names in labels)
 
 
 def _columns(
-    rows: Mixed, labels: Sequence[Sequence[str]], store: Store, found: FoundModel
+    rows: Mixed, labels: Sequence[Sequence[str]], store: Store, base_model: FoundModel
 ) -> dict[str, NDArray[np.int64]]:
-    """Return label, start, end and first of each row, [rows]; a span that was cut off has none."""
+    """Return label, start, end and first, each [rows], with NONE where a span was cut off."""
     count = len(rows.examples)
     columns = {n: np.full(count, NONE, np.int64) for n in ("label", "start", "end", "first")}
-    numbers = [{name: at for at, name in enumerate(own)} for own in labels]
+    numbers = [{name: number_of for number_of, name in enumerate(names)} for names in labels]
     for row, (number, example) in enumerate(zip(rows.task.tolist(), rows.examples, strict=True)):
         if rows.tasks[number].kind == "label":
             columns["label"][row] = numbers[number][example.answers[0]]
     spans = [row for row, e in enumerate(rows.examples) if e.start is not None]
     if spans:
-        for name, values in _spans(rows, spans, store, found).items():
+        for name, values in _spans(rows, spans, store, base_model).items():
             columns[name][spans] = values
     return columns
 
 
 def _spans(
-    rows: Mixed, spans: Sequence[int], store: Store, found: FoundModel
+    rows: Mixed, spans: Sequence[int], store: Store, base_model: FoundModel
 ) -> dict[str, NDArray[np.int64]]:
-    """Return first token of the text, and first and last of the answer, of rows with a span.
+    """Return, for rows with a span, the first token of the text and the answer's first and last.
 
-    By the offsets of the tokenizer, whose tokens must be those of the file: checked, row by row.
+    The positions come from the tokenizer's offsets. Raises DataError where its tokens differ from
+    those in the file, which is checked for each row.
     """
     from tokenizers import Tokenizer
 
-    vocabulary = find_tokenizer(found.name)
+    vocabulary = find_tokenizer(base_model.name)
     if not vocabulary.parts_pairs:
         raise DataError(
-            f"the tokenizer of {found.name} puts nothing between a question and its text: take "
-            "another model, or leave out tasks with spans (data.tasks)"
+            f"the tokenizer of {base_model.name} puts nothing between a question and its text: "
+            "take another model, or leave out tasks with spans (data.tasks)"
         )
-    made = Tokenizer.from_str(vocabulary.source)
-    made.no_truncation()
-    made.no_padding()
+    tokenizer = Tokenizer.from_str(vocabulary.source)
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
     file = RowMap(store.folder / next(iter(store.splits)) / FILE)
     examples = [rows.examples[row] for row in spans]
-    encoded = made.encode_batch([(e.question or "", e.text) for e in examples])
-    at = file.locate(np.array(spans, np.int64))
-    begins, counts = file.spans("input_ids", at)
+    encoded = tokenizer.encode_batch([(e.question or "", e.text) for e in examples])
+    locations = file.locate(np.array(spans, np.int64))
+    begins, counts = file.spans("input_ids", locations)
     ids = file.view("input_ids")
-    out = {n: np.full(len(spans), NONE, np.int64) for n in ("start", "end", "first")}
-    for place, (example, tokens) in enumerate(zip(examples, encoded, strict=True)):
-        kept = ids[begins[place] : begins[place] + counts[place]].tolist()
-        if tokens.ids[: len(kept)] != kept:
+    columns = {n: np.full(len(spans), NONE, np.int64) for n in ("start", "end", "first")}
+    for position, (example, tokens) in enumerate(zip(examples, encoded, strict=True)):
+        stored_ids = ids[begins[position] : begins[position] + counts[position]].tolist()
+        if tokens.ids[: len(stored_ids)] != stored_ids:
             raise DataError(
-                f"the tokenizer of {found.name} gives other tokens than those of {store.folder}: "
-                "remove that folder, it is made anew"
+                f"the tokenizer of {base_model.name} gives other tokens than those of "
+                f"{store.folder}: remove that folder, it is made anew"
             )
         assert example.start is not None
         end = example.start + len(example.answers[0])
@@ -229,7 +232,7 @@ def _spans(
             if sequence == 1 and begin < end and stop > example.start and stop > begin
         ]
         # The end of a text takes a token too: an answer that reaches it was cut.
-        if inside and inside[-1] < len(kept) - 1:
-            out["start"][place], out["end"][place] = inside[0], inside[-1]
-            out["first"][place] = tokens.sequence_ids.index(1)
-    return out
+        if inside and inside[-1] < len(stored_ids) - 1:
+            columns["start"][position], columns["end"][position] = inside[0], inside[-1]
+            columns["first"][position] = tokens.sequence_ids.index(1)
+    return columns

@@ -1,6 +1,6 @@
-"""Questions about a paragraph whose answer stands in it. Rows: SQuAD's JSON, 1.1 or 2.0.
+"""Questions whose answers are spans of a paragraph. Rows: SQuAD's JSON, 1.1 or 2.0.
 
-Questions without an answer (SQuAD 2.0's impossible ones) are left out.
+Questions without an answer (the impossible ones of SQuAD 2.0) are left out.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,18 +14,18 @@ __all__ = ["TASK"]
 
 
 def _read(record: Mapping[str, Any]) -> Iterator[Example]:
-    """Take an article of SQuAD, or a flat row as the Hub's squad has them."""
+    """Yield the examples of a SQuAD article, or of a flat row as in the Hub's squad."""
     if "paragraphs" not in record:
-        yield from _asked(text_of(record, "context"), record, record.get("answers"))
+        yield from _question_rows(text_of(record, "context"), record, record.get("answers"))
         return
     for paragraph in record["paragraphs"]:
         context = text_of(paragraph, "context")
         for question in paragraph.get("qas", ()):
-            yield from _asked(context, question, question.get("answers"))
+            yield from _question_rows(context, question, question.get("answers"))
 
 
-def _asked(context: str, row: Mapping[str, Any], answers: Any) -> Iterator[Example]:
-    if isinstance(answers, Mapping):  # the Hub's: two lists
+def _question_rows(context: str, row: Mapping[str, Any], answers: Any) -> Iterator[Example]:
+    if isinstance(answers, Mapping):  # the Hub's format: two parallel lists
         pairs = zip(answers["text"], answers["answer_start"], strict=True)
         answers = [{"text": text, "answer_start": start} for text, start in pairs]
     if not answers:
@@ -37,7 +37,7 @@ def _asked(context: str, row: Mapping[str, Any], answers: Any) -> Iterator[Examp
             f"question {text_of(row, 'question')!r}: its answer {text!r} does not stand at "
             f"character {start!r} of its paragraph"
         )
-    right = tuple(dict.fromkeys(text_of(each, "text") for each in answers))
+    right = tuple(dict.fromkeys(text_of(answer, "text") for answer in answers))
     yield Example(text=context, question=text_of(row, "question"), answers=right, start=start)
 
 

@@ -14,7 +14,9 @@ def _read(record: Mapping[str, Any]) -> Iterator[Example]:
     source, targets = record.get("source"), record.get("target")
     text = " ".join(source) if isinstance(source, list) else text_of(record, "source")
     answers = targets if isinstance(targets, list) else [text_of(record, "target")]
-    right = tuple(each.strip() for each in answers if isinstance(each, str) and each.strip())
+    right = tuple(
+        answer.strip() for answer in answers if isinstance(answer, str) and answer.strip()
+    )
     if not text.strip() or not right:
         raise DataError("source or target is empty")
     yield Example(text=text, answers=right)
