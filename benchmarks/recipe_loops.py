@@ -18,8 +18,8 @@ from torch.nn.functional import cross_entropy
 from benchmarks import loops
 from benchmarks.recipe_contestant import RATE, STEPS
 from benchmarks.recipe_data import kept
+from benchmarks.shifted_loss import shifted_loss
 from benchmarks.turns import NotRun
-from hotloop.models.shifted_loss import shifted_loss
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -37,7 +37,7 @@ TORCH_FREE = (
 # Of these folders: they make tensors, or work on them.
 TECHNIQUES = {f for f in TREES if f.startswith("techniques/") and f.count("/") == 1}
 NEEDS_TORCH = {
-    *("data/sampling/host_buffers.py", "data/sampling/map_style.py"),
+    "data/sampling/host_buffers.py",
     *("data/sampling/diffusion_noise.py", "data/sampling/token_rows.py"),
     "data/sampling/context_windows.py",
 }

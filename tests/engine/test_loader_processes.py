@@ -6,9 +6,9 @@ import time
 
 import pytest
 import torch
+from tests.golden.map_style import Mapped
 
 from hotloop.core.errors import DataError
-from hotloop.data.sampling.map_style import Mapped
 from hotloop.engine.loader_processes import WindowWorkers
 from hotloop.session.accumulation_windows import AccumulationWindows, Position
 

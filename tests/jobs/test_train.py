@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests.golden.map_style import Mapped
 
 from hotloop.api import load_run, train
 from hotloop.cli.main import main
@@ -16,7 +17,6 @@ from hotloop.core.errors import ConfigError, DivergedError, WriteError
 from hotloop.core.progress import EpochDone, Evaluated, Note, Progress, ReadyToTrain
 from hotloop.core.storage.files import DISK, Disk
 from hotloop.core.storage.rundir import RunDir
-from hotloop.data.sampling.map_style import Mapped
 from hotloop.engine.signals import Signals
 from hotloop.engine.wall_time import ROWS, WallTime
 from hotloop.jobs import train as engine

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from benchmarks.shifted_loss import shifted_loss
 from tests.golden.tiny_models import (
     CONFIGS,
     DECODERS,
@@ -29,7 +30,6 @@ from hotloop.jobs.forecast.memory_forecast import Tracker, forecast, measure
 from hotloop.models.backbone import Backbone, load_backbone
 from hotloop.models.causal_lm import CausalLm
 from hotloop.models.repeated_blocks import repeated_blocks
-from hotloop.models.shifted_loss import shifted_loss
 from hotloop.models.weights.discovery import find_model
 from hotloop.session.batch import Batch
 from hotloop.session.job import Job

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from benchmarks.shifted_loss import shifted_loss
 from tests.golden.tiny_models import (
     DECODERS,
     VOCABULARY,
@@ -20,7 +21,6 @@ from hotloop.core.errors import ConfigError
 from hotloop.jobs.forecast.memory_forecast import Tracker
 from hotloop.models.backbone import load_backbone
 from hotloop.models.causal_lm import CausalLm
-from hotloop.models.shifted_loss import shifted_loss
 from hotloop.models.weights.discovery import find_model
 
 TEXTS = documents(5, 9, 1, 12, 7)

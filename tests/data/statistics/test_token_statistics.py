@@ -220,7 +220,7 @@ def test_json_holds_everything():
     plain = stats(digested([3, 5], labels={"a": 2}), notes=["so"]).to_json()
     assert json.loads(json.dumps(plain, allow_nan=False))["schema"] == 1
     assert plain["splits"][0]["lengths"]["mean"] == 4
-    assert plain["notes"] == ("so",)
+    assert plain["notes"] == ["so"]
 
 
 def test_no_split_is_refused():

@@ -16,7 +16,6 @@ from hotloop.data.tokenising.char_corpus import (
     TOKENS_VERSION,
     open_tokens,
     prepare,
-    unigram_entropy,
 )
 from hotloop.data.tokenising.char_vocabulary import CharVocabulary
 
@@ -369,22 +368,6 @@ def test_memory_does_not_grow_with_the_text(tmp_path):
     assert peak < 40_000_000
 
 
-def test_entropies_are_those_computed_by_hand():
-    train = np.array([1, 1, 1, 2], dtype=np.uint16)
-    valid = np.array([1, 2, 2, 0], dtype=np.uint16)
-    # add-one over 4 ids: p(0) = 1/8, p(1) = 4/8, p(2) = 2/8, p(3) = 1/8
-    found = unigram_entropy(train, valid, 4)
-    assert found.cross == pytest.approx((math.log(2) + 2 * math.log(4) + math.log(8)) / 4)
-    assert found.own == pytest.approx((math.log(4) + 2 * math.log(2) + math.log(4)) / 4)
-
-
-def test_entropy_of_one_repeated_character_is_zero():
-    same = np.full(1_500_000, 1, dtype=np.uint16)
-    found = unigram_entropy(same, same, 2)
-    assert found.own == 0.0
-    assert found.cross == pytest.approx(-math.log((1_500_000 + 1) / (1_500_000 + 2)), rel=1e-6)
-
-
 def test_tiny_shakespeare_is_split_as_nanogpt_splits_it(tmp_path):
     if not SHAKESPEARE.exists():
         pytest.skip(f"the Tiny Shakespeare text is not at {SHAKESPEARE}")
@@ -396,7 +379,3 @@ def test_tiny_shakespeare_is_split_as_nanogpt_splits_it(tmp_path):
     assert tokens.vocabulary == CharVocabulary(characters=tuple(sorted(set(whole))))
     assert tokens.about["unseen"] == 0
     assert text(tokens, "train") + text(tokens, "valid") == whole
-    entropy = unigram_entropy(tokens.train, tokens.valid, len(tokens.vocabulary))
-    counts = np.unique(list(whole[1003854:]), return_counts=True)[1] / 111540
-    assert entropy.own == pytest.approx(-(counts * np.log(counts)).sum())
-    assert entropy.own < entropy.cross < entropy.own + 0.05

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from hotloop.core.errors import ConfigError, DeviceError
-from hotloop.jobs.forecast.memory_forecast import Tracker, forecast, largest_micro_batch, measure
+from hotloop.jobs.forecast.memory_forecast import Tracker, forecast, measure
 from hotloop.session.batch import Batch
 from hotloop.session.job import Job
 from hotloop.techniques import activation_checkpointing
@@ -373,29 +373,6 @@ def test_a_forecast_of_eleven_million_parameters_takes_under_a_second():
     told = forecast(large, micro_batch=12, clock=time.process_time)  # the machine may be busy
     assert told.parameters_bytes > 10e6 * 4
     assert told.seconds < 1.0
-
-
-# The search
-
-
-def test_the_largest_micro_batch_fits_and_the_next_does_not():
-    budget = forecast(job(), micro_batch=23).peak_bytes + 1000
-    found = largest_micro_batch(job(), budget_bytes=budget, precision="fp32", ceiling=64)
-    assert found is not None
-    samples, told = found
-    assert samples == told.micro_batch == 23
-    assert told.peak_bytes <= budget
-
-
-@pytest.mark.parametrize(("ceiling", "expected"), [(1, 1), (2, 2), (8, 8)])
-def test_the_ceiling_holds(ceiling, expected):
-    found = largest_micro_batch(job(), budget_bytes=1 << 40, precision="bf16", ceiling=ceiling)
-    assert found is not None
-    assert found[0] == found[1].micro_batch == expected
-
-
-def test_nothing_fits():
-    assert largest_micro_batch(job(), budget_bytes=1000, precision="fp32", ceiling=8) is None
 
 
 def test_the_batch_of_a_forecast_is_the_jobs_widest_where_it_has_one():

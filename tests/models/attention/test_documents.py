@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from benchmarks.shifted_loss import shifted_loss
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.golden.segmented import boundaries
@@ -19,7 +20,6 @@ from hotloop.models.attention.documents import (
     written_out,
 )
 from hotloop.models.gpt import Gpt
-from hotloop.models.shifted_loss import shifted_loss
 
 H, K = 2, 8
 quick = settings(max_examples=25, deadline=None)

@@ -26,12 +26,10 @@ from hotloop.data.tokenising.char_vocabulary import CharVocabulary, code_points
 
 __all__ = [
     "TOKENS_VERSION",
-    "Entropy",
     "Invalid",
     "TokenSet",
     "open_tokens",
     "prepare",
-    "unigram_entropy",
 ]
 
 TOKENS_VERSION = 1  # raise it when the same text and options give other tokens
@@ -55,14 +53,6 @@ class TokenSet:
     fingerprint: str
     folder: Path
     notes: tuple[str, ...] = ()  # for the user
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entropy:
-    """The cost of guessing single characters without their context, nats per character."""
-
-    cross: float  # of the validation part under the training part's counts plus one
-    own: float  # of the validation part under its own counts, the minimum for such guesses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,24 +134,6 @@ def open_tokens(folder: Path) -> TokenSet:
         return _opened(folder)
     except OSError as error:
         raise DataError(f"cannot read the tokens in {folder}: {error}") from error
-
-
-def unigram_entropy(
-    train: NDArray[np.uint16], valid: NDArray[np.uint16], vocabulary_size: int
-) -> Entropy:
-    """Return the cost of guessing single characters of `valid`; arrays [n] and [m], not empty.
-
-    A model that has learnt the frequencies and nothing else reaches it. Add-one smoothing gives a
-    character that the training part lacks the probability 1 / (n + vocabulary_size).
-    """
-    known = _counts(train, vocabulary_size) + 1.0
-    counts = _counts(valid, vocabulary_size)
-    share = counts / counts.sum()
-    positive = share[share > 0]
-    return Entropy(
-        cross=float(-(share * np.log(known / known.sum())).sum()),
-        own=float(-(positive * np.log(positive)).sum()),
-    )
 
 
 def _opened(folder: Path) -> TokenSet:
@@ -361,10 +333,3 @@ def _mapped(path: Path, count: object, vocabulary: CharVocabulary) -> NDArray[np
     if highest >= (ids := len(vocabulary)):
         raise DataError(f"{path} has the id {highest}, but its vocabulary ends at {ids - 1}")
     return np.memmap(path, dtype=_TOKEN, mode="r")
-
-
-def _counts(tokens: NDArray[np.uint16], vocabulary_size: int) -> NDArray[np.int64]:
-    counts = np.zeros(vocabulary_size, dtype=np.int64)
-    for start in range(0, len(tokens), _CHUNK_TOKENS):  # bincount converts its input to int64
-        counts += np.bincount(tokens[start : start + _CHUNK_TOKENS], minlength=vocabulary_size)
-    return counts

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from hotloop.session.job import Job
 
-__all__ = ["Forecast", "Tracker", "forecast", "largest_micro_batch", "measure"]
+__all__ = ["Forecast", "Tracker", "forecast", "measure"]
 
 _AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 _PRECISIONS = ("fp32", "tf32", *_AUTOCAST)
@@ -55,7 +55,6 @@ _FAKE_LIMITS = (
     UnsupportedOperatorException,
 )
 _TABLES = 2  # of a vocabulary: embedding and head
-_TRIES = 8  # forecasts of one search; a straight line needs 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,48 +180,6 @@ def measure(
     """Return the same as `forecast` from a real step on the CPU: slow, and the forecast's check."""
     real = nullcontext()
     return _step(job, micro_batch, precision, "cpu", accumulation, clock, real, real)
-
-
-def largest_micro_batch(
-    job: Job,
-    *,
-    budget_bytes: int,
-    precision: str,
-    ceiling: int,
-    device: str = "cpu",
-    accumulation: int = 1,
-) -> tuple[int, Forecast] | None:
-    """Return the largest micro batch up to `ceiling` whose peak fits, with its forecast.
-
-    None means that not even one sample fits. The peak is near-linear in the batch, so a chord
-    through two forecasts finds it; the answer itself is always a forecast that was made.
-    """
-
-    def at(samples: int) -> Forecast:
-        return forecast(
-            job,
-            micro_batch=samples,
-            precision=precision,
-            device=device,
-            accumulation=accumulation,
-        )
-
-    fits = at(1)
-    if fits.peak_bytes > budget_bytes:
-        return None
-    if ceiling <= 1:
-        return 1, fits
-    over = at(ceiling)
-    if over.peak_bytes <= budget_bytes:
-        return ceiling, over
-    for _ in range(_TRIES - 2):
-        gap = over.micro_batch - fits.micro_batch
-        if gap == 1:
-            break
-        share = (budget_bytes - fits.peak_bytes) / (over.peak_bytes - fits.peak_bytes)
-        tried = at(fits.micro_batch + min(max(int(share * gap), 1), gap - 1))
-        fits, over = (tried, over) if tried.peak_bytes <= budget_bytes else (fits, tried)
-    return fits.micro_batch, fits
 
 
 def _step(

@@ -1,8 +1,7 @@
 import pytest
 import torch
+from benchmarks.shifted_loss import shifted_loss
 from torch.nn import functional
-
-from hotloop.models.shifted_loss import shifted_loss
 
 
 def test_each_label_is_predicted_from_the_place_before():
