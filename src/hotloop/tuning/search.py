@@ -276,19 +276,14 @@ class Search:
             return TuneRow.of(trial, move.name, "failed", f"{trial.outcome}: {trial.reason}")
         comparison, parity = self._judge(trial, base, plan)
         decision, why = _decision(comparison, parity, self._pace)
-        earned = pays_back(trial, base)
+        earned, ratio = pays_back(trial, base), comparison.ratio or 1.0
         if decision == "kept" and (late := self._why_no_payback(earned)) is not None:
             decision, why = "dropped", f"{late}; {why}"
         if decision == "kept":
             self.plan = plan
             self._kept = [id for id in (*self._kept, *move.ids) if plan.choice(id) is not None]
-        elif (
-            decision == "cannot be told"
-            and comparison.ratio
-            and comparison.ratio < _CLEAR
-            and not again
-        ):
-            self._unsure.append((comparison.ratio, move))
+        elif decision == "cannot be told" and not again and ratio < _CLEAR:
+            self._unsure.append((ratio, move))
         return TuneRow.of(
             trial, move.name, decision, why, comparison=comparison, parity=parity, pays_back=earned
         )
