@@ -3,7 +3,7 @@
 Dims: B rows, T positions, D width, V vocabulary, N = B * T, n = positions that carry loss.
 A chat's prompt, padding and the first token of each document carry no loss: their logits over the
 whole vocabulary are never computed (skip-unused-head). Loss and gradients are those of
-`models.shifted_loss` over all positions, up to rounding.
+the shifted cross entropy of all positions, up to rounding.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Provide rows of tokens from the mapped file: padded, or as one row without padding.
 
-Labels are at the position of their own token, as in transformers: the loss shifts them by one
-(`models.shifted_loss`). The first token of each document has the label -100, because the token
+Labels are at the position of their own token, as in transformers: the loss shifts them by one.
+The first token of each document has the label -100, because the token
 before it belongs to another document or to none. So no token is predicted from another document,
 and every other label counts exactly once.
 """
