@@ -8,8 +8,7 @@ from __future__ import annotations
 import linecache
 import statistics
 import sys
-from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.case.steps_and_loaders import BatchFacts as Facts
@@ -19,6 +18,7 @@ from hotloop.observe.hooks.stack_frames import here
 from hotloop.observe.probes import leaked_rows, padding, rows
 from hotloop.observe.probes.dataset_fetches import Fetches
 from hotloop.observe.probes.decoded import decode
+from hotloop.observe.probes.loader_samples import LoaderSamples
 from hotloop.observe.probes.module_calls import plain
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from hotloop.core.case.case import Case
     from hotloop.core.case.steps_and_loaders import Loader
-    from hotloop.core.finding import SourceLocation
-    from hotloop.observe.probes.rows import Row
 
 __all__ = ["BatchProbe", "fields"]
 
@@ -39,34 +37,6 @@ _FLOATS = 4096  # numbers of a batch's label: an image as the target has no valu
 _LINES = 30  # lines of a __getitem__ that are searched for random numbers
 _LABELS = ("labels", "label", "targets", "target", "y")
 _INPUTS = ("input_ids", "inputs", "input", "x", "tokens", "ids")
-
-
-@dataclass(slots=True)
-class LoaderSamples:
-    """What was kept of the batches of one loader, or of hand-made ones."""
-
-    place: SourceLocation | None = None
-    epoch: int = 0
-    count: int = 0
-    in_epoch: int = 0
-    numbers: int = 0
-    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    bytes: list[int] = field(default_factory=list)
-    dtypes: set[str] = field(default_factory=set)
-    pinned: bool | None = None
-    main: str | None = None  # name of the main input
-    label: str | None = None
-    varieties: set[tuple[int, ...]] = field(default_factory=set)
-    tokens: list[Any] = field(default_factory=list)  # [B, T] integers of each batch
-    masks: list[Any] = field(default_factory=list)  # real tokens of each row, according to a mask
-    labels: list[Any] = field(default_factory=list)
-    sizes: list[int] = field(default_factory=list)  # rows of each batch
-    names: tuple[str, ...] = ()  # of the hashed fields, that of the main input first
-    rows: dict[int, list[Row | None]] = field(default_factory=lambda: defaultdict(list))  # by epoch
-    hashed: int = 0
-    started: dict[int, list[int]] = field(default_factory=dict)  # epoch -> hashes of first batch
-    data: int = 0  # id() of the data set
-    decoded: str | None = None
 
 
 class BatchProbe(Probe):

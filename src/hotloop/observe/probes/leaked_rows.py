@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from hotloop.observe.probes.batches import LoaderSamples
+    from hotloop.observe.probes.loader_samples import LoaderSamples
     from hotloop.observe.probes.rows import Row
 
     Visit = tuple[int, int]  # number of a loader, and its epoch
