@@ -1,12 +1,15 @@
 """What all code of the package keeps to: sizes, a sentence for each module, no swallowed error."""
 
 import ast
+import graphlib
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from tests.paths import ROOT
+from tests.test_architecture import imports
 
 import hotloop
 
@@ -96,6 +99,23 @@ def test_a_name_stands_for_one_public_class():
                 homes.setdefault(node.name, []).append(file)
     shared = [f"{name}: {', '.join(files)}" for name, files in homes.items() if len(files) > 1]
     assert not shared, "give each class a name of its own:\n" + "\n".join(shared)
+
+
+def test_no_file_imports_another_in_a_loop():
+    names = {
+        ".".join(("hotloop", *Path(file).with_suffix("").parts)).removesuffix(".__init__"): tree
+        for file, tree in TREES.items()
+    }
+    graph = {
+        name: {other if other in names else other.rpartition(".")[0] for other in imports(tree)}
+        - {name}
+        for name, tree in names.items()
+    }
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        loop = " -> ".join(error.args[1])
+        pytest.fail(f"move what both need to a file of its own: {loop}")
 
 
 def test_nothing_is_swallowed():

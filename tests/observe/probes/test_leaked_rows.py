@@ -3,7 +3,7 @@
 import pytest
 
 from hotloop.observe.probes import leaked_rows
-from hotloop.observe.probes.batches import LoaderSamples
+from hotloop.observe.probes.loader_samples import LoaderSamples
 
 TRAIN, OTHER, HELD_OUT = 0, 1, 2
 FOLDS = [(TRAIN, 1), (HELD_OUT, 1), (OTHER, 1), (HELD_OUT, 2)]
