@@ -132,6 +132,7 @@ def test_what_goes_wrong_on_all_ranks_is_said_once(still):
 
 @pytest.mark.parametrize("ways", [["ddp"], pytest.param(["ddp", "fsdp2"], marks=pytest.mark.slow)])
 def test_tune_tries_two_devices(ways, still, tmp_path):
+    before = {*psutil.Process().children(recursive=True)}
     request = record_of(fresh_request("char-lm", still))
     parts = assembled({"request": request, "plan": ONE.to_json()})
     parts = replace(parts, hardware=replace(parts.hardware, count=2))  # of a CPU: gloo ranks
@@ -151,4 +152,4 @@ def test_tune_tries_two_devices(ways, still, tmp_path):
         assert (row.plan.ranks, row.plan.micro_batch, row.plan.makes(7)) == (2, 4, True)
         assert row.parity.kept, row.parity.why
     assert read_plan(folder / "plan.json").ranks == found.plan.ranks
-    assert psutil.Process().children(recursive=True) == []
+    assert {*psutil.Process().children(recursive=True)} <= before

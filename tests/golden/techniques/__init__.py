@@ -54,7 +54,9 @@ class Examples:
     job: Callable[[], Job] = jobs.text  # what the engine trains
     script: Callable[[], object] = outside.script  # what is called as somebody's script
     apply: Callable[..., int] | None = None  # in place of its own, which needs other hardware
-    stand_in: Callable[[pytest.MonkeyPatch], None] = _no_stand_in  # for packages not installed
+    stand_in: Callable[[pytest.MonkeyPatch], None] = (
+        _no_stand_in  # packages, or a state of the process
+    )
 
     # Its promise about losses and gradients, in the engine.
     promised: Sequence[Mapping[str, Value]] | None = None  # choices; None: each value of each
