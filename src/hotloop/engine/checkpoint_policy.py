@@ -97,7 +97,7 @@ class CheckpointPolicy:
         if at.step == self._tried:
             return
         if self._session.parallel.group.world > 1 and not now.copies:
-            self._held = None  # another rank has no copy of it
+            self._held = None  # another rank may have no copy of it
         held, is_best = self._held, at.best_step == at.step
         if self._due(at) or now.save_due or (is_best and (now.best_due or not now.copies)):
             self.save(at)
@@ -139,7 +139,7 @@ class CheckpointPolicy:
         return is_over and not self._background.is_busy
 
     def save(self, at: Position, *, must: bool = False) -> None:
-        """Write a waiting best, save a position, and remove checkpoints beyond retention.
+        """Save a position, after a waiting best that it names, and remove old checkpoints.
 
         If a save fails, the user is told, and training goes on with the older checkpoints. With
         `must`, the checkpoint is durable on return, or WriteError or LostRankError is raised.

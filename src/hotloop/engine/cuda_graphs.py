@@ -53,7 +53,7 @@ class GraphedMicroStep:
         self._fixed = {name: tensor.clone() for name, tensor in tensors.items()}
         self._weight = torch.ones((), device=session.device)
         for parameter in session.model.parameters():
-            if parameter.requires_grad:  # backward adds to what is there, in place
+            if parameter.requires_grad:  # backward adds to it in place
                 parameter.grad = torch.zeros_like(parameter)
 
         def once() -> Tensor:

@@ -86,7 +86,7 @@ class Loop:
     signals: Signals
     tell: Tell
     fell_back: Callable[[str], None]  # called with a message when the compiled model fails
-    good: tuple[Position, Mapping[str, Tensor]] | None = None  # whose weights are in the model
+    good: tuple[Position, Mapping[str, Tensor]] | None = None  # of the weights in the model
     first: int = 0  # step from which this process went on
     each: float = 0.0  # seconds of the newest step, including the time until the next
     agreement: RankAgreement = field(init=False)  # with the other ranks
@@ -276,7 +276,7 @@ class Loop:
         return None
 
     def _recovered(self, reason: BaseException, at: Position) -> bool:
-        """Handle a signal, out of memory or a failed compilation; return False for other errors."""
+        """Handle a signal, out of memory or a failed compile; return whether to try again."""
         session = self.session
         if within(reason, Dropped) is not None:  # the compiler wraps errors that pass through it
             return True

@@ -289,7 +289,7 @@ class MetricsLog:
     def _take_readings(self, now: float, step: int, tokens_per_s: float) -> None:
         """Read memory and utilisation at most twice a second, and log points for the curve.
 
-        The longer a run, the further apart its points, so that those of days are only kilobytes.
+        The longer a run, the further apart its points, so a run of days logs only kilobytes.
         """
         if now - self._read_at < READ_EVERY:
             return

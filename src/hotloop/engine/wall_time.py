@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 __all__ = ["ROWS", "WallTime"]
 
 ROWS = ("start", "compile", "data wait", "step", "evaluate", "save", "other")
-_EXCHANGE = "exchange"  # a row of its own, after the steps, where there are several ranks
+_EXCHANGE = "exchange"  # with several ranks, a row of its own after the steps
 _AFTER = ROWS.index("step") + 1
 _ROW_OF = {
     "data": "data wait",
