@@ -1,4 +1,4 @@
-"""hotloop as a library: its functions return values, and raise HotloopErrors."""
+"""hotloop as a library: its functions return values and raise HotloopError."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Run", "doctor", "load_run", "train", "tune"]
 
-# Held-out samples below which the best checkpoint is not the default: of fewer than 30 a mean has
-# no normal distribution that one could rely on (the usual rule of statistics texts).
+# With fewer held-out samples the best checkpoint is not the default: the mean of fewer than 30
+# cannot be assumed to be normally distributed (the usual rule of statistics texts).
 FEW: Final = 30
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A run read back from its folder. Its log is read when something of it is asked for."""
+    """A run read back from its folder. Its log is read at the first access to its events."""
 
     path: Path
     record: Mapping[str, Any]  # run.json
@@ -49,12 +49,12 @@ class Run:
 
     @cached_property
     def steps(self) -> Sequence[StepTrace]:
-        """The optimizer steps; DataError where the log cannot be read."""
+        """Return the optimizer steps. Raises DataError if the log cannot be read."""
         return steps(self._events)
 
     @cached_property
     def evaluations(self) -> Sequence[Mapping[str, Any]]:
-        """The validations: step, loss, targets, best, wall (seconds)."""
+        """Return the validations: step, loss, targets, best, wall (seconds)."""
         return [event for event in self._events if event["kind"] == "eval"]
 
     @cached_property
@@ -63,16 +63,16 @@ class Run:
 
     @property
     def config(self) -> Any:
-        """The configuration the run was started with."""
+        """Return the configuration with which the run was started."""
         return saved_request(self.record).config
 
     @property
     def has_characters(self) -> bool:
-        """Whether it is a run on characters, which `vocabulary` returns."""
+        """Whether the run was trained on characters, so that it has a `vocabulary`."""
         return RunDir(self.path).vocabulary.is_file()
 
     def vocabulary(self) -> CharVocabulary:
-        """Return the characters the model was trained with; UsageError where it is none of them."""
+        """Return the vocabulary of the model. Raises UsageError if the run is not on characters."""
         from hotloop.data.tokenising.char_vocabulary import CharVocabulary
 
         if not (file := RunDir(self.path).vocabulary).is_file():
@@ -83,8 +83,8 @@ class Run:
         """Return the trained model on the CPU in evaluation mode.
 
         `which` is "best" (lowest validation loss among the sound checkpoints), "last", or a step;
-        None leaves it to `chosen`. Raises UsageError when there is no such checkpoint,
-        CheckpointError when all are broken.
+        None leaves the choice to `chosen`. Raises UsageError if there is no such checkpoint, and
+        CheckpointError if all are broken or the weights do not fit the model.
         """
         from hotloop.engine.checkpoint.tensors import read_all
         from hotloop.jobs.start_point import refuse_changed
@@ -94,7 +94,7 @@ class Run:
         model = self._recipe.load().rebuilt(self.config, RunDir(self.path).kept())
         learned = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
         keys = model.load_state_dict(read_all(stored.path), strict=False)
-        # What is frozen is read where it came from, and is in no checkpoint.
+        # Frozen weights are read from their source and are in no checkpoint.
         if wrong := [*keys.unexpected_keys, *sorted(learned & {*keys.missing_keys})]:
             raise CheckpointError(
                 f"{stored.path} does not fit the run's own model: {', '.join(wrong[:5])}; was the "
@@ -120,11 +120,12 @@ class Run:
         which: str | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> list[str]:
-        """Return texts drawn from the trained model: prompt and suffix included, or answers alone.
+        """Return texts sampled from the trained model: with prompt and suffix, or answers alone.
 
-        `length` counts the characters between them, of answers tokens. `suffix` and denoising
-        `steps` are for objective=diffusion; None leaves each to the recipe.
-        `progress` is called with (done, all). Raises UsageError for what the run cannot do.
+        `length` is the number of characters between prompt and suffix, or of tokens in an answer.
+        `suffix` and `steps` (denoising steps) are for objective=diffusion only. None leaves an
+        option to the recipe. `progress` is called with (done, total). Raises UsageError for
+        options that the run does not support, or if its recipe generates no text.
         """
         from hotloop.recipes.building.sampling_options import SamplingOptions
 
@@ -155,13 +156,13 @@ class Run:
         most: int | None = None,
         declared: str | Path | None = None,
     ) -> Predictions:
-        """Return what the trained model says of the rows of a file or folder.
+        """Return the predictions of the trained model for the rows of a file or folder.
 
-        Of a classifier labels, of a router routes and answers; a router takes its own held-out rows
-        where there is no file, `most` of each task. With `baselines` there is what baselines say of
-        the same rows. A task of the user's own is run as code only if `declared` names its file.
-        Raises UsageError for a run that predicts nothing or whose own task is not named, DataError
-        for rows that cannot be used.
+        A classifier predicts labels, a task router routes and answers. Without a `path`, a router
+        uses its own held-out rows, at most `most` of each task. `baselines` adds the predictions of
+        baselines for the same rows. The code of a user's own task runs only if `declared` names its
+        file. Raises UsageError for a run that predicts nothing or whose own task is not named, and
+        DataError for rows that cannot be used.
         """
         from hotloop.core.env import ENV
 
@@ -186,11 +187,11 @@ class Run:
         )
 
     def export(self, to: str, out: str | Path, *, which: str | None = None) -> Exported:
-        """Write the model as transformers or PEFT load it, and load it with them to prove it.
+        """Write the model in the format of transformers or PEFT, load it with them, and compare.
 
-        `to` is "hf" (trained whole), "merged" (adapters in the weights) or "peft" (adapters alone);
-        the folder `out` is new. Raises UsageError for a run that has no such form, CheckpointError
-        where what was loaded computes something else.
+        `to` is "hf" (a wholly trained model), "merged" (adapters merged into the weights) or "peft"
+        (adapters alone). The folder `out` must not exist. Raises UsageError for a run without that
+        form, and CheckpointError if the loaded model computes different outputs.
         """
         from hotloop.export.pretrained import export
 
@@ -208,18 +209,18 @@ class Run:
         )
 
     def broken(self) -> list[StoredCheckpoint]:
-        """Return the checkpoints newer than the newest sound one; CheckpointError if none is."""
+        """Return the checkpoints after the newest sound one. Raises CheckpointError if none is."""
         return newest_sound(RunDir(self.path).checkpoints)[1]
 
     def checkpoint(self, which: str | None = None) -> StoredCheckpoint:
-        """Return a sound checkpoint: "best", "last" or a step; None leaves it to `chosen`."""
+        """Return a sound checkpoint: "best", "last" or a step; None is the default of `chosen`."""
         return self.chosen(which)[0]
 
     def chosen(self, which: str | None = None) -> tuple[StoredCheckpoint, str]:
-        """Return the sound checkpoint that is used, and which one that is, in words.
+        """Return the sound checkpoint to use, and a description of it in words.
 
-        Where nobody asks for one it is the best; the last one where the validation has so few
-        samples that chance decides which is the best.
+        The default is the best one, or the last one if the validation has so few samples that
+        chance decides which is the best. Raises UsageError if there is no such checkpoint.
         """
         folder = RunDir(self.path).checkpoints
         newest, _ = newest_sound(folder)
@@ -245,7 +246,7 @@ class Run:
 
 
 def load_run(path: str | Path) -> Run:
-    """Read a run folder. Raises UsageError when it is none, DataError when it is damaged."""
+    """Read a run folder. Raises UsageError if it is not one, and DataError if it is damaged."""
     run = RunDir.open(Path(path))
     return Run(path=run.path, record=run.read(), checkpoints=listing(run.checkpoints))
 
@@ -259,10 +260,10 @@ def train(
     tell: Tell | None = None,
     **settings: object,
 ) -> RunResult:
-    """Train a recipe and return what came of it.
+    """Train a recipe and return the result.
 
     Settings are dotted keys with `__` for the dot: train("char-lm", training__max_steps=200).
-    Raises a HotloopError; `tell` is called with each message of train.messages.
+    `tell` is called with each message of the training. Raises a HotloopError.
     """
     from hotloop.jobs import train as engine
 
@@ -283,11 +284,11 @@ def _text(value: object) -> str:
 
 
 def doctor(script: str | Path, *args: str, options: Sequence[str] = ()) -> Diagnosis:
-    """Run a script under the doctor's eyes in a process of its own, and return what was found.
+    """Run a script under `hotloop doctor` in a process of its own, and return the diagnosis.
 
-    `args` are the script's; `options` are those of `hotloop doctor` ("--steps", "200"). What the
-    script prints goes where this process prints. Raises UsageError when there is no such script,
-    DataError when nothing could be observed.
+    `args` are the arguments of the script; `options` are those of `hotloop doctor` ("--steps",
+    "200"). The script prints to the output of this process. Raises UsageError if there is no such
+    script, and DataError if nothing could be observed.
     """
     import tempfile
 
@@ -310,12 +311,13 @@ def tune(
     out: str | Path | None = None,
     options: Sequence[str] = (),
 ) -> Tuned:
-    """Search a faster plan for a script or a recipe in a process of its own; return what it found.
+    """Search for a faster plan for a script or recipe in a process of its own; return the result.
 
-    `args` are the script's, or the recipe's key=value. `budget` is in seconds; the last proof may
-    take longer. `out` is a folder to keep: its plan.json is what hotloop run and train take.
-    `options` are those of `hotloop tune` ("--allow", "training"). Raises UsageError when there is
-    neither such a script nor such a recipe, DataError when nothing could be measured.
+    `args` are the arguments of the script, or key=value settings of the recipe. `budget` is in
+    seconds; the last proof may exceed it. `out` is an unused folder for the results: hotloop run
+    and hotloop train accept its plan.json. `options` are those of `hotloop tune` ("--allow",
+    "training"). Raises UsageError if there is neither such a script nor such a recipe, and
+    DataError if nothing could be measured.
     """
     import tempfile
 
@@ -334,7 +336,7 @@ def tune(
 
 
 def _run(verb: str, out: Path, *words: str) -> None:
-    """Run a verb in a process of its own, whose output goes where this one's goes."""
+    """Run a hotloop command in a process of its own, with the output of this process."""
     import subprocess
     import sys
 

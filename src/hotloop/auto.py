@@ -1,7 +1,7 @@
 """Observes the process that imports it: `import hotloop.auto` in a notebook or at a script's top.
 
-In a notebook, `hotloop.auto.report()` says what was seen so far; a script tells it on stderr when
-it ends. Children of an observed script come here through children/sitecustomize.py.
+In a notebook, `hotloop.auto.report()` reports the findings so far; a script reports them on stderr
+when it ends. Children of an observed script get here through children/sitecustomize.py.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _host: ScriptObserver | None = None
 
 
 def in_child() -> None:
-    """Observe this child of an observed script, and leave what was seen where the parent looks."""
+    """Observe this child of an observed script, and write its case for the parent."""
     global _host
     if _host is not None or ENV.parent is None:
         return
@@ -54,10 +54,10 @@ def in_child() -> None:
 
 
 def _leave(observer: ScriptObserver, folder: Path, process: int) -> None:
-    """Write the case of this process, unless it did not train (a loader's worker)."""
+    """Write the case of this process if it trained; a loader's worker does not."""
     from hotloop.observe.build_case import build_case
 
-    if os.getpid() != process:  # it was forked off
+    if os.getpid() != process:  # a forked child inherits the exit handler
         return
     observer.finish()
     if observer.hooks.updates or observer.roots:
@@ -66,9 +66,9 @@ def _leave(observer: ScriptObserver, folder: Path, process: int) -> None:
 
 
 def report() -> Diagnosis:
-    """Say on stderr what was seen so far, and return it. Observing goes on.
+    """Print the diagnosis so far on stderr, and return it. Observation continues.
 
-    Raises UsageError when `hotloop.auto` was imported in a process that is observed otherwise.
+    Raises UsageError if hotloop doctor or run already observes the process.
     """
     from hotloop.cli.arguments.script import console
     from hotloop.cli.terminal.diagnosis import show

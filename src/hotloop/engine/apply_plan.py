@@ -1,4 +1,4 @@
-"""From a job and a plan to a session: gates, techniques by stage, and what is really in effect."""
+"""Builds a session from a job and a plan: gates, techniques by stage, read-back of effects."""
 
 from __future__ import annotations
 
@@ -59,10 +59,11 @@ def prepare(
 ) -> tuple[Session, list[Effect]]:
     """Build the session and apply every technique of the plan; a compilation waits for `warm_up`.
 
-    `origins` maps a technique id to who asked for it. A technique that is refused or finds
-    nothing to change is an error (PlanError) when it was typed, else a row of the table. After an
-    error the switches of the process are as they were. Of several ranks each has a random stream
-    of its own, and one technique has them share: without it PlanError is raised. `known` is a seam.
+    `origins` maps a technique id to its origin. A technique that is refused or finds nothing to
+    change raises PlanError if the user typed it, and else becomes a row of the table. After an
+    error the process-wide switches are restored. With several ranks, each has a random stream of
+    its own, and PlanError is raised unless a technique lets them share the model. `known` are the
+    techniques to choose from.
     """
     check(plan, hardware, origins, known=known)
     torch.manual_seed(job.seed)
@@ -89,7 +90,7 @@ def prepare(
 
 
 def undo(session: Session) -> None:
-    """Put the switches of the process back, the last one first."""
+    """Restore the process-wide switches, the last one first."""
     for back_out in reversed(session.undo.values()):
         back_out()
     session.undo.clear()
@@ -139,16 +140,16 @@ def _nothing() -> None:
 def warm_up(session: Session, batch: Batch) -> str | None:
     """Make the first, compiling calls on a batch; return why compilation failed, or None.
 
-    Nothing of them stays but the compiled code: weights, buffers, gradients and the random state
-    are as before. Compilation is lazy and fails only here, in the forward or in the backward pass:
-    then the same calls are made in eager mode, and if they work it was the compiler's fault.
-    Raises what the model itself raises. Out of memory is left to the loop, which halves.
+    Only the compiled code stays: weights, buffers and random state are as before, and gradients
+    are cleared. Compilation is lazy and fails only here, in the forward or backward pass. The same
+    calls are then made in eager mode; if they succeed, the compiler was at fault. Raises the
+    model's own errors. Out of memory is left to the loop, which halves the micro batch.
     """
     try:
         _first_calls(session, batch)
     except Exception as error:
         if (dropped := within(error, Dropped)) is not None:
-            raise dropped from error  # a signal, which the compiler has wrapped in its own error
+            raise dropped from error  # a signal, which the compiler wrapped in its own error
         if "compile" not in session.undo:
             raise
         if isinstance(error, RuntimeError) and is_out_of_memory(error):
@@ -160,7 +161,10 @@ def warm_up(session: Session, batch: Batch) -> str | None:
 
 
 def settle_in(session: Session, batch: Batch) -> None:
-    """Have what the first passes decide decided, the same at each start; nothing else stays."""
+    """Make the first passes if they decide the order of sums, so that all starts decide alike.
+
+    Nothing else of them stays. A compiled model makes its first passes in `warm_up`.
+    """
     if (
         session.parallel.sync is not None
         and session.parallel.sync.settles
@@ -172,7 +176,8 @@ def settle_in(session: Session, batch: Batch) -> None:
 def record(session: Session, batch: Batch, *, how: Recording = record_cuda) -> str | None:
     """Record forward and backward as a CUDA graph; return why that failed, or None.
 
-    Weights, buffers, gradients and the random state are as before. A failure leaves the eager run.
+    Weights, buffers and the random state are as before, and gradients are cleared. After a failure
+    the run stays eager.
     """
     try:
         with nothing_stays(session):
@@ -187,7 +192,7 @@ def record(session: Session, batch: Batch, *, how: Recording = record_cuda) -> s
 
 @contextmanager
 def nothing_stays(session: Session) -> Iterator[None]:
-    """Put the random state, the buffers and the training mode back, and gradients to zero."""
+    """Restore random state and buffers after the block, set training mode, clear the gradients."""
     devices = [session.device] if session.device.type == "cuda" else []
     buffers = [(buffer, buffer.clone()) for buffer in session.model.buffers()]
     session.model.train()
@@ -203,7 +208,7 @@ def nothing_stays(session: Session) -> Iterator[None]:
 
 
 def _first_calls(session: Session, batch: Batch) -> None:
-    """Train twice, because compile's own CUDA graphs record at the second call; evaluate once."""
+    """Train twice, as the CUDA graphs of torch.compile record at the second call; evaluate once."""
     tensors = to_device(batch, session.device)
     with nothing_stays(session):
         for _ in range(2):
@@ -214,14 +219,14 @@ def _first_calls(session: Session, batch: Batch) -> None:
 
 
 def within(error: BaseException | None, kind: type[BaseException]) -> BaseException | None:
-    """Return the error of that kind among an error and its causes, or None."""
+    """Return the first error of a kind in the chain of an error and its causes, or None."""
     while error is not None and not isinstance(error, kind):
         error = error.__cause__ or error.__context__
     return error
 
 
 def _in_one_line(error: Exception) -> str:
-    """Return the first paragraph: the compiler names itself in line 1, and the cause after it."""
+    """Return an error's first paragraph: the compiler names itself in line 1, the cause below."""
     paragraph = str(error).strip().split("\n\n")[0]
     return f"{type(error).__name__}: {' '.join(paragraph.split())}"[:_LONGEST]
 
@@ -229,7 +234,7 @@ def _in_one_line(error: Exception) -> str:
 def after_warm_up(
     effects: list[Effect], session: Session, failure: str | None, *, of: str = "compile"
 ) -> list[Effect]:
-    """Return the table with the row of one technique as it is after the first call."""
+    """Return the table with the row of the technique `of` updated after the first call."""
     how = None if failure else techniques.get(of).read_back(session)
     guide = " (hotloop explain compile-fails)" if of == "compile" else ""
     why = (

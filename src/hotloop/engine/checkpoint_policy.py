@@ -1,4 +1,4 @@
-"""When to save and what to keep: a run that cannot be lost, at a cost that is accounted for."""
+"""Decides when to save checkpoints and which ones to keep, and accounts for the cost."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ if TYPE_CHECKING:
 
 __all__ = ["CheckpointPolicy", "SavePolicy"]
 
-# Of the time since the last save, for saving a new best: a tenth would be felt where each
-# validation is better; with a hundredth a killed process could lose the bests of 100 saves' time.
+# Share of the time since the last save that saving a new best may take. A tenth would be felt if
+# every validation is a new best; with a hundredth, a killed process could lose the bests of a
+# period 100 times as long as a save.
 BEST_BUDGET = 0.05
-LONG_COOLDOWN = 60.0  # seconds from which on it is said that a best one waits
+LONG_COOLDOWN = 60.0  # seconds; from this cooldown on, the user is told of a waiting best
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,13 +42,13 @@ class SavePolicy:
 
     every_steps: int | None
     every_seconds: float | None
-    keep: int  # newest sound checkpoints that stay, besides the best
+    keep: int  # newest sound checkpoints to keep, besides the best
     best_cooldown: float | None  # seconds from a save to the next best; None: by BEST_BUDGET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Outcome:
-    """What became of one save."""
+    """The outcome of one save."""
 
     step: int
     bytes: int  # 0 when nothing was written
@@ -58,8 +59,8 @@ class _Outcome:
 class CheckpointPolicy:
     """Saves checkpoints of one run and removes old ones.
 
-    A new best is saved at once where the last save is long enough ago. Otherwise a copy waits in
-    memory, and is written when the time has come, before the next checkpoint, or at the end.
+    A new best is saved at once if the last save is long enough ago. Otherwise a copy waits in
+    memory, and is written after the cooldown, before the next checkpoint, or at the end.
     """
 
     def __init__(
@@ -80,30 +81,30 @@ class CheckpointPolicy:
         self.policy, self._wall_time, self._metrics_log = policy, wall_time, metrics_log
         self._tell, self._disk, self._beside = tell, disk, beside
         self.last_step = last_step  # newest durable checkpoint; 0: none yet
-        self.seconds = 0.0  # the newest save took, of the loop
-        self.durable: float | None = None  # seconds until the newest one was; None: none yet
+        self.seconds = 0.0  # that the newest save took from the loop
+        self.durable: float | None = None  # seconds until the newest save was durable
         self._tried, self._last_time = last_step, wall_time.elapsed()
-        self._background: Background[_Outcome] = Background()  # its memory is for a held one, too
-        self.is_beside = session.stepping.background_saves  # whether its thread writes
-        self._copies = True  # whether there is memory for them
+        self._background: Background[_Outcome] = Background()  # also holds a waiting best
+        self.is_beside = session.stepping.background_saves  # whether a thread writes
+        self._copies = True  # whether there is memory for copies
         self._held: Snapshot | None = None  # the best so far, not yet saved
-        self._told = False  # whether it was said that one waits
+        self._told = False  # whether the user was told that one waits
 
     def visit(self, at: Position, now: Now) -> None:
-        """Save what is due at a position; a new best that is not is held."""
+        """Save a checkpoint that is due at a position; hold a new best that is not due yet."""
         if self._session.parallel.group.world == 1 or self._metrics_log.has_read:
-            self._settle(wait=False)  # which reads: one rank must not see a bad step before others
+            self._settle(wait=False)  # reads losses: no rank may see a bad step before the others
         if at.step == self._tried:
             return
         if self._session.parallel.group.world > 1 and not now.copies:
-            self._held = None  # another rank has none of it
+            self._held = None  # another rank may have no copy of it
         held, is_best = self._held, at.best_step == at.step
         if self._due(at) or now.save_due or (is_best and (now.best_due or not now.copies)):
             self.save(at)
         elif is_best and (held is None or held.step != at.step):
             self._hold(at)
         elif held is not None and now.best_due:
-            self._settle(wait=True)  # of several ranks another one is through with it
+            self._settle(wait=True)  # rank 0 may have finished its write earlier
             self._metrics_log.flush(sync=True)
             self._start(held, best_step=held.step)
             self._held = None
@@ -115,13 +116,13 @@ class CheckpointPolicy:
 
     @property
     def is_overdue(self) -> bool:
-        """Whether the last save is as long ago as the policy allows."""
+        """Whether the last save is at least `every_seconds` ago."""
         every = self.policy.every_seconds
         return every is not None and self._wall_time.elapsed() - self._last_time >= every
 
     @property
     def _cooldown(self) -> float:
-        """Seconds from a save to the next one of a new best."""
+        """Return the seconds from a save to the next save of a new best."""
         if (fixed := self.policy.best_cooldown) is not None:
             return fixed
         return max(self.seconds, self.durable or 0.0) / BEST_BUDGET
@@ -133,20 +134,20 @@ class CheckpointPolicy:
 
     @property
     def has_cooled(self) -> bool:
-        """Whether a new best may be written."""
+        """Whether a new best may be written: the cooldown is over, no write is in flight."""
         is_over = self._wall_time.elapsed() - self._last_time >= self._cooldown
         return is_over and not self._background.is_busy
 
     def save(self, at: Position, *, must: bool = False) -> None:
-        """Save a position and drop what retention allows; before it, a best one that waits.
+        """Save a position, after a waiting best that it names, and remove old checkpoints.
 
-        A save that fails is told and training goes on with the older ones. With `must` the
-        checkpoint is durable on return, or the WriteError is raised.
+        If a save fails, the user is told, and training goes on with the older checkpoints. With
+        `must`, the checkpoint is durable on return, or WriteError or LostRankError is raised.
         """
         began = self._wall_time.elapsed()
         self._settle(wait=True)
         if self._held is not None and self._held.step == at.best_step:
-            self._write_held()  # a checkpoint that names its best must not be alone
+            self._write_held()  # a checkpoint that names its best must not exist without it
         self._held = None
         if at.step == self.last_step:
             return
@@ -155,7 +156,7 @@ class CheckpointPolicy:
         self._start(self._snapshot(at), best_step=at.best_step, must=must)
         if self._background.is_busy:
             self._wall_time.mark("save")
-            self.seconds = self._wall_time.elapsed() - began  # what the loop waited
+            self.seconds = self._wall_time.elapsed() - began  # that the loop waited
         if must:
             self._settle(wait=True, must=True)
 
@@ -166,7 +167,7 @@ class CheckpointPolicy:
         )
 
     def _start(self, snapshot: Snapshot, *, best_step: int | None, must: bool = False) -> None:
-        """Write a snapshot: in the thread from a copy, or at once."""
+        """Write a snapshot, in the thread from a copy or else at once."""
         self._last_time = self._wall_time.elapsed()
         if (error := self._followed()) is not None:
             gone = _Outcome(step=snapshot.step, bytes=0, seconds=0.0, error=error)
@@ -180,7 +181,7 @@ class CheckpointPolicy:
             self._background.start_copied(copy, write)
 
     def _followed(self) -> WriteError | None:
-        """Find the run folder again where it was moved; return why it cannot be found."""
+        """Find the run folder again if it was moved; return the error if it cannot be found."""
         try:
             now = self._run.followed(self._metrics_log.journal)
         except WriteError as error:
@@ -192,7 +193,7 @@ class CheckpointPolicy:
         return None
 
     def _copied(self, snapshot: Snapshot) -> Snapshot | None:
-        """Return a copy; None, and told, when there is no memory for one."""
+        """Return a copy; if there is no memory for one, tell the user and return None."""
         if snapshot is self._held:
             return snapshot
         try:
@@ -206,12 +207,12 @@ class CheckpointPolicy:
         return None
 
     def _hold(self, at: Position) -> None:
-        """Copy a new best; without memory for a copy it is saved."""
+        """Copy a new best; without memory for a copy, a single process saves it at once."""
         self._settle(wait=True)
         self._held = self._copied(self._snapshot(at))
         self._wall_time.mark("save")
         if self._held is None:
-            if self._session.parallel.group.world == 1:  # others would not come to a save
+            if self._session.parallel.group.world == 1:  # other ranks would not join the save
                 self.save(at)
         elif not self._told and self._cooldown >= LONG_COOLDOWN:
             text = (
@@ -232,18 +233,18 @@ class CheckpointPolicy:
         self._finish(self._write(held, best_step=held.step, began=self._last_time), must=False)
 
     def abandon(self) -> None:
-        """Write nothing more: other ranks are gone, and no checkpoint comes about without them."""
+        """Drop a waiting best: other ranks are gone, and a checkpoint needs all of them."""
         self._held = None
 
     def close(self) -> None:
-        """Write a best one that waits, and wait for the checkpoint in flight."""
+        """Wait for the checkpoint in flight, write a waiting best, and end the thread."""
         self._settle(wait=True)
         if self._held is not None:
             self._write_held()
         self._background.close()
 
     def _write(self, snapshot: Snapshot, *, best_step: int | None, began: float) -> _Outcome:
-        """Make a snapshot last, possibly in a thread: nothing here is told or logged."""
+        """Write a snapshot durably, possibly in a thread; nothing here is reported or logged."""
         size, error = 0, None
         try:
             ranks = self._session.parallel.group
@@ -256,14 +257,14 @@ class CheckpointPolicy:
         return _Outcome(step=snapshot.step, bytes=size, seconds=seconds, error=error)
 
     def _settle(self, *, wait: bool, must: bool = False) -> None:
-        """Take in what the write in flight came to."""
+        """Process the outcome of the write in flight, if there is one."""
         if (outcome := self._background.take(wait=wait)) is not None:
             self._finish(outcome, must=must)
 
     def _finish(self, outcome: _Outcome, *, must: bool) -> None:
-        """Log and tell what became of a save."""
+        """Log and report the outcome of a save."""
         waited = self._wall_time.mark("save")
-        if outcome.bytes:  # it is there, even when an old one could not be removed
+        if outcome.bytes:  # it exists, even if an old one could not be removed
             self.last_step = outcome.step
         if outcome.error is not None:
             self._metrics_log.event("note", outcome.step, text=f"save failed: {outcome.error}")
@@ -286,7 +287,7 @@ class CheckpointPolicy:
 
     @property
     def safe(self) -> str:
-        """What is safe, for messages."""
+        """Return a phrase on the newest durable checkpoint, for messages."""
         if not self.last_step:
             return "no checkpoint yet"
         return f"last good checkpoint: step {self.last_step}"

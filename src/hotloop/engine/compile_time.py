@@ -1,4 +1,4 @@
-"""Charges what torch compiles in the middle of a run to its own row: ragged batches, for one."""
+"""Charges compilations in the middle of a run, as for ragged batches, to a row of their own."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["recompiling"]
 
 @contextmanager
 def recompiling(wall_time: WallTime) -> Iterator[None]:
-    """Charge compilations within to "compile"; nothing where this torch does not tell of them.
+    """Charge compilations in the block to "compile"; do nothing if torch does not report them.
 
-    Source: torch._dynamo.callback (torch 2.13, 2026-11), which also torch.distributed uses.
+    Source: torch._dynamo.callback (torch 2.13, 2026-11), which torch.distributed uses, too.
     """
     try:
         from torch._dynamo.callback import callback_handler as callbacks

@@ -1,7 +1,7 @@
-"""Forward and backward of one micro batch as a CUDA graph: recorded once, replayed each time.
+"""Records forward and backward of one micro batch as a CUDA graph once, and replays it.
 
-The graph reads its batch from fixed memory and adds to gradients that stay where they are, so
-accumulation works: torch's own `make_graphed_callables` would hand out one gradient buffer twice
+The graph reads its batch from fixed memory and adds to gradients that stay in place, so that
+accumulation works. torch's `make_graphed_callables` would return one gradient buffer twice
 (pytorch issues 96693, 169545). A batch of another shape, such as an epoch's last one, runs eagerly.
 """
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 __all__ = ["GraphedMicroStep", "Recording", "record_cuda"]
 
 WARM_UP = 3  # calls on a side stream, https://docs.pytorch.org/docs/stable/notes/cuda.html, 2026-11
-# Takes a call that makes no decision on the host; returns what replays it, and where its result is.
+# Takes a function that makes no decision on the host; returns a replay function and its result.
 Recording = Callable[[Callable[[], Tensor]], tuple[Callable[[], object], Tensor]]
 
 
 def record_cuda(once: Callable[[], Tensor]) -> tuple[Callable[[], object], Tensor]:
-    """Record a call as a CUDA graph."""
+    """Record a function as a CUDA graph; return the replay function and the result tensor."""
     side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -40,7 +40,7 @@ def record_cuda(once: Callable[[], Tensor]) -> tuple[Callable[[], object], Tenso
 
 
 class GraphedMicroStep:
-    """Adds the gradients of one micro batch, by replay where its shape is the recorded one."""
+    """Adds the gradients of one micro batch of the recorded shape by replaying the graph."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class GraphedMicroStep:
         self._fixed = {name: tensor.clone() for name, tensor in tensors.items()}
         self._weight = torch.ones((), device=session.device)
         for parameter in session.model.parameters():
-            if parameter.requires_grad:  # backward adds to what is there, in place
+            if parameter.requires_grad:  # backward adds to it in place
                 parameter.grad = torch.zeros_like(parameter)
 
         def once() -> Tensor:

@@ -1,4 +1,4 @@
-"""Reads memory and utilisation while a run goes on, and says when memory spills."""
+"""Reads memory and utilisation during a run, and warns if memory spills."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ __all__ = ["peak_told", "reader", "watched"]
 
 
 def reader(hardware: Hardware) -> Callable[[], Readings]:
-    """Return what reads memory (bytes) and utilisation (0..1) of the device or this process."""
+    """Return a function that reads memory (bytes) and utilisation (0..1).
+
+    They are those of the device, or of this process on a CPU.
+    """
     device, cores = hardware.device, hardware.cores
 
     def read() -> Readings:
@@ -40,7 +43,7 @@ def reader(hardware: Hardware) -> Callable[[], Readings]:
 def peak_told(
     hardware: Hardware, forecast: int, now: Callable[[str], Readings] = readings
 ) -> str | None:
-    """Return how a card's peak compares with its forecast, in bytes; None where none is known."""
+    """Return a sentence on a GPU's peak memory and its `forecast` (bytes); None if unknown."""
     if hardware.device != "cuda" or not (peak := now("cuda")["device_peak_bytes"]):
         return None
     return (
@@ -50,7 +53,7 @@ def peak_told(
 
 
 def watched(hardware: Hardware, read: Callable[[], Readings], tell: Tell) -> Callable[[], Readings]:
-    """Return what reads as `read` does, and says once that memory spills into the host's."""
+    """Return a function that reads as `read` does, and warns once if memory spills to the host."""
     is_told = False
 
     def look() -> Readings:

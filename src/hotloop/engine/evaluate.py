@@ -24,11 +24,11 @@ __all__ = ["Evaluation", "evaluate", "judged"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """What a validation found."""
+    """The result of a validation."""
 
     loss: float  # mean over targets
     targets: int
-    figures: Mapping[str, float | None] = field(default_factory=dict)  # of the job's judge
+    figures: Mapping[str, float | None] = field(default_factory=dict)  # metrics of the job's judge
 
 
 def evaluate(
@@ -39,13 +39,13 @@ def evaluate(
     batches: int | None,
     micro_batch: int | None = None,
 ) -> Evaluation:
-    """Return what the first `batches` micro batches give, or all of them when that is None.
+    """Return loss and metrics over the first `batches` micro batches; None: over all samples.
 
-    They are counted in the size `micro_batch`, so that fewer rows in a pass, on several ranks or
-    after an out of memory, do not mean fewer rows in all; None: in the session's own.
-    Sums stay on the device and are read once at the end. The random state is forked: evaluating
-    more often changes no weight by a bit. Several ranks share the micro batches, each of which is
-    read once. Raises DataError when nothing of them carries loss.
+    `micro_batch` is the size in which these batches are counted (None: the session's), so that
+    fewer rows in a pass, on several ranks or after an out of memory, do not mean fewer rows in all.
+    Sums stay on the device and are read once at the end. The random state is forked, so evaluating
+    more often does not change a single bit of the weights. Ranks share the micro batches, and each
+    is read once. Raises DataError if there are no targets.
     """
     judge, ranks = session.job.judge, session.parallel.group
     counts = {} if judge is None else {"counts": judge.start(session.device)}
@@ -86,7 +86,7 @@ def evaluate(
 
 
 def _own(spans: list[tuple[int, int]], rank: int, world: int) -> list[tuple[int, int]]:
-    """Return every `world`-th span; ranks that have one less keep step with a count of 0."""
+    """Return every `world`-th span; ranks that have one fewer keep step with a count of 0."""
     own = spans[rank::world]
     most = -(-len(spans) // world)
     return own if len(own) == most else [*own, (spans[-1][0], 0)]
@@ -97,12 +97,12 @@ def judged(
 ) -> tuple[Position, bool]:
     """Return the position after a validation, and whether it is the best one so far.
 
-    The best has the lowest loss, or where the job's judge names a score the highest.
+    The best has the lowest loss or, if the job's judge names a score, the highest score.
     """
     score = None
     cost: float | None = evaluation.loss
     before = at.best_loss
-    if judge is not None and judge.score is not None:  # without a value it is no progress
+    if judge is not None and judge.score is not None:  # a missing score is no progress
         score = evaluation.figures[judge.score]
         cost = None if score is None else -score
         before = None if at.best_score is None else -at.best_score

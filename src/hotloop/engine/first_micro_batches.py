@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 
 __all__ = ["paired_steps", "settled"]
 
-SHARE: Final = 0.02  # of all micro batches of a run: what measuring may cost
-FEWEST, MOST = 3, 15  # pairs whose median counts
+SHARE: Final = 0.02  # share of a run's micro batches that measuring may cost
+FEWEST, MOST = 3, 15  # pairs of which the median is taken
 
 
 def settled(
     job: Job, plan: Plan, hardware: Hardware, feed: AccumulationWindows, steps: int
 ) -> Plan:
-    """Return the plan with what only measuring can decide: a resumed run must do the same.
+    """Return the plan with the choices that only a measurement can make.
 
-    `steps` are the optimizer steps of the whole run. Of several ranks the first one measures: its
-    plan is every rank's.
+    A resumed run then makes the same choices. `steps` are the optimizer steps of the whole run.
+    With several ranks, only rank 0 measures; the others return `plan`, and must get rank 0's.
     """
     if feed.rank > 0:
         return plan
     open_ids = [use.id for use in plan.techniques if techniques.get(use.id).settle is not None]
-    rest = plan.minus("compile")  # which takes longer than all that is measured
+    rest = plan.minus("compile")  # compiling takes longer than all measurements
     for id in open_ids:
         rest = rest.minus(id)
     paired = paired_steps(job, rest, hardware, feed, steps)
@@ -53,10 +53,11 @@ def settled(
 def paired_steps(
     job: Job, plan: Plan, hardware: Hardware, feed: AccumulationWindows, steps: int
 ) -> Paired:
-    """Return what times forward and backward passes of a run's first micro batches.
+    """Return a function that times forward and backward passes of a run's first micro batches.
 
-    The plan's techniques are in effect meanwhile. Both settings get each micro batch, by turns,
-    and each shape is new to both: what a library prepares for a shape counts as it does in the run.
+    The plan's techniques are in effect meanwhile. Both settings run each micro batch, taking turns
+    to be first, and each shape is new to both, so a library's preparation for a shape counts as it
+    does in the run. The function returns None if the run is too short to measure.
     """
 
     def paired(new: Callable[[], object], old: Callable[[], object]) -> float | None:
@@ -79,7 +80,7 @@ def paired_steps(
 
 
 def _batches(feed: AccumulationWindows, session: Session) -> Iterator[Mapping[str, Any]]:
-    """Yield the tensors of the micro batches of a run, from its first on."""
+    """Yield the tensors of a run's micro batches, from the first one on."""
     at = Position()
     while True:
         for batch in feed.window(at, session.micro_batch):
@@ -95,7 +96,7 @@ def _ratio(
     *,
     is_even: bool,
 ) -> float:
-    """Return the rate under `new` in that under `old`; the one that comes first changes."""
+    """Return the rate under `new` over that under `old`, which runs first if `is_even`."""
     taken = {}
     for setting in (old, new) if is_even else (new, old):
         taken[setting] = _seconds(session, tensors, setting)

@@ -1,8 +1,8 @@
-"""The update of a fused AdamW in as few calls as there are parameter groups, the clip folded in.
+"""Updates with fused AdamW, in one call per parameter group that also clips the gradients.
 
-The kernel divides gradients by a scale before it uses them: GradScaler's way in. Handing it
-max(1, norm / clip) clips without a pass over the gradients of its own. torch's `Optimizer.step` is
-the fallback wherever something differs from what is known here; both give the same bits.
+The kernel divides gradients by a scale that is meant for GradScaler. With max(1, norm / clip) as
+that scale it clips without another pass over the gradients. torch's `Optimizer.step` is the
+fallback for anything that is not covered here; both give the same bits.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def total_norm(gradients: list[Tensor]) -> Tensor:
 
 
 class FusedStep:
-    """Steps an optimizer that `why_not` has nothing against."""
+    """Steps an optimizer for which `why_not` returns None."""
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         self._optimizer = optimizer
@@ -42,9 +42,9 @@ class FusedStep:
 
     @staticmethod
     def why_not(optimizer: torch.optim.Optimizer | None) -> str | None:
-        """Return why the optimizer has to make its own step, or None."""
+        """Return why the optimizer must make its own step, or None if it need not."""
         if optimizer is None or type(optimizer) not in (torch.optim.AdamW, AdamW):
-            return "it is not AdamW"  # whose subclasses may do anything
+            return "it is not AdamW"  # a subclass may do anything
         missing = [
             name
             for name in ("_fused_adamw_", "_foreach_norm")
@@ -67,7 +67,7 @@ class FusedStep:
         return None if len(kinds) == 1 else "its parameters have several dtypes or devices"
 
     def gradients(self) -> list[Tensor] | None:
-        """Return the gradient of every parameter in order; None when one has none."""
+        """Return the gradients of all parameters in order; None if a parameter has none."""
         gradients_there = [p.grad for p in self._params if p.grad is not None]
         return gradients_there if len(gradients_there) == len(self._params) else None
 
@@ -76,7 +76,7 @@ class FusedStep:
     ) -> None:
         """Update every parameter by its gradient over `divide` (a scalar; None is 1).
 
-        With `found_inf` (a scalar) above 0 nothing changes, without a wait for the device.
+        If `found_inf` (a scalar) is above 0, nothing changes. Never waits for the device.
         """
         if not self._groups and not self._ready():
             self._public(divide, found_inf)
@@ -109,12 +109,12 @@ class FusedStep:
                     torch._foreach_sub_(steps, [found_inf] * len(steps))
 
     def clear(self) -> None:
-        """Let go of the gradients."""
+        """Drop the gradients."""
         for parameter in self._params:
             parameter.grad = None
 
     def _ready(self) -> bool:
-        """Take hold of the optimizer's state, once the optimizer has made it."""
+        """Collect the optimizer's state; return False if the optimizer has not created it yet."""
         state = self._optimizer.state
         if any(not state[p] for p in self._params):
             return False
@@ -125,7 +125,7 @@ class FusedStep:
         return True
 
     def _public(self, divide: Tensor | None, found_inf: Tensor | None) -> None:
-        """Step as GradScaler does: through the two attributes that fused optimizers read."""
+        """Step as GradScaler does, through the two attributes that fused optimizers read."""
         optimizer = self._optimizer
         optimizer.grad_scale, optimizer.found_inf = divide, found_inf  # type: ignore[attr-defined]
         try:

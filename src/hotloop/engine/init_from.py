@@ -1,4 +1,4 @@
-"""`init_from`: start from the weights of another run, checkpoint or file, differences named."""
+"""`init_from`: load the weights of another run, checkpoint or file, and name differences."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 
 __all__ = ["load_weights", "read_weights", "vocabulary_beside"]
 
-_NESTED = ("model", "state_dict", "model_state_dict")  # where other people's .pt files keep them
+_NESTED = ("model", "state_dict", "model_state_dict")  # keys that wrap them in .pt files
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
     """Return the tensors of a .safetensors file, a .pt/.pth/.bin/.ckpt file, a checkpoint or run.
 
-    A .pt file is read with weights_only: no code of it runs. Raises ConfigError.
+    A .pt file is read with weights_only, so no code in it runs. Raises ConfigError if `path` does
+    not exist, cannot be read, or holds more than named tensors.
     """
     if path.is_dir():
         return _within(path)
@@ -41,7 +42,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         raise ConfigError(
             f"init_from={path} does not exist (hotloop explain cache-not-found)"
         ) from error
-    except pickle.UnpicklingError as error:  # torch's text advises to run the file's code
+    except pickle.UnpicklingError as error:  # torch's message advises running the code in the file
         raise ConfigError(
             f"init_from={path} is damaged or holds more than named tensors; hotloop reads weights "
             "only and runs no code from a file: save the state_dict alone, best as .safetensors"
@@ -86,9 +87,9 @@ def _shapes(tensors: dict[str, Tensor]) -> str:
 def load_weights(model: nn.Module, *paths: Path) -> list[str]:
     """Load every tensor whose name and shape fit; return one line for each difference.
 
-    Of several files each has a part. The prefixes that torch.compile and DataParallel add are taken
-    off. Weights that are frozen are those of the pretrained model, and no file needs them. Raises
-    ConfigError when nothing fits, naming both sides.
+    Each of several files has a part of the tensors. The prefixes that torch.compile and
+    DataParallel add are removed. Frozen weights are those of the pretrained model, so no file needs
+    them. Raises ConfigError if nothing fits, with the first tensors of both sides.
     """
     tensors = {
         name.removeprefix("module.").replace("_orig_mod.", ""): tensor

@@ -1,7 +1,8 @@
-"""Ends a process of a group that cannot heed a signal, for it waits for one that is gone.
+"""Ends a process that cannot handle a signal because it waits for a lost process of its group.
 
-Python handles a signal between two of its instructions; a wait for another rank or for the device
-is one, and lasts until a timeout of an hour. torchrun would kill the process after 30 s.
+Python handles a signal between two instructions. A wait for another rank or for the device is a
+single instruction, and lasts until a timeout of an hour. torchrun would kill the process after
+30 s.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ _SERIOUS: Final = frozenset(
 def leaving_in_time(
     ranks: ProcessGroup, signals: Signals, *, seconds: float = LEAVE
 ) -> Iterator[None]:
-    """Hold a run of several ranks; also tell it when a signal came."""
+    """End the process if a run of several ranks is not done `seconds` after a signal.
+
+    The exit saves nothing. Inside the block, the group also knows the time since the signal.
+    """
     main = threading.current_thread() is threading.main_thread()
     if ranks.world == 1 or not main:
         yield
@@ -52,7 +56,7 @@ def leaving_in_time(
 
 
 def _watch(out: int, over: threading.Event, seconds: float) -> None:
-    """Wait for a signal, and then for the end of the run; the operating system tells of both."""
+    """Wait for a signal on the pipe, then for the end of the run; exit if it does not come."""
     while numbers := os.read(out, 16):
         serious = [number for number in numbers if number in _SERIOUS]
         if serious and not over.wait(seconds):

@@ -1,7 +1,7 @@
-"""Loader processes that make whole windows ahead of the loop, in the loop's own order.
+"""Makes whole windows in loader processes, ahead of the loop and in the order of the loop.
 
-A window is asked for by its place (epoch, first sample, count), so processes share no state, and
-their number changes no sample.
+A window is requested by its places (epoch, first sample, count), so processes share no state, and
+their number does not change any sample.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 __all__ = ["WindowWorkers"]
 
-TIMEOUT = 300.0  # seconds without a window until a loader process counts as hanging
+TIMEOUT = 300.0  # seconds without a window after which a loader process counts as hanging
 
 
 class _Places(Dataset[object]):
-    """Answers a window's places with its batches, or with the sentence that says why not."""
+    """Maps the places of a window to its batches, or to the message of an error."""
 
     def __init__(self, samples: Samples) -> None:
         self._samples = samples
@@ -37,23 +37,23 @@ class _Places(Dataset[object]):
         try:
             made = [batch_at(self._samples, place) for place in window]
         except HotloopError as error:
-            return str(error)  # torch would wrap it in a traceback of the process
-        # Types that torch knows how to pin.
+            return str(error)  # torch would wrap it in the traceback of the process
+        # Types that torch can pin.
         return [
             (dict(b.tensors), b.samples, b.tokens, b.targets, b.boundaries, b.counts) for b in made
         ]
 
 
 class WindowWorkers:
-    """Windows of a feed, made by `count` processes that keep `ahead` windows each ready."""
+    """Makes the windows of a feed in `count` processes, each of which keeps `ahead` ready."""
 
     def __init__(self, feed: AccumulationWindows, *, count: int, ahead: int, pin: bool) -> None:
         self._feed, self._count, self._ahead, self._pin = feed, count, ahead, pin
         self._windows: Iterator[object] | None = None
-        self._next: tuple[Position, int] | None = None  # what the iterator gives next
+        self._next: tuple[Position, int] | None = None  # of the iterator's next window
 
     def window(self, at: Position, micro_batch: int) -> list[Batch]:
-        """Return the window at a position; DataError when it cannot be made or a process dies."""
+        """Return the window at a position. Raises DataError if it fails or a process dies."""
         key = _place(at), micro_batch
         if self._windows is None or self._next is None or self._key() != key:
             self._start(at, micro_batch)
@@ -77,7 +77,7 @@ class WindowWorkers:
         ]
 
     def prepare(self, at: Position, micro_batch: int) -> None:
-        """Do nothing: the processes are ahead by themselves."""
+        """Do nothing: the processes prefetch by themselves."""
 
     def close(self) -> None:
         """End the processes."""
@@ -98,7 +98,7 @@ class WindowWorkers:
             pin_memory=self._pin,
             timeout=TIMEOUT,
             worker_init_fn=_ignore_signals,
-            generator=torch.Generator(),  # its seed must not come from the training's stream
+            generator=torch.Generator(),  # its seed must not come from training's stream
         )
         self._windows, self._next = iter(loader), (at, micro_batch)
 
@@ -116,13 +116,13 @@ def _place(at: Position) -> tuple[int, int]:
 
 
 def _places(feed: AccumulationWindows, at: Position, micro_batch: int) -> Iterator[list[Place]]:
-    """Yield the places of the micro batches of every window from a position on, without end."""
+    """Yield, without end, the places of the micro batches of each window from a position on."""
     while True:
         yield [(at.epoch, first, count) for first, count in feed.micro_batches(at, micro_batch)]
         at = feed.after(at)
 
 
 def _ignore_signals(worker: int) -> None:
-    """Leave Ctrl-C to the loop, which ends the processes when it has saved."""
+    """Leave Ctrl-C to the loop, which ends the processes after it has saved."""
     del worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,4 +1,4 @@
-"""The training loop, whole, on one screen; validation, saving and stopping stand inside it."""
+"""The training loop, with validation, saving and stopping."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Ending", "Loop", "StopRules"]
 
-LOOKS = 3  # windows whose gradients are looked at: an A of LoRA has none in the first
+LOOKS = 3  # windows whose gradients are inspected: LoRA's A has none in the first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,14 +56,14 @@ class StopRules:
     evaluate_every_steps: int | None
     evaluate_every_epochs: int | None
     evaluate_batches: int | None  # None: the whole validation set
-    evaluate_micro: int  # samples of each of them
+    evaluate_micro: int  # samples of each of these batches
     patience: int | None  # validations without a new best; None: no early stopping
     min_delta: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """Why the loop came back."""
+    """Why and where the loop ended."""
 
     reason: str  # "complete", "early stop", "time limit" or "signal"
     at: Position
@@ -72,7 +72,7 @@ class Ending:
 
 @dataclass(slots=True, kw_only=True)
 class Loop:
-    """What the loop needs, put together by the engine."""
+    """The training loop and everything it needs."""
 
     session: Session
     feed: AccumulationWindows
@@ -85,27 +85,27 @@ class Loop:
     wall_time: WallTime
     signals: Signals
     tell: Tell
-    fell_back: Callable[[str], None]  # told when the compiled model is given up
-    good: tuple[Position, Mapping[str, Tensor]] | None = None  # where weights and generators agree
-    first: int = 0  # step at which this process began
-    each: float = 0.0  # seconds of the newest step, with what came between it and the next
+    fell_back: Callable[[str], None]  # called with a message when the compiled model fails
+    good: tuple[Position, Mapping[str, Tensor]] | None = None  # of the weights in the model
+    first: int = 0  # step from which this process went on
+    each: float = 0.0  # seconds of the newest step, including the time until the next
     agreement: RankAgreement = field(init=False)  # with the other ranks
 
     def __post_init__(self) -> None:
         self.agreement = RankAgreement(self.session.parallel.group, self._look)
 
     def train(self, at: Position) -> Ending:
-        """Run optimizer steps from a position until the run ends; every exit has saved.
+        """Run optimizer steps from a position until the run ends, and save before returning.
 
-        Raises DivergedError before a value that is not finite reaches the weights, and whatever
-        else is raised, after saving the last completed step. Of several ranks only what all raise
-        alike is saved: a checkpoint needs every one of them.
+        Raises DivergedError before a non-finite value reaches the weights, and passes on any other
+        error. On an error it first saves the last completed step. With several ranks, it saves only
+        on a DivergedError, which all ranks raise alike, because a checkpoint needs every rank.
         """
         self.good = at, state.rng_state(self.session.device)
         self.first = at.step
         try:
             return self._steps(at)
-        except BaseException as error:  # of whatever kind: no completed step is lost
+        except BaseException as error:  # of any kind, so that no completed step is lost
             if self.session.parallel.group.world > 1 and not isinstance(error, DivergedError):
                 self.session.parallel.group.leave()
                 self.checkpoint_policy.abandon()
@@ -159,7 +159,7 @@ class Loop:
             try:
                 norm = update(session, guard, loss, self.rules.gradient_clip)
             except DivergedError as error:
-                self.good = at, generators  # it was refused before it touched them
+                self.good = at, generators  # it was raised before the weights changed
                 raise self._placed(error, at) from error
             wall_time.mark("update")
             before, at = at, self.feed.after(at)
@@ -171,17 +171,17 @@ class Loop:
                 self.metrics_log.epoch_done(at.epoch)
 
     def _visit(self, at: Position) -> None:
-        """Save what is due."""
+        """Save a checkpoint if one is due."""
         now = self.agreement.now()
         self.checkpoint_policy.visit(at, now)
         if now.save_due:
             self.signals.wants_save = False
 
     def _look(self) -> Now:
-        """Return what is so on this rank now."""
+        """Return the current conditions of this rank."""
         rules, checkpoint_policy = self.rules, self.checkpoint_policy
         step_seconds = sum(self.wall_time.step.values())
-        if self.session.parallel.group.world > 1:  # what is agreed counts after the step in flight
+        if self.session.parallel.group.world > 1:  # decisions take effect after the step in flight
             step_seconds = 2 * max(step_seconds, self.each)
         out = rules.max_time is not None and (
             self.wall_time.elapsed() + step_seconds + checkpoint_policy.seconds >= rules.max_time
@@ -195,7 +195,7 @@ class Loop:
         )
 
     def _droppable(self) -> AbstractContextManager[None]:
-        """Hold a window that a signal may drop; not where others would wait for it."""
+        """Return a context in which a signal may drop the window; never if other ranks wait."""
         return self.signals.droppable() if self.session.parallel.group.world == 1 else nullcontext()
 
     def _evaluation_due(self, at: Position) -> bool:
@@ -211,7 +211,7 @@ class Loop:
         return is_due and self.agreement.now().signal is None
 
     def _evaluate(self, at: Position) -> Position:
-        """Validate; a signal cuts it off, and it is made up for after the resume."""
+        """Validate; if a signal interrupts the validation, a resumed run repeats it."""
         self.metrics_log.flush()
         self.good = at, state.rng_state(self.session.device)
         rules, session = self.rules, self.session
@@ -271,17 +271,17 @@ class Loop:
             return Ending(reason="complete", at=at)
         if rules.patience is not None and at.stale >= rules.patience:
             return Ending(reason="early stop", at=at)
-        if now.out_of_time and at.step > self.first:  # one step at least, or a series never ends
+        if now.out_of_time and at.step > self.first:  # at least one step, or a series never ends
             return Ending(reason="time limit", at=at)
         return None
 
     def _recovered(self, reason: BaseException, at: Position) -> bool:
-        """Whether the window can be repeated: after a signal, out of memory, a failed compile."""
+        """Handle a signal, out of memory or a failed compile; return whether to try again."""
         session = self.session
-        if within(reason, Dropped) is not None:  # the compiler wraps what passes through it
+        if within(reason, Dropped) is not None:  # the compiler wraps errors that pass through it
             return True
         assert isinstance(reason, RuntimeError)
-        if session.parallel.group.world > 1:  # the others are in the middle of theirs
+        if session.parallel.group.world > 1:  # the others are in the middle of their window
             return False
         if is_out_of_memory(reason) and halve_micro_batch(session, self.feed.batch_size):
             text = (
@@ -290,7 +290,7 @@ class Loop:
                 "the global batch stays (hotloop explain out-of-memory)"
             )
         elif not is_out_of_memory(reason) and "compile" in session.undo:
-            # Whose fault it is shows when the window is repeated in eager mode.
+            # Repeating the window in eager mode shows whether the compiler was at fault.
             session.undo.pop("compile")()
             text = (
                 f"the compiled model failed at step {at.step + 1} ({reason}): going on in eager "
@@ -311,9 +311,9 @@ class Loop:
 
 
 def _looked(watched: Gradients | None) -> Gradients | None:
-    """Look at the gradients of a window; return what goes on looking, None after the last time.
+    """Inspect the gradients of a window; return `watched`, or None after the last inspection.
 
-    Raises ConfigError that names the trained parameters that never got one.
+    Raises ConfigError that names the trained parameters that never got a gradient.
     """
     if watched is None:
         return None

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 __all__ = ["MetricsLog"]
 
 
-READ_EVERY, NOTE_EVERY = 0.5, 1.0  # seconds between looks, and between points in the log
-_OF_EACH = ("session", "resumed_from", "end")  # what each rank's log has, besides its steps
-POINTS = 500  # of a run so far, once it is longer than so many seconds
+READ_EVERY, NOTE_EVERY = 0.5, 1.0  # seconds between readings, and between points in the log
+_OF_EACH = ("session", "resumed_from", "end")  # events in the log of every rank, besides its steps
+POINTS = 500  # points in the log are at least 1/POINTS of the elapsed time apart
 
 
-class _Step(NamedTuple):  # a tuple is made in a fifth of a dataclass's time, and it is each step
+class _Step(NamedTuple):  # one at each step: a tuple takes a fifth of the time of a dataclass
     """A step whose loss may still be on the device."""
 
     number: int
@@ -53,7 +53,7 @@ class _Step(NamedTuple):  # a tuple is made in a fifth of a dataclass's time, an
 
 
 class MetricsLog:
-    """Writes step events and tells progress; waits for the device once per log interval."""
+    """Writes step events and reports progress; waits for the device once per log interval."""
 
     def __init__(
         self,
@@ -79,18 +79,18 @@ class MetricsLog:
         self._pending: list[_Step] = []
         self.before_bad: tuple[Position, Mapping[str, Tensor]] | None = None
         self._lines: list[str] = []
-        self._unwritten = False  # whether the disk refused them
+        self._unwritten = False  # whether the disk refused these lines
         self._worked = self._wall_time.in_steps()
         self._since = _Counts()
         self._epoch = _Counts()
         self._epoch_began, self._epoch_worked = wall_time.elapsed(), self._worked
         self._run, self._run_began = _Counts(), wall_time.elapsed()
-        self._read_last: tuple[_Step, float] | None = None  # newest step with its loss
-        self._guesses = guesses  # values that the loss is a choice among
-        # Losses of the first steps, until they were looked at; of several ranks each has a part.
+        self._read_last: tuple[_Step, float] | None = None  # newest read step, its loss
+        self._guesses = guesses  # number of values that a prediction chooses among
+        # Losses of the first steps until they are checked; None with several ranks.
         self._first: list[float] | None = None if session.parallel.group.world > 1 else []
         self._now: Readings = {"memory_bytes": None, "utilisation": None}
-        self._read_at = self._noted_at = -math.inf  # when readings were taken, and written
+        self._read_at = self._noted_at = -math.inf  # when readings were taken, and logged
 
     def step(
         self,
@@ -103,11 +103,12 @@ class MetricsLog:
         loss: Tensor,
         norm: Tensor,
     ) -> None:
-        """Note a step that has been made; at the log interval, read and write what is pending.
+        """Record a completed step; at the log interval, read and write the pending steps.
 
-        `own` and `spans`, (first sample, count), are what this rank took of the `whole` step.
-        `generators` is the random state before the step: where it went wrong without a wait, the
-        device holds the weights of `before`, and both together can be saved.
+        `own` is this rank's share of the `whole` step, and `spans` are its samples as (first
+        sample, count). `before` and `generators` are the position and random state before the
+        step. If the step turns out to be non-finite only later, the device still holds the weights
+        of `before`, so that they can be saved with that random state.
         """
         self._pending.append(
             _Step(
@@ -133,7 +134,7 @@ class MetricsLog:
             self.flush()
 
     def flush(self, *, sync: bool = False) -> None:
-        """Write every step so far, tell progress; with `sync`, wait for the disk."""
+        """Write every step so far and report progress; with `sync`, wait for the disk."""
         self._read()
         if self._read_last is not None and self._since.steps:
             self._tell_progress(*self._read_last)
@@ -141,7 +142,7 @@ class MetricsLog:
         self._wall_time.mark("other")
 
     def event(self, kind: str, step: int, **fields: object) -> None:
-        """Write an event that is no step, after all steps so far; what is all ranks', once."""
+        """Write a non-step event after all pending steps; rank 0 writes those of all ranks."""
         self._read()
         if self._session.parallel.group.rank > 0 and kind not in _OF_EACH:
             return
@@ -149,12 +150,12 @@ class MetricsLog:
         self._write()
 
     def note(self, step: int, text: str, *, warning: bool = False) -> None:
-        """Tell a sentence and keep it in the log."""
+        """Show a sentence to the user and write it to the log."""
         self.event("note", step, text=text)
         self._tell(Note(text=text, warning=warning))
 
     def _write(self, *, sync: bool = False) -> None:
-        """Write what is waiting; a full disk is told once and the lines wait for the next try."""
+        """Write the waiting lines; if the disk refuses them, warn once and keep them for later."""
         if not self._lines:
             return
         try:
@@ -169,11 +170,11 @@ class MetricsLog:
 
     @property
     def has_read(self) -> bool:
-        """Whether the numbers of every step so far are known; of several ranks to all or none."""
+        """Whether loss and norm of every step so far have been read; the same on all ranks."""
         return not self._pending
 
     def epoch_done(self, epoch: int) -> None:
-        """Tell the throughput of a finished epoch."""
+        """Report the throughput of a finished epoch."""
         now, worked = self._wall_time.elapsed(), self._wall_time.in_steps()
         seconds, in_steps = now - self._epoch_began, worked - self._epoch_worked
         tokens = self._epoch.tokens
@@ -185,7 +186,7 @@ class MetricsLog:
         self._epoch, self._epoch_began, self._epoch_worked = _Counts(), now, worked
 
     def _read(self) -> None:
-        """Wait for the pending numbers; DivergedError names the first step that is not finite."""
+        """Wait for pending losses and norms. Raises DivergedError that names a non-finite step."""
         if not self._pending:
             return
         if len(self._pending) == 1:
@@ -215,7 +216,7 @@ class MetricsLog:
             refuse_collapse(self._session.scaler)
 
     def _look_at(self, step: int, loss: float) -> None:
-        """Say once, after the first steps of a process, that the loss is that of guessing."""
+        """Warn once, after the first steps of a process, if the loss is still that of guessing."""
         if self._first is None:
             return
         self._first.append(loss)
@@ -286,9 +287,9 @@ class MetricsLog:
         self._worked, self._since = worked, _Counts()
 
     def _take_readings(self, now: float, step: int, tokens_per_s: float) -> None:
-        """Look at memory and utilisation twice a second at most; keep a point for the curve.
+        """Read memory and utilisation at most twice a second, and log points for the curve.
 
-        The longer a run, the further apart its points: days of them stay kilobytes.
+        The longer a run, the further apart its points, so a run of days logs only kilobytes.
         """
         if now - self._read_at < READ_EVERY:
             return
@@ -302,7 +303,7 @@ class MetricsLog:
 
 
 class _Counts:
-    """Steps, samples and tokens since some moment."""
+    """Numbers of steps, samples and tokens since some moment."""
 
     __slots__ = ("samples", "steps", "tokens")
 

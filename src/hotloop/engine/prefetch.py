@@ -1,7 +1,7 @@
-"""Has the next window ready when the loop asks: made by loader processes, copied to the card early.
+"""Prepares the next window early: made by loader processes, copied to the GPU during a step.
 
-Each source has `window(at, micro_batch)`, as Feed has, and gives the same batches: what it prepared
-for another position is thrown away. `prepare` is called when the device has its work.
+Each source has `window(at, micro_batch)`, as AccumulationWindows has, and returns the same batches:
+a window prepared for another position is discarded. `prepare` is called once the device has work.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ __all__ = ["Direct", "Prefetch", "WindowSource", "source_of"]
 
 
 class WindowSource(Protocol):
-    """Where the loop gets its windows from."""
+    """A source of windows for the loop."""
 
     def window(self, at: Position, micro_batch: int) -> Sequence[Batch]:
         """Return the micro batches of the optimizer step at a position."""
         ...
 
     def prepare(self, at: Position, micro_batch: int) -> None:
-        """Begin with the window that is likely to be asked for next."""
+        """Begin to make the window that is likely to be requested next."""
         ...
 
     def close(self) -> None:
-        """End what runs beside the loop."""
+        """End the processes and copies that run beside the loop."""
         ...
 
 
 def source_of(feed: AccumulationWindows, session: Session) -> WindowSource:
-    """Return the source that the session's slots ask for."""
+    """Return the source that the session's loading settings require."""
     source: WindowSource = Direct(feed)
     loading = session.loading
     if loading.workers:
@@ -50,7 +50,7 @@ def source_of(feed: AccumulationWindows, session: Session) -> WindowSource:
 
 
 class Direct:
-    """Makes each window when it is asked for."""
+    """Makes each window when it is requested."""
 
     def __init__(self, feed: AccumulationWindows) -> None:
         self.window = feed.window
@@ -63,11 +63,11 @@ class Direct:
 
 
 class Prefetch:
-    """Sends the next window to the device while this one is computed."""
+    """Copies the next window to the device while the current one is computed."""
 
     def __init__(self, source: WindowSource, stream: CopyStream) -> None:
         self._source, self._stream = source, stream
-        # Position and size of the window on its way, and each batch with the event of its copy.
+        # Position and size of the window in flight, and each batch with the event of its copy.
         self._sent: tuple[tuple[int, int, int], list[tuple[Batch, Any]]] | None = None
 
     def window(self, at: Position, micro_batch: int) -> Sequence[Batch]:
@@ -83,7 +83,7 @@ class Prefetch:
 
     def prepare(self, at: Position, micro_batch: int) -> None:
         """Make the window and begin its copy."""
-        self._sent = None  # its memory first
+        self._sent = None  # frees its memory first
         window = self._source.window(at, micro_batch)
         self._sent = _key(at, micro_batch), [self._begun(batch) for batch in window]
 
@@ -94,7 +94,7 @@ class Prefetch:
         return replace(batch, tensors=tensors), event
 
     def close(self) -> None:
-        """End the source; what was sent is let go."""
+        """Discard the copied window and close the source."""
         self._sent = None
         self._source.close()
 

@@ -1,7 +1,7 @@
-"""What all ranks must decide alike, agreed on with the targets of each window: one exchange a step.
+"""Makes all ranks decide alike, in the exchange of each window's targets: one per step.
 
-What the clock says counts as the first rank reads it. A decision is acted on after the step in
-flight, so a signal ends a run of several ranks one step later than one of a single process.
+Decisions that depend on the clock are those of rank 0. A decision takes effect after the step in
+flight, so a signal ends a run of several ranks one step later than a run of a single process.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ __all__ = ["Now", "RankAgreement", "Share"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Now:
-    """What decides how the loop goes on, besides its position."""
+    """The conditions that, besides its position, decide how the loop goes on."""
 
     signal: int | None = None  # the newest that any rank received
     out_of_time: bool = False
-    save_due: bool = False  # by time
-    best_due: bool = False  # a new best may be written: the last save is long enough ago
+    save_due: bool = False  # because of the time or SIGUSR1
+    best_due: bool = False  # the last save is long enough ago to write a new best
     copies: bool = True  # there is memory for a copy of the state on every rank
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """What a window has; as far as it counts."""
+    """The samples, tokens and targets of those batches of a window that count."""
 
     targets: int
     samples: int
@@ -41,7 +41,7 @@ class Share:
 
     @classmethod
     def of(cls, window: Sequence[Batch]) -> Share:
-        """Return what a window has on this rank."""
+        """Return the sums over a window on this rank."""
         counted = [batch for batch in window if batch.counts]
         return cls(
             targets=sum(batch.targets for batch in counted),
@@ -51,19 +51,19 @@ class Share:
 
 
 class RankAgreement:
-    """Asks the ranks; a process alone asks itself, whenever it wants to know."""
+    """Exchanges conditions with the other ranks; a single process reads its own at any time."""
 
     def __init__(self, ranks: ProcessGroup, look: Callable[[], Now]) -> None:
-        """`look` returns what is so on this rank."""
+        """`look` returns the current conditions of this rank."""
         self._ranks, self._look = ranks, look
         self._agreed = Now()
 
     def now(self) -> Now:
-        """Return what all ranks know."""
+        """Return the conditions that all ranks agreed on last."""
         return self._look() if self._ranks.world == 1 else self._agreed
 
     def window(self, own: Share) -> Share:
-        """Return what the windows of all ranks have, and agree on how to go on after them."""
+        """Return the sums over the windows of all ranks, and agree on how to go on after them."""
         if self._ranks.world == 1:
             return own
         mine = self._look()
@@ -81,7 +81,7 @@ class RankAgreement:
         return Share(targets=int(sum(targets)), samples=int(sum(samples)), tokens=int(sum(tokens)))
 
     def poll(self) -> None:
-        """Raise Dropped on every rank where one was told to end: within an evaluation."""
+        """Raise Dropped on every rank if one has received a signal; used during an evaluation."""
         signals = self._ranks.gather([self._look().signal or 0])
         if signal := int(max(max(signals))):
             self._agreed = Now(signal=signal)

@@ -1,10 +1,10 @@
-"""Ctrl-C, SIGTERM and SIGHUP as flags that every loop polls; no completed step is lost.
+"""Turns Ctrl-C, SIGTERM and SIGHUP into flags that every loop polls; no completed step is lost.
 
-The window in flight may finish for GRACE seconds; then it is dropped (Dropped is raised between
-two operators, or at the next poll) and the last completed step is what gets saved. A second
-signal drops it at once, but for SIGHUP, which a closing terminal and its shell both send. Only
-forward and backward can be dropped: the update is never cut. SIGUSR1 asks for a save and ends
-nothing: Slurm sends it before a job's time is over.
+The window in flight has GRACE seconds to finish. Then it is dropped (Dropped is raised between two
+operators, or at the next poll) and the last completed step is saved. A second signal drops it at
+once, except SIGHUP, which both a closing terminal and its shell send. Only forward and backward can
+be dropped; the update is never interrupted. SIGUSR1 requests a save and ends nothing: Slurm sends
+it before a job's time is over.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GRACE", "Dropped", "Signals"]
 
-GRACE = 8.0  # seconds a window may still take; the promise is to be gone within 10
+GRACE = 8.0  # seconds that a window may still take; the process promises to end within 10
 _NAMES, _SAVE = ("SIGINT", "SIGTERM", "SIGHUP"), "SIGUSR1"
 
 
@@ -30,11 +30,11 @@ class Dropped(Exception):  # noqa: N818 - not an error: the window in flight is 
 
 
 class Signals:
-    """What has been received, and whether the work in flight may go on."""
+    """The signals received so far, and whether the work in flight may go on."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, grace: float = GRACE) -> None:
         self.received: int | None = None
-        self.wants_save = False  # by SIGUSR1; whoever saves sets it back
+        self.wants_save = False  # by SIGUSR1; the loop resets it after the save
         self._clock, self._grace = clock, grace
         self._since = 0.0
         self._droppable = self._at_once = False
@@ -42,7 +42,7 @@ class Signals:
 
     @contextmanager
     def installed(self) -> Iterator[Signals]:
-        """Handle the signals inside the block; outside the main thread nothing is installed."""
+        """Handle the signals inside the block; outside the main thread, install nothing."""
         if threading.current_thread() is not threading.main_thread():
             yield self
             return
@@ -60,7 +60,7 @@ class Signals:
                 signal.signal(number, handler)
 
     def receive(self, number: int, frame: FrameType | None = None) -> None:
-        """Note a signal; the alarm, or a second signal, makes it urgent."""
+        """Record a signal; the alarm, or a second signal, makes it urgent."""
         del frame
         if number == getattr(signal, _SAVE, None):
             self.wants_save = True
@@ -71,11 +71,11 @@ class Signals:
         elif number != getattr(signal, "SIGHUP", None):
             self._urgent = True
         if self._droppable and (self._urgent or self._at_once):
-            self._droppable = self._at_once = False  # a second one must not cut what comes next
+            self._droppable = self._at_once = False  # a second one must not interrupt what follows
             raise Dropped
 
     def since(self) -> float | None:
-        """Return the seconds since the first signal; None while there was none."""
+        """Return the seconds since the first signal; None if there was none."""
         return None if self.received is None else self._clock() - self._since
 
     def _timer(self, seconds: float) -> None:
@@ -83,7 +83,7 @@ class Signals:
             signal.setitimer(signal.ITIMER_REAL, seconds)
 
     def poll(self) -> None:
-        """Raise Dropped when the time of grace is over: between micro batches."""
+        """Raise Dropped if the grace period is over; called between micro batches."""
         if self.received is not None and (
             self._urgent or self._clock() - self._since >= self._grace
         ):
@@ -91,10 +91,10 @@ class Signals:
 
     @contextmanager
     def droppable(self, *, at_once: bool = False) -> Iterator[None]:
-        """Mark work that a signal may cut off between two operators.
+        """Mark work that a signal may interrupt between two operators.
 
-        With `at_once` there is no time of grace: for work that costs nothing to repeat, such as
-        tokenising, compiling and validating.
+        `at_once` leaves out the grace period, for work that can be repeated without loss, such as
+        tokenising, compiling and validating. Raises Dropped.
         """
         if at_once and self.received is not None:
             raise Dropped

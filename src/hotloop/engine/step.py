@@ -34,20 +34,20 @@ __all__ = [
 ]
 
 _CLIP_EPS = 1e-6  # of torch.nn.utils.clip_grad_norm_, torch 2.13
-SMALLEST_SCALE = 1.0  # an fp16 loss scale below this has lost what it is there to keep
+SMALLEST_SCALE = 1.0  # an fp16 loss scale below this no longer keeps small gradients
 
 
 def to_device(batch: Batch, device: torch.device) -> dict[str, Any]:
-    """Return the batch's tensors on the device, from pinned memory and without a wait on CUDA.
+    """Return the batch's tensors on the device, together with the arguments of `Batch.beside`.
 
-    What `Batch.beside` says stands with them.
+    On CUDA the tensors are copied from pinned memory, without a wait.
     """
     if device.type == "cpu":
         return {**batch.tensors, **batch.beside(device)}
     pins = device.type == "cuda"
     tensors = {
         name: tensor
-        if tensor.device.type == device.type  # it was sent ahead
+        if tensor.device.type == device.type  # it was prefetched
         else (tensor.pin_memory() if pins and not tensor.is_pinned() else tensor).to(
             device, non_blocking=pins
         )
@@ -57,7 +57,7 @@ def to_device(batch: Batch, device: torch.device) -> dict[str, Any]:
 
 
 def drop_gradients(session: Session) -> None:
-    """Let go of the gradients; what a graph adds to stays where it is, at zero."""
+    """Drop the gradients; the buffers of a recorded CUDA graph stay in place and are zeroed."""
     assert session.optimizer is not None
     session.optimizer.zero_grad(set_to_none=session.stepping.replay is None)
 
@@ -72,9 +72,10 @@ def accumulate(
 ) -> Tensor:
     """Add the gradients of a window; return its mean loss per target, a scalar on the device.
 
-    Each micro batch weighs as many targets as it has, so the sum is the gradient of one big
-    batch. `mark(phase)` is called as each phase ends, `poll()` between micro batches. Of several
-    ranks `targets` are those of all windows; gradients and loss are then of all of them, too.
+    Each micro batch is weighted by its number of targets, so the sum is the gradient of one big
+    batch. `mark(phase)` is called as each phase ends, `poll()` before each micro batch. With
+    several ranks, `targets` is the total of all ranks' windows, and gradients and loss are those
+    of all windows, too.
     """
     shares = session.parallel.sync
     if targets is None:
@@ -110,14 +111,14 @@ def accumulate_shared(
     *,
     targets: int,
 ) -> Tensor:
-    """Add the gradients of a window as `accumulate`, with those of the other ranks if there are.
+    """Add the gradients of a window as `accumulate` does, with those of the other ranks, if any.
 
-    What waits for them is charged to a phase of its own; and nothing is dropped by `poll`, as they
-    are in the middle of theirs.
+    Waits for other ranks are charged to the phase "exchange". With several ranks, `poll` is not
+    called, because a rank that drops its window would leave the others waiting.
     """
     if session.parallel.sync is None:
         return accumulate(session, window, wall_time.mark, poll)
-    wall_time.mark("exchange")  # the ranks' windows have waited for each other
+    wall_time.mark("exchange")  # the ranks have waited for each other's windows
     loss = accumulate(session, window, wall_time.mark, _go_on, targets=targets)
     wall_time.mark("exchange")
     for phase, seconds in session.parallel.sync.waits().items():
@@ -130,15 +131,16 @@ def _go_on() -> None:
 
 
 def _weight(session: Session, batch: Batch, targets: int) -> float:
-    """Return what a micro batch counts in its window; ranks' gradients are averaged, not added."""
+    """Return a micro batch's weight in its window; the ranks' gradients are averaged, not added."""
     return batch.targets / targets * session.parallel.group.world if batch.counts else 0.0
 
 
 class NonFiniteGuard:
-    """Keeps a gradient that is not finite out of the weights, without a wait where there is one.
+    """Keeps non-finite gradients out of the weights, without a wait for the device if possible.
 
-    With a fused optimizer on a card, a flag on the device makes it skip this and every later
-    update until the recorder has read the norms; elsewhere the norm is looked at right away.
+    With a fused optimizer on a GPU, a flag on the device makes it skip this and every later
+    update until MetricsLog has read the norms. With a loss scaler or sharded parameters, or on
+    another device, the norm is read at once.
     """
 
     def __init__(self, session: Session) -> None:
@@ -165,7 +167,7 @@ class NonFiniteGuard:
 def update(session: Session, guard: NonFiniteGuard, loss: Tensor, gradient_clip: float) -> Tensor:
     """Clip and step; return the gradient norm before clipping, a scalar on the device.
 
-    Raises DivergedError before the weights change when loss or norm are known not to be finite,
+    Raises DivergedError before the weights change if loss or norm are known to be non-finite,
     or when the fp16 loss scale collapses. A single overflow in fp16 skips the step, as it should.
     """
     if session.parallel.sharded_optimizer is not None:
@@ -190,7 +192,7 @@ def update(session: Session, guard: NonFiniteGuard, loss: Tensor, gradient_clip:
         _clip(optimizer, norm, gradient_clip)
         scaler.step(optimizer)
         scaler.update()
-        if not session.stepping.lag_reads:  # else the recorder looks at it at the log interval
+        if not session.stepping.lag_reads:  # else MetricsLog checks it at the log interval
             refuse_collapse(scaler)
     else:
         _admit(guard, loss, norm)
@@ -225,7 +227,7 @@ def _update_quickly(
 
 
 def refuse_collapse(scaler: torch.amp.GradScaler) -> None:
-    """Raise DivergedError when the loss scale no longer keeps small gradients; waits for it."""
+    """Raise DivergedError if the loss scale is too small to keep small gradients; waits for it."""
     if (scale := scaler.get_scale()) < SMALLEST_SCALE:
         raise DivergedError(f"the fp16 loss scale fell to {scale:g}")
 
@@ -242,7 +244,7 @@ def _clip(optimizer: torch.optim.Optimizer, norm: Tensor, gradient_clip: float) 
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:
-    """Whether the device, or on a CPU the host, could not give the memory."""
+    """Whether an error says that the device (for a CPU, the host) is out of memory."""
     if isinstance(error, torch.OutOfMemoryError):
         return True
     plain = ("can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED")
@@ -250,7 +252,7 @@ def is_out_of_memory(error: RuntimeError) -> bool:
 
 
 def halve_micro_batch(session: Session, batch_size: int) -> bool:
-    """Halve the micro batch at an unchanged global batch; False when it is 1 already."""
+    """Halve the micro batch at an unchanged global batch; return False if it is 1 already."""
     if session.micro_batch == 1:
         return False
     session.micro_batch = (session.micro_batch + 1) // 2

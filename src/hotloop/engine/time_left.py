@@ -1,4 +1,4 @@
-"""Says once, after the first steps, how long the rest takes and whether saving is much of it."""
+"""Estimates the time left, once after the first steps, and warns if saving takes much of it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 __all__ = ["LOOK", "TimeLeft"]
 
-LOOK = 10  # optimizer steps of a process after which it is said; the first one is not timed
-SOON = 60.0  # seconds of all steps below which no setting is worth looking for
-COSTLY = 0.1  # of the run, for saving
-WORTH = 10.0  # seconds of saving in all below which it is not worth a line
+LOOK = 10  # optimizer steps of a process before the estimate; the first one is not timed
+SOON = 60.0  # seconds; if all steps take less, no setting is worth tuning
+COSTLY = 0.1  # share of the run; if saving takes less, there is no warning
+WORTH = 10.0  # seconds of saving in total; if it takes less, there is no warning
 
 
 class TimeLeft:
-    """Times the first steps of a process; what it says stands in the log as well."""
+    """Times the first steps of a process; its messages also go into the log."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class TimeLeft:
         metrics_log: MetricsLog,
         checkpoint_policy: CheckpointPolicy,
     ) -> None:
-        """Take the optimizer steps of the whole run and those of an epoch."""
+        """`steps` are the optimizer steps of the whole run, `per_epoch` those of an epoch."""
         self._steps, self._per_epoch = steps, per_epoch
         self._wall_time, self._metrics_log, self._checkpoint_policy = (
             wall_time,
@@ -46,12 +46,12 @@ class TimeLeft:
         self._is_done = False
 
     def step(self, at: Position) -> None:
-        """Take in that a step was made; `at` is after it."""
+        """Count a completed step; `at` is the position after it."""
         if self._is_done:
             return
         self._made += 1
         if self._made in (1, LOOK):
-            self._metrics_log.flush()  # nothing is left on the device
+            self._metrics_log.flush()  # no work is left on the device
             worked = self._wall_time.in_steps()
             if self._made == 1:
                 self._before = worked
@@ -81,7 +81,7 @@ class TimeLeft:
         )
 
     def _saving(self, step_seconds: float, durable: float) -> str | None:
-        """Return what saving costs and which settings make it cheap; None where it is cheap."""
+        """Return a sentence on the cost of saving and how to reduce it; None if it is cheap."""
         policy, whole = self._checkpoint_policy.policy, self._steps * step_seconds
         by_steps = self._steps // policy.every_steps if policy.every_steps else 0
         by_time = int(whole / policy.every_seconds) if policy.every_seconds else 0

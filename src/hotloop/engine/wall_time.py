@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 __all__ = ["ROWS", "WallTime"]
 
 ROWS = ("start", "compile", "data wait", "step", "evaluate", "save", "other")
-_EXCHANGE = "exchange"  # a row of its own, after the steps, where there are several ranks
+_EXCHANGE = "exchange"  # with several ranks, a row of its own after the steps
 _AFTER = ROWS.index("step") + 1
 _ROW_OF = {
     "data": "data wait",
@@ -28,16 +28,16 @@ class WallTime:
         self._clock = clock
         self.began = self._last = clock() if began is None else began
         self._seconds: dict[str, float] = {}
-        self._paused: tuple[str, float] | None = None  # a phase within another, and its start
+        self._paused: tuple[str, float] | None = None  # a phase inside another, and its start
         self.step: dict[str, float] = {}  # phases of the step in flight, seconds
 
     def pause(self, phase: str) -> None:
-        """Begin a stretch inside whatever phase is going on that belongs to `phase`."""
+        """Interrupt the current phase with a stretch that is charged to `phase`."""
         if self._paused is None:
             self._paused = phase, self._clock()
 
     def go_on(self) -> None:
-        """End the stretch: the next mark charges what was before and after it."""
+        """End the stretch; the next mark charges only the time before and after it."""
         if self._paused is not None:
             (phase, since), self._paused = self._paused, None
             spent = self._clock() - since
@@ -53,14 +53,14 @@ class WallTime:
         return spent
 
     def move(self, seconds: float, phase: str, to: str) -> None:
-        """Charge seconds of a phase to another one: what its marks could not tell apart."""
+        """Move at most `seconds` of a phase to another one, if marks cannot tell them apart."""
         for charged in (self._seconds, self.step):
             moved = min(seconds, charged.get(phase, 0.0))
             charged[phase] = charged.get(phase, 0.0) - moved
             charged[to] = charged.get(to, 0.0) + moved
 
     def elapsed(self) -> float:
-        """Seconds since the process began the run."""
+        """Return the seconds since the process began the run."""
         return self._clock() - self.began
 
     def in_steps(self) -> float:
@@ -69,9 +69,9 @@ class WallTime:
         return rows["data wait"] + rows["step"] + rows.get(_EXCHANGE, 0.0)
 
     def rows(self) -> dict[str, float]:
-        """Return seconds by row of ROWS; they sum up to the time until the last mark.
+        """Return seconds by row of ROWS; they add up to the time until the last mark.
 
-        Of several ranks there is one more: what this one waited for others, and what travelled.
+        With several ranks there is one more row, for waits for other ranks and for transfers.
         """
         waited = (_EXCHANGE,) if _EXCHANGE in self._seconds else ()
         rows = dict.fromkeys((*ROWS[:_AFTER], *waited, *ROWS[_AFTER:]), 0.0)

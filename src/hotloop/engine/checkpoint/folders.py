@@ -1,4 +1,4 @@
-"""The checkpoints of a run as folders: naming, listing, verifying, keeping. Needs no torch."""
+"""Names, lists, verifies and removes the checkpoint folders of a run. Needs no torch."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ class StoredCheckpoint:
     step: int
     bytes: int | None  # None when its manifest cannot be read
     saved_at: str | None  # UTC, ISO 8601
-    validation_loss: float | None  # of the validation at this very step
-    best_step: int | None = None  # of the run so far, when it was saved
+    validation_loss: float | None  # of the validation at this step
+    best_step: int | None = None  # best step of the run when it was saved
     broken: tuple[str, ...] | None = None
 
     @property
     def sound(self) -> bool:
-        """Whether it was verified and nothing is broken."""
+        """Whether the checkpoint was verified without a fault."""
         return self.broken == ()
 
 
 def path_of(folder: Path, step: int) -> Path:
-    """Return where the checkpoint of a step lies."""
+    """Return the folder of the checkpoint of a step."""
     return folder / f"step-{step:08d}"
 
 
 def listing(folder: Path, *, verify: bool = False) -> list[StoredCheckpoint]:
-    """Return the checkpoints by step, the oldest first; with `verify`, every byte is hashed."""
+    """Return the checkpoints in the order of their steps; with `verify`, hash every byte."""
     if not folder.is_dir():
         return []
     checkpoints = []
@@ -86,24 +86,25 @@ def _describe(path: Path, step: int) -> StoredCheckpoint:
 
 
 def best_of(stored: Sequence[StoredCheckpoint], best_step: int | None) -> StoredCheckpoint | None:
-    """Return the checkpoint of the best validation among `stored`, by step; None if it is gone.
+    """Return the checkpoint with the best validation, or None if it is not in `stored`.
 
-    `best_step` is what a finished run says; without it the newest checkpoint knows, which may
-    have been saved before the validation of its own step.
+    `stored` is in the order of steps. `best_step` is the record of a finished run. If it is None,
+    that of the newest checkpoint counts, which may have been saved before its own validation.
     """
     best = best_step if best_step is not None or not stored else stored[-1].best_step
     return next((one for one in stored if one.step == best), None)
 
 
 def verified(stored: StoredCheckpoint) -> StoredCheckpoint:
-    """Return a checkpoint with what is broken in it: every byte is hashed."""
+    """Return a checkpoint with its faults in `broken`; hash every byte."""
     return replace(stored, broken=tuple(check_folder(stored.path)))
 
 
 def newest_sound(folder: Path) -> tuple[StoredCheckpoint | None, list[StoredCheckpoint]]:
     """Return the newest checkpoint that verifies, and the newer ones that do not.
 
-    (None, []) when there is none at all. CheckpointError with a table when all are broken.
+    Returns (None, []) if there are no checkpoints. Raises CheckpointError with a table of faults
+    if all are broken.
     """
     broken: list[StoredCheckpoint] = []
     for stored in reversed(listing(folder)):
@@ -123,16 +124,17 @@ def newest_sound(folder: Path) -> tuple[StoredCheckpoint | None, list[StoredChec
 def beyond(
     checked: Sequence[StoredCheckpoint], *, keep: int, best_step: int | None
 ) -> list[StoredCheckpoint]:
-    """Return verified checkpoints that may go: sound, not the best, not of the `keep` newest sound.
+    """Return the verified checkpoints to remove: all sound ones but the best and the newest `keep`.
 
-    Broken ones neither count nor go: they are evidence. At least two sound ones stay.
+    Broken ones are neither counted nor removed, because they are evidence. At least the two newest
+    sound ones stay.
     """
     sound = [stored for stored in checked if stored.sound]
     return [stored for stored in sound[: -max(2, keep)] if stored.step != best_step]
 
 
 def retain(folder: Path, *, keep: int, best_step: int | None) -> list[StoredCheckpoint]:
-    """Remove the checkpoints that are `beyond` what is kept; return them."""
+    """Remove the checkpoints that `beyond` returns, and return them."""
     old = beyond(listing(folder, verify=True), keep=keep, best_step=best_step)
     for stored in old:
         remove_folder(stored.path)

@@ -1,7 +1,7 @@
-"""A folder that several ranks write together: each its files, and the first one makes it count.
+"""Writes a folder from several ranks: each writes its files, and rank 0 commits the folder.
 
-Nothing of it has its name before every file of every rank is on the platter. A rank that is gone
-leaves a folder that the next start sweeps away.
+The folder gets its name only after all files of all ranks are durable. A lost rank leaves a hidden
+folder, which the next start removes.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 __all__ = ["write_together"]
 
-_numbers = itertools.count()  # of the folders that this process has written with others
+_numbers = itertools.count()  # numbers the folders that this process writes with other ranks
 
 
 def write_together(
     target: Path, files: Mapping[str, Iterable[Buffer]], *, disk: Disk, ranks: ProcessGroup
 ) -> int:
-    """Write this rank's files into a folder durably, all ranks' or nothing; return its bytes.
+    """Write this rank's files into a folder durably; return the bytes of the whole folder.
 
-    Every rank calls this, in the same order, from one thread each. Raises WriteError on all where
-    one could not write.
+    The folder holds the files of all ranks or does not exist. Every rank calls this in the same
+    order, from one thread. Raises WriteError on all ranks if one of them could not write.
     """
     if ranks.world == 1:
         manifest = write_folder(target, files, disk=disk)
@@ -60,7 +60,7 @@ def _lead(
         failed = error
     finally:
         if temp is not None:
-            drop(temp)  # there is nothing of that name any more, where all went well
+            drop(temp)  # after a commit there is no folder of that name
     if temp is None:
         ranks.put(f"{name}/begun", None)
     ranks.put(f"{name}/done", {"bytes": size, "error": None if failed is None else str(failed)})

@@ -1,7 +1,7 @@
-"""What a checkpoint takes and gives where an exchange keeps weights or state in pieces.
+"""Reads the weights and state that a ShardedOptimizer keeps in pieces, for a checkpoint.
 
-A piece is not a part of a tensor by rows. So a tensor is gathered on all ranks, one at a time, and
-the rank that writes it keeps it: the files are those of ranks that have everything.
+A piece is not a block of rows. So tensors are gathered on all ranks, one at a time, and kept by the
+rank that writes them. The files are the same as from ranks that have everything.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ENTRIES = ("exp_avg", "exp_avg_sq")  # of AdamW, for each parameter, besides its
 
 
 def whole(session: Session) -> AbstractContextManager[None]:
-    """Hold a block that writes weights; all ranks enter it, and see them whole."""
+    """Return a context for writing weights, which are whole in it; all ranks must enter it."""
     sharded = session.parallel.sharded_optimizer
     return nullcontext() if sharded is None else sharded.whole()
 
@@ -36,7 +36,7 @@ def whole(session: Session) -> AbstractContextManager[None]:
 def weights_of(
     session: Session, sharded_optimizer: ShardedOptimizer, learned: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """Return what this rank writes of the weights and buffers that training changes."""
+    """Return those weights and buffers changed by training that this rank writes."""
     named = dict(session.model.named_parameters(remove_duplicate=False))  # tied ones: each name
     wanted = {
         name: (
@@ -53,7 +53,7 @@ def weights_of(
 def state_of(
     session: Session, sharded_optimizer: ShardedOptimizer
 ) -> tuple[dict[str, Tensor], dict[str, object]]:
-    """Return (what this rank writes of the optimizer's state, what state.json says of it)."""
+    """Return (this rank's share of the optimizer's tensors, the rest of it for state.json)."""
     steps = sharded_optimizer.steps
     if not steps:
         return {}, {"scalars": {}, "without_state": list(sharded_optimizer.names)}
@@ -75,7 +75,7 @@ def _own(
     wanted: Mapping[str, tuple[torch.Size, Callable[[], Tensor]]],
     there: Mapping[str, Tensor],
 ) -> dict[str, Tensor]:
-    """Return this rank's share of tensors to be asked for, in float32, and of those at hand."""
+    """Return this rank's share of `wanted`, gathered in float32, and of the tensors `there`."""
     shapes = {name: torch.empty(shape, device="meta") for name, (shape, _) in wanted.items()}
     tensors = mine({**shapes, **there}, session.parallel.group.rank, session.parallel.group.world)
     for name, (_, ask) in wanted.items():

@@ -1,9 +1,9 @@
-"""Writing and restoring a checkpoint: safetensors and JSON, nothing pickled, all of it checked.
+"""Writes and restores a checkpoint: safetensors and JSON, nothing pickled, everything checked.
 
 model.safetensors, optimizer.safetensors ("<parameter>/<state>"), rng.safetensors and state.json.
-Of several ranks each writes its part (training.parts), and those above 0 state-r<rank>.json.
-History of state.json: schema 1 (2026-11) first; ranks, where there are several; beside: what the
-run folder holds besides checkpoints.
+With several ranks each writes its part (checkpoint.tensors), and ranks above 0 state-r<rank>.json.
+History of state.json: schema 1 (2026-11); then "ranks", if there are several; then "beside", on
+what the run folder holds besides checkpoints.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ __all__ = [
 
 SCHEMA = 1
 NEWER = {"best_score"}  # fields of a position that older checkpoints of this schema lack
-_INSIDE = "|"  # between a map of an optimizer's state and what is in it
+_INSIDE = "|"  # separates a map of an optimizer's state from a key in it
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What must be equal for a checkpoint to be the same run's."""
+    """The facts in which a checkpoint and the run that loads it must be equal."""
 
     train_data: str
     validation_data: str
@@ -67,7 +67,7 @@ class Identity:
 
 
 def tensor_chunks(tensors: Mapping[str, Tensor]) -> Iterator[memoryview | bytes]:
-    """Yield a safetensors file piece by piece; one tensor at a time is copied from a card."""
+    """Yield a safetensors file piece by piece; one tensor at a time is copied from a GPU."""
     order = sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
     header, end = {}, 0
     for name in order:
@@ -95,7 +95,7 @@ def rng_state(device: torch.device) -> dict[str, Tensor]:
 
 
 def set_rng_state(device: torch.device, state: Mapping[str, Tensor]) -> None:
-    """Put the generators back."""
+    """Restore the state of the generators."""
     torch.set_rng_state(state["torch.cpu"])
     if device.type == "cuda":
         torch.cuda.set_rng_state(state["torch.cuda"], device)
@@ -126,7 +126,7 @@ def _optimizer_state(session: Session) -> tuple[dict[str, Tensor], dict[str, obj
 
 
 def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a parameter's state without maps in it, as bitsandbytes has one."""
+    """Return a parameter's state with nested maps flattened; that of bitsandbytes has one."""
     inner = {
         f"{k}{_INSIDE}{i}": x
         for k, v in values.items()
@@ -137,7 +137,7 @@ def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what `_flat` made flat."""
+    """Return the state that `_flat` has flattened."""
     nested: dict[str, Any] = {}
     for key, value in values.items():
         outer, sign, name = key.partition(_INSIDE)
@@ -150,12 +150,12 @@ def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """Everything a checkpoint holds. The tensors are the living ones until somebody copies them."""
+    """The content of a checkpoint. Its tensors are the session's own until they are copied."""
 
     step: int
     files: Mapping[str, Mapping[str, Tensor]]  # safetensors file of this rank -> tensors by name
     state: Mapping[str, object]  # state.json
-    name: str = STATE  # of that file: ranks above 0 keep what is theirs alone
+    name: str = STATE  # of that file; ranks above 0 write their own
 
 
 def take(
@@ -166,9 +166,9 @@ def take(
     validation_loss: float | None,
     beside: Mapping[str, object] = MappingProxyType({}),
 ) -> Snapshot:
-    """Return the session's state at a position, without a copy; of several ranks, this one's.
+    """Return the session's state at a position, without a copy; only this rank's part.
 
-    `beside` says what the run folder has besides checkpoints: a damaged file is then noticed.
+    `beside` describes the other files in the run folder, so that damage to them is noticed.
     """
     rank, world = session.parallel.group.rank, session.parallel.group.world
     weights, optimizer, rest = _written(session)
@@ -202,7 +202,7 @@ def take(
 
 
 def _written(session: Session) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, object]]:
-    """Return (weights, optimizer's tensors, the rest of it), as far as this rank writes them."""
+    """Return (weights, optimizer's tensors, rest of its state): what this rank writes."""
     group = session.parallel.group
     learned, rank, world = learned_by(session.model), group.rank, group.world
     if session.parallel.sharded_optimizer is not None:
@@ -213,16 +213,16 @@ def _written(session: Session) -> tuple[dict[str, Tensor], dict[str, Tensor], di
 
 
 def _own(rank: int) -> str:
-    """Return the file of what is a rank's alone."""
+    """Return the name of the JSON file of a rank."""
     return f"state-r{rank}.json" if rank else STATE
 
 
 def write(
     folder: Path, snapshot: Snapshot, *, disk: Disk = DISK, ranks: ProcessGroup = SINGLE_PROCESS
 ) -> int:
-    """Write a snapshot durably and return its bytes; WriteError leaves older ones as they are.
+    """Write a snapshot durably and return its bytes; WriteError leaves older ones unchanged.
 
-    Of several ranks each writes its part, and the checkpoint is there once all of them have.
+    With several ranks each writes its part, and the checkpoint exists once all have written.
     """
     text = json.dumps(snapshot.state, indent=1, allow_nan=False)
     chunks = {name: tensor_chunks(tensors) for name, tensors in snapshot.files.items()}
@@ -237,9 +237,10 @@ def _read(
     tensors: Mapping[str, Tensor | None],
     want: Mapping[str, tuple[torch.Size, torch.dtype] | None],
 ) -> dict[str, Tensor]:
-    """Return what this rank holds of the tensors in a file, by name; None: all of it.
+    """Return this rank's part of the tensors in a file; whole ones if not in `tensors`.
 
-    Raises CheckpointError naming missing and foreign keys, shapes, dtypes and non-finite ones.
+    `want` has the expected shape and dtype of each, or None. Raises CheckpointError that names
+    missing and foreign keys, wrong shapes and dtypes, and non-finite tensors.
     """
     have, values = parts.layout, {}
     faults = [f"{name} is missing" for name in sorted(want.keys() - have.keys())]
@@ -266,8 +267,8 @@ def _read(
 def restore(folder: Path, session: Session, identity: Identity) -> Position:
     """Load a verified checkpoint into the session and return its position.
 
-    Raises CheckpointError naming the keys that are missing, foreign, of another shape or not
-    finite, and ConfigError with a diff when it belongs to other data or another global batch.
+    Raises CheckpointError that names the keys that are missing, foreign, of another shape or not
+    finite, and ConfigError with a diff if `identity` differs, such as in data or global batch.
     The session is left untouched unless everything fits.
     """
     with whole(session):
@@ -292,7 +293,7 @@ def _restore(folder: Path, session: Session, identity: Identity) -> Position:
     _load_optimizer(session, optimizer)
     if session.scaler:
         session.scaler.load_state_dict(state["scaler"])
-    for name, value in model.items():  # what is frozen is not in it
+    for name, value in model.items():  # without frozen parameters
         put(learned[name], value)
     if saved == session.parallel.group.world:
         session.micro_batch, session.accumulation = state["micro_batch"], state["accumulation"]
@@ -306,7 +307,7 @@ def _restore(folder: Path, session: Session, identity: Identity) -> Position:
 
 
 def seed_rank(seed: int, rank: int, step: int) -> None:
-    """Give a rank without a saved random stream one of its own, from a step on."""
+    """Seed a random stream for a rank, from a step on, that has no saved one."""
     torch.manual_seed(seed_of(seed, step, rank))
 
 
@@ -319,7 +320,7 @@ _OPTIMIZER_KEYS = {"class", "scalars", "without_state"}
 
 
 def _state(folder: Path) -> dict[str, Any]:
-    """Return state.json; CheckpointError names what is missing or of another schema."""
+    """Return state.json. Raises CheckpointError for missing keys or another schema."""
     state: dict[str, Any] = read_json(folder / STATE)
     if state.get("schema") != SCHEMA:
         raise CheckpointError(f"{folder} has schema {state.get('schema')}, not {SCHEMA}")
@@ -346,7 +347,7 @@ def _compare(folder: Path, saved: object, mine: Identity) -> None:
 
 
 def _load_optimizer(session: Session, states: dict[str, dict[str, Any]]) -> None:
-    """Hand the optimizer its state, by parameter and entry."""
+    """Load the optimizer's state, by parameter and entry."""
     assert session.optimizer is not None
     if session.parallel.sharded_optimizer is not None:
         session.parallel.sharded_optimizer.load(states)
@@ -360,7 +361,7 @@ def _load_optimizer(session: Session, states: dict[str, dict[str, Any]]) -> None
 def _optimizer_to_load(
     folder: Path, session: Session, about: dict[str, Any]
 ) -> dict[str, dict[str, Any]]:
-    """Return the state that the optimizer takes of each parameter, once everything fits."""
+    """Return the optimizer's state of each parameter, after checking that everything fits."""
     assert session.optimizer is not None
     stored, names = Parts(folder, "optimizer"), _parameter_names(session)
     path, tensors = stored.path, stored.layout
@@ -392,5 +393,5 @@ def _optimizer_to_load(
     for key, value in _read(stored, same, want).items():
         name, _, entry = key.rpartition("/")
         states[name][entry] = like(parameters[name], value) if key in same else value
-    # Laid out as the parameters are: fused kernels need it.
+    # Laid out like the parameters, as fused kernels require.
     return {name: _nested(values) for name, values in states.items()}

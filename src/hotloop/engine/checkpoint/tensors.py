@@ -1,8 +1,9 @@
-"""The tensors of a checkpoint by name, whichever files they stand in.
+"""Finds the tensors of a checkpoint by name, in whichever files they are.
 
-One process writes `model.safetensors`. Of several each writes `model-r<rank>.safetensors`: a tensor
-that all have stands whole in one of the files, and of one in rows each file has its rank's, so the
-whole is what stands in the files, one after the other. Any number of ranks reads either.
+A single process writes `model.safetensors`. Each of several ranks writes
+`model-r<rank>.safetensors`. A tensor that all ranks have is whole in one of the files. Of a tensor
+sharded by rows, each file has the rows of its rank; concatenated in the order of the ranks, they
+are the whole tensor. Any number of ranks can read either form.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ def name_of(kind: str, rank: int, world: int) -> str:
 
 
 def learned_by(model: nn.Module) -> dict[str, Tensor]:
-    """Return what training changes: all of a model's state but the parameters that are frozen.
+    """Return what training changes: all of a model's state except frozen parameters.
 
-    Those can be read where they came from; they may be a hundred times as large.
+    Frozen parameters can be read from their source; they may be a hundred times as large.
     """
     state: dict[str, Tensor] = model.state_dict()
     parameters = dict(model.named_parameters())
@@ -48,7 +49,7 @@ def learned_by(model: nn.Module) -> dict[str, Tensor]:
 
 
 def mine(tensors: Mapping[str, Tensor], rank: int, world: int) -> dict[str, Tensor]:
-    """Return what a rank writes: its rows, and its part of the tensors that all ranks have."""
+    """Return what a rank writes: its rows, and its share of the tensors that all ranks have."""
     if world == 1:
         return dict(tensors)
     whole = {name: tensor for name, tensor in tensors.items() if not is_sharded(tensor)}
@@ -69,10 +70,7 @@ class Parts:
     """The tensors of one kind in the folder of a checkpoint."""
 
     def __init__(self, folder: Path, kind: str) -> None:
-        """Read the headers. Raises CheckpointError where there is no such file, or a damaged one.
-
-        Nothing of the values is read yet.
-        """
+        """Read only the headers. Raises CheckpointError if files are missing or damaged."""
         self.path = folder / f"{kind}.safetensors"
         self._stream: dict[str, list[Any]] = {}
         self.layout: dict[str, Layout] = {}
@@ -104,7 +102,7 @@ class Parts:
         return torch.cat([stream.get_tensor(name) for _, stream in parts])
 
     def rows(self, name: str, first: int, count: int) -> Tensor:
-        """Return some rows of a tensor; only they are read."""
+        """Return `count` rows of a tensor from row `first` on; read only these."""
         pieces, begin = [], 0
         for part, _ in self._stream[name]:
             here = part.get_shape()[0]
@@ -118,12 +116,12 @@ class Parts:
         return torch.cat(pieces) if len(pieces) > 1 else pieces[0]
 
     def read_for(self, tensor: Tensor, name: str) -> Tensor:
-        """Return what this rank holds of a tensor of that name."""
+        """Return the named tensor, or only this rank's rows if `tensor` is sharded."""
         return self.rows(name, *place(tensor)) if is_sharded(tensor) else self.read(name)
 
 
 def _files(folder: Path, kind: str) -> list[Path]:
-    """Return the files in the order of their ranks; CheckpointError where one is missing."""
+    """Return the files in the order of their ranks. Raises CheckpointError if one is missing."""
     alone = folder / f"{kind}.safetensors"
     if alone.exists():
         return [alone]
@@ -136,6 +134,6 @@ def _files(folder: Path, kind: str) -> list[Path]:
 
 
 def read_all(folder: Path, kind: str = "model") -> dict[str, Tensor]:
-    """Return every tensor of a kind, whole. Raises CheckpointError."""
+    """Return all tensors of a kind, whole. Raises CheckpointError."""
     parts = Parts(folder, kind)
     return {name: parts.read(name) for name in parts.layout}
