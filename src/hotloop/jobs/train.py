@@ -1,4 +1,4 @@
-"""The engine's front door: `hotloop train` as functions, from a request to a finished run."""
+"""The functions behind `hotloop train` and --resume, from a request to a finished run."""
 
 from __future__ import annotations
 
