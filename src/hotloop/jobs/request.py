@@ -41,8 +41,8 @@ class RunRequest:
     """A recipe with its resolved configuration, and the options that change the plan."""
 
     recipe: Recipe
-    config: Any  # of recipe.resolve.schema
-    origins: Mapping[str, str]  # of every key
+    config: Any  # an instance of recipe.resolve.schema
+    origins: Mapping[str, str]  # key -> where its value comes from
     rows: Sequence[tuple[str, str, str, str]] = ()  # key, value, origin, meaning
     renamed: Sequence[tuple[str, str, str]] = ()  # old spelling, key, where
     plan: Plan | None = None  # of --plan FILE
@@ -261,7 +261,7 @@ def moved_data(
     entry = find(str(record["recipe"]))
     requested = _absolute(entry.resolve.asked(assignments, config_file=config), entry.paths)
     if not any(word.startswith(f"{CODE}=") for word in assignments):
-        requested.pop(CODE, None)  # a file names no code
+        requested.pop(CODE, None)  # a configuration file cannot name code
     moved = {key: requested.pop(key) for key in (*DATA_PATHS, CODE) if key in requested}
     if changed := differences(record["config"], requested):
         raise ConfigError(

@@ -226,7 +226,7 @@ def _resume(
         is_whole = False
         with ranks.together():
             if ranks.rank == 0:
-                if run.has_lock:  # its process was killed after the end, or is just leaving
+                if run.has_lock:  # its process was killed after the end, or is exiting
                     with _held(run, tell, ranks.job):
                         pass
                 is_whole = not _lost_steps(run, record, tell)
@@ -352,7 +352,7 @@ def train_experts(
                 data = prepare_data(request, silent, None, ranks).fingerprint if is_there else ""
                 result = _train_member(request, folder, data, ranks, tell)
             except HotloopError as error:
-                if ranks.world > 1:  # which rank is where is not known after an error
+                if ranks.world > 1:  # after an error the ranks may be out of step
                     raise
                 yield name, error
                 continue

@@ -44,7 +44,7 @@ MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagrap
 
 _GRAPH_MODES = ("reduce-overhead", "max-autotune")
 _LONGEST = 300  # characters of a compiler's message
-# What compilers raise: their own errors are RuntimeErrors; the others come from bugs in them.
+# What compilers raise: their own errors are RuntimeErrors; the others occur while they compile.
 _FAILS = (
     *(RuntimeError, ValueError, TypeError, AttributeError, LookupError, AssertionError),
     *(OSError, ImportError, ArithmeticError, subprocess.SubprocessError),

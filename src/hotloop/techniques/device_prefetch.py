@@ -88,7 +88,7 @@ def _why_not(tried: Tried, loader: Any) -> str | None:
     if tried.ahead:
         return f"the sampler draws from {', '.join(tried.ahead)} between batches: others than now"
     if loader.num_workers:
-        return None  # they read ahead of the loop, in memory of their own
+        return None  # worker processes read ahead in memory of their own
     if tried.moved:
         return f"reading samples draws from {', '.join(tried.moved)}: others would be drawn"
     if tried.changes:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Forecasts", "MemoryFit", "fit_memory", "packing_loses", "precision_of", "shapes"]
 
 RECOMPUTING = "activation-checkpointing"
-PACKED_COST = "9 to 62 %"  # a step of QLoRA against LoRA (TECHNIQUES, 2026-11)
+PACKED_COST = "9 to 62 %"  # step time of QLoRA over LoRA (TECHNIQUES, 2026-11)
 
 
 def shapes(config: Any, job: Job) -> dict[str, object]:

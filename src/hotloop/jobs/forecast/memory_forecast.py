@@ -68,7 +68,7 @@ class Forecast:
     optimizer_bytes: int  # its state, from the first step on
     activations_bytes: int  # the peak minus parameters, gradients and optimizer state
     peak_bytes: int
-    trained_bytes: int  # of the parameters that learn; part of parameters_bytes, as the next
+    trained_bytes: int  # of trained parameters; like buffers_bytes, part of parameters_bytes
     buffers_bytes: int
     # Bytes at the peak, part of the activations, of tensors whose last dimension is the vocabulary.
     # None if there is no vocabulary, or if other layers have its size too.

@@ -29,7 +29,7 @@ class InLoop:
     def __init__(self, habit: Habit, troubles: list[str]) -> None:
         self._habit, self._troubles = habit, troubles
         self._started, self._seen = False, None
-        self._order: EpochOrder | None = None  # of a persistent iterator: there is only one
+        self._order: EpochOrder | None = None  # a persistent loader has a single iterator
         self._without_seed: tuple[weakref.ref[Any], Any] | None = None  # a loader, its generator
 
     def on_iterator_requested(self, loader: Any) -> None:
@@ -90,7 +90,7 @@ def _one_thread() -> Iterator[None]:
     import torch
 
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # 0.7 us there and back, here
+    torch.set_num_threads(1)  # setting and restoring takes 0.7 us here
     try:
         yield
     finally:
