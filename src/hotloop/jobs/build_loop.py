@@ -1,4 +1,4 @@
-"""Puts together what the loop of an assembled run needs: recorder, keeper, rules and schedule."""
+"""Builds the parts of a run's loop: metrics log, checkpoint policy, stop rules and schedule."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["checkpoint_policy_of", "log_gap", "metrics_log_of", "schedule_of", "
 
 
 def log_gap(run: RunDir, prepared: PreparedRun, at: Position) -> str | None:
-    """Return what the log lacks of the steps that a resumed run has made; None: nothing."""
+    """Return a sentence that names the steps missing from a resumed run's log, or None."""
     written = newest_step(run.events_file(prepared.ranks.rank))
     if written >= at.step:
         return None
@@ -47,7 +47,7 @@ def metrics_log_of(
     tell: Tell,
     journal: Journal,
 ) -> MetricsLog:
-    """Return the recorder with its first events written."""
+    """Return the metrics log, after writing the session event and any `resumed_from` event."""
     metrics_log = MetricsLog(
         session=session,
         samples=prepared.job.train,
@@ -69,7 +69,7 @@ def metrics_log_of(
 
 
 def _peak_of_all(prepared: PreparedRun) -> float | None:
-    """Return the FLOP/s of all ranks' cards; None where unknown, as where they share a CPU."""
+    """Return the peak FLOP/s summed over all ranks; None if unknown or if ranks share a CPU."""
     peak = prepared.hardware.peak_flops(precision_of(prepared.plan, prepared.hardware))
     if peak is None or (prepared.ranks.world > 1 and prepared.hardware.device != "cuda"):
         return None
@@ -77,7 +77,7 @@ def _peak_of_all(prepared: PreparedRun) -> float | None:
 
 
 def stop_rules_of(prepared: PreparedRun) -> StopRules:
-    """Return when to validate and when to stop."""
+    """Return the rules for when to validate and when to stop, from the run's settings."""
     training = prepared.request.config.training
     return StopRules(
         steps=prepared.steps,
@@ -100,7 +100,10 @@ def checkpoint_policy_of(
     wall_time: WallTime,
     **to: Any,
 ) -> CheckpointPolicy:
-    """Return what saves, by the settings of the run."""
+    """Return the checkpoint policy that the run's settings ask for.
+
+    `to` holds further arguments of CheckpointPolicy.
+    """
     training = prepared.request.config.training
     return CheckpointPolicy(
         run=run,
@@ -119,7 +122,7 @@ def checkpoint_policy_of(
 
 
 def schedule_of(prepared: PreparedRun) -> Schedule:
-    """Return the learning rate of each optimizer step of the run."""
+    """Return the schedule that gives the learning rate of each optimizer step of the run."""
     training = prepared.request.config.training
     return schedule(
         training.schedule,

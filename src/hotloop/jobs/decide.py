@@ -1,6 +1,6 @@
-"""Decides the plan of a run, once: what is asked for, what suits the hardware, what fits.
+"""Decides the plan of a run once, from the request, the hardware and the memory forecast.
 
-Nothing is written, and no step is made but those that a technique measures to settle its choice.
+Writes nothing. Runs training steps only if a technique must measure them to settle a choice.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ __all__ = ["Decision", "Draft", "decide", "requested", "share_out"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A plan before it is fitted to the memory, and where its techniques come from."""
+    """A plan before it is fitted to the memory, with the origin of each technique."""
 
     plan: Plan
     origins: Mapping[str, str]  # technique id -> who asked for it
-    choices: Sequence[Choice] = ()  # what was derived, with the reason; none of a plan file
-    refused: Sequence[str] = ()  # what settings ask for and cannot have, a sentence each
+    choices: Sequence[Choice] = ()  # techniques with their reasons; empty for a plan file
+    refused: Sequence[str] = ()  # one sentence for each setting that cannot be honoured
 
     def without(self, *ids: str) -> Draft:
-        """Return the draft without some techniques."""
+        """Return the draft without the techniques `ids`."""
         plan = self.plan
         for id in ids:
             plan = plan.minus(id)
@@ -61,8 +61,8 @@ class Decision:
     choices: Sequence[Choice]
     forecast: Forecast
     memory: str  # the forecast in a sentence
-    too_much: str | None  # what to expect and what to do where it does not fit
-    packing: str | None  # why 4-bit weights cost more than they save
+    too_much: str | None  # if the run does not fit: what to expect and what to do
+    packing: str | None  # why 4-bit weights cost more than they save; None if they do not
 
 
 def decide(
@@ -77,11 +77,11 @@ def decide(
     kept: Plan | None = None,
     unpacked: Callable[[], tuple[Any, Job]] | None = None,
 ) -> Decision:
-    """Return the plan for `steps` optimizer steps; the first rank's plan counts for all ranks.
+    """Return the plan for `steps` optimizer steps; all ranks use the plan of rank 0.
 
-    `kept` is the plan of a resumed run, which stays. `unpacked` returns the configuration and the
-    job without 4-bit weights, where the request has them. Raises PlanError for techniques that
-    cannot work, ConfigError, and DeviceError where the memory cannot be forecast.
+    `kept` is the plan of a resumed run, whose techniques are not derived again. If the request has
+    4-bit weights, `unpacked` returns the configuration and the job without them. Raises PlanError
+    for techniques that cannot work, DeviceError if the memory cannot be forecast, and ConfigError.
     """
     if kept is None:
         draft = requested(request, hardware, steps, ranks.world)
@@ -112,7 +112,7 @@ def decide(
 
 
 def requested(request: RunRequest, hardware: Hardware, steps: int, ranks: int) -> Draft:
-    """Return the plan of --plan, or the derived one, changed by --with and --without."""
+    """Return the plan file's plan or a derived one, after applying --with and --without."""
     draft = (
         _derived(request, hardware, steps, ranks)
         if request.plan is None
@@ -134,7 +134,7 @@ def requested(request: RunRequest, hardware: Hardware, steps: int, ranks: int) -
 
 
 def _of_file(request: RunRequest, plan: Plan, ranks: int) -> Draft:
-    """Return the plan of a file for these ranks; PlanError where its steps have another size."""
+    """Return a file's plan for `ranks`; raise PlanError if its batch size is not the run's."""
     whole = plan.micro_batch * plan.accumulation * plan.ranks
     batch_size = request.config.training.batch_size
     if whole != batch_size and (plan.ranks == 1 or not plan.makes(batch_size)):
@@ -147,9 +147,10 @@ def _of_file(request: RunRequest, plan: Plan, ranks: int) -> Draft:
 
 
 def _derived(request: RunRequest, hardware: Hardware, steps: int, ranks: int) -> Draft:
-    """Return the plan for this hardware, with what settings ask for.
+    """Return the plan derived for this hardware, plus the techniques that settings request.
 
-    What is derived gives way. Raises PlanError for what was typed and cannot work.
+    A derived technique gives way to a requested one that excludes it. Raises PlanError for a
+    technique that was typed and cannot work.
     """
     config = request.config
     plan, derived = derive_plan(
@@ -186,7 +187,10 @@ def _derived(request: RunRequest, hardware: Hardware, steps: int, ranks: int) ->
 
 
 def share_out(draft: Draft, forecasts: Forecasts) -> Draft:
-    """Return the draft with the way of sharing that suits the model, where nobody asked for one."""
+    """Return the draft with the sharding technique that suits the model.
+
+    Replaces a derived `ddp` only; a requested technique stays.
+    """
     plan, hardware = draft.plan, forecasts.hardware
     if plan.choice("ddp") is None or draft.origins["ddp"] != "auto":
         return draft
@@ -196,7 +200,7 @@ def share_out(draft: Draft, forecasts: Forecasts) -> Draft:
     changed = plan.plus(id)
     for clash in away:
         changed = changed.minus(clash)
-    if techniques.get(id).blocked(hardware, changed) is not None:  # by what was asked for
+    if techniques.get(id).blocked(hardware, changed) is not None:  # by a requested technique
         return draft
     choices = [
         replace(choice, use=Use.of(id), reason=reason) if choice.use.id == "ddp" else choice
@@ -207,5 +211,5 @@ def share_out(draft: Draft, forecasts: Forecasts) -> Draft:
 
 
 def _agreed(plan: Plan, ranks: ProcessGroup) -> Plan:
-    """Return the first rank's plan: what was measured or forecast may be otherwise here."""
+    """Return the plan of rank 0, because measurements and forecasts may differ between ranks."""
     return Plan.from_json(ranks.exchange(plan.to_json())[0])

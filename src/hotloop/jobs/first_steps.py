@@ -1,4 +1,4 @@
-"""Makes the first steps of a run on its real session, and times them, a validation and a save."""
+"""Runs and times the first steps of a run on its real session, then a validation and a save."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ if TYPE_CHECKING:
 
 __all__ = ["FirstSteps", "StepBudget"]
 
-READINGS = 20  # the fewest whose median is trusted before the time is over
-SHORTEST = 0.02  # seconds of a reading; of shorter steps several make one
+READINGS = 20  # the fewest readings whose median is trusted before the time limit
+SHORTEST = 0.02  # seconds; shorter steps are combined into one reading
 VALIDATION_READINGS, VALIDATION_MOST = 5, 3.0  # readings; seconds
-VALIDATION_SHORTEST = 0.2  # seconds of a reading: what a call costs once must not count
+VALIDATION_SHORTEST = 0.2  # seconds of a reading, so that fixed costs of a call do not count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepBudget:
-    """How many steps are timed, after the warm-up: a number, or until their median is stable."""
+    """How many steps to time after the warm-up: a fixed number, or until the median is stable."""
 
     steps: int | None = None
-    least: float = 3.0  # seconds, when the number is not given
-    most: float = 10.0
+    least: float = 3.0  # seconds, if `steps` is None
+    most: float = 10.0  # seconds, if `steps` is None
 
 
 def _nothing(loss: Tensor) -> None:
@@ -67,11 +67,11 @@ def _nothing(loss: Tensor) -> None:
 
 
 class FirstSteps:
-    """A session that makes the run's first steps, and what went wrong with them.
+    """A session that runs the first steps of a run, and the problems that occurred.
 
-    Of several ranks each has one, and all make the same steps; `time` is for a process alone.
-    `before_update` gets the loss of each step, a scalar on the device, while its gradients are
-    whole: after the last micro batch, before clipping and update.
+    Each rank has one, and all ranks run the same steps; `time` is for single-process runs.
+    `before_update` receives the loss of each step, a scalar on the device, after the last micro
+    batch and before clipping and update, when the gradients are complete.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class FirstSteps:
         self.busy_cores = 0.0
 
     def time(self, budget: StepBudget, folder: Path) -> Timing | None:
-        """Time steps, a validation and a save in `folder`; None when no step could be timed."""
+        """Time steps, a validation and a save in `folder`; return None if the loss diverged."""
         before, watched = self.wall_time.rows(), load()
         try:
             waited = self._time_steps(budget)
@@ -130,23 +130,23 @@ class FirstSteps:
 
     @property
     def micro_batch(self) -> int:
-        """Samples of a forward pass, after an out of memory fewer than planned."""
+        """Samples of a forward pass; fewer than planned after an out-of-memory error."""
         return self._session.micro_batch
 
     def close(self) -> None:
-        """Let go of the session; the process's switches are as before."""
+        """Close the batch source and restore the process's switches."""
         self._source.close()
         apply_plan.undo(self._session)
 
     def _time_steps(self, budget: StepBudget) -> float:
-        """Fill the readings; return the seconds a step waited for its data, on average."""
+        """Fill the readings; return the mean seconds that a step waited for its data."""
         self._session.model.train()
         began = clock()
         for _ in range(WARMUP_STEPS):
             self._make(1)
             if clock() - began > budget.least:
                 break
-        # The loop waits for the device once in a log interval where losses are read late.
+        # With lagged loss reads the loop waits for the device once per log interval.
         block = self._training.log_every if self._session.stepping.lag_reads else 1
         block = max(block, int(SHORTEST / self._readings[-1]))
         self._readings.clear()
@@ -167,7 +167,7 @@ class FirstSteps:
         return seconds >= budget.most or (len(self._readings) >= READINGS and stable)
 
     def _make(self, steps: int) -> None:
-        """Make some steps, wait for them, and note the seconds of one."""
+        """Run `steps` steps, wait for the device, and record the mean seconds of one step."""
         began = clock()
         for _ in range(steps):
             loss = self.step()
@@ -181,10 +181,10 @@ class FirstSteps:
         self._readings.append((clock() - began) / steps)
 
     def step(self) -> Tensor:
-        """Make one optimizer step; return its loss, a scalar on the device.
+        """Run one optimizer step; return its loss, a scalar on the device.
 
-        The model must be in training mode. Raises DivergedError, DeviceError, or what the model
-        raises.
+        The model must be in training mode. Raises DivergedError, DeviceError, and any exception
+        of the model.
         """
         session = self._session
         assert session.optimizer is not None
@@ -202,7 +202,7 @@ class FirstSteps:
         return loss
 
     def _accumulate(self) -> Tensor:
-        """Return the loss of the next window, with smaller micro batches when memory is short."""
+        """Return the loss of the next window; halve the micro batch when out of memory."""
         session, poll = self._session, self._signals.poll
         while True:
             try:
@@ -218,7 +218,7 @@ class FirstSteps:
 
     def _halve(self) -> None:
         was = self._session.micro_batch
-        if self._session.parallel.group.world > 1:  # the others are in the middle of theirs
+        if self._session.parallel.group.world > 1:  # the other ranks are in mid-window
             raise DeviceError(f"out of memory with a micro batch of {was}")
         drop_gradients(self._session)
         if not halve_micro_batch(self._session, self._prepared.feed.batch_size):
@@ -233,10 +233,10 @@ class FirstSteps:
         self._readings.clear()
 
     def validations(self) -> tuple[float, ...]:
-        """Return seconds of one micro batch; the first call, which may load kernels, is left out.
+        """Return readings of the seconds that one validation micro batch takes.
 
-        That call decides how many micro batches make a reading, and it is all there is where one
-        takes seconds.
+        The first call, which may load kernels, sets how many micro batches make a reading. It is
+        left out unless it alone uses up the time limit.
         """
         size, valid = self._session.micro_batch, self._prepared.job.valid
         readings: list[float] = []
@@ -254,9 +254,9 @@ class FirstSteps:
         return tuple(readings[1:] or readings)
 
     def save(self, parent: Path) -> float | None:
-        """Return the seconds that the loop waits for a checkpoint; nothing of it stays.
+        """Return the seconds that the loop waits for a checkpoint; remove the trial checkpoint.
 
-        None where there is no room for one in `parent`, or it could not be written.
+        Returns None if `parent` has too little free space or the write fails.
         """
         folder = parent / f".hotloop-rehearsal-{os.getpid()}"
         if free_bytes(parent) < self._prepared.checkpoint_bytes:
@@ -292,6 +292,6 @@ class FirstSteps:
         began = clock()
         state.write(folder, snapshot())
         written = clock()
-        folders.listing(folder, verify=True)  # retention verifies each one that is there
+        folders.listing(folder, verify=True)  # retention verifies every stored checkpoint
         there: int = self._training.keep + 1
         return written - began + there * (clock() - written)

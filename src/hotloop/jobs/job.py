@@ -1,4 +1,4 @@
-"""Puts a run together: hardware, data, job, plan and forecast, before anything is written."""
+"""Assembles a run (hardware, data, job, plan and forecast) before anything is written."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedRun:
-    """Everything that is known before the run folder is made."""
+    """Everything that is known about a run before its folder is created."""
 
     request: RunRequest
     hardware: Hardware
@@ -64,12 +64,12 @@ class PreparedRun:
 
     @property
     def plan(self) -> Plan:
-        """What the run is made with."""
+        """The plan that the run is trained with."""
         return self.decision.plan
 
     @property
     def identity(self) -> Identity:
-        """What a checkpoint must agree with."""
+        """The properties of the run that a checkpoint must match."""
         return Identity(
             train_data=self.job.train.fingerprint,
             validation_data=self.job.valid.fingerprint,
@@ -80,7 +80,7 @@ class PreparedRun:
         )
 
     def doubts(self) -> list[str]:
-        """Return what a user should hear before a run of hours, as sentences."""
+        """Return warnings for the user before a run of hours, one sentence each."""
         long = preflight.long_validation(
             self.request.config.training, self.feed, len(self.job.valid)
         )
@@ -92,12 +92,12 @@ class PreparedRun:
 
     @property
     def checkpoint_bytes(self) -> int:
-        """What one holds: the weights that learn, as large as their gradients, and their state."""
+        """Bytes of one checkpoint: the trained weights (the size of their gradients) and state."""
         return self.decision.forecast.gradients_bytes + self.decision.forecast.optimizer_bytes
 
     @property
     def flops_per_token(self) -> float | None:
-        """FLOP of the model for one token, forward and backward; None where unknown."""
+        """FLOPs of the model for one token, forward and backward; None if unknown."""
         size, job = self.plan.micro_batch, self.job
         tokens = size * job.train.batch(0, 0, 1).tokens
         if job.widest is not None:  # the batch of the forecast
@@ -110,13 +110,13 @@ class PreparedRun:
         return {"preset": sentence} if sentence else {}
 
     def facts(self, folder: Path | None = None) -> dict[str, str]:
-        """Return what a user wants to see before step 1, a line each.
+        """Return the lines that a user sees before step 1, by name.
 
-        With the `folder` of the checkpoints, which then must be there, also what saving costs.
+        With `folder`, the existing folder of the checkpoints, they include the cost of saving.
         """
         plan, feed = self.plan, self.feed
         tokens = ""
-        # Of a classifier a sample has one target, its label; rows have as many as each is long.
+        # A classifier's sample has one target, its label; rows have as many targets as tokens.
         if self.job.learns_tokens and self.job.widest is None:
             tokens = f" ({feed.batch_size * self.job.train.batch(0, 0, 1).targets:,} tokens)"
         batch = (
@@ -154,7 +154,7 @@ class PreparedRun:
 
 
 def _preset_keys(request: RunRequest) -> dict[str, list[str]]:
-    """Return `key=value` by what brought it in, for presets, experiments and `auto`."""
+    """Return {origin: [`key=value`, ...]} for presets, experiments and `auto`."""
     flat, keys = flatten(request.config), dict[str, list[str]]()
     for key, origin in request.origins.items():
         if origin.startswith("auto (") or "gave way" in origin:
@@ -178,10 +178,10 @@ def assemble(
     plan: Plan | None = None,
     ranks: ProcessGroup = SINGLE_PROCESS,
 ) -> PreparedRun:
-    """Return the assembly of a request; `plan` is given when a run is resumed.
+    """Assemble the run of a request; `plan` is the kept plan of a resumed run.
 
-    Of several `ranks` all call this, and go by the first one's plan. Raises DataError, PlanError,
-    ConfigError or DeviceError, and LostRankError.
+    All `ranks` must call this, and all use the plan of rank 0. Raises DataError, PlanError,
+    ConfigError, DeviceError or LostRankError.
     """
     config, hardware = request.config, _machine(tell, ranks)
     _cap_memory(request, hardware, tell)
@@ -190,7 +190,7 @@ def assemble(
     for why in request.recipe.idle(config, request.origins).values():
         tell(Note(text=why))
     if config.init_from and plan is None:
-        read_weights(Path(config.init_from))  # a file that cannot be read is told before a folder
+        read_weights(Path(config.init_from))  # report an unreadable file before a folder
     data = prepare_data(request, tell, poll, ranks)
     for note in data.notes:
         tell(Note(text=note))
@@ -235,9 +235,9 @@ def prepare_data(
     poll: Callable[[], None] | None,
     ranks: ProcessGroup = SINGLE_PROCESS,
 ) -> PreparedData:
-    """Return the data; the first rank makes them, and the others read what is kept.
+    """Return the data of a request; rank 0 prepares them, and the others read the cache.
 
-    One after the other, for the cache is locked, and machines may share one.
+    Ranks take turns, because the cache is locked and machines may share one.
     """
     if ranks.world == 1:
         return _prepare(request, tell, poll)
@@ -251,7 +251,7 @@ def prepare_data(
 
 
 def _unpacked(request: RunRequest, data: PreparedData) -> Callable[[], tuple[Any, Job]] | None:
-    """Return what builds the same job without 4-bit weights; None where it has none."""
+    """Return a function that builds the job without 4-bit weights; None if it has none."""
     adapter: Any = getattr(request.config, "adapter", None)
     if getattr(adapter, "quantization", "none") == "none":
         return None
@@ -260,7 +260,7 @@ def _unpacked(request: RunRequest, data: PreparedData) -> Callable[[], tuple[Any
 
 
 def _prepare(request: RunRequest, tell: Tell, poll: Callable[[], None] | None) -> PreparedData:
-    """Return the data of a request, from the cache where they are there. Raises DataError."""
+    """Return the data of a request, from the cache if possible. Raises DataError."""
     data: PreparedData = request.recipe.load().prepare_data(
         request.config,
         cache=ENV.cache / "tokens",
@@ -281,7 +281,7 @@ def _machine(tell: Tell, ranks: ProcessGroup) -> Hardware:
 
 
 def _shared(hardware: Hardware) -> Hardware:
-    """Return what one of several processes of a machine may use of it."""
+    """Return the hardware share (cores, host memory) of one of several processes on a machine."""
     several, cores, memory = ENV.local_world, hardware.cores, hardware.memory_bytes
     if hardware.device == "cpu" and memory is not None:
         memory //= several
@@ -307,7 +307,7 @@ def _total_steps(max_steps: int | None, epochs: int | None, feed: AccumulationWi
 
 
 def _with_peak(hardware: Hardware, plan: Plan) -> Hardware:
-    """Return the hardware with the matrix rate measured on it, with the plan's threads."""
+    """Return the hardware with its measured matmul rate (FLOP/s), at the plan's thread count."""
     from hotloop.machine.matmul_rate import measure_gemm
 
     precision, before = precision_of(plan, hardware), torch.get_num_threads()
@@ -320,7 +320,7 @@ def _with_peak(hardware: Hardware, plan: Plan) -> Hardware:
 
 
 def run_record(prepared: PreparedRun) -> dict[str, object]:
-    """Return what run.json says at the start."""
+    """Return the contents of run.json at the start of the run, as JSON values."""
     request = prepared.request
     return {
         "recipe": request.recipe.name,
@@ -349,11 +349,11 @@ def run_record(prepared: PreparedRun) -> dict[str, object]:
 
 
 def _judged_on(prepared: PreparedRun) -> int:
-    """Return how many samples a validation reads."""
+    """Return the number of samples that one validation reads."""
     samples, batches = len(prepared.job.valid), prepared.request.config.training.eval_batches
     return samples if batches is None else min(samples, batches * prepared.plan.micro_batch)
 
 
 def default_folder(recipe: str) -> Path:
-    """Return where a run goes without --out."""
+    """Return the run folder that is used without --out."""
     return Path("runs") / f"{recipe}-{datetime.datetime.now():%Y%m%d-%H%M%S}"

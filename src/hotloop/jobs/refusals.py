@@ -1,4 +1,4 @@
-"""Refuses what does not fit a run: other settings, data, code or plan, on any rank."""
+"""Refuses settings, data, code or plans that differ from those of a run, on any rank."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ __all__ = [
 
 
 def refuse_unlike(request: RunRequest, ranks: ProcessGroup) -> None:
-    """Raise ConfigError on every rank where one was told other things than the first one.
+    """Raise ConfigError on every rank if the request of any rank differs from that of rank 0.
 
-    Where its data lie, and where the run does, may be another place on each machine.
+    The paths of the data and of the run may differ between machines.
     """
     own: dict[str, object] = {
         "recipe": request.recipe.name,
@@ -57,7 +57,7 @@ def refuse_unlike(request: RunRequest, ranks: ProcessGroup) -> None:
 
 
 def refuse_unlike_data(fingerprint: str, ranks: ProcessGroup) -> None:
-    """Raise DataError on every rank where one has read other data than the first one."""
+    """Raise DataError on every rank if any rank has read other data than rank 0."""
     first = ranks.exchange(fingerprint)[0]
     with ranks.together():
         if fingerprint != first:
@@ -75,10 +75,10 @@ def refuse_other_plan(
     added: Sequence[str] = (),
     removed: Sequence[str] = (),
 ) -> None:
-    """Raise UsageError where --plan, --with or --without say other than the plan a run keeps.
+    """Raise UsageError if --plan, --with or --without contradict the plan that a run keeps.
 
-    So the command that began a run may be typed again to go on with it. Raises PlanError for what
-    no run could be given.
+    The command that started a run can therefore be repeated to resume it. Raises PlanError for
+    options that no run accepts.
     """
     typed = {use.id: (use, f"--with {text}") for text in added for use in [parse_use(text)]}
     if plan_file is not None:
@@ -104,7 +104,7 @@ def _keeps(option: str, has: str) -> UsageError:
 
 
 def refuse_changes(record: Mapping[str, Any], request: RunRequest) -> None:
-    """Raise ConfigError with a diff when a run in the way was started with other settings."""
+    """Raise ConfigError with a diff if an existing run was started with other settings."""
     if changed := differences(record["config"], flatten(request.config)):
         raise ConfigError(
             "a run of this set is there with other settings:\n  "
@@ -114,7 +114,7 @@ def refuse_changes(record: Mapping[str, Any], request: RunRequest) -> None:
 
 
 def refuse_other_data(record: Mapping[str, Any], fingerprint: str) -> None:
-    """Raise ConfigError when the data are not those a run was started with."""
+    """Raise ConfigError if the data differ from those that a run was started with."""
     was = record["data"]["fingerprint"]
     if was != fingerprint:
         raise ConfigError(
@@ -124,7 +124,7 @@ def refuse_other_data(record: Mapping[str, Any], fingerprint: str) -> None:
 
 
 def refuse_other_code(record: Mapping[str, Any]) -> None:
-    """Raise ConfigError where a finished run that others go on from was made by other code."""
+    """Raise ConfigError if a finished run that later runs build on was made by other code."""
     was, now = record.get("code", "unknown"), code_version()
     if record["status"] == "complete" and was != now:
         raise ConfigError(

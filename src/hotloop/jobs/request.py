@@ -1,4 +1,4 @@
-"""What a user asked to train: settings, plan and where each came from, fresh or from a run."""
+"""Training requests: settings and plan with their origins, fresh or read from a run folder."""
 
 from __future__ import annotations
 
@@ -38,36 +38,36 @@ _PATHS = (*(key for key in DATA_PATHS if key not in _NAMED), "init_from")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
-    """A recipe with its resolved configuration, and what was said about the plan."""
+    """A recipe with its resolved configuration, and the options that change the plan."""
 
     recipe: Recipe
-    config: Any  # of recipe.resolve.schema
-    origins: Mapping[str, str]  # of every key
+    config: Any  # an instance of recipe.resolve.schema
+    origins: Mapping[str, str]  # key -> where its value comes from
     rows: Sequence[tuple[str, str, str, str]] = ()  # key, value, origin, meaning
     renamed: Sequence[tuple[str, str, str]] = ()  # old spelling, key, where
     plan: Plan | None = None  # of --plan FILE
     plan_file: Path | None = None
     added: tuple[Use, ...] = ()  # --with
     removed: tuple[str, ...] = ()  # --without
-    series: Mapping[str, str] = field(default_factory=dict)  # a run each: name -> in words
-    answers: Sequence[ManifestAnswer] = ()  # what came of each field of a manifest
-    folder: Path | None = None  # that output= names for the run
+    series: Mapping[str, str] = field(default_factory=dict)  # one run each: name -> description
+    answers: Sequence[ManifestAnswer] = ()  # how each field of a manifest was handled
+    folder: Path | None = None  # the run folder that output= names
     measure_peak: bool = False  # time matrix products first, so that MFU is known
 
     @property
     def code(self) -> dict[str, str]:
-        """Return the setting that names files to run as code, which this call typed; or nothing."""
+        """Return the setting that names files to run as code; empty if it is not set."""
         return code_in(flatten(self.config))
 
     def refuse_series(self) -> None:
-        """Raise UsageError where it is several runs and one is needed."""
+        """Raise UsageError if the request is a series of runs."""
         if self.series:
             how = f", as {self.recipe.one}" if self.recipe.one else ""
             raise UsageError(f"that is a run for each of {', '.join(self.series)}: name one{how}")
 
 
 def parse_use(text: str) -> Use:
-    """Return the technique of `id` or `id:choice=value:choice=value`; PlanError on other forms."""
+    """Parse `id` or `id:choice=value:choice=value`; raise PlanError on other forms."""
     id, *choices = text.split(":")
     chosen: dict[str, Value] = {}
     for choice in choices:
@@ -88,7 +88,7 @@ def fresh_request(
     removed: Sequence[str] = (),
     measure_peak: bool = False,
 ) -> RunRequest:
-    """Resolve a request; keys are checked before the hardware (and torch) is looked at.
+    """Resolve a request, checking the keys before detecting the hardware (and importing torch).
 
     Raises UsageError, ConfigError or PlanError.
     """
@@ -114,9 +114,9 @@ def fresh_request(
 def expert_requests(
     recipe: str, assignments: Sequence[str], **asked: Any
 ) -> list[tuple[str, RunRequest]]:
-    """Return (expert, request) of each manifest of `manifest=a.json,b.json`; else none.
+    """Return (expert, request) for each manifest of `manifest=a.json,b.json`, or an empty list.
 
-    `asked` as of `fresh_request`, which raises the same.
+    `asked` takes the keyword arguments of `fresh_request`. Raises the same errors.
     """
     entry = find(recipe)
     if not entry.manifests:
@@ -194,11 +194,12 @@ def read_plan(
     takes_techniques: bool = True,
     here: Callable[[], Mapping[str, str]] | None = None,
 ) -> Plan:
-    """Read a plan file, or the plan of a run folder; PlanError says what is wrong with it.
+    """Read a plan file, or the plan of a run folder.
 
-    A plan that was proved on another machine or with other versions is refused: its proof does not
-    hold here. `takes_techniques`: the command has --with, which takes them without a proof. `here`
-    is a seam: what this machine is.
+    Raises PlanError for an invalid plan, and for one that was proved on another machine or with
+    other versions, because its proof does not hold here. `takes_techniques` says that the command
+    has --with, which applies techniques without a proof; the error then suggests it. `here` returns
+    the identity of this machine; tests replace it.
     """
     try:
         raw = RunDir.open(path).plan_file() if path.is_dir() else read_json(path)
@@ -217,13 +218,13 @@ def read_plan(
 
 
 def _absolute(flat: Mapping[str, Any], own: Sequence[str]) -> dict[str, Any]:
-    """Return settings whose paths no longer depend on the working folder; `own` of the recipe."""
+    """Return the settings with absolute paths; `own` are the path keys of the recipe."""
     paths = {key: _path(flat[key]) for key in (*_PATHS, *own) if flat.get(key) is not None}
     named = {key: named_paths for key in _NAMED if (named_paths := flat.get(key))}
     if declared := flat.get(CODE):
         paths[CODE] = ",".join(_path(str(file)) for file in files_of(declared))
     model = flat.get("model.name")
-    if model is not None and Path(model).expanduser().is_dir():  # else an id of the hub
+    if model is not None and Path(model).expanduser().is_dir():  # otherwise it is a hub id
         paths["model.name"] = _path(model)
     return {
         **flat,
@@ -240,7 +241,7 @@ def _path(text: str) -> str:
 
 
 def saved_request(record: Mapping[str, Any]) -> RunRequest:
-    """Return the request that a run was started with; `auto` is never derived again."""
+    """Return the request that a run was started with; `auto` settings are not derived again."""
     recipe = find(str(record["recipe"]))
     config = rebuild(recipe.resolve.schema, record["config"], origin="run.json")
     return RunRequest(recipe=recipe, config=config, origins=record["origins"])
@@ -249,9 +250,9 @@ def saved_request(record: Mapping[str, Any]) -> RunRequest:
 def moved_data(
     record: Mapping[str, Any], recipe: str | None, assignments: Sequence[str], config: Path | None
 ) -> dict[str, Any]:
-    """Return where the data of a resumed run lie now, and its code, if that was typed.
+    """Return the typed settings that say where a resumed run's data and code lie now.
 
-    Everything else that was typed must be the run's own, else ConfigError with a diff.
+    Raises ConfigError with a diff if any other typed setting differs from the run's.
     """
     if recipe is not None and recipe != record["recipe"]:
         raise ConfigError(f"the run is a {record['recipe']} run, asked {recipe}")
@@ -260,7 +261,7 @@ def moved_data(
     entry = find(str(record["recipe"]))
     requested = _absolute(entry.resolve.asked(assignments, config_file=config), entry.paths)
     if not any(word.startswith(f"{CODE}=") for word in assignments):
-        requested.pop(CODE, None)  # a file names no code
+        requested.pop(CODE, None)  # a configuration file cannot name code
     moved = {key: requested.pop(key) for key in (*DATA_PATHS, CODE) if key in requested}
     if changed := differences(record["config"], requested):
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Drives an assembled run in its folder: session, restore, loop, and the record of how it ended."""
+"""Runs an assembled run in its folder: sets up the session, restores, trains, records the end."""
 
 from __future__ import annotations
 
@@ -68,17 +68,17 @@ TIME_LIMIT = 75  # exit code of a run that can be resumed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """What came of a run. `exit_code` is what the command line ends with."""
+    """The result of a run. `exit_code` is the exit code of the command line."""
 
-    path: Path | None  # None when a signal came before there was a folder
+    path: Path | None  # None if a signal arrived before the folder was created
     reason: str  # complete, early stop, time limit, signal
     exit_code: int
     step: int
     best_loss: float | None = None  # of the validations
-    best_score: float | None = None  # of the job's judge, where it has one
+    best_score: float | None = None  # of the job's judge, if it has one
     best_step: int | None = None
     wall: Mapping[str, float] | None = None  # seconds of this process by row
-    resume_command: str | None = None  # None when there is nothing left to do
+    resume_command: str | None = None  # None if there is nothing left to do
 
 
 def execute(
@@ -90,9 +90,9 @@ def execute(
     tell: Tell,
     disk: Disk,
 ) -> RunResult:
-    """Train from the newest sound checkpoint, or from step 0 when there is none.
+    """Train from the newest sound checkpoint, or from step 0 if there is none.
 
-    Every ending is written to run.json. Raises a HotloopError.
+    Writes every ending to run.json, errors included. Raises a HotloopError.
     """
     wall_time.mark("start")
     try:
@@ -127,7 +127,7 @@ def execute(
 
 
 def _is_running(run: RunDir) -> bool:
-    """Whether the record says so; False where it was moved away, or cannot be read."""
+    """Whether the record says `running`; False if the record is gone or unreadable."""
     try:
         return run.read().get("status") == "running"
     except DataError:
@@ -135,18 +135,18 @@ def _is_running(run: RunDir) -> bool:
 
 
 def _reason(error: BaseException) -> str:
-    """Return what the record says of an error; of one that is not ours also its type."""
+    """Return the record's text for an error; the type is added unless it is a HotloopError."""
     return str(error) if isinstance(error, HotloopError) else f"{type(error).__name__}: {error}"
 
 
 def _note_down(run: RunDir, prepared: PreparedRun, **fields: object) -> None:
-    """Replace fields of the record; of several ranks the first one writes it."""
+    """Replace fields of the record; only rank 0 writes."""
     if prepared.ranks.rank == 0:
         run.update(**fields)
 
 
 def _who(run: RunDir, prepared: PreparedRun) -> dict[str, object]:
-    """Return what the record says of the ranks of this session; nothing of a process alone."""
+    """Return the record's `ranks` field for this session; a single process clears an old one."""
     ranks = prepared.ranks
     if ranks.world == 1:
         return {"ranks": None} if run.read().get("ranks") else {}
@@ -156,7 +156,7 @@ def _who(run: RunDir, prepared: PreparedRun) -> dict[str, object]:
 
 
 def interrupted(run: RunDir, signals: Signals) -> RunResult:
-    """Return the result of a run that a signal stopped before this process made a step."""
+    """Return the result of a run that a signal stopped before the first step of this process."""
     assert signals.received is not None
     saved = folders.listing(run.checkpoints)
     return RunResult(
@@ -221,7 +221,7 @@ def _train(
     finally:
         source.close()
         journal.close()
-        apply_plan.undo(session)  # switches of the process are the caller's again
+        apply_plan.undo(session)  # restore the caller's process switches
 
 
 def set_up(
@@ -231,7 +231,11 @@ def set_up(
     signals: Signals,
     tell: Tell,
 ) -> tuple[Session, list[Effect], Position]:
-    """Return the session where `place` puts it; compilation is charged to its own row."""
+    """Return the prepared session, the effects of its techniques, and the start position.
+
+    `place` restores the session and returns that position. Compilation and graph recording count
+    as "compile" in the wall time.
+    """
     session, effects = apply_plan.prepare(
         prepared.job,
         prepared.plan,
@@ -268,7 +272,7 @@ def _first_batch(prepared: PreparedRun, session: Session) -> Batch:
 
 
 def _fell_back(run: RunDir, effects: list[Effect]) -> Callable[[str], None]:
-    """Return what corrects the table of run.json when the compiled model is given up."""
+    """Return a callback that corrects the effects in run.json if the compiled model is dropped."""
 
     def correct(text: str) -> None:
         rows = [
@@ -283,7 +287,7 @@ def _fell_back(run: RunDir, effects: list[Effect]) -> Callable[[str], None]:
 def _drive(
     run: RunDir, prepared: PreparedRun, loop: Loop, at: Position, wall_time: WallTime
 ) -> RunResult:
-    """Run the loop; write how it ended, also when it ends in an error."""
+    """Run the loop and record how it ended, errors included; return the result."""
     wall_time.mark("start")
     try:
         with recompiling(wall_time) if "compile" in loop.session.undo else nullcontext():
@@ -332,7 +336,7 @@ def _drive(
 
 
 def _found(run: RunDir, loop: Loop) -> RunDir:
-    """Return where the run lies now; where it was, if that cannot be told."""
+    """Return the current location of the run folder, or the old one if it cannot be found."""
     try:
         return run.followed(loop.metrics_log.journal)
     except WriteError:
@@ -348,12 +352,12 @@ def _end(
     reason: str,
     **fields: object,
 ) -> dict[str, float]:
-    """Write the end to the log and, at once, to the record; return the wall time by row."""
+    """Write the end to the log and the record; return the wall time in seconds by row."""
     wall_time.mark("other")
     rows = {name: round(seconds, 4) for name, seconds in wall_time.rows().items()}
     loop.metrics_log.event("end", loop.checkpoint_policy.last_step, reason=reason, wall=rows)
     if not (there := _found(run, loop)).exists and prepared.ranks.rank == 0:
-        return rows  # it is gone: the error that ends the run says so
+        return rows  # the folder is gone: the error that ends the run says so
     _note_down(there, prepared, status=status, reason=reason, **fields)
     return rows
 

@@ -1,4 +1,4 @@
-"""Where a run begins: at its newest sound checkpoint, or at step 0 with the weights it is given."""
+"""Puts a run at its start: its newest sound checkpoint, or step 0 with initial weights."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _MOVABLE = frozenset({*DATA_PATHS, CODE})  # settings that a resume may change
 
 
 def beside(run: RunDir) -> dict[str, object]:
-    """Return what decides a run and lies beside its checkpoints: settings, plan, the model's texts.
+    """Return what determines a run and lies beside its checkpoints: settings, plan, model texts.
 
-    Settings as they are, so that a changed one can be named; of the rest digests.
+    Settings are returned as values, so that an error can name a changed one; the rest as digests.
     """
     config = run.read()["config"]
     assert isinstance(config, Mapping)
@@ -44,9 +44,9 @@ def beside(run: RunDir) -> dict[str, object]:
 
 
 def refuse_changed(run: RunDir, folder: Path) -> None:
-    """Raise DataError where a run folder no longer has what a checkpoint of it was made with."""
+    """Raise DataError if a run's files differ from those its checkpoint `folder` was made with."""
     was: Any = read_json(folder / folders.STATE).get("beside")
-    if not isinstance(was, Mapping):  # of an older version
+    if not isinstance(was, Mapping):  # written by an older version
         return
     now: Any = beside(run)
     keys = sorted({*was["config"], *now["config"]})
@@ -70,7 +70,7 @@ def refuse_changed(run: RunDir, folder: Path) -> None:
 
 
 def restore(run: RunDir, prepared: PreparedRun, session: Session, tell: Tell) -> Position:
-    """Put the session where the newest sound checkpoint left it, or at the initial weights."""
+    """Restore the newest sound checkpoint, or the initial weights; return the position."""
     step, ranks = 0, prepared.ranks
     with ranks.together():
         if ranks.rank == 0:
@@ -83,7 +83,7 @@ def restore(run: RunDir, prepared: PreparedRun, session: Session, tell: Tell) ->
 
 
 def _newest(run: RunDir, tell: Tell) -> int:
-    """Return the step of the newest sound checkpoint, or 0; tell of broken ones."""
+    """Return the step of the newest sound checkpoint, or 0; report each broken one."""
     newest, broken = folders.newest_sound(run.checkpoints)
     for bad in broken:
         faults = "; ".join(bad.broken or ())
@@ -93,7 +93,7 @@ def _newest(run: RunDir, tell: Tell) -> int:
 
 
 def start_weights(prepared: PreparedRun, session: Session, tell: Tell) -> Position:
-    """Put the session at step 0, with the weights of `init_from` where there is one."""
+    """Put the session at step 0, with the weights of `init_from` if it is set."""
     if prepared.job.begins:
         with whole(session):
             notes = load_weights(session.model, *prepared.job.begins)

@@ -1,4 +1,4 @@
-"""The engine's front door: `hotloop train` as functions, from a request to a finished run."""
+"""The functions behind `hotloop train` and --resume, from a request to a finished run."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ __all__ = ["resume", "silent", "train", "train_experts", "train_series"]
 
 
 def silent(message: Message) -> None:
-    """Listen to nothing."""
+    """Discard the message."""
     del message
 
 
@@ -62,9 +62,9 @@ def train(
 ) -> RunResult:
     """Train a request in a new run folder until it ends; every exit has saved.
 
-    `began` is when the process began, on machine.clock's scale. Of several processes that torchrun
-    started each calls this: they train one run together. Where torchrun has started them again,
-    they go on with it. Raises a HotloopError.
+    `began` is the start time of the process, in seconds on the scale of machine.clock. Each process
+    that torchrun started must call this; together they train one run, and resume it if torchrun
+    restarted them. Raises a HotloopError.
     """
     request.refuse_series()
     _say_code(request, tell)
@@ -81,7 +81,7 @@ def _train(
     began: float | None = None,
     disk: Disk = DISK,
 ) -> RunResult:
-    """Train one run, with the ranks that there are."""
+    """Train one run with `ranks`, which have already joined."""
     tell = tell if ranks.rank == 0 else silent
     path = out or request.folder or default_folder(request.recipe.name)
     run = RunDir(Path(ranks.exchange(str(path))[0]))
@@ -120,16 +120,16 @@ def _train(
 
 
 def _say_code(request: RunRequest, tell: Tell) -> None:
-    """Tell which files of the user's are about to be run."""
+    """Report which of the user's files are about to be run."""
     for sentence in running(request.code.get(CODE)):
         tell(Note(text=sentence))
 
 
 @contextlib.contextmanager
 def _ranks(verb: str = "train") -> Iterator[ProcessGroup]:
-    """Join the processes that torchrun started; a process alone is all there are.
+    """Join the process group that torchrun started; yield a single-process group otherwise.
 
-    Raises UsageError on every rank where they were told to do different things.
+    Raises UsageError on every rank if the ranks were given different commands.
     """
     if ENV.world == 1 and not ENV.torchrun:
         yield SINGLE_PROCESS
@@ -165,7 +165,7 @@ def _assembled(
 
 
 def _refuse_unseen(run: RunDir, ranks: ProcessGroup, *, seconds: int = 30) -> None:
-    """Raise UsageError on a rank that does not see the folder that rank 0 made.
+    """Raise UsageError on a rank that does not see the folder that rank 0 created.
 
     NFS may take 30 s to show it (acdirmin, https://man7.org/linux/man-pages/man5/nfs.5.html).
     """
@@ -195,14 +195,13 @@ def resume(
     began: float | None = None,
     disk: Disk = DISK,
 ) -> RunResult:
-    """Go on with a run from its newest sound checkpoint, bit for bit as if it never stopped.
+    """Resume a run from its newest sound checkpoint, bit for bit as if it had never stopped.
 
-    `moved` says where its data lie now; they must be the same data. A task of the user's own is run
-    as code only if `moved` names its file (data.declared). A finished run is left as it
-    is, unless its last checkpoint is damaged: then the steps since are made again. Another number
-    of processes than before takes the same samples in the same order. Raises a HotloopError:
-    CheckpointError when every checkpoint is broken, ConfigError with a diff when the data have
-    changed.
+    `moved` holds the settings for the new location of the same data. The user's own task file is
+    run as code only if `moved` names it (data.declared). A finished run is left as it is, unless
+    its last checkpoint is damaged; then the lost steps are repeated. A different number of
+    processes takes the same samples in the same order. Raises a HotloopError: CheckpointError if
+    every checkpoint is broken, ConfigError with a diff if the data have changed.
     """
     with _ranks("resume") as ranks:
         return _resume(RunDir(path), ranks, moved=moved, tell=tell, began=began, disk=disk)
@@ -217,7 +216,7 @@ def _resume(
     began: float | None = None,
     disk: Disk = DISK,
 ) -> RunResult:
-    """Go on with one run, with the ranks that there are."""
+    """Resume one run with `ranks`, which have already joined."""
     tell = tell if ranks.rank == 0 else silent
     wall_time, signals = WallTime(clock, began=began), Signals()
     with ranks.together():
@@ -227,7 +226,7 @@ def _resume(
         is_whole = False
         with ranks.together():
             if ranks.rank == 0:
-                if run.has_lock:  # its process was killed after the end, or is just leaving
+                if run.has_lock:  # its process was killed after the end, or is exiting
                     with _held(run, tell, ranks.job):
                         pass
                 is_whole = not _lost_steps(run, record, tell)
@@ -264,9 +263,9 @@ def _config(record: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def _lost_steps(run: RunDir, record: Mapping[str, object], tell: Tell) -> bool:
-    """Whether a finished run's last checkpoint is damaged; says what is there.
+    """Whether the last checkpoint of a finished run is damaged; report its state.
 
-    CheckpointError when all of them are.
+    Raises CheckpointError if all of them are damaged.
     """
     final = record["final"]
     assert isinstance(final, Mapping)
@@ -286,11 +285,11 @@ def _lost_steps(run: RunDir, record: Mapping[str, object], tell: Tell) -> bool:
 def train_series(
     request: RunRequest, *, out: Path, tell: Tell = silent
 ) -> Iterator[tuple[str, RunResult]]:
-    """Train each run of a series (data sets, folds), in OUT/<name>; yield each as it ends.
+    """Train each run of a series (data sets, folds) in OUT/<name>; yield each result.
 
-    One that is finished is skipped when its run had the same settings and data, and refused
-    with a diff otherwise; an interrupted one is resumed. A run that stops ends the series.
-    All data are read before the first run begins, so that missing ones are told at once.
+    A finished run is skipped if it has the same settings and data, and refused with a diff
+    otherwise; an interrupted run is resumed. A run that stops early ends the series. All data
+    are read before the first run starts, so that missing data are reported at once.
     """
     config, recipe = request.config, request.recipe
     requests = {
@@ -318,7 +317,7 @@ def train_series(
 
 
 def _working(tell: Tell) -> Tell:
-    """Return what passes on nothing but progress before a run begins."""
+    """Return a listener that passes on only `Working` messages to `tell`."""
 
     def working(message: Message) -> None:
         if isinstance(message, Working):
@@ -330,11 +329,11 @@ def _working(tell: Tell) -> Tell:
 def train_experts(
     requests: Sequence[tuple[str, RunRequest]], *, out: Path | None, tell: Tell = silent
 ) -> Iterator[tuple[str, RunResult | HotloopError]]:
-    """Train each expert in its folder, or in OUT/<expert>; yield what came of it as it ends.
+    """Train each expert in its folder, or in OUT/<expert>; yield each result or error.
 
-    A failure does not stop the next one, but of several ranks it does. One that is finished is
-    skipped when its run had the same settings and data; an interrupted one is resumed. A signal
-    ends the series. Raises UsageError where several would go into one folder.
+    A failure does not stop the next expert, except with several ranks. A finished run is skipped
+    if it has the same settings and data; an interrupted run is resumed. A signal ends the series.
+    Raises UsageError if several experts would share a folder.
     """
     folders: dict[Path, str] = {}
     for name, request in requests:
@@ -353,7 +352,7 @@ def train_experts(
                 data = prepare_data(request, silent, None, ranks).fingerprint if is_there else ""
                 result = _train_member(request, folder, data, ranks, tell)
             except HotloopError as error:
-                if ranks.world > 1:  # which rank is where is not known after an error
+                if ranks.world > 1:  # after an error the ranks may be out of step
                     raise
                 yield name, error
                 continue
@@ -377,7 +376,7 @@ def _train_member(
 
 @contextlib.contextmanager
 def _locked(run: RunDir, ranks: ProcessGroup, tell: Tell) -> Iterator[None]:
-    """Hold the run folder; of several ranks the first one does, and none goes on before it."""
+    """Lock the run folder on rank 0; the other ranks wait until it is locked."""
     with contextlib.ExitStack() as held:
         with ranks.together():
             if ranks.rank == 0:
@@ -387,7 +386,7 @@ def _locked(run: RunDir, ranks: ProcessGroup, tell: Tell) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _held(run: RunDir, tell: Tell, job: str | None) -> Iterator[None]:
-    """Hold the run folder, and clear away what a process that was killed left in it."""
+    """Lock the run folder and remove the leftovers of a killed process."""
     lock = run.lock()
     lock.acquire(job)
     try:

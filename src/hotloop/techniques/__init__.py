@@ -67,7 +67,7 @@ _BY_ID = {technique.id: technique for technique in ALL}
 
 
 def get(id: str) -> Technique:
-    """Return the technique called `id`; PlanError lists the ones there are."""
+    """Return the technique with this `id`; raise PlanError, which lists all ids, if unknown."""
     if id not in _BY_ID:
         known = ", ".join(_BY_ID)
         raise PlanError(

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["TECHNIQUE"]
 
 ID = "activation-checkpointing"
-_OWN = ("gradient_checkpointing", "grad_checkpointing")  # flags of transformers 5.23, of timm
+_OWN = ("gradient_checkpointing", "grad_checkpointing")  # flags of transformers 5.23 and timm
 _KEPT = (  # operators of torch.ops.aten whose results `selective` keeps
     "mm",
     "addmm",
@@ -54,16 +54,16 @@ _KEPT = (  # operators of torch.ops.aten whose results `selective` keeps
 )
 
 
-# Blocks of scripts, which keep no attribute of ours: they are saved and copied as they are.
+# Modes of a script's blocks. They get no extra attribute, because scripts save and copy them.
 _OUTSIDE: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 
 
 def change(
     model: nn.Module, *, mode: str = "full", through_class: bool = False
 ) -> list[Callable[[], object]]:
-    """Change a model in place; return a way back for each module that was changed.
+    """Change a model in place; return an undo function for each module that was changed.
 
-    With `through_class` the class of the blocks is changed instead of the blocks.
+    With `through_class`, change the class of the blocks instead of the blocks.
     """
     from hotloop.models.repeated_blocks import repeated_blocks
 
@@ -88,7 +88,7 @@ def change(
 
 
 def _watch_class(kind: type[nn.Module]) -> None:
-    """Have a class of blocks look, at each call, whether it is to recompute."""
+    """Patch a class of blocks to check at each call whether the block must recompute."""
     plain = kind.forward
     if getattr(plain, "_hotloop", False):
         return
@@ -105,12 +105,12 @@ def _watch_class(kind: type[nn.Module]) -> None:
 
 
 def _counts(block: nn.Module) -> bool:
-    """Whether a block keeps statistics of its batches, which a second run would add twice."""
+    """Whether a block keeps batch statistics, to which a second run would add each batch twice."""
     return any(getattr(module, "running_mean", None) is not None for module in block.modules())
 
 
 def _run(block: nn.Module, inner: Any, mode: str, *args: Any, **kwargs: Any) -> Any:
-    """Run a block's own forward, or have autograd run it twice when it trains."""
+    """Run a block's own forward; in training, checkpoint it so that autograd runs it again."""
     import torch
     from torch.utils.checkpoint import checkpoint
 
@@ -122,18 +122,18 @@ def _run(block: nn.Module, inner: Any, mode: str, *args: Any, **kwargs: Any) -> 
 
 
 def _contexts() -> tuple[Any, Any]:
-    """Return what is around the first run of a block, and what around the second."""
+    """Return the context managers for the first and the second run of a block."""
     first, second = _both_modes()
-    storage: Any = defaultdict(dict)  # operator -> number of its call -> what is kept of it
+    storage: Any = defaultdict(dict)  # operator -> number of its call -> its kept result
     return first(_policy, storage), second(None, storage)
 
 
 @functools.cache
 def _both_modes() -> tuple[Any, Any]:
-    """Return torch's classes of both runs, in which a result that was written into is not kept.
+    """Return subclasses of torch's modes for both runs, which drop results modified in place.
 
-    Layers write in place: an adapter adds to a product, and so does ReLU(inplace=True). torch 2.13
-    raises a RuntimeError in the second run.
+    Some layers write in place, such as adapters that add to a product and ReLU(inplace=True). For
+    their kept results torch 2.13 raises a RuntimeError in the second run.
     """
     from torch.utils import checkpoint
 
@@ -146,18 +146,18 @@ def _both_modes() -> tuple[Any, Any]:
     class First(checkpoint._CachingTorchDispatchMode):  # type: ignore[no-untyped-call]
         def __exit__(self, *error: object) -> None:
             super().__exit__(*error)  # type: ignore[no-untyped-call]
-            drop_written(self.storage)  # at once, so that their memory goes
+            drop_written(self.storage)  # at once, to free their memory
 
     class Second(checkpoint._CachedTorchDispatchMode):  # type: ignore[no-untyped-call]
         def __enter__(self) -> Any:
-            drop_written(self.storage)  # what was written into after the block
+            drop_written(self.storage)  # results modified after the block
             return super().__enter__()  # type: ignore[no-untyped-call]
 
     return First, Second
 
 
 def _is_written(kept: Any) -> bool:
-    """Whether one of the tensors of a kept result has changed since."""
+    """Whether a tensor of a kept result has been modified since it was kept."""
     from torch.utils._pytree import tree_leaves
 
     versions = [
@@ -167,10 +167,10 @@ def _is_written(kept: Any) -> bool:
 
 
 def _policy(context: object, operator: Any, *args: Any, **kwargs: Any) -> Any:
-    """Say which results are kept.
+    """Return whether to keep or recompute the result of an operator.
 
-    Not those of attention with dropout: kept, it would draw nothing in the second run, and all
-    dropout after it other masks than in the first.
+    Attention with dropout is recomputed. If it were kept, it would draw no random numbers in the
+    second run, and all later dropout would draw different masks than in the first.
     """
     from torch.utils.checkpoint import CheckpointPolicy
 
@@ -182,7 +182,7 @@ def _policy(context: object, operator: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def apply(session: TechniqueTarget, *, mode: str = "full") -> int:
-    """Change the model; return how many of its modules changed."""
+    """Change the model; return the number of modules that changed."""
     back = change(session.model, mode=mode, through_class=isinstance(session, ScriptSession))
 
     def back_out() -> None:
@@ -195,7 +195,7 @@ def apply(session: TechniqueTarget, *, mode: str = "full") -> int:
 
 
 def read_back(session: TechniqueTarget) -> str | None:
-    """Count the blocks whose forward is the one that recomputes."""
+    """Count the blocks whose forward recomputes."""
     from hotloop.models.repeated_blocks import repeated_blocks
 
     if ID not in session.undo:

@@ -28,7 +28,7 @@ __all__ = ["TECHNIQUE"]
 
 
 def apply(session: Session) -> int:
-    """Tell the keeper to write in the background."""
+    """Make the checkpoint policy write in the background."""
     if session.stepping.background_saves:
         return 0
     session.stepping.background_saves = True
@@ -36,7 +36,7 @@ def apply(session: Session) -> int:
 
 
 def read_back(session: Session) -> str | None:
-    """Read the slot."""
+    """Read the session's `background_saves` flag."""
     return "a thread writes copies, one in flight" if session.stepping.background_saves else None
 
 

@@ -32,7 +32,7 @@ ID = "autocast-bf16"
 
 
 def blocked(hardware: Hardware, plan: Plan) -> str | None:
-    """Ask the hardware; `is_bf16_supported()` says yes on a T4, by emulation, 4x slower."""
+    """Ask the hardware; torch's `is_bf16_supported()` also accepts a T4's 4x slower emulation."""
     del plan
     return hardware.why_no_bf16()
 

@@ -14,23 +14,23 @@ if TYPE_CHECKING:
 
 __all__ = ["HEADINGS", "HostKind", "Numerics", "Paired", "Stage", "Technique", "anywhere"]
 
-# Times a run's first micro batches under two settings of the process: (new, old) -> the rate under
-# `new` in that under `old`; None where the run is too short to spend any of it on measuring.
+# Times a run's first micro batches under two settings of the process: (new, old) -> the ratio of
+# the rate under `new` to that under `old`; None if the run is too short to spend steps on timing.
 Paired: TypeAlias = "Callable[[Callable[[], object], Callable[[], object]], float | None]"
 
 HEADINGS = ("What:", "Helps when:", "Does not help when:", "Numbers:", "Measured:", "Source:")
 
 
 class Numerics(enum.IntEnum):
-    """What a technique may change about the numbers. `tune` says how far it may go."""
+    """How far a technique may change the numbers; `tune` takes a limit."""
 
     BITWISE = 0  # losses and gradients are identical, bit for bit
-    ROUNDING = 1  # same mathematics, other rounding: within `tolerance` and `cosine`
-    TRAINING = 2  # other mathematics: only a longer run can say whether it is as good
+    ROUNDING = 1  # same mathematics, different rounding, within `tolerance` and `cosine`
+    TRAINING = 2  # different mathematics; only a longer run can show whether it is as good
 
 
 class Stage(enum.IntEnum):
-    """When a technique is applied: in this order, then in the order of techniques.ALL."""
+    """When a technique is applied: by stage, then in the order of techniques.ALL."""
 
     PROCESS = 0  # global switches
     LOADER = 1
@@ -38,18 +38,18 @@ class Stage(enum.IntEnum):
     SHARD = 3
     OPTIMIZER = 4  # the optimizer exists from here on
     STEP = 5  # slots of the engine's loop
-    COMPILE = 6  # last: it looks at everything before
+    COMPILE = 6  # last, because it compiles the result of all other stages
 
 
 class HostKind(enum.Enum):
-    """Who may call a technique."""
+    """The kind of host that may apply a technique: `hotloop train` or a script."""
 
     ENGINE = "engine"
     SCRIPT = "script"
 
 
 def anywhere(hardware: Hardware, plan: Plan) -> str | None:
-    """Answer None: nothing stands in the way on any machine."""
+    """Return None: the technique works on every machine."""
     del hardware, plan
     return None
 
@@ -63,27 +63,27 @@ class Technique:
     page: str
     stage: Stage
     numerics: Numerics
-    # (session, **choice) -> how many things changed; 0: no effect. The session is a Session or a
-    # ScriptSession, by the hosts it is for; a Subject is what both have.
+    # (session, **choice) -> the number of changes; 0 means no effect. The session is a Session, a
+    # ScriptSession or either (a TechniqueTarget), depending on `hosts`.
     apply: Callable[..., int]
-    read_back: Callable[[Any], str | None]  # what is in effect now, or None if it is not
-    nothing: str  # why `apply` may find nothing to change, said when it does
+    read_back: Callable[[Any], str | None]  # what is in effect now; None if nothing is
+    nothing: str  # why `apply` may find nothing to change; shown if that happens
     blocked: Callable[[Hardware, Plan], str | None] = anywhere  # why it can't run here, or None
     choices: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)  # first is default
     excludes: frozenset[str] = frozenset()
-    late: bool = False  # a script's first step must be over before it can be read back
-    pays_from: int = 1  # epoch: 2 where the first one costs as much as without it
-    # What only measuring can decide: (paired, **choice) -> the choice with which a run's plan is
-    # written, so that a resumed run does the same. `paired` is a `Paired`.
+    late: bool = False  # can be read back only after a script's first step
+    pays_from: int = 1  # epoch; 2 if the first epoch costs as much as without the technique
+    # For choices that need a measurement: (paired, **choice) -> the choice that is written into the
+    # run's plan, so that a resumed run does the same. `paired` is a `Paired`.
     settle: Callable[..., Mapping[str, Value]] | None = None
-    # The choice of a trial, where it is not the default: what `apply` would decide by timing is in
-    # effect there, and the trial's own steps decide.
+    # The choice for a trial of `tune`, if it is not the default: whatever `apply` would decide by
+    # timing is in effect in the trial, and the timing of the trial's own steps decides.
     tried: Mapping[str, Value] = field(default_factory=dict)
-    # The part of `apply` that decides what the backward pass keeps, (model, **choice), for the
-    # memory forecast of a plan.
+    # The part of `apply` that determines what is saved for the backward pass, (model, **choice).
+    # The memory forecast of a plan uses it.
     on_model: Callable[..., object] | None = None
     hosts: frozenset[HostKind] = frozenset(HostKind)
-    # What ROUNDING may do in float32 at most: ten times the largest deviation, or more, that
-    # benchmarks/rounding.py found (results/rounding-cpu.json).
-    tolerance: float = 0.0  # relative, on the losses of the first 10 steps
-    cosine: float = 1.0  # of each tensor's first-step gradient with that of the plain run
+    # Limits of ROUNDING in float32: at least ten times the largest deviation that
+    # benchmarks/rounding.py measured (results/rounding-cpu.json).
+    tolerance: float = 0.0  # largest relative deviation of the losses of the first 10 steps
+    cosine: float = 1.0  # least cosine of each tensor's first-step gradient with the plain run's

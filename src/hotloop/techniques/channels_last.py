@@ -39,7 +39,7 @@ def _weights(session: TechniqueTarget) -> list[Tensor]:
 
 
 def apply(session: TechniqueTarget) -> int:
-    """Turn the weights and wrap the forward pass; return how many weights there are."""
+    """Convert the weights and wrap the forward pass; return the number of weights."""
     import torch
 
     from hotloop.techniques.on_scripts.nested_tensors import mapped
@@ -70,7 +70,7 @@ def apply(session: TechniqueTarget) -> int:
 
 
 def read_back(session: TechniqueTarget) -> str | None:
-    """Count the weights that lie so, once the forward pass was wrapped."""
+    """Count the weights in channels_last format if the forward pass is wrapped."""
     import torch
 
     if ID not in session.wrapped:

@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 __all__ = ["MODES", "TECHNIQUE"]
 
-# Inductor's own random numbers are others than eager's, so dropout would draw other masks.
+# Inductor's own random numbers differ from eager's, so dropout would draw different masks.
 _EAGER_RANDOM = {"fallback_random": True}
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
 _GRAPH_MODES = ("reduce-overhead", "max-autotune")
 _LONGEST = 300  # characters of a compiler's message
-# What compilers raise: their own errors are RuntimeErrors, the rest are faults met on the way.
+# What compilers raise: their own errors are RuntimeErrors; the others occur while they compile.
 _FAILS = (
     *(RuntimeError, ValueError, TypeError, AttributeError, LookupError, AssertionError),
     *(OSError, ImportError, ArithmeticError, subprocess.SubprocessError),
@@ -52,7 +52,7 @@ _FAILS = (
 
 
 def blocked(hardware: Hardware, plan: Plan) -> str | None:
-    """CUDA graphs need CUDA; inductor needs capability 7.0 (Triton's own limit)."""
+    """Refuse CUDA graphs without CUDA, and inductor below capability 7.0 (Triton's limit)."""
     choice = plan.choice("compile") or {}
     mode, backend = choice.get("mode", "default"), choice.get("backend", "inductor")
     if backend != "inductor" and mode != "default":
@@ -76,7 +76,7 @@ def _blocks(model: Any) -> list[Any]:
 
 
 def apply(session: TechniqueTarget, *, mode: str = "default", backend: str = "inductor") -> int:
-    """Mark the blocks; the work is done by the first forward and backward pass."""
+    """Mark the blocks; the first forward and backward pass compiles them."""
     import torch
     from torch._dynamo.utils import counters
 
@@ -94,7 +94,7 @@ def apply(session: TechniqueTarget, *, mode: str = "default", backend: str = "in
         for block in blocks:
             block._compiled_call_impl = None  # what Module.compile sets; there is no public undo
         torch._dynamo.reset()
-        counters.clear()  # reset leaves them, and read_back would count the graphs of before
+        counters.clear()  # reset keeps them, and read_back would count old graphs
 
     if isinstance(session, ScriptSession):
         from torch._dynamo.backends.registry import lookup_backend
@@ -115,7 +115,7 @@ def apply(session: TechniqueTarget, *, mode: str = "default", backend: str = "in
 def _compiled_or_eager(
     compiler: Any, troubles: list[str], graph: Any, inputs: Any, **more: Any
 ) -> Any:
-    """Return a graph compiled, or as it is: a script's first step must not fail of this."""
+    """Return the compiled graph, or the eager one if compiling fails, so that scripts go on."""
     import torch
     from torch._functorch import config
 
@@ -130,7 +130,7 @@ def _compiled_or_eager(
 
 
 def read_back(session: TechniqueTarget) -> str | None:
-    """Count the blocks, and the graphs and breaks of Dynamo: none before the first call."""
+    """Count the blocks, and Dynamo's graphs and graph breaks; None before the first call."""
     from torch._dynamo.utils import counters  # the counts behind TORCH_LOGS
 
     marked = sum(block._compiled_call_impl is not None for block in _blocks(session.model))

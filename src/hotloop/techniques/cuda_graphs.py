@@ -29,7 +29,7 @@ _OWN_GRAPHS = ("reduce-overhead", "max-autotune")
 
 
 def blocked(hardware: Hardware, plan: Plan) -> str | None:
-    """CUDA only; not inside compile's own graphs, and not with the fp16 scaler."""
+    """Refuse devices other than CUDA, compile modes with graphs of their own, and fp16 scaling."""
     if hardware.device != "cuda":
         return f"CUDA graphs need a CUDA card, and this is a {hardware.device} device"
     if (mode := (plan.choice("compile") or {}).get("mode")) in _OWN_GRAPHS:
@@ -40,7 +40,7 @@ def blocked(hardware: Hardware, plan: Plan) -> str | None:
 
 
 def apply(session: Session) -> int:
-    """Ask for the recording, which the first call makes."""
+    """Request the recording, which the first call makes."""
     if session.stepping.graphs:
         return 0
 

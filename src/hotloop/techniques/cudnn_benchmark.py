@@ -27,7 +27,7 @@ ID = "cudnn-benchmark"
 
 
 def blocked(hardware: Hardware, plan: Plan) -> str | None:
-    """Refuse what is no CUDA card."""
+    """Refuse devices other than CUDA."""
     del plan
     if hardware.device == "cuda":
         return None
@@ -41,7 +41,7 @@ def _convolutions(session: TechniqueTarget) -> int:
 
 
 def apply(session: TechniqueTarget) -> int:
-    """Set the switch of this process; return how many convolutions it concerns."""
+    """Set the process's switch; return the number of convolutions that it affects."""
     from torch.backends import cudnn
 
     if cudnn.benchmark or not (convolutions := _convolutions(session)):
@@ -56,14 +56,12 @@ def apply(session: TechniqueTarget) -> int:
 
 
 def read_back(session: TechniqueTarget) -> str | None:
-    """Ask torch."""
+    """Read torch's switch, and count the convolutions."""
     from torch.backends import cudnn
 
     if not cudnn.benchmark or ID not in session.undo:
         return None
-    convolutions = _convolutions(
-        session
-    )  # of a script's model none is left when the script is over
+    convolutions = _convolutions(session)  # none is left when a script is over
     return (
         f"cudnn.benchmark is on for {convolutions} convolutions"
         if convolutions

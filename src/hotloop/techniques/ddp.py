@@ -32,7 +32,7 @@ BUCKET_MIB = 25  # torch's own
 
 
 def apply(session: Session, *, bucket_mib: int = BUCKET_MIB, unused: str = "none") -> int:
-    """Wrap model and loss; return the number of ranks that exchange."""
+    """Wrap model and loss; return the number of ranks that exchange gradients."""
     from hotloop.distributed.ddp import Replicas
 
     session.parallel.sync = Replicas(session, bucket_mib=bucket_mib, unused=unused == "find")
@@ -41,7 +41,7 @@ def apply(session: Session, *, bucket_mib: int = BUCKET_MIB, unused: str = "none
 
 
 def read_back(session: Session) -> str | None:
-    """Ask torch's wrapper."""
+    """Read the ranks, back end and bucket size from torch's wrapper."""
     from hotloop.distributed.ddp import Replicas
 
     shares = session.parallel.sync

@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 __all__ = ["TECHNIQUE", "why_not_installed"]
 
 STAGES = (1, 2, 3)
-SERIES = "0.19"  # of DeepSpeed; the part it is used by is not all documented, and may change
-FIRST = 8  # of that series: 0.19.8 was tried (2026-11), older ones were not
+SERIES = "0.19"  # of DeepSpeed; some of the API in use is undocumented and may change
+FIRST = 8  # first patch of that series: 0.19.8 was tried (2026-11), older ones were not
 
 
 def blocked(hardware: Hardware, plan: Plan) -> str | None:
-    """Several ranks are needed, no fp16, and a DeepSpeed that was tried."""
+    """Refuse fp16, unknown stages, a single process, and versions of DeepSpeed never tried."""
     if plan.choice("autocast-fp16") is not None:
         return "the fp16 loss scaler looks at each rank's own gradients: use ddp, or bf16"
     if (plan.choice("deepspeed") or {}).get("stage", 1) not in STAGES:
@@ -50,7 +50,7 @@ def blocked(hardware: Hardware, plan: Plan) -> str | None:
 
 
 def why_not_installed() -> str | None:
-    """Return what to install, or None."""
+    """Return a sentence on what to install, or None if DeepSpeed is usable."""
     how = "pip install 'hotloop[deepspeed]'"
     try:
         version = importlib.metadata.version("deepspeed")
@@ -64,7 +64,10 @@ def why_not_installed() -> str | None:
 
 
 def apply(session: Session, *, stage: int = 1) -> int:
-    """Cut the optimizer; return how many pieces this rank updates, 0 for any but AdamW."""
+    """Shard the optimizer; return the number of pieces this rank updates, 0 if it is not AdamW.
+
+    Raises PlanError for stage 3 with DoRA or with quantised weights.
+    """
     from torch.optim import AdamW
 
     from hotloop.core.errors import PlanError
@@ -87,7 +90,7 @@ def apply(session: Session, *, stage: int = 1) -> int:
 
 
 def read_back(session: Session) -> str | None:
-    """Count what this rank's optimizer holds."""
+    """Count the parameters that this rank updates."""
     from hotloop.distributed.zero import Zero
 
     zero = session.parallel.sync

@@ -36,7 +36,7 @@ ID = "device-prefetch"
 
 
 def blocked(hardware: Hardware, plan: Plan) -> str | None:
-    """Only CUDA has streams and pinned memory."""
+    """Refuse devices other than CUDA, which have no streams and pinned memory."""
     del plan
     if hardware.device == "cuda":
         return None
@@ -44,7 +44,7 @@ def blocked(hardware: Hardware, plan: Plan) -> str | None:
 
 
 def apply(session: Session | ScriptSession) -> int:
-    """Tell the loop's source to send windows ahead."""
+    """Make the loop's source prefetch windows, or a script's loader prefetch batches."""
     if isinstance(session, ScriptSession):
         from hotloop.machine.copy_stream import CudaCopyStream
 
@@ -56,9 +56,9 @@ def apply(session: Session | ScriptSession) -> int:
 
 
 def send_ahead(session: ScriptSession, stream: Callable[[Any], Any], kind: str) -> int:
-    """Prefetch a script's batches to devices of a kind through `stream(device)`; return 1, or 0.
+    """Prefetch a script's batches to devices of type `kind` over `stream(device)`.
 
-    `stream` and `kind` are seams.
+    Returns 1, or 0 if `session.refused` says why not. Tests replace `stream` and `kind`.
     """
     from hotloop.observe.probes.dataset_trial import try_reading
     from hotloop.techniques.on_scripts.device_prefetch import Sending
@@ -84,11 +84,11 @@ def _unfit(loader: Any) -> str | None:
 
 
 def _why_not(tried: Tried, loader: Any) -> str | None:
-    """Return why a batch must not be read while the loop works on the one before."""
+    """Return why a batch must not be read while the loop uses the previous one, or None."""
     if tried.ahead:
         return f"the sampler draws from {', '.join(tried.ahead)} between batches: others than now"
     if loader.num_workers:
-        return None  # they read ahead of the loop, in memory of their own
+        return None  # worker processes read ahead in memory of their own
     if tried.moved:
         return f"reading samples draws from {', '.join(tried.moved)}: others would be drawn"
     if tried.changes:
@@ -99,7 +99,7 @@ def _why_not(tried: Tried, loader: Any) -> str | None:
 
 
 def read_back(session: Session | ScriptSession) -> str | None:
-    """Read the slot; of a script, where its loop moves its batches."""
+    """Read the loader flag; for a script, the device to which its loop moves its batches."""
     if isinstance(session, ScriptSession):
         sending = session.facts.get(ID)
         if sending is None:

@@ -38,9 +38,9 @@ ID = "dynamic-padding"
 
 
 def trimmed(batch: Any) -> Any:
-    """Return the batch without columns that its attention_mask [B, T] calls padding in every row.
+    """Return the batch without columns that are padding in every row of its attention_mask [B, T].
 
-    A batch without such a mask, or with something in what would be cut, is returned as it is.
+    A batch without such a mask, or with information in those columns, is returned unchanged.
     """
     from hotloop.techniques.on_scripts.narrower_batches import Uncut, Widths, narrowed
 
@@ -52,7 +52,7 @@ def trimmed(batch: Any) -> Any:
 
 
 def apply(session: ScriptSession) -> int:
-    """Change a loader whose first batch has padding to cut; return 1 where it did."""
+    """Change a loader whose first batch has padding to cut; return 1 if it changed, else 0."""
     from torch import is_grad_enabled
 
     from hotloop.observe.probes.dataset_trial import can_fork, in_child
@@ -79,9 +79,9 @@ def narrow(
     free: Sequence[str] = (),
     ended: Callable[[], None] = lambda: None,
 ) -> Narrowing:
-    """Have a loader's batches cut, before anything sends them ahead; `ended` is told of an end.
+    """Cut a loader's batches before any prefetch; `ended` is called if cutting ends.
 
-    `free` are names of which it is known that their numbers are no positions.
+    `free` are the names of entries whose numbers are known not to be positions.
     """
     from hotloop.techniques.on_scripts.narrower_batches import Narrowing, Widths
 
@@ -91,7 +91,7 @@ def narrow(
 
 
 def _first(loader: Any) -> dict[str, Any]:
-    """Read the loader's first batch, in a child."""
+    """Read the loader's first batch (in a child process); return why it is not cut, and `free`."""
     from hotloop.techniques.on_scripts.narrower_batches import Uncut, Widths
 
     loader.num_workers = 0
@@ -107,7 +107,7 @@ def _first(loader: Any) -> dict[str, Any]:
 
 
 def read_back(session: ScriptSession) -> str | None:
-    """Look for the change, and whether it was ended before a batch was cut."""
+    """Describe the change; return None if it ended before a batch was cut."""
     from hotloop.techniques.on_scripts.narrower_batches import MULTIPLE
 
     narrowing = session.facts.get(ID)
@@ -121,7 +121,7 @@ def read_back(session: ScriptSession) -> str | None:
 
 
 def said(narrowing: Narrowing) -> str:
-    """Return what is to be added where the cut was not tried out beforehand."""
+    """Return the suffix that says why the cut was not tried out beforehand; empty if it was."""
     why = narrowing.untried
     return "" if why is None else f" (not tried out in a copy of the process: {why})"
 

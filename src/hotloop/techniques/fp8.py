@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["TECHNIQUE", "WIDE", "why_no_torchao", "why_not_compiled", "wide_linears"]
 
 ID = "fp8"
-_MULTIPLE = 16  # of both sides of a weight: what the cards' float8 products take
-WIDE = 1024  # of both sides; torchao 0.18 leaves up to 1024 outputs alone on an H100
+_MULTIPLE = 16  # both sides of a weight must be multiples: the GPUs' float8 products require it
+WIDE = 1024  # least size of both sides; torchao 0.18 skips up to 1024 outputs on an H100
 
 
 def blocked(hardware: Hardware, plan: Plan) -> str | None:
@@ -38,14 +38,14 @@ def blocked(hardware: Hardware, plan: Plan) -> str | None:
 
 
 def why_not_compiled(plan: Plan, what: str) -> str | None:
-    """Return why a plan without compile gains nothing."""
+    """Return why a plan without compile gains nothing, or None if it has compile."""
     if plan.choice("compile") is not None:
         return None
     return f"{what} is slower than what it saves unless compile fuses it: take compile as well"
 
 
 def why_no_torchao() -> str | None:
-    """Return what to install, or None."""
+    """Return a sentence on what to install, or None if torchao is installed."""
     return (
         None
         if importlib.util.find_spec("torchao")
@@ -54,7 +54,7 @@ def why_no_torchao() -> str | None:
 
 
 def wide_linears(model: Any) -> list[str]:
-    """Return the names of the linear layers that are trained and large enough."""
+    """Return the names of the linear layers that are trained and large enough for float8."""
     from torch import nn
 
     return [
@@ -68,7 +68,7 @@ def wide_linears(model: Any) -> list[str]:
 
 
 def apply(session: Session) -> int:
-    """Replace the layers; return how many."""
+    """Replace the layers; return their number."""
     from torchao.float8 import convert_to_float8_training
 
     names = set(wide_linears(session.model))
@@ -77,7 +77,7 @@ def apply(session: Session) -> int:
 
 
 def read_back(session: Session) -> str | None:
-    """Count the layers that are torchao's."""
+    """Count the layers of torchao's float8 class."""
     count = sum(type(module).__name__ == "Float8Linear" for module in session.model.modules())
     return f"{count} linear layers multiply in float8" if count else None
 

@@ -35,14 +35,14 @@ __all__ = ["TECHNIQUE"]
 
 
 def blocked(hardware: Hardware, plan: Plan) -> str | None:
-    """Several ranks are needed; the fp16 loss scale is not agreed on over rows."""
+    """Refuse a single process, and fp16, whose loss scale is not agreed on between ranks."""
     if plan.choice("autocast-fp16") is not None:
         return "the fp16 loss scaler looks at each rank's own rows: use ddp, or bf16"
     return wants_group(hardware, plan)
 
 
 def apply(session: Session, *, reshard: str = "on", keep: str = "on") -> int:
-    """Shard the model in place; return how many of its tensors are in rows."""
+    """Shard the model in place; return the number of its tensors that are sharded by rows."""
     from hotloop.distributed.fsdp import Sharded
     from hotloop.models.row_sharded import is_sharded
 
@@ -52,7 +52,7 @@ def apply(session: Session, *, reshard: str = "on", keep: str = "on") -> int:
 
 
 def read_back(session: Session) -> str | None:
-    """Count what this rank holds of the model."""
+    """Count the tensors sharded by rows, and this rank's fraction of the model."""
     from hotloop.models.row_sharded import is_sharded, local
 
     parameters = list(session.model.parameters())

@@ -26,7 +26,7 @@ __all__ = ["TECHNIQUE"]
 
 
 def apply(session: TechniqueTarget) -> int:
-    """Turn the flag on in every group that has it off; return how many there were."""
+    """Turn the flag on in every parameter group that has it off; return their number."""
     from torch.optim import SGD, Adagrad, Adam
 
     optimizer = session.optimizer
@@ -66,7 +66,7 @@ def _why_not(optimizer: Any) -> str | None:
 
 
 def _move_steps(optimizer: Any) -> None:
-    """Put the step counts of a state that was loaded where the fused kernel wants them."""
+    """Move the step counts of a loaded state to the device where the fused kernel needs them."""
     for tensor, state in optimizer.state.items():
         if getattr(state.get("step"), "device", tensor.device) != tensor.device:
             state["step"] = state["step"].to(tensor.device)

@@ -26,16 +26,16 @@ __all__ = ["TECHNIQUE"]
 
 
 def apply(session: TechniqueTarget) -> int:
-    """Collect and freeze; return how many objects left the collector's sight."""
+    """Collect and freeze; return the number of objects that the collector no longer visits."""
     gc.collect()
-    seen = len(gc.get_objects())  # counting what is frozen would take 15 ms
+    seen = len(gc.get_objects())  # counting the frozen objects would take 15 ms
     gc.freeze()
     session.undo["gc-freeze"] = gc.unfreeze
     return seen
 
 
 def read_back(session: TechniqueTarget) -> str | None:
-    """Ask the collector how many it no longer looks at."""
+    """Ask the collector for the number of frozen objects."""
     frozen = gc.get_freeze_count() if "gc-freeze" in session.undo else 0
     return f"{frozen:,} objects frozen" if frozen else None
 

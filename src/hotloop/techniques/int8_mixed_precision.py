@@ -37,7 +37,7 @@ def blocked(hardware: Hardware, plan: Plan) -> str | None:
 
 
 def apply(session: Session) -> int:
-    """Replace the products; return of how many layers."""
+    """Replace the matrix products of the layers; return the number of layers."""
     from torchao.prototype.quantized_training import int8_mixed_precision_training
     from torchao.quantization import quantize_
 
@@ -49,7 +49,7 @@ def apply(session: Session) -> int:
 
 
 def read_back(session: Session) -> str | None:
-    """Count the layers that are torchao's."""
+    """Count the layers of torchao's int8 class."""
     kinds = [type(module).__name__ for module in session.model.modules()]
     count = kinds.count("Int8MixedPrecisionTrainingLinear")
     return f"{count} linear layers multiply in int8" if count else None

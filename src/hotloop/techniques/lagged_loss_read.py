@@ -24,13 +24,13 @@ __all__ = ["TECHNIQUE"]
 
 
 def blocked(hardware: Hardware, plan: Plan) -> str | None:
-    """Refuse the CPU: each of its operators is done when it returns."""
+    """Refuse the CPU, whose operators are synchronous."""
     del plan
     return "a CPU has no queue to keep filled" if hardware.device == "cpu" else None
 
 
 def apply(session: Session) -> int:
-    """Tell the loop's recorder to wait only at the log interval."""
+    """Make the metrics log wait for the device only at the log interval."""
     if session.stepping.lag_reads:
         return 0
     session.stepping.lag_reads = True
@@ -38,7 +38,7 @@ def apply(session: Session) -> int:
 
 
 def read_back(session: Session) -> str | None:
-    """Read the slot."""
+    """Read the session's `lag_reads` flag."""
     return "losses are read at the log interval" if session.stepping.lag_reads else None
 
 

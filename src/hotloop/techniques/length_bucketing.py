@@ -46,11 +46,11 @@ __all__ = ["CHOICES", "TECHNIQUE", "Divide", "look_at", "multiple_of", "put_in"]
 
 ID = "length-bucketing"
 CHOICES = ("auto", "read", "learn")  # of `lengths`
-WORTH = 0.02  # of the positions: sorting that saves less is not worth another order
+WORTH = 0.02  # least fraction of the positions to save; less is not worth a different order
 
 
 def apply(session: ScriptSession, *, lengths: str = "auto") -> int:
-    """Change a loader whose batches get narrower by it; return 1 where it did."""
+    """Change a loader if its batches get narrower; return 1 if it changed, else 0."""
     from hotloop.techniques.on_scripts.bucketing import by_count
 
     looked = look_at(session, lengths)
@@ -58,7 +58,7 @@ def apply(session: ScriptSession, *, lengths: str = "auto") -> int:
 
 
 def look_at(session: ScriptSession, lengths: str) -> Looked | None:
-    """Read what a loader gives, in a copy of the process; None where `session.refused` says why."""
+    """Read from a loader in a copy of the process; None if `session.refused` says why not."""
     from hotloop.observe.probes.lengths import look
 
     loader = session.loader
@@ -71,9 +71,9 @@ def look_at(session: ScriptSession, lengths: str) -> Looked | None:
 
 
 def _limit(loader: Any, lengths: str) -> float:
-    """Return how many seconds reading all lengths may take.
+    """Return the seconds that reading all lengths may take.
 
-    What a plan asks for is done, or a machine that is busier would leave out what was proved.
+    An explicit choice of a plan has no limit, so that a busier machine does what was proved.
     """
     from hotloop.observe.probes.lengths import READING
 
@@ -83,7 +83,7 @@ def _limit(loader: Any, lengths: str) -> float:
 
 
 def put_in(session: ScriptSession, id: str, looked: Looked, divide: Divide, words: str) -> int:
-    """Have a loader read the batches that `divide` makes, and `words` say; return 1 if it pays."""
+    """Make a loader read the batches of `divide`, described by `words`; return 1 if it pays."""
     from hotloop.observe.probes.lengths import SampleLengths
     from hotloop.techniques.on_scripts.bucketing import Gain
     from hotloop.techniques.on_scripts.rebatching import Rebatched
@@ -106,7 +106,7 @@ def put_in(session: ScriptSession, id: str, looked: Looked, divide: Divide, word
         learns=known is None,
         troubles=session.troubles[id],
     )
-    # First: the others go by what the sampler gives.
+    # First, because the other changes depend on what the sampler yields.
     session.loader_changes = {id: feed, **session.loader_changes}
     if trims:
         narrow(session, id, ended=feed.stop)
@@ -114,14 +114,14 @@ def put_in(session: ScriptSession, id: str, looked: Looked, divide: Divide, word
 
 
 def multiple_of(looked: Looked) -> int:
-    """Return what the widths of a loader's batches are a multiple of, as far as we know."""
+    """Return the number of which the widths of a loader's batches are multiples; 1 if unknown."""
     from hotloop.techniques.on_scripts.narrower_batches import MULTIPLE
 
     return MULTIPLE if looked.narrower == "cut" else 1
 
 
 def _unfit(loader: Any) -> str | None:
-    """Return why the order of this loader is not to be touched."""
+    """Return why the order of this loader must not be changed, or None."""
     from torch.utils.data import BatchSampler, IterableDataset, RandomSampler, SubsetRandomSampler
 
     from hotloop.observe.probes.dataset_trial import can_fork
@@ -156,7 +156,7 @@ def _why_not(looked: Looked, loader: Any) -> str | None:
 
 
 def _too_little(gain: Gain, words: str) -> str | None:
-    """Return why other batches are not worth it."""
+    """Return why the new batches save too little, or None if they save enough."""
     if gain.after <= (1 - WORTH) * gain.before:
         return None
     return (
@@ -166,7 +166,7 @@ def _too_little(gain: Gain, words: str) -> str | None:
 
 
 def _words(gain: Gain, words: str, looked: Looked, *, width: int | None) -> str:
-    """Say what is gained; `width` is that of the batches where they are cut from now on."""
+    """Describe the gain; `width` is the width [columns] before cutting, None if nothing is cut."""
     from hotloop.techniques.on_scripts.narrower_batches import MULTIPLE
 
     before = gain.before if width is None else gain.samples * width
@@ -179,7 +179,7 @@ def _words(gain: Gain, words: str, looked: Looked, *, width: int | None) -> str:
 
 
 def read_back(session: ScriptSession) -> str | None:
-    """Look for the change."""
+    """Describe the change if it is in place."""
     return session.facts[ID] if ID in session.loader_changes else None
 
 

@@ -51,7 +51,7 @@ ID = "loader-workers"
 
 
 def blocked(hardware: Hardware, plan: Plan) -> str | None:
-    """More processes than cores fight for them; pinned memory is for a card."""
+    """Refuse more processes than cores, no prefetch, and pinned memory without CUDA."""
     choice = plan.choice(ID) or {}
     count = choice.get("count", 2)
     if count and choice.get("ahead", 2) == 0:
@@ -66,7 +66,7 @@ def blocked(hardware: Hardware, plan: Plan) -> str | None:
 def apply(
     session: Session | ScriptSession, *, count: int = 2, ahead: int = 2, pin: str = "auto"
 ) -> int:
-    """Ask for the processes, or for none; return 1 where that changes something."""
+    """Set the number of loader processes, or none; return 1 if that changes something."""
     if isinstance(session, ScriptSession):
         return _put_into(session, count, ahead, pin)
     if not count or session.job.train.in_memory or session.loading.workers:
@@ -78,7 +78,7 @@ def apply(
 
 
 def _put_into(session: ScriptSession, count: int, ahead: int, pin: str) -> int:
-    """Change a script's loader, if that changes nothing that is read."""
+    """Change a script's loader if it then still reads the same batches; return 1, or 0."""
     from hotloop.observe.probes.dataset_trial import try_reading
     from hotloop.techniques.on_scripts.sampler_epochs import Habit
 
@@ -109,7 +109,7 @@ def _put_into(session: ScriptSession, count: int, ahead: int, pin: str) -> int:
 
 
 def _change(session: ScriptSession, habit: Habit, count: int, ahead: int, pinned: bool) -> None:
-    """Set the options of the loader, and what keeps its habit in spite of them."""
+    """Set the options of the loader, and add the change that preserves its epoch habit."""
     from hotloop.techniques.on_scripts.in_loop_loading import InLoop
     from hotloop.techniques.on_scripts.loader_workers import PersistentWorkers
 
@@ -125,10 +125,10 @@ def _change(session: ScriptSession, habit: Habit, count: int, ahead: int, pinned
 
 
 def _setter(session: ScriptSession, options: dict[str, Any]) -> Callable[[], None]:
-    """Set options of the loader; return what sets them back.
+    """Set options of the loader; return a function that restores them.
 
-    DataLoader forbids to set persistent_workers later, for it would not restart what runs: nothing
-    does yet.
+    DataLoader forbids setting persistent_workers later, because running workers would not restart.
+    No workers run yet, so the attributes are set directly.
     """
     state = vars(session.loader)
     before = {name: state[name] for name in options}
@@ -142,7 +142,7 @@ def _setter(session: ScriptSession, options: dict[str, Any]) -> Callable[[], Non
 
 
 def _unfit(loader: Any) -> str | None:
-    """Return why this kind of loader must be left alone."""
+    """Return why this kind of loader must not be changed, or None."""
     from torch.utils.data import DataLoader, IterableDataset, MapDataPipe
 
     from hotloop.observe.probes.dataset_trial import can_fork
@@ -165,7 +165,7 @@ def _unfit(loader: Any) -> str | None:
 
 
 def _forks(loader: Any) -> bool:
-    """Whether its processes are copies of this one; the script's start method stays unfixed."""
+    """Whether the loader's processes are forked; does not fix the script's start method."""
     import multiprocessing
 
     context = loader.multiprocessing_context or multiprocessing
@@ -174,7 +174,7 @@ def _forks(loader: Any) -> bool:
 
 
 def _why_not(tried: Tried, loader: Any, habit: Habit, count: int, ahead: int) -> str | None:
-    """Return why other processes, or none, would be no gain, or would read something else."""
+    """Return why changed processes would gain nothing or read different data, or None."""
     if tried.moved:
         return f"reading samples draws from {', '.join(tried.moved)}: others would be drawn"
     if tried.ahead and count * ahead > habit.ahead:
@@ -187,7 +187,7 @@ def _why_not(tried: Tried, loader: Any, habit: Habit, count: int, ahead: int) ->
 
 
 def _lies_ready(tried: Tried, loader: Any) -> str | None:
-    """Return why a process would only copy what the loop can cut from memory itself."""
+    """Return why processes would only copy data that lie in memory, or None."""
     from torch.utils.data import default_collate
 
     if not tried.views or loader.collate_fn is not default_collate:
@@ -199,7 +199,7 @@ def _lies_ready(tried: Tried, loader: Any) -> str | None:
 
 
 def _stateful(tried: Tried, count: int) -> str | None:
-    """Return why it matters in which process, or after which others, a sample is read."""
+    """Return why a sample depends on the process or the order in which it is read, or None."""
     if tried.same is None:
         return "its batches are of a type that cannot be compared"
     if not tried.same:
@@ -227,7 +227,7 @@ def _words(loader: Any) -> str:
 
 
 def read_back(session: Session | ScriptSession) -> str | None:
-    """Read the slot, or the loader's own options; the processes start with the first batch."""
+    """Describe the loader processes from the options; they start with the first batch."""
     if isinstance(session, ScriptSession):
         habit = session.facts.get(ID)
         if habit is None:

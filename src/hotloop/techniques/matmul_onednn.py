@@ -39,11 +39,11 @@ __all__ = ["TECHNIQUE"]
 ID = "matmul-onednn"
 _TO = "medium"
 LARGEST_ERROR = 1e-6  # relative; MKL's is 2.4e-7 at this size, that of bf16 inputs 2e-3
-LEAST_RATE = 1.1  # of before; a median of ratios is within some percent on a busy machine
+LEAST_RATE = 1.1  # ratio to before; medians of ratios vary by some percent on a busy machine
 
 
 def blocked(hardware: Hardware, plan: Plan) -> str | None:
-    """Refuse what is no CPU."""
+    """Refuse devices other than the CPU."""
     del plan
     if hardware.device == "cpu":
         return None
@@ -55,7 +55,7 @@ def _exact(products: Products) -> bool:
 
 
 def settle(paired: Paired, *, rate: str = "measured") -> Mapping[str, Value]:
-    """Return the choice that holds what the run's own first steps say: see `Paired`."""
+    """Return rate=higher or rate=lower, measured on the run's first micro batches; see `Paired`."""
     import torch
 
     from hotloop.machine.onednn_matmul import compare_products
@@ -63,7 +63,7 @@ def settle(paired: Paired, *, rate: str = "measured") -> Mapping[str, Value]:
     if rate != "measured":
         return {"rate": rate}
     if not _exact(compare_products()):
-        return {"rate": "lower"}  # nothing would change: no step is spent on it
+        return {"rate": "lower"}  # nothing would change, so spend no steps on it
     before = torch.get_float32_matmul_precision()
 
     def at(precision: str) -> Callable[[], None]:
@@ -77,18 +77,18 @@ def settle(paired: Paired, *, rate: str = "measured") -> Mapping[str, Value]:
 
 
 def apply(session: TechniqueTarget, *, rate: str = "measured") -> int:
-    """Set the switch of this process if the products are as exact as before, and faster."""
+    """Set the process's switch if products are as exact as before, and faster; return 1 or 0."""
     from hotloop.machine.float32_precision import precision
     from hotloop.machine.onednn_matmul import compare_products
     from hotloop.techniques.on_scripts.float32_switches import turn
 
-    if precision() is None:  # the script has mixed the APIs: nothing can be compared
+    if precision() is None:  # the script mixed the APIs: no comparison possible
         return turn(session, ID, _TO)  # which says so
     return switch(session, compare_products(), rate=rate)
 
 
 def switch(session: TechniqueTarget, products: Products, *, rate: str = "measured") -> int:
-    """Do as `apply`, by these figures."""
+    """Apply the technique, based on the measured `products`; return 1 or 0."""
     faster = rate == "higher" or (rate == "measured" and products.rate >= LEAST_RATE)
     if not faster or not _exact(products):
         return 0
@@ -98,7 +98,7 @@ def switch(session: TechniqueTarget, products: Products, *, rate: str = "measure
 
 
 def read_back(session: TechniqueTarget) -> str | None:
-    """Ask torch, and give the figures of the comparison."""
+    """Read torch's switch, and describe the measured error and rate."""
     from hotloop.machine.onednn_matmul import compare_products
     from hotloop.techniques.on_scripts.float32_switches import in_effect
 

@@ -35,24 +35,24 @@ ID = "sample-cache"
 
 
 class _Kept:
-    """Puts the cache into each new iterator; a `session.LoaderChange`."""
+    """Installs the cache in each new iterator; a `session.LoaderChange`."""
 
     def __init__(self, cache: SampleCache) -> None:
         self._cache = cache
 
     def on_iterator_requested(self, loader: Any) -> None:
-        """Start an epoch."""
+        """Start an epoch of the cache."""
         self._cache.begin(loader.dataset)
 
     def on_iterator_created(self, iterator: Any) -> None:
-        """Read through the cache from here on."""
+        """Make the iterator read through the cache."""
         from hotloop.techniques.on_scripts.dataset_cache import CachedReads
 
         iterator._dataset = CachedReads(iterator._dataset, self._cache)
 
 
 def apply(session: ScriptSession, *, percent: int = 25) -> int:
-    """Give a loader a cache if its samples stay as they are; return 1 where it did."""
+    """Give a loader a cache if its samples never change; return 1 if it did, else 0."""
     from hotloop.observe.probes.dataset_trial import try_reading
     from hotloop.techniques.on_scripts.dataset_cache import SampleCache
 
@@ -98,7 +98,7 @@ def _why_not(tried: Tried, loader: Any, limit: int) -> str | None:
 
 
 def read_back(session: ScriptSession) -> str | None:
-    """Look for the cache."""
+    """Describe the cache if there is one."""
     cache = session.facts.get(ID)
     return f"samples are kept, {cache.limit / 1e9:.1f} GB at most" if cache else None
 

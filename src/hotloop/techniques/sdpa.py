@@ -44,7 +44,7 @@ _CUDNN_FROM = (8, 0)
 
 
 def blocked(hardware: Hardware, plan: Plan) -> str | None:
-    """Refuse a kernel by the card's capability; what is left is tried before it is used."""
+    """Refuse kernels that the GPU's capability rules out; the others are tried before use."""
     why = _why_not(hardware, plan)
     return f"{why} (hotloop explain sdpa-unavailable)" if why else None
 
@@ -60,7 +60,7 @@ def _why_not(hardware: Hardware, plan: Plan) -> str | None:
 
 
 def on_model(model: nn.Module, *, backend: str = "auto") -> None:
-    """Set what keeps T x T scores, for a forecast: fused kernels keep as much as each other."""
+    """Set back ends that save T x T scores, for a forecast; all fused kernels save the same."""
     from hotloop.techniques.on_scripts.attention_kernels import attention_modules
 
     if backend in ("math", "naive"):
@@ -69,7 +69,7 @@ def on_model(model: nn.Module, *, backend: str = "auto") -> None:
 
 
 def apply(session: Session | ScriptSession, *, backend: str = "auto") -> int:
-    """Set the back end of every attention module; return how many took it."""
+    """Set the back end of every attention module; return their number, 0 or 1 in a script."""
     from hotloop.techniques.on_scripts.attention_kernels import attention_modules, first_that_runs
 
     if isinstance(session, ScriptSession):
@@ -108,7 +108,7 @@ def _in_a_script(session: ScriptSession, backend: str) -> int:
 
 
 def _switch(session: ScriptSession, to: str) -> bool:
-    """Use the setter of a model of transformers; return whether that changed anything."""
+    """Call the setter of a transformers model; return whether that changed anything."""
     for module in session.model.modules():
         setter = getattr(module, "set_attn_implementation", None)
         before = getattr(getattr(module, "config", None), "_attn_implementation", None)
@@ -123,9 +123,9 @@ def _switch(session: ScriptSession, to: str) -> bool:
 
 
 def _pinned(inner: Any, backend: str, *args: Any, **kwargs: Any) -> Any:
-    """Call with one kernel preferred; others follow, so that nothing fails for want of it.
+    """Call `inner` with one kernel preferred; the others follow as fallbacks.
 
-    The math kernel takes everything, and on a CPU torch heeds no order: it stands alone.
+    The math kernel stands alone: it takes every shape, and torch ignores the order on a CPU.
     """
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -142,7 +142,7 @@ def _pinned(inner: Any, backend: str, *args: Any, **kwargs: Any) -> Any:
 
 
 def _first_call(inner: Any, seen: list[str], *args: Any, **kwargs: Any) -> Any:
-    """Look once at which kernels run."""
+    """Record the kernels of the first call in `seen`."""
     from hotloop.techniques.on_scripts.attention_in_use import attention_calls
 
     if seen:
@@ -154,7 +154,7 @@ def _first_call(inner: Any, seen: list[str], *args: Any, **kwargs: Any) -> Any:
 
 
 def _seen_in_a_script(session: ScriptSession) -> str | None:
-    """Name what ran in the first forward pass."""
+    """Name the kernels of the first forward pass; None if there was none."""
     seen = session.facts.get(ID)
     if not seen:
         return None

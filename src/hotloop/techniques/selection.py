@@ -34,7 +34,7 @@ def check(
 ) -> None:
     """Raise PlanError for techniques that are unknown or contradictory, and for wrong choices.
 
-    Also for what was typed and cannot work on this hardware: before anything is written.
+    Also raises it for typed techniques that cannot work on this hardware.
     """
     check_words(plan, known=known, host=host)
     for use in plan.techniques:
@@ -46,7 +46,7 @@ def check(
 def check_words(
     plan: Plan, *, known: Sequence[Technique] = techniques.ALL, host: HostKind = HostKind.ENGINE
 ) -> None:
-    """Raise PlanError for what is wrong on every machine."""
+    """Raise PlanError for techniques and choices that are invalid on every machine."""
     ids = {use.id for use in plan.techniques}
     for use in plan.techniques:
         technique = find(use.id, known)
@@ -65,21 +65,21 @@ def check_words(
 
 
 def find(id: str, known: Sequence[Technique] = techniques.ALL) -> Technique:
-    """Return the technique called `id`; PlanError lists the ones there are."""
+    """Return the technique with this `id`; raise PlanError if it is unknown."""
     return next((technique for technique in known if technique.id == id), None) or techniques.get(
         id
     )
 
 
 def without_effect(use: Use, why: str) -> PlanError:
-    """Return the error of a request that would do nothing."""
+    """Return the error for a requested technique that would have no effect."""
     return PlanError(f"{use} has no effect here: {why}. Leave it out, or ask for another one")
 
 
 def _fits(value: Value, allowed: Sequence[Value]) -> bool:
-    """Whether a choice is one of those allowed, or a count where these are counts.
+    """Whether `value` is an allowed choice, or any count if the allowed choices are counts.
 
-    By type as well: True and 1.0 equal 1 in Python, and neither is a number of threads.
+    Types must match too: True and 1.0 equal 1 in Python, but neither is a number of threads.
     """
     listed = any(type(value) is type(option) and value == option for option in allowed)
     counts = all(type(option) is int for option in allowed)

@@ -34,14 +34,14 @@ def blocked(hardware: Hardware, plan: Plan) -> str | None:
 
 
 def apply(session: TechniqueTarget) -> int:
-    """Set the switch of this process."""
+    """Set the process's precision switch; return 1 if it changed, else 0."""
     from hotloop.techniques.on_scripts.float32_switches import turn
 
     return turn(session, ID, _TO)
 
 
 def read_back(session: TechniqueTarget) -> str | None:
-    """Ask torch."""
+    """Read torch's precision switch."""
     from hotloop.techniques.on_scripts.float32_switches import in_effect
 
     return f"float32 matmul precision {_TO}" if in_effect(session, ID, _TO) else None

@@ -30,7 +30,7 @@ ID = "threads"
 
 
 def blocked(hardware: Hardware, plan: Plan) -> str | None:
-    """A count above the cores is refused; with unknown cores a count must be named."""
+    """Refuse a count above the number of cores, and a missing count if the cores are unknown."""
     count = (plan.choice(ID) or {}).get("count", 0)
     if hardware.cores is None:
         return None if count else "the cores of this machine are unknown: name a count"
@@ -40,7 +40,7 @@ def blocked(hardware: Hardware, plan: Plan) -> str | None:
 
 
 def apply(session: TechniqueTarget, *, count: int = 0) -> int:
-    """Set the count; report nothing changed when it was right."""
+    """Set the thread count; return 0 if it was right already, else 1."""
     import torch
 
     before = torch.get_num_threads()
@@ -54,7 +54,7 @@ def apply(session: TechniqueTarget, *, count: int = 0) -> int:
 
 
 def read_back(session: TechniqueTarget) -> str | None:
-    """Ask torch how many there are, once the count was set and while it is so."""
+    """Read torch's thread count; None if it was not set or has changed since."""
     import torch
 
     if ID not in session.undo or torch.get_num_threads() != session.facts[ID]:

@@ -40,7 +40,7 @@ ID = "token-budget"
 
 
 def apply(session: ScriptSession, *, tokens: int = 0, lengths: str = "auto") -> int:
-    """Change a loader whose batches get narrower by it; return 1 where it did."""
+    """Change a loader if its batches get narrower; return 1 if it changed, else 0."""
     from hotloop.techniques.on_scripts.bucketing import by_tokens
 
     batches = session.loader.batch_sampler
@@ -60,7 +60,7 @@ def apply(session: ScriptSession, *, tokens: int = 0, lengths: str = "auto") -> 
 
 
 def _said(looked: Looked, rows: int, tokens: int) -> tuple[str | None, str]:
-    """Return why a budget is too small, and what is to be said of the batches it makes."""
+    """Return why a budget is too small (or None), and a description of its batches."""
     from hotloop.techniques.on_scripts.bucketing import by_tokens, shuffled, widths
 
     assert looked.lengths is not None
@@ -79,7 +79,7 @@ def _said(looked: Looked, rows: int, tokens: int) -> tuple[str | None, str]:
 
 
 def read_back(session: ScriptSession) -> str | None:
-    """Look for the change."""
+    """Describe the change if it is in place."""
     return session.facts[ID] if ID in session.loader_changes else None
 
 

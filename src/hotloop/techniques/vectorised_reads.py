@@ -30,13 +30,13 @@ _TRIED = 4  # batches
 
 
 class _Whole:
-    """Puts the stand-in into each new iterator; a `session.LoaderChange`."""
+    """Installs the replacement data set in each new iterator; a `session.LoaderChange`."""
 
     def on_iterator_requested(self, loader: Any) -> None:
-        """Nothing is kept from epoch to epoch."""
+        """Do nothing; no state is kept between epochs."""
 
     def on_iterator_created(self, iterator: Any) -> None:
-        """Read whole batches from here on."""
+        """Make the iterator read whole batches."""
         from hotloop.techniques.on_scripts.dataset_cache import VectorisedReads
 
         iterator._dataset = VectorisedReads(iterator._dataset, iterator._collate_fn)
@@ -48,7 +48,7 @@ def _as_it_is(batch: Any) -> Any:
 
 
 def apply(session: ScriptSession) -> int:
-    """Change a loader whose first batches come out the same; return 1 where it did."""
+    """Change a loader if its first batches stay the same; return 1 if it changed, else 0."""
     from hotloop.observe.probes.dataset_trial import in_child
 
     session.refused = _unfit(session.loader)
@@ -94,7 +94,7 @@ def _is_same(loader: Any) -> bool:
 
 
 def read_back(session: ScriptSession) -> str | None:
-    """Look for the stand-in."""
+    """Describe the replacement if it is in place."""
     data = type(session.loader.dataset).__name__ if ID in session.loader_changes else None
     return f"{data} is indexed once for each batch" if data else None
 

@@ -1,8 +1,8 @@
-"""Keeps memory forecasts on the disk: making one loads torch's compiler, reading one takes 1 ms.
+"""Caches memory forecasts on disk: a new one loads torch's compiler, a cached one takes 1 ms.
 
-An entry is one JSON file, named by the digest of everything that decides the forecast: what the
-caller says of the job and its plan, torch with its switches, and hotloop's own source files. What
-is not whole and exactly that counts as absent and is replaced.
+An entry is one JSON file, named by the digest of everything that determines the forecast: the
+caller's description of the job and its plan, torch with its switches, and hotloop's source files.
+An entry that is damaged or has a different key counts as absent and is replaced.
 Entry history: schema 1 (2026-11) made, key, forecast, check.
 """
 
@@ -45,10 +45,11 @@ def remembered(
     *,
     disk: Disk = DISK,
 ) -> Forecast:
-    """Return the forecast of `key` (JSON values) from `folder`, or one that is made and kept there.
+    """Return the forecast for `key` from the cache in `folder`, or make one and store it.
 
-    `key` says all of the job and its plan that decides the memory; the rest is added here. A
-    folder that cannot be written is no error. Raises what `make` raises.
+    `key` (JSON values) holds all properties of the job and its plan that determine the memory;
+    versions and switches are added here. An unwritable folder is not an error. Raises the errors of
+    `make`.
     """
     whole = _plain({**key, **_surroundings()})
     path = folder / f"{digest(_text(whole))}.json"
@@ -60,14 +61,14 @@ def remembered(
         "key": whole,
         "forecast": {name: getattr(forecast, name) for name in _FIELDS},
     }
-    with contextlib.suppress(WriteError):  # kept or not, it is the same forecast
+    with contextlib.suppress(WriteError):  # stored or not, the forecast is the same
         make_folder(folder, disk=disk)
         write_json(path, {"schema": SCHEMA, **entry, "check": digest(_text(entry))}, disk=disk)
     return forecast
 
 
 def _read(path: Path, whole: object) -> Forecast | None:
-    """Return what is kept, or None when there is no entry that is sound and of this key."""
+    """Return the stored forecast, or None if there is no sound entry with this key."""
     try:
         entry_file = read_json(path)
     except DataError:
@@ -86,12 +87,12 @@ def _text(value: object) -> str:
 
 
 def _plain(value: object) -> Any:
-    """Return a value as it comes back from JSON, where tuples are lists."""
+    """Return a value after a round trip through JSON, which turns tuples into lists."""
     return json.loads(json.dumps(value))
 
 
 def _surroundings() -> dict[str, object]:
-    """Return what decides a forecast besides its job: versions, sources and torch's switches."""
+    """Return what determines a forecast besides its job: versions, sources and torch's switches."""
     return {
         "hotloop": [__version__, _sources()],
         "torch": [
@@ -106,7 +107,7 @@ def _surroundings() -> dict[str, object]:
 
 @functools.cache
 def _sources() -> str:
-    """Return what changes when a source file of this package does: names, sizes and times."""
+    """Return a digest of the names, sizes and modification times of this package's sources."""
     return digest(*sorted(_stats(ROOT)))
 
 

@@ -1,4 +1,4 @@
-"""What is checked before step 1, so that a run of days does not fail at hour three."""
+"""Checks before step 1, so that a run of days does not fail at hour three."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ __all__ = [
     "too_much",
 ]
 
-HEAD_ROOM = 0.9  # of the memory may be forecast: workspaces and fragments are not in it
-STEP_OVER_FORWARD = 3  # forward and backward in forwards: the backward has twice the products
+HEAD_ROOM = 0.9  # largest forecast share of the memory; it leaves out workspaces and fragments
+STEP_OVER_FORWARD = 3  # cost of forward and backward in forwards: the backward has twice the FLOPs
 LONG_VALIDATION = 0.2  # of the training between two validations
-TRIAL, BLOCK = 16 << 20, 1 << 20  # bytes of the largest file that is written to time a save
+TRIAL, BLOCK = 16 << 20, 1 << 20  # bytes of the largest file written to time a save; of one block
 
 
 def check_feed(feed: AccumulationWindows) -> None:
-    """Raise DataError when an epoch would have no step."""
+    """Raise DataError if an epoch would have no optimizer step."""
     if feed.steps_per_epoch < 1:
         raise DataError(
             f"{len(feed.samples)} samples are fewer than one batch of {feed.batch_size}, and "
@@ -60,9 +60,9 @@ def check_feed(feed: AccumulationWindows) -> None:
 
 
 def check_disk(folder: Path, checkpoint_bytes: int, keep: int, disk: Disk) -> None:
-    """Prove that the folder can be written, and that keep+2 checkpoints have room.
+    """Raise WriteError unless the folder is writable and has room for keep+2 checkpoints.
 
-    Checkpoints that are there already count. WriteError.
+    The space of existing checkpoints counts as available.
     """
     make_folder(folder)
     probe_folder(folder, disk=disk)
@@ -77,20 +77,20 @@ def check_disk(folder: Path, checkpoint_bytes: int, keep: int, disk: Disk) -> No
 
 
 def nearest_folder(path: Path) -> Path:
-    """Return the folder, or the nearest one above it that is there: its disk is the same."""
+    """Return the folder or its nearest existing parent, which lies on the same disk."""
     whole = path.absolute()
     return next(folder for folder in (whole, *whole.parents) if folder.is_dir())
 
 
 def room_needed(checkpoint_bytes: int, keep: int) -> int:
-    """Return the bytes of disk a run takes: one checkpoint is in the making, and one the best."""
+    """Return the bytes on disk of `keep` checkpoints, the best one and one being written."""
     return (keep + 2) * checkpoint_bytes
 
 
 def long_validation(training: Training, feed: AccumulationWindows, validation: int) -> str | None:
-    """Return why validating costs a large part of the training between two validations, or None.
+    """Return a warning if one validation costs more than 20 % of the training before it, or None.
 
-    `validation` is the number of samples there are. What is counted are forward passes.
+    `validation` is the number of validation samples. Costs are counted in forward passes.
     """
     every = training.eval_every_steps or feed.steps_per_epoch * (training.eval_every_epochs or 1)
     micro = training.batch_size // training.accumulation
@@ -106,7 +106,7 @@ def long_validation(training: Training, feed: AccumulationWindows, validation: i
 
 
 def saving(training: Training) -> str:
-    """Return when checkpoints are made, which is what a crash can cost at most."""
+    """Return a sentence that says when checkpoints are saved, and so how much a crash can cost."""
     often = (
         [] if training.save_every_steps is None else [f"every {training.save_every_steps} steps"]
     )
@@ -117,10 +117,10 @@ def saving(training: Training) -> str:
 def save_seconds(
     folder: Path, size: int, *, kept: int, now: Callable[[], float] = clock
 ) -> float | None:
-    """Return the seconds until a checkpoint of `size` bytes lasts there, from one that is tried.
+    """Return the seconds until a checkpoint of `size` bytes is durable in `folder`, from a trial.
 
-    A larger one than 16 MiB is inferred. Each save also verifies the checkpoints that are `kept`.
-    None where the trial cannot be written. `now` is a seam.
+    Times above 16 MiB are extrapolated. Each save also verifies the `kept` stored checkpoints.
+    Returns None if the trial cannot be written. `now` returns seconds; tests replace it.
     """
     try:
         seconds = _tried(folder, min(size, TRIAL), kept, now)
@@ -148,7 +148,7 @@ def _tried(folder: Path, size: int, kept: int, now: Callable[[], float]) -> floa
 
 
 def save_cost(training: Training, steps: int, *, size: int, seconds: float) -> str:
-    """Return what checkpoints of `size` bytes that take some seconds each come to in a run."""
+    """Return a sentence on the cost of saving, at `size` bytes and `seconds` per checkpoint."""
     saves = training.fixed_saves(steps)
     by_time = min(1.0, seconds / training.save_every)
     bests = "and each new best at once"
@@ -163,7 +163,7 @@ def save_cost(training: Training, steps: int, *, size: int, seconds: float) -> s
 
 
 def too_much(hardware: Hardware) -> str:
-    """Return what to expect of a forecast that does not fit."""
+    """Return a sentence that says what to expect if the forecast does not fit."""
     if spills(hardware):
         return (
             "expect it to spill: the driver puts what does not fit into the host's memory, without "
@@ -174,13 +174,13 @@ def too_much(hardware: Hardware) -> str:
 
 
 def budget(forecast: Forecast) -> dict[str, int]:
-    """Return what makes the peak, in bytes by name; what takes nothing is left out."""
+    """Return the parts of the peak, {name: bytes}; empty parts are left out."""
     weights = forecast.parameters_bytes - forecast.buffers_bytes
     adapters = forecast.trained_bytes if forecast.trained_bytes < weights else 0
     logits = forecast.logits_bytes or 0
     sizes = {
         "weights": weights - adapters,
-        "adapters": adapters,  # or whatever else learns beside frozen weights
+        "adapters": adapters,  # or any other trained weights beside frozen ones
         "gradients": forecast.gradients_bytes,
         "optimizer": forecast.optimizer_bytes,
         "activations": forecast.activations_bytes - logits,
@@ -191,7 +191,7 @@ def budget(forecast: Forecast) -> dict[str, int]:
 
 
 def memory_sentence(forecast: Forecast, hardware: Hardware) -> tuple[str, bool]:
-    """Return (what the forecast says, whether it fits with head-room)."""
+    """Return (the forecast as a sentence, whether it fits with head-room)."""
     peak, have = forecast.peak_bytes, hardware.memory_bytes
     sizes = ", ".join(f"{name} {bytes_(size)}" for name, size in budget(forecast).items())
     origin = f"; kept from {forecast.made}" if forecast.made else ""

@@ -1,4 +1,4 @@
-"""What a plan needs of the memory, forecast before anything runs, and the plan that fits."""
+"""Forecasts the memory that a plan needs before anything runs, and finds a plan that fits."""
 
 from __future__ import annotations
 
@@ -28,16 +28,19 @@ if TYPE_CHECKING:
 __all__ = ["Forecasts", "MemoryFit", "fit_memory", "packing_loses", "precision_of", "shapes"]
 
 RECOMPUTING = "activation-checkpointing"
-PACKED_COST = "9 to 62 %"  # a step of QLoRA against LoRA (TECHNIQUES, 2026-11)
+PACKED_COST = "9 to 62 %"  # step time of QLoRA over LoRA (TECHNIQUES, 2026-11)
 
 
 def shapes(config: Any, job: Job) -> dict[str, object]:
-    """Return what decides the shapes of a job: forecasts are kept by it."""
+    """Return the settings that determine the tensor shapes of a job, as a key for its forecasts."""
     return {"job": job.name, **deciding(config), "vocabulary": job.vocabulary}
 
 
 def precision_of(plan: Plan, hardware: Hardware) -> str:
-    """Return the dtype of the matrix products under what the hardware does not refuse."""
+    """Return the precision of the matrix products under the techniques that the hardware allows.
+
+    One of fp32, tf32, bf16 and fp16.
+    """
     for id, name in (("autocast-bf16", "bf16"), ("autocast-fp16", "fp16"), ("tf32", "tf32")):
         if plan.choice(id) is not None and techniques.get(id).blocked(hardware, plan) is None:
             return name
@@ -53,7 +56,7 @@ class Forecasts:
         self._known: dict[tuple[object, ...], Forecast] = {}
 
     def of(self, plan: Plan) -> Forecast:
-        """Return the forecast of a plan; an earlier run's where nothing is different."""
+        """Return the forecast of a plan, from memory or the cache on disk if possible."""
         uses, precision = _on_model(plan, self.hardware), precision_of(plan, self.hardware)
         key = (plan.micro_batch, plan.accumulation, precision, *map(str, uses))
         if key not in self._known:
@@ -84,13 +87,13 @@ class Forecasts:
 
 
 def _on_model(plan: Plan, hardware: Hardware) -> list[Use]:
-    """Return the techniques that change what the model keeps for the backward pass."""
+    """Return the plan's techniques that change what the model saves for the backward pass."""
     used = ((techniques.get(use.id), use) for use in plan.techniques)
     return [use for t, use in used if t.on_model and t.blocked(hardware, plan) is None]
 
 
 def _as_planned(job: Job, uses: Sequence[Use]) -> Job:
-    """Return the job whose model is changed by the techniques."""
+    """Return the job with a model to which the techniques `uses` are applied."""
 
     def model() -> nn.Module:
         built = (job.skeleton or job.model)()
@@ -105,16 +108,16 @@ def _as_planned(job: Job, uses: Sequence[Use]) -> Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryFit:
-    """A plan and what it needs of the memory."""
+    """A plan and the memory it needs."""
 
     plan: Plan
     forecast: Forecast
     text: str  # the forecast in a sentence
-    too_much: str | None  # what to expect and what to do where it does not fit
+    too_much: str | None  # if the plan does not fit: what to expect and what to do
 
 
 def fit_memory(forecasts: Forecasts, plan: Plan, tell: Tell, *, may_halve: bool) -> MemoryFit:
-    """Return the plan and its forecast; `may_halve` lets the micro batch halve until it fits."""
+    """Return the plan and its forecast; with `may_halve`, halve the micro batch until it fits."""
     hardware = forecasts.hardware
     recomputes = (plan.choice(RECOMPUTING) or {"mode": "off"}).get("mode") != "off"
     while True:
@@ -132,14 +135,14 @@ def fit_memory(forecasts: Forecasts, plan: Plan, tell: Tell, *, may_halve: bool)
         too_much = limits.too_much(hardware)
         if not recomputes:
             too_much += _with_less(forecasts, plan, of_this_rank.peak_bytes)
-    if recomputes:  # what is computed twice counts once in the utilisation (MFU)
+    if recomputes:  # recomputation does not count in the utilisation (MFU)
         once = forecasts.of(plan.plus(RECOMPUTING, mode="off"))
         forecast = replace(forecast, flops=once.flops)
     return MemoryFit(plan=plan, forecast=forecast, text=text, too_much=too_much)
 
 
 def _with_less(forecasts: Forecasts, plan: Plan, peak_bytes: int) -> str:
-    """Return what activation checkpointing would make of a plan whose peak does not fit."""
+    """Return a hint on the peak under activation checkpointing, for a plan that does not fit."""
     for mode in ("selective", "full"):
         less = of_rank(forecasts.of(plan.plus(RECOMPUTING, mode=mode)), plan)
         _, fits = limits.memory_sentence(less, forecasts.hardware)
@@ -152,9 +155,9 @@ def _with_less(forecasts: Forecasts, plan: Plan, peak_bytes: int) -> str:
 
 
 def packing_loses(plain: Forecasts, plan: Plan, packed: Forecast) -> str | None:
-    """Return why weights in 4 bits are a net loss, where the same job without them fits; or None.
+    """Return why 4-bit weights are a net loss if the same job fits without them, or None.
 
-    `plain` forecasts that job, and `packed` is the forecast with them.
+    `plain` forecasts the job without 4-bit weights; `packed` is the forecast with them.
     """
     have = plain.hardware.memory_bytes
     if have is None:

@@ -1,10 +1,10 @@
-"""Forecasts the memory of one training step without doing it: fake tensors have sizes, no values.
+"""Forecasts the memory of one training step on fake tensors, which have sizes but no values.
 
-Method: a dispatch mode sees every operator, counts each new storage once and takes it off when
+Method: a dispatch mode sees every operator, counts each new storage once and subtracts it when
 the storage dies, so the peak is that of the live tensors. The same tracker on real tensors
-(`measure`) is the check of the forecast; both are within 2 % also with frozen parameters, where
-`torch.distributed._tools.MemTracker` fails. Fake tensors are always on the CPU: fake "cuda" ones
-abort the process on a CPU build of torch 2.13.
+(`measure`) checks the forecast; both agree within 2 %, also with frozen parameters, where
+`torch.distributed._tools.MemTracker` fails. Fake tensors are always on the CPU, because fake "cuda"
+tensors abort the process on a CPU build of torch 2.13.
 """
 
 from __future__ import annotations
@@ -66,27 +66,27 @@ class Forecast:
     parameters_bytes: int  # with buffers
     gradients_bytes: int  # after backward; frozen parameters have none
     optimizer_bytes: int  # its state, from the first step on
-    activations_bytes: int  # what the peak holds beyond parameters, gradients, optimizer state
+    activations_bytes: int  # the peak minus parameters, gradients and optimizer state
     peak_bytes: int
-    trained_bytes: int  # of the parameters that learn; part of parameters_bytes, as the next
+    trained_bytes: int  # of trained parameters; like buffers_bytes, part of parameters_bytes
     buffers_bytes: int
-    # Of the peak, part of the activations: tensors whose last dimension is the vocabulary. None:
-    # there is none, or other layers have its size as well.
+    # Bytes at the peak, part of the activations, of tensors whose last dimension is the vocabulary.
+    # None if there is no vocabulary, or if other layers have its size too.
     logits_bytes: int | None
     flops: int | None  # forward and backward of one micro batch; causal attention counts in full
-    seconds: float  # what the forecast itself took
-    left_out: str  # what the peak does not hold
+    seconds: float  # wall time of the forecast itself
+    left_out: str  # what the peak does not include
     block_bytes: int = 0  # parameters of the largest repeated block
-    outside_bytes: int = 0  # and of all that is in none
+    outside_bytes: int = 0  # parameters outside of all repeated blocks
     trained: int = 0  # numbers that are trained
-    made: str | None = None  # the day it was made, where it was kept (forecast_cache)
+    made: str | None = None  # the day it was made, if it comes from forecast_cache
 
 
 class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Sums the bytes of all storages that operators made under this mode and that are alive.
+    """Sums the bytes of all live storages that operators created under this mode.
 
-    It counts the FLOPs of the operators as well, by the formulas of torch's FlopCounterMode. That
-    mode itself hooks the modules, and its hooks keep what a checkpointed block computes again: 464
+    It also counts the operators' FLOPs, by the formulas of torch's FlopCounterMode. That mode is
+    not used, because its module hooks keep the recomputed tensors of checkpointed blocks alive: 464
     instead of 113 MiB of activations (char-lm's default model, micro batch 12, torch 2.13).
     """
 
@@ -95,7 +95,7 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.current = 0
         self.peak = 0
         self.flops = 0
-        self.wide: int | None = None  # tensors whose last dimension is this are counted apart
+        self.wide: int | None = None  # tensors with this last dimension are counted separately
         self.wide_at_peak = 0
         self._wide = 0
         self._alive: dict[int, weakref.ref[torch.UntypedStorage]] = {}
@@ -142,17 +142,16 @@ def forecast(
     accumulation: int = 1,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Forecast:
-    """Return what one step of `job` with `micro_batch` samples will need on `device`.
+    """Forecast the memory and FLOPs of one step of `job` with `micro_batch` samples on `device`.
 
     The batch has the shapes of the first samples of epoch 0, or is the job's widest. `precision` is
     fp32, tf32, bf16 or fp16; the last two run the loss under the CPU's autocast, whose lists of
     operators are close to CUDA's but not the same. With `accumulation` above 1 the gradients of
-    earlier micro batches are there from the start. Random streams and global settings stay as they
-    are.
+    earlier micro batches exist from the start. Random streams and global settings are unchanged.
 
-    The first call of a process also loads torch._dynamo, which takes as long as torch itself:
-    `forecast_cache` keeps forecasts. Raises ConfigError for an unknown precision, DeviceError
-    where the model reads tensor values (`.item()`, data-dependent shapes) and so has no forecast.
+    The first call in a process also loads torch._dynamo, which takes as long as importing torch;
+    `forecast_cache` therefore stores forecasts. Raises ConfigError for an unknown precision, and
+    DeviceError if the step reads tensor values (`.item()`, data-dependent shapes).
     """
     with collector_off():
         mode = FakeTensorMode(allow_non_fake_inputs=True)  # loads torch._dynamo
@@ -177,7 +176,7 @@ def measure(
     accumulation: int = 1,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Forecast:
-    """Return the same as `forecast` from a real step on the CPU: slow, and the forecast's check."""
+    """Measure what `forecast` predicts in a real step on the CPU: slow, used to check it."""
     real = nullcontext()
     return _step(job, micro_batch, precision, "cpu", accumulation, clock, real, real)
 
@@ -213,7 +212,7 @@ def _step(
                 state = _bytes(pytree.tree_leaves(list(optimizer.state.values())))
             else:
                 state = sum(job.state_bytes(p) for p in model.parameters() if p.requires_grad)
-            # From the second step on the state is there during forward and backward as well.
+            # From the second step on, the state exists during forward and backward as well.
             logits = logits if peak + state >= tracker.peak else 0
             peak = max(peak + state, tracker.peak)
     return Forecast(
@@ -244,7 +243,7 @@ def _in_blocks(model: nn.Module) -> dict[str, int]:
 
 
 def _told_by(model: nn.Module, vocabulary: int) -> int | None:
-    """Return the vocabulary where a last dimension of its size is that of logits alone."""
+    """Return the vocabulary size if only logits have a last dimension of that size, else None."""
     if not vocabulary:
         return None
     tables = [p.shape for p in model.parameters() if p.dim() > 1 and vocabulary in p.shape]
@@ -270,13 +269,13 @@ def _forward_backward(
     tracker.flops = 0
     with torch.autocast("cpu", dtype=cast) if cast else nullcontext():
         loss = job.loss(model, batch)
-    # Not loss.backward(), which turns `_LikeCuda` off: what is recomputed would go the CPU's way.
+    # loss.backward() would turn `_LikeCuda` off, and recomputation would take the CPU's path.
     torch.autograd.backward(get_gradient_edge(loss))
     return tracker.flops, tracker.peak
 
 
 def _batch(job: Job, micro_batch: int) -> dict[str, Any]:
-    """Return a host batch of `micro_batch` samples; rows beyond the data set repeat its first."""
+    """Return a host batch of `micro_batch` samples; missing rows repeat the first sample."""
     if job.widest is not None:
         widest = job.widest(micro_batch)
         return {**widest.tensors, **widest.beside(torch.device("cpu"))}
@@ -298,8 +297,8 @@ def _bytes(values: Iterable[object]) -> int:
 class _LikeCuda(TorchFunctionMode):
     """Lets fake CPU tensors take the memory path that a CUDA device takes.
 
-    The CPU has no fused attention with dropout and keeps a float mask for dropout itself; CUDA
-    keeps no attention matrix and a byte per element. Sizes are all that is read here.
+    The CPU has no fused attention with dropout, and saves a float mask for dropout itself. CUDA
+    saves no attention matrix, and one byte per element for dropout. Only sizes are read here.
     """
 
     def __torch_function__(
@@ -342,7 +341,7 @@ _CPU_ATTENTION: dict[Any, Callable[..., int]] = {
 
 @contextmanager
 def _random_streams_kept() -> Iterator[None]:
-    """Put the random streams of torch, Python and numpy back: a model's constructor draws."""
+    """Restore the random streams of torch, Python and numpy, from which model constructors draw."""
     started = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
     cards = range(torch.cuda.device_count()) if started else ()
     python = random.getstate()

@@ -1,4 +1,4 @@
-"""What a plan needs on each of several ranks, and which way of sharing suits a model."""
+"""Forecasts the memory of each rank, and chooses the sharding technique that suits a model."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ if TYPE_CHECKING:
 
 __all__ = ["of_rank", "on_more_cards", "suits"]
 
-# Trained parameters from which on rows pay on any card: 16 bytes each in float32 with AdamW are
-# 48 GB, and a step writes all of them (derived).
+# Trained parameters above which row sharding pays on any GPU: at 16 bytes each (float32 with AdamW)
+# they take 48 GB, and a step writes all of them (derived).
 MANY: Final = 3_000_000_000
 
 
 def of_rank(forecast: Forecast, plan: Plan) -> Forecast:
-    """Return the forecast of one of the plan's ranks; the rank with most has the rounding too.
+    """Return the forecast of one of the plan's ranks, with shares rounded up.
 
-    With ddp it is that of a process alone: gradients live in the buckets that travel. In rows,
-    what is gathered stands with the activations: two blocks and what is in no block. DeepSpeed
-    (0.19.8) has a copy of what this rank updates, and a buffer into which gradients go to be sent.
+    With ddp it equals that of a single process, because gradients live in the communication
+    buckets. With fsdp2, gathered weights (two blocks and all parameters outside of blocks) count as
+    activations. DeepSpeed (0.19.8) adds a copy of the parameters that this rank updates, and a
+    buffer in which gradients are sent.
     """
     rows, zero = plan.choice("fsdp2"), plan.choice("deepspeed")
     if plan.ranks == 1 or (rows is None and zero is None):
@@ -62,7 +63,7 @@ def of_rank(forecast: Forecast, plan: Plan) -> Forecast:
 
 
 def suits(forecast: Forecast, plan: Plan, hardware: Hardware) -> tuple[str, str]:
-    """Return (technique, reason) of how several ranks share a model that nobody said it of."""
+    """Return (technique, reason) for sharing a model among ranks if the user chose none."""
     text, fits = limits.memory_sentence(of_rank(forecast, plan.plus("ddp")), hardware)
     if forecast.trained > MANY:
         return "fsdp2", f"{forecast.trained / 1e9:.1f} B trained parameters are better kept in rows"
@@ -74,9 +75,9 @@ def suits(forecast: Forecast, plan: Plan, hardware: Hardware) -> tuple[str, str]
 def on_more_cards(
     forecast: Forecast, plan: Plan, hardware: Hardware, batch_size: int
 ) -> str | None:
-    """Return whether a run of one process should use the other cards of this machine, and how.
+    """Return a sentence on how a single-process run could use the other GPUs of this machine.
 
-    None where there are none, or several ranks share already.
+    Returns None if there are no other GPUs, or if several ranks share the run already.
     """
     count = hardware.count
     if plan.ranks > 1 or count < 2 or hardware.device != "cuda":

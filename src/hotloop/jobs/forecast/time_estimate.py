@@ -1,6 +1,6 @@
-"""What a run will take: a few measured times, and their sum over its steps and what stands between.
+"""Estimates the wall time of a run from the measured times of steps, validations and saves.
 
-The rows have the names of the ledger that `hotloop train` keeps, so both can be laid side by side.
+The rows have the names of the ledger that `hotloop train` keeps, so that both can be compared.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ __all__ = ["Estimate", "Timing", "Workload", "estimate"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """What was measured on the real session. Seconds."""
+    """Times measured on the real session, in seconds."""
 
     start: float  # from the start of the process to the first step, without compiling
     compile: float
-    step: Measurement  # one optimizer step, the wait for its data included
-    data_wait: float  # of one step, on average
+    step: Measurement  # one optimizer step, including the wait for its data
+    data_wait: float  # mean of one step
     validation: Measurement  # one micro batch of a validation
-    save: float | None  # what the loop waits for a checkpoint; None: none could be written
+    save: float | None  # the loop's wait for a checkpoint; None if none could be written
     losses: tuple[float, float]  # of the first and the last step made
     made: int  # optimizer steps, warm-up included
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """How much of everything a run does, if nothing ends it early."""
+    """The numbers of steps, validations and saves of a run, if nothing ends it early."""
 
     steps: int  # optimizer steps
     validations: int
     validation_batches: float  # micro batches of one validation; the last one may be smaller
-    fixed_saves: int  # by the number of steps, the first and the last included
+    fixed_saves: int  # saves by step number, including the first and the last
 
     @classmethod
     def of(
@@ -53,7 +53,7 @@ class Workload:
         micro_batch: int,
         validation: int,
     ) -> Workload:
-        """Count as the loop does; `validation` is the number of samples there are."""
+        """Count as the loop does; `validation` is the number of validation samples."""
         every = training.eval_every_steps
         if training.eval_every_epochs:
             every = training.eval_every_epochs * steps_per_epoch
@@ -70,21 +70,21 @@ class Workload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A forecast of the wall time, from a timing."""
+    """A forecast of the wall time, computed from a timing."""
 
     rows: Mapping[str, float]  # seconds by row of training.ledger
     work: Workload
-    saves: float  # how many checkpoints, on average
-    low: float  # seconds, with steps as fast as the first quartile of the readings
-    high: float  # seconds, with the third
+    saves: float  # estimated number of checkpoints
+    low: float  # seconds, if steps take the first quartile of the readings
+    high: float  # seconds, if steps take the third quartile
 
     @property
     def seconds(self) -> float:
-        """The whole run."""
+        """Seconds of the whole run."""
         return sum(self.rows.values())
 
     def share(self, *rows: str) -> float:
-        """Return the part of the whole that some rows take, 0..1."""
+        """Return the fraction (0 to 1) of the wall time that `rows` take."""
         return sum(self.rows[row] for row in rows) / self.seconds
 
     def to_json(self) -> dict[str, object]:
@@ -101,10 +101,10 @@ class Estimate:
 
 
 def estimate(timing: Timing, work: Workload, training: Training) -> Estimate:
-    """Return the sum: start, compile, steps x median, validations and saves.
+    """Estimate the wall time: start, compile, steps x median step, validations and saves.
 
-    A new best validation is saved when its cooldown is over. Every validation but the last, which
-    meets the save at the end, is taken for one, so that row is an upper bound.
+    A new best validation is saved once its cooldown is over. Every validation except the last,
+    which coincides with the final save, counts as a new best, so the row "save" is an upper bound.
     """
     rows = {
         "start": timing.start,

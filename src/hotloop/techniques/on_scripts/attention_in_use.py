@@ -1,4 +1,4 @@
-"""Which attention kernel a script's own model runs, seen in one of its forward passes."""
+"""Observes which attention kernels a script's model runs in one of its forward passes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["attention_calls"]
 
 @contextmanager
 def attention_calls() -> Iterator[list[str]]:
-    """Give a list that fills with the kernel of each call of F.scaled_dot_product_attention.
+    """Yield a list that collects the kernel of each call of F.scaled_dot_product_attention.
 
-    A function that was imported by its own name is not seen.
+    Calls through a name imported from torch.nn.functional are not seen.
     """
     import torch
     from torch.nn import functional

@@ -1,4 +1,4 @@
-"""Which attention kernel really runs, found by running it: a request proves nothing."""
+"""Finds the attention kernel that really runs by running it, because a request proves nothing."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 __all__ = ["attention_modules", "first_that_runs", "kernel_of"]
 
-# What torch says when a kernel is not there or does not take the shape; the last is cuDNN's,
+# torch's messages for a kernel that is missing or does not take the shape; the last is cuDNN's,
 # https://github.com/pytorch/pytorch/issues/140930 (2026-11).
 _NONE_RUNS = ("No available kernel", "No viable backend", "No execution plans support")
 
 
 def attention_modules(model: nn.Module) -> list[Any]:
-    """Return the modules that can be switched: those with `attention` and `attend(q, k, v)`."""
+    """Return the modules whose kernel can be set: those with `attention` and `attend(q, k, v)`."""
     return [m for m in model.modules() if hasattr(m, "attention") and hasattr(m, "attend")]
 
 
@@ -34,7 +34,7 @@ class _Names(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Say no: keeping the compiler out of this mode would import it, which takes a second."""
+        """Return False: keeping the compiler out of this mode would import it, which takes 1 s."""
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -63,7 +63,7 @@ def _run(session: Session, module: Any) -> list[str]:
 
 
 def kernel_of(session: Session, module: Any) -> str:
-    """Return the name of the attention kernel the module runs at its own shape and dtype."""
+    """Return the name of the attention kernel that the module runs at its own shape and dtype."""
     fused = [n for n in _run(session, module) if "attention" in n and "backward" not in n]
     return fused[0].lstrip("_") if fused else "written-out products"
 

@@ -1,8 +1,9 @@
-"""Cuts a random order of samples into batches of like length, as a function of that order alone.
+"""Cuts a random order of samples into batches of similar length, as a function of the order alone.
 
-An epoch is cut into pieces of some batches; each is sorted by length and cut into batches, which
-are then shuffled by a generator of our own, whose seed is a checksum of the lengths in the epoch's
-order. By a place of one of its samples, a batch of many equal ones would come early.
+An epoch is cut into pieces of up to 50 batches. Each piece is sorted by length and cut into
+batches, which are shuffled by a private generator, seeded with a checksum of the lengths in the
+epoch's order. Ordering batches by the position of one sample would put a batch of many equally long
+samples early.
 """
 
 from __future__ import annotations
@@ -30,22 +31,22 @@ __all__ = [
     "widths",
 ]
 
-# Batches that are sorted together, and pieces of an epoch at least: as Hugging Face's
-# LengthGroupedSampler has them (transformers 5.23, trainer_pt_utils.py).
+# The number of batches sorted together, and the least number of pieces of an epoch, as in Hugging
+# Face's LengthGroupedSampler (transformers 5.23, trainer_pt_utils.py).
 TOGETHER, PIECES = 50, 4
 
 
 def in_order(lengths: NDArray[np.int32], batch: int) -> Iterator[NDArray[np.int64]]:
-    """Yield the places of batches as they come."""
+    """Yield the positions [batch] of consecutive batches in the epoch's order."""
     for first in range(0, len(lengths), batch):
         yield np.arange(first, min(first + batch, len(lengths)))
 
 
 def by_count(lengths: NDArray[np.int32], batch: int) -> Iterator[NDArray[np.int64]]:
-    """Yield the places in an epoch, [batch] each, that are a batch of samples of like length.
+    """Yield batches of samples of similar length, as positions [batch] in the epoch's order.
 
-    `lengths` [n] are those of the samples in the epoch's order. What is left over at its end, fewer
-    than a batch, stays together and last.
+    `lengths` [n] are those of the samples in the epoch's order. The samples left over at its end,
+    fewer than a batch, form the last batch.
     """
 
     def cut(ordered: NDArray[np.int32]) -> Sequence[int]:
@@ -57,11 +58,12 @@ def by_count(lengths: NDArray[np.int32], batch: int) -> Iterator[NDArray[np.int6
 def by_tokens(
     lengths: NDArray[np.int32], batch: int, *, multiple: int = 1, tokens: int = 0
 ) -> Iterator[NDArray[np.int64]]:
-    """Yield the places in an epoch that are a batch: few long samples, or many short ones.
+    """Yield batches of few long or many short samples, as positions in the epoch's order.
 
-    Rows times width, the longest row's length rounded up to `multiple`, is what `fewest` needs to
-    make as many batches as there are now, or `tokens` if that is more. There are never more batches
-    than by count, and without `tokens` just as many. What is left over comes last.
+    The width of a batch is its longest row's length, rounded up to `multiple`. Rows times width is
+    at most `tokens`, or the budget of `fewest` for the present number of batches if that is larger.
+    There are never more batches than with `by_count`, and equally many if `tokens` is 0. The
+    samples left over come last.
     """
 
     def cut(ordered: NDArray[np.int32]) -> Sequence[int]:
@@ -78,7 +80,10 @@ def by_tokens(
 def _batches(
     lengths: NDArray[np.int32], batch: int, cut: Callable[[NDArray[np.int32]], Sequence[int]]
 ) -> Iterator[NDArray[np.int64]]:
-    """Yield batches of each piece; `cut` says where they begin in its lengths, shortest first."""
+    """Yield the batches of each piece, shuffled.
+
+    `cut` takes a piece's lengths in ascending order and returns the index where each batch begins.
+    """
     number = len(lengths) // batch
     together = max(1, min(TOGETHER, number // PIECES))
     pieces = max(1, round(number / together))
@@ -94,9 +99,9 @@ def _batches(
 
 
 def fewest(falling: NDArray[np.int32], number: int) -> int:
-    """Return the least rows x width with which `number` batches or fewer hold all samples.
+    """Return the least rows x width with which at most `number` batches hold all samples.
 
-    `falling` are their widths, the largest first.
+    `falling` [n] are the widths of the samples in descending order.
     """
     low = int(max(falling[0], -(-int(falling.sum(dtype=np.int64)) // number)))
     high = max(low, -(-len(falling) // number) * int(falling[0]))
@@ -110,7 +115,7 @@ def fewest(falling: NDArray[np.int32], number: int) -> int:
 
 
 def _greedy(falling: NDArray[np.int32], budget: int) -> list[int]:
-    """Return where batches begin that each take as many rows as fit, or one that does not."""
+    """Return the start indices of batches that take as many rows as `budget` allows, at least 1."""
     starts, at = [], 0
     while at < len(falling):
         starts.append(at)
@@ -119,7 +124,7 @@ def _greedy(falling: NDArray[np.int32], budget: int) -> list[int]:
 
 
 def _split(falling: NDArray[np.int32], starts: list[int], number: int) -> list[int]:
-    """Halve the largest batches until there are `number`."""
+    """Halve the largest batches until there are `number` of them; return the start indices."""
     starts = list(starts)
     while len(starts) < number:
         ends = [*starts[1:], len(falling)]
@@ -133,26 +138,26 @@ def _split(falling: NDArray[np.int32], starts: list[int], number: int) -> list[i
 
 
 def widths(lengths: NDArray[np.int32], multiple: int) -> NDArray[np.int32]:
-    """Return the lengths rounded up to a multiple; no width is 0."""
+    """Return the lengths rounded up to a multiple of `multiple`; a length of 0 counts as 1."""
     return -(-np.maximum(lengths, 1) // multiple) * multiple
 
 
 def padded(
     lengths: NDArray[np.int32], batches: Iterator[NDArray[np.int64]], *, multiple: int = 1
 ) -> int:
-    """Return the positions of all batches, padding included."""
+    """Return the number of positions in all batches, padding included."""
     sizes = widths(lengths, multiple)
     return sum(len(batch) * int(sizes[batch].max()) for batch in batches)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gain:
-    """The positions of an epoch's batches, by the lengths of its samples."""
+    """Numbers of positions in an epoch's batches, computed from the lengths of its samples."""
 
     samples: int
-    real: int  # positions that are no padding
-    before: int  # of random batches, each as wide as its longest row
-    after: int
+    real: int  # positions that are not padding
+    before: int  # positions of random batches, each as wide as its longest row
+    after: int  # positions of the batches that `divide` makes
 
     @classmethod
     def of(
@@ -163,7 +168,7 @@ class Gain:
         *,
         multiple: int,
     ) -> Gain:
-        """Divide a random order of the samples whose length is known, 0 or more."""
+        """Divide a random order of the samples whose length is known (0 or more)."""
         some = shuffled(lengths)
         return cls(
             samples=len(some),
@@ -174,5 +179,5 @@ class Gain:
 
 
 def shuffled(lengths: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return the known lengths in a random order, the same one each time."""
+    """Return the known lengths in a random order that is the same on every call."""
     return np.random.default_rng(0).permutation(lengths[lengths >= 0])

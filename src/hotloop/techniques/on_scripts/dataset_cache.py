@@ -1,7 +1,7 @@
-"""Stand-ins for a data set inside one iterator of a DataLoader: cached, or read a batch at a time.
+"""Replaces the data set inside one DataLoader iterator: cached, or read one batch at a time.
 
-The script's data set is not touched and never sees them; they are never pickled, because loaders
-whose workers would get them that way are left alone.
+The script's data set itself is not modified. The replacements are never pickled, because loaders
+whose workers would receive them that way are left unchanged.
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ _Kept = tuple[Any, tuple[Any, ...], bool]  # a sample, its tensors, whether it c
 
 __all__ = ["CachedReads", "SampleCache", "VectorisedReads", "vectorised"]
 
-# Hits of an epoch that are read again and compared, the first ones and one in so many after them:
-# of the first epoch from memory, and of those that follow. Reading may cost a hundred steps' time.
+# Cache hits that are read again and compared: the first few of an epoch, then every nth one. The
+# first epoch from memory has its own pair. A read may cost as much time as a hundred steps.
 CHECKED_FIRST, CHECKED_EVERY = 8, 128
 LATER_FIRST, LATER_EVERY = 1, 1024
 _OUT = 8  # batches handed out that the loop may still change
 
 
 class SampleCache:
-    """Samples of one data set by their index, within a limit of memory.
+    """Caches samples of one data set by index, up to a limit of `limit` bytes.
 
-    Samples are copied at first, and what was handed out is compared a little later. Where the loop
-    changed none of them for a whole epoch, their tensors are lent from then on: a copy takes longer
-    than many a loop needs to make a batch. A tensor that is changed all the same says so by its
-    version, is read anew, and nothing is lent any more.
+    At first, samples are copied, and the copies handed out are compared with the cache a few
+    batches later. If the loop changed none of them for a whole epoch, the cached tensors themselves
+    are lent from then on, because a copy takes longer than many loops need to make a batch. If a
+    lent tensor is changed later, its version counter shows it: the sample is read anew, and lending
+    ends.
     """
 
     def __init__(self, limit: int, troubles: list[str]) -> None:
@@ -46,7 +47,7 @@ class SampleCache:
         self._out: deque[list[tuple[Any, Any]]] = deque()  # by batch: tensors given, and kept
 
     def begin(self, data: Any) -> None:
-        """Start an epoch; what was kept of a data set that has changed since is forgotten."""
+        """Start an epoch; drop the cached samples if the data set has changed."""
         if self._since >= len(self._samples) > 0:  # an epoch from memory
             self._checked = LATER_FIRST, LATER_EVERY
             self._look(0)
@@ -59,13 +60,13 @@ class SampleCache:
         self._state, self._since = state, 0
 
     def batch(self) -> None:
-        """Note that a batch is about to be read: the one before last was surely used."""
+        """Note that a batch is about to be read; compare older batches, which the loop has used."""
         if self._lends is None:
             self._look(_OUT)
             self._out.append([])
 
     def read(self, data: Any, index: Any) -> Any:
-        """Return data[index], from memory where it is there."""
+        """Return data[index], from the cache if it is there."""
         if type(index) is not int:
             return data[index]
         cached = self._samples.get(index)
@@ -90,20 +91,20 @@ class SampleCache:
         return copy
 
     def read_all(self, data: Any, indices: Sequence[Any]) -> list[Any]:
-        """Return data[index] for each index; at once where all of them are there to be lent."""
+        """Return data[index] for each index; in one pass if all of them can be lent."""
         first, every = self._checked
         after = self._since + len(indices)
         is_due = self._since < first or self._since // every != after // every
         if self._lends and not is_due and all(type(index) is int for index in indices):
             cached = [self._samples.get(index) for index in indices]
-            # One expression each: this is done for every sample that is read.
+            # One expression each, because this runs for every sample that is read.
             if None not in cached and not any(_is_changed(held) for _, held, _ in cached):  # type: ignore[misc]
                 self.hits, self._since = self.hits + len(cached), after
                 return [s if frozen else lent(s) for s, _, frozen in cached]  # type: ignore[misc]
         return [self.read(data, index) for index in indices]
 
     def _look(self, left: int) -> None:
-        """Compare what was handed out, until so many batches are left."""
+        """Compare the copies handed out with the cache, until `left` batches remain uncompared."""
         while len(self._out) > left:
             for given, held in self._out.popleft():
                 if any(tensor.requires_grad for tensor in given) or not equal(given, held):
@@ -112,7 +113,7 @@ class SampleCache:
                     return
 
     def _changed(self, data: Any, index: int) -> Any:
-        """The loop changed what it was lent: read that anew, and lend no more."""
+        """Drop the lent samples that the loop changed, stop lending, and read this one anew."""
         self._lends = False
         for at in [at for at, (_, held, _) in self._samples.items() if _is_changed(held)]:
             del self._samples[at]
@@ -139,7 +140,7 @@ class SampleCache:
 
 
 def _is_frozen(sample: Any) -> bool:
-    """Whether no container in it can be changed: it may be lent as it is."""
+    """Whether a sample has no mutable containers, so that it may be lent as it is."""
     if type(sample) is tuple:
         return all(map(_is_frozen, sample))
     return isinstance(sample, int | float | str | bytes) or type(sample).__name__ == "Tensor"
@@ -153,7 +154,7 @@ def _is_changed(held: tuple[Any, ...]) -> bool:
 
 
 class CachedReads:
-    """A data set whose samples come from a cache."""
+    """A data set that returns its samples through a SampleCache."""
 
     def __init__(self, data: Any, cache: SampleCache) -> None:
         self._data, self._cache = data, cache
@@ -171,14 +172,14 @@ class CachedReads:
 
 
 class VectorisedReads:
-    """A data set that gives a whole batch, collated, for a list of indices."""
+    """A data set that returns a whole collated batch for a list of indices."""
 
     def __init__(self, data: Any, collate: Any) -> None:
         self._data, self._collate = data, collate
         self._first = True
 
     def __getitems__(self, indices: Sequence[int]) -> Any:  # the name that torch's fetcher calls
-        if self._first:  # of each epoch: as the script has it
+        if self._first:  # the first batch of an epoch is read as in the script
             self._first = False
             return self._collate([self._data[index] for index in indices])
         return vectorised(self._data, indices)
@@ -191,9 +192,9 @@ class VectorisedReads:
 
 
 def vectorised(data: Any, indices: Sequence[int]) -> Any:
-    """Return what default_collate makes of these samples, by one indexing of the data set.
+    """Return the batch that default_collate would make of these samples, by indexing only once.
 
-    Raises what indexing with a tensor raises where the data set was not made for it.
+    Raises any exception of the data set, if it does not support indexing with a tensor.
     """
     import torch
     from torch.utils.data import Subset
@@ -204,7 +205,7 @@ def vectorised(data: Any, indices: Sequence[int]) -> Any:
 
 
 def _as_collated(batch: Any) -> Any:
-    """Return tensors in the containers that default_collate gives them in."""
+    """Return the tensors in the containers that default_collate would use; raise TypeError else."""
     import torch
 
     if isinstance(batch, torch.Tensor):

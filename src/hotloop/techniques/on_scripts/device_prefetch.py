@@ -1,8 +1,8 @@
-"""Has a script's next batch on the card before its loop asks for it there.
+"""Copies a script's next batch to the GPU before its loop asks for it there.
 
-The loop is given its batch as ever, in the host's memory. What it moves by .to(card) or .cuda() it
-gets from a copy that was begun a step earlier on a stream of its own. The loop's tensors are seen
-by a subclass of Tensor that knows these two methods and is a plain tensor in all else.
+The loop receives its batch in host memory, as before. When it calls .to(device) or .cuda(), it gets
+a copy that was started one step earlier on a separate stream. A subclass of Tensor intercepts these
+two methods and behaves as a plain tensor otherwise.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 __all__ = ["Sending"]
 
 _END: Any = object()
-# What lets memory be written without the tensor's version telling of it.
+# Functions after which memory can be written without a change of the tensor's version.
 _OPENS = ("numpy", "__array__", "data_ptr", "untyped_storage", "__dlpack__")
-# What a batch of an odd kind or a card without memory may raise: such a loop is left alone.
+# What an unusual batch or a GPU without free memory may raise; prefetching then ends.
 _FAILS = (RuntimeError, ValueError, TypeError, AttributeError, LookupError)
 
 
 class Sending:
-    """Sends one loader's batches ahead; a `session.LoaderChange`.
+    """Prefetches one loader's batches to the device; a `session.LoaderChange`.
 
-    `kind` is the device type that batches are sent to: cuda, but in tests. Where the loop moves
-    them is learned from its first batch; what it never moves is never sent. `troubles` is told when
-    sending fails; batches are then handed over as they are.
+    `kind` is the device type to which batches are copied: "cuda", except in tests. The device and
+    the tensors that the loop moves are learned from its batches; other tensors are not copied. If
+    prefetching fails, the reason is added to `troubles`, and batches pass through unchanged.
     """
 
     def __init__(
@@ -49,19 +49,19 @@ class Sending:
         self._is_off = False
         self._stream: CopyStream | None = None
         self.device: torch.device | None = None  # where the loop moves its batches
-        self.moved: set[int] = set()  # which of a batch's tensors it moves, by their number
-        self.sent = self.taken = 0  # tensors that were sent ahead, and those that the loop took
+        self.moved: set[int] = set()  # indices of the tensors of a batch that the loop moves
+        self.sent = self.taken = 0  # tensors that were prefetched, and those that the loop took
 
     def on_iterator_requested(self, loader: Any) -> None:
-        """Nothing is to go before an epoch."""
+        """Do nothing."""
 
     def on_iterator_created(self, iterator: Any) -> None:
-        """Have the iterator be one batch ahead of the loop."""
+        """Make the iterator read one batch ahead of the loop."""
         iterator._hotloop_ahead = _Ahead(self)
         iterator.__class__ = _with_ahead(type(iterator))
 
     def hand(self, batch: Any) -> Any:
-        """Return a batch whose tensors tell where they are moved; begin to copy what will be."""
+        """Return a batch whose tensors report their moves; start the copies the loop will need."""
         if self._is_off:
             return batch
         try:
@@ -75,7 +75,7 @@ class Sending:
         tensors = list[Tensor]()
         marked = _rebuilt(batch, tensors)
         wanted = [at for at in range(len(tensors)) if at in self.moved]
-        copies, event = dict[int, Tensor](), None  # of what is not sent there is no copy
+        copies, event = dict[int, Tensor](), None  # only tensors that are sent have a copy
         if wanted and self.device is not None:
             if self._stream is None:
                 self._stream = self._make_stream(self.device)
@@ -90,9 +90,9 @@ class Sending:
     def ask(
         self, parcel: _Parcel, tensor: Tensor, device: torch.device, *, wait: bool
     ) -> Tensor | None:
-        """Note that the loop moves a tensor; return its copy if there is one.
+        """Record that the loop moves a tensor to `device`; return its prefetched copy or None.
 
-        With `wait` the host memory may be written as soon as this returns.
+        With `wait` the host memory may be overwritten as soon as this returns.
         """
         if device.type != self._kind:
             return None
@@ -100,7 +100,7 @@ class Sending:
             self.device, self._stream = device, None
             self.moved.clear()
         self.moved.add(parcel.number)
-        sent, parcel.copy = parcel.copy, None  # a second call gets memory of its own
+        sent, parcel.copy = parcel.copy, None  # a second call must get separate memory
         if sent is None or sent.device != device or tensor._version != parcel.version:
             return None
         parcel.stream.arrive([sent], parcel.event, wait=wait)
@@ -109,7 +109,7 @@ class Sending:
 
 
 class _Parcel:
-    """What a tensor of a batch knows of its copy."""
+    """The link from a tensor of a batch to its prefetched copy."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class _Parcel:
 
 
 class _Batched(Tensor):
-    """A tensor of a batch in the host's memory."""
+    """A tensor of a batch in host memory that intercepts .to() and .cuda()."""
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -160,7 +160,7 @@ def _plain(tensor: Tensor) -> Tensor:
 
 
 def _goal(is_cuda: bool, args: Any, kwargs: Any) -> torch.device | None:
-    """Return the device of .to(device) or .cuda(device); None where more is asked for than that."""
+    """Return the device of .to(device) or .cuda(device); None if there are other arguments."""
     if kwargs.keys() - {"device", "non_blocking"} or len(args) > 1:
         return None
     given = args[0] if args else kwargs.get("device", "cuda" if is_cuda else None)
@@ -176,9 +176,9 @@ def _goal(is_cuda: bool, args: Any, kwargs: Any) -> torch.device | None:
 
 
 def _rebuilt(value: Any, tensors: list[Tensor]) -> Any:
-    """Return a batch in containers of its own, its plain tensors marked and put into `tensors`."""
+    """Return a batch in new containers, with its plain tensors marked and added to `tensors`."""
     if type(value) is Tensor:
-        odd = value.requires_grad or value.is_inference()  # whose version says nothing
+        odd = value.requires_grad or value.is_inference()  # their version is not reliable
         if odd or value.device.type != "cpu" or value.layout != torch.strided:
             return value
         tensors.append(value.as_subclass(_Batched))
@@ -196,7 +196,7 @@ def _rebuilt(value: Any, tensors: list[Tensor]) -> Any:
 
 
 class _Ahead:
-    """The batch that an iterator read ahead of its loop, or what reading it raised."""
+    """The batch that an iterator read ahead of its loop, or the exception that reading raised."""
 
     def __init__(self, sending: Sending) -> None:
         self.sending = sending
@@ -206,11 +206,11 @@ class _Ahead:
 
     @property
     def holds(self) -> bool:
-        """Whether there is a batch that the loop has not got yet."""
+        """Whether there is a batch that the loop has not received yet."""
         return self.began and self.held is not _END
 
     def next(self, read: Callable[[], Any]) -> Any:
-        """Return the batch that was read before, and read one more."""
+        """Return the batch that was read ahead, and read one more."""
         if not self.began:
             self.began = True
             self._read(read)
@@ -240,7 +240,7 @@ _KINDS: dict[type, Any] = {}
 
 
 def _with_ahead(kind: type) -> Any:
-    """Return the class of an iterator that is a batch ahead."""
+    """Return a subclass of an iterator class that reads one batch ahead."""
     if kind not in _KINDS:
 
         def following(self: Any) -> Any:

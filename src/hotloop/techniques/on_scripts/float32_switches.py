@@ -1,8 +1,8 @@
-"""Sets torch's precision of float32 products so that a script never meets two APIs mixed.
+"""Sets torch's precision of float32 products without mixing its two APIs in a script.
 
-torch raises where its older switch is read after a newer one was set, or the other way round. So a
-script that reads or sets any of them finds them all as they would be without us: ours is taken back
-first.
+torch raises if its older switch is read after a newer one was set, or vice versa. Therefore, when a
+script reads or sets any of these switches, hotloop first undoes its own change, so that the script
+finds all switches as they would be without hotloop.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["in_effect", "turn"]
 
 _MIXED = "the script mixes torch's older and newer switches of float32 precision: left as they are"
 
-# What every Python wrapper around the switches looks up in torch._C when it is called.
+# The functions that the Python wrappers around the switches look up in torch._C at each call.
 _DOORS = (
     "_get_float32_matmul_precision",
     "_set_float32_matmul_precision",
@@ -42,9 +42,9 @@ _WRAPPERS = (f"{_TORCH}__init__.py", f"{_TORCH}backends{os.sep}")
 
 
 class _Held:
-    """A precision of ours, until somebody else reads or sets a switch: then all are as before.
+    """A precision that hotloop sets until other code reads or sets a switch; then it is undone.
 
-    `touched` is told the name of the function of torch that was called.
+    `touched` is called with the name of the torch._C function that was called.
     """
 
     def __init__(self, before: PrecisionSwitches, touched: Callable[[str], None]) -> None:
@@ -54,13 +54,13 @@ class _Held:
         self._hooks = {name: self._door(name) for name in _DOORS}
 
     def put_up(self, to: str) -> None:
-        """Set the precision and stand before the switches."""
+        """Set the precision and install the hooks on the switches."""
         torch.set_float32_matmul_precision(to)
         for name, hook in self._hooks.items():
             setattr(self._core, name, hook)
 
     def back_out(self) -> None:
-        """Put everything back, but where somebody has put something else since."""
+        """Remove the hooks that are still ours, and restore the switches."""
         for name, hook in self._hooks.items():
             if getattr(self._core, name) is hook:
                 setattr(self._core, name, self._plain[name])
@@ -80,16 +80,16 @@ class _Held:
 
 
 def _is_ours(frame: FrameType | None) -> bool:
-    """Whether hotloop asks, or torch for its own ends (a compiler's cache), and not a script."""
+    """Whether the caller is hotloop or torch itself (a compiler's cache), and not a script."""
     while frame is not None and frame.f_code.co_filename.startswith(_WRAPPERS):
         frame = frame.f_back
     return frame is None or frame.f_code.co_filename.startswith((_TORCH, INSIDE))
 
 
 def turn(session: TechniqueTarget, id: str, to: str) -> int:
-    """Set torch's float32 matmul precision for a technique; return 1 where that changed it.
+    """Set torch's float32 matmul precision for the technique `id`; return 1 if it changed, else 0.
 
-    In a script only until it reads or sets a switch by itself.
+    In a script the change is undone when the script reads or sets a switch itself.
     """
     before, is_script = PrecisionSwitches.now(), isinstance(session, ScriptSession)
     if before is None:
@@ -118,7 +118,7 @@ def turn(session: TechniqueTarget, id: str, to: str) -> int:
 
 
 def in_effect(session: TechniqueTarget, id: str, to: str) -> bool:
-    """Whether `turn` is in effect; where the script took it back, `session.refused` says so."""
+    """Whether `turn` is in effect; if the script undid it, set `session.refused` to the reason."""
     if id in session.undo and precision() == to:
         return True
     if isinstance(session, ScriptSession) and id in session.facts:

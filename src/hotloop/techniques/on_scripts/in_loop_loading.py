@@ -1,4 +1,4 @@
-"""Makes a DataLoader's batches in the loop, with the random stream and the order of its workers."""
+"""Loads a DataLoader's batches in the loop, with the random stream and order of its workers."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ __all__ = ["InLoop"]
 
 
 class InLoop:
-    """Starts the epochs of one loader as its workers would have; a `session.LoaderChange`.
+    """Starts the epochs of one loader as its workers would have done; a `session.LoaderChange`.
 
-    The loader's options ask for no workers already; `habit` is what they were before. `troubles`
-    is told when the script changes the data set that its persistent workers had copied.
+    The loader's options already ask for no workers; `habit` holds the script's own options. A
+    message is added to `troubles` when the script changes the data set, because its persistent
+    workers would have kept the old copy.
     """
 
     def __init__(self, habit: Habit, troubles: list[str]) -> None:
         self._habit, self._troubles = habit, troubles
         self._started, self._seen = False, None
-        self._order: EpochOrder | None = None  # of a persistent iterator: there is only one
+        self._order: EpochOrder | None = None  # a persistent loader has a single iterator
         self._without_seed: tuple[weakref.ref[Any], Any] | None = None  # a loader, its generator
 
     def on_iterator_requested(self, loader: Any) -> None:
-        """Let a persistent loader's second iterator draw no seed; it would not have been built."""
+        """Keep a second iterator from drawing a seed; persistent workers would have none."""
         self._put_back()
         if not self._habit.persistent:
             return
@@ -50,7 +51,7 @@ class InLoop:
             )
 
     def on_iterator_created(self, iterator: Any) -> None:
-        """Ask for the order and read ahead of it; the iterator has asked once, and drawn."""
+        """Request the order and read ahead; the iterator has requested it once and drawn a seed."""
         self._put_back()
         sampler, this = iterator._index_sampler, weakref.ref(iterator)
         again = not (self._habit.persistent and self._started)
@@ -63,7 +64,7 @@ class InLoop:
             order = EpochOrder(iter(()), 0)
             order.fault = error
         if self._habit.persistent and self._order is not None:
-            self._order.become(order)  # two loops over it take from the same one
+            self._order.become(order)  # two loops over it share one order
             order = self._order
         self._order = order
 
@@ -85,11 +86,11 @@ class InLoop:
 
 @contextlib.contextmanager
 def _one_thread() -> Iterator[None]:
-    """Compute as workers do: another number of threads may sum in another order."""
+    """Compute on one thread, as workers do; more threads may sum in a different order."""
     import torch
 
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # 0.7 us there and back, here
+    torch.set_num_threads(1)  # setting and restoring takes 0.7 us here
     try:
         yield
     finally:

@@ -1,9 +1,10 @@
 """Gives a DataLoader worker processes, with the random stream and the order it had before.
 
-Three things make PyTorch's own workers another training run than none, or than workers that are
-not persistent (measured, shared design RULES): a persistent iterator draws no base seed at its
-second epoch, a new one asks a sampler for its order twice, and the order is read ahead of the first
-batch. Here each epoch asks, draws and reads ahead as the script's own loader would (epochs.py).
+PyTorch's own workers change a training run in three ways, compared with no workers or with
+non-persistent ones (measured, shared design RULES): a persistent iterator draws no base seed at its
+second epoch, a new one requests the sampler's order twice, and the order is read ahead of the first
+batch. Here each epoch requests, draws and reads ahead as the script's own loader would
+(sampler_epochs.py).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ __all__ = ["PersistentWorkers"]
 
 
 class _Given:
-    """An order that was asked for already, in the place of the sampler it came from."""
+    """A sampler replacement that returns an order which was requested already."""
 
     def __init__(self, order: Iterator[Any], sampler: Any) -> None:
         self._order, self._sampler = order, sampler
@@ -43,32 +44,32 @@ class _Holder:
 
 _holder = _Holder()
 _holder._iterator = _Holder()
-_ALONE = sys.getrefcount(_holder._iterator)  # of what only an attribute holds
+_ALONE = sys.getrefcount(_holder._iterator)  # references to an object that only an attribute holds
 
 
 class PersistentWorkers:
     """Keeps the workers of one loader from epoch to epoch; a `session.LoaderChange`.
 
-    The loader's options ask for persistent workers already; `habit` is what they were before.
+    The loader's options already ask for persistent workers; `habit` holds the script's own options.
     """
 
     def __init__(self, habit: Habit) -> None:
         self._habit = habit
-        self._seen: Any = None  # of the data set, when the workers copied it
+        self._seen: Any = None  # the state of the loader when the workers copied the data set
 
     def on_iterator_requested(self, loader: Any) -> None:
-        """Let go of workers that hold an old data set, or whose epoch is still being read."""
-        if loader._iterator is None or self._habit.persistent:  # the script's hold it as well
+        """Drop workers that hold an old copy of the data set, or whose epoch is still running."""
+        if loader._iterator is None or self._habit.persistent:  # the script's own do so too
             return
         running = sys.getrefcount(loader._iterator) > _ALONE and _is_unfinished(loader._iterator)
-        if running:  # two loops over one loader: each has its own iterator, as it had before
+        if running:  # two loops over one loader: each keeps its own iterator, as before
             loader._iterator = None
         elif self._seen != self._state(loader):
             loader._iterator._shutdown_workers()
             loader._iterator = None
 
     def on_iterator_created(self, iterator: Any) -> None:
-        """Take over the starts of epochs; the workers have not been started."""
+        """Replace the iterator's reset, which starts epochs; no worker has been started yet."""
         sampler, this = iterator._index_sampler, weakref.ref(iterator)
         asks_twice, is_lazy = self._habit.workers > 0, self._habit.workers == 0
 
@@ -89,7 +90,7 @@ class PersistentWorkers:
     def _read_ahead(
         self, own: Any, loader: Any, first_iter: bool, order: Iterator[Any], sampler: Any
     ) -> None:
-        """Begin to read at once, and indices as far ahead as the script's workers were given."""
+        """Start reading at once, with indices read as far ahead as by the script's own workers."""
         under_way = own._prefetch_factor * own._num_workers
         read, this = EpochOrder(order, max(under_way, self._habit.ahead)), weakref.ref(own)
 
@@ -101,7 +102,7 @@ class PersistentWorkers:
         own.__dict__.pop("_try_put_index", None)
         own._index_sampler = _Given(read, sampler)
         type(own)._reset(own, loader, first_iter)
-        own._try_put_index = put  # from the first batch on, one for each
+        own._try_put_index = put  # from the first batch on, one index list per batch
 
     @staticmethod
     def _state(loader: Any) -> Any:
@@ -109,20 +110,20 @@ class PersistentWorkers:
 
 
 def _draw_seed(loader: Any) -> None:
-    """Draw what a new iterator draws for its workers."""
+    """Draw the base seed that a new iterator draws for its workers."""
     import torch
 
     torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
 
 
 def _is_unfinished(iterator: Any) -> bool:
-    ahead = iterator.__dict__.get("_hotloop_ahead")  # a batch that the loop has not got yet
+    ahead = iterator.__dict__.get("_hotloop_ahead")  # a batch that the loop has not received
     under_way = iterator._rcvd_idx < iterator._send_idx
     return "_next_data" in iterator.__dict__ or under_way or (ahead is not None and ahead.holds)
 
 
 def _hold(own: Any, loader: Any, first_iter: bool, order: Iterator[Any], sampler: Any) -> None:
-    """Have the iterator read nothing, not even the order, before it is asked for a batch."""
+    """Keep the iterator from reading anything, even the order, before a batch is requested."""
     this = weakref.ref(own)
 
     def first() -> Any:

@@ -1,7 +1,7 @@
-"""Scales a script's loss on its way into backward() and unscales the gradients behind it.
+"""Scales a script's loss before backward() and unscales the gradients after it.
 
-The script sees gradients as they would be without: it may clip them, print them, accumulate them.
-A step whose gradients overflow is left out, as torch.amp.GradScaler leaves it out; see
+The script sees unscaled gradients, so it may clip, print or accumulate them. A step whose gradients
+overflow is skipped, as torch.amp.GradScaler does; see
 https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling (2026-11).
 """
 
@@ -22,21 +22,24 @@ FIRST, LEAST, MOST, GROWS_AFTER = 2.0**16, 1.0, 2.0**24, 2000
 
 
 class LossScale:
-    """One scale for all networks of a script."""
+    """The loss scale that all networks of a script share."""
 
     def __init__(self, troubles: list[str], scale: float = FIRST) -> None:
         self.scale, self._troubles = scale, troubles
         self._parameters: list[weakref.ref[Any]] = []
         self._good = 0  # steps since the scale was changed
         self._overflowed = False
-        self._held: list[tuple[Any, Any]] = []  # parameters and gradients, during a step left out
+        self._held: list[tuple[Any, Any]] = []  # parameters and gradients, during a skipped step
 
     def watch(self, parameters: Iterable[Any]) -> None:
-        """Unscale the gradients of these as well."""
+        """Add parameters whose gradients are to be unscaled."""
         self._parameters += [weakref.ref(tensor) for tensor in parameters]
 
     def __call__(self, run: Callable[[Any], None], loss: Any) -> None:
-        """Run the backward pass of a loss; `run` does it for the loss it is given."""
+        """Run the backward pass of `loss` with scaling; `run(loss)` is the plain backward pass.
+
+        A loss of more than one element is not scaled.
+        """
         one = loss[0] if isinstance(loss, list | tuple) and len(loss) == 1 else loss
         if getattr(one, "numel", lambda: 0)() != 1:
             run(loss)
@@ -56,7 +59,7 @@ class LossScale:
         return [p.grad for p in alive if p is not None and p.grad is not None]
 
     def _unscale(self, gradients: list[Any]) -> bool:
-        """Divide by the scale; return whether all are finite. Waits for the card, as step() does"""
+        """Divide by the scale; return whether all are finite. Waits for the GPU, as step() does."""
         import torch
 
         torch._foreach_mul_(gradients, 1 / self.scale)
@@ -64,7 +67,7 @@ class LossScale:
         return bool(torch.isfinite(torch.stack([n.float() for n in norms])).all())
 
     def before(self, optimizer: Any, *_: Any) -> None:
-        """Take the gradients away from a step that is to be left out: nothing moves without."""
+        """Remove the gradients before a step that must be skipped, so that it changes nothing."""
         if self._overflowed:
             tensors = [t for group in optimizer.param_groups for t in group["params"]]
             self._held = [(t, t.grad) for t in tensors if t.grad is not None]
@@ -72,7 +75,7 @@ class LossScale:
                 tensor.grad = None
 
     def after(self, optimizer: Any, *_: Any) -> None:
-        """Give them back, as zeros, and change the scale."""
+        """Restore the removed gradients, which are zeros, and update the scale."""
         del optimizer
         for tensor, gradient in self._held:
             tensor.grad = gradient

@@ -1,9 +1,9 @@
-"""Cuts the columns that are padding from a loader's batches, where nothing counts on their width.
+"""Cuts columns of padding from a loader's batches if nothing depends on their width.
 
-What a batch's columns mean is read off its values, of every batch: a tensor as wide as the rows
-must hold one value wherever the attention mask says padding, and no number that may be a position
-in a row may lie in what is cut. Before the first batch is cut the script makes a step with it in a
-copy of its process (techniques/on_scripts/trial_step.py).
+The values of every batch are checked: a tensor as wide as the rows must hold a single value
+wherever the attention mask says padding, and no number that may be a position in a row may point
+into the columns to cut. Before the first batch is cut, the script makes a step with it in a copy of
+its process (techniques/on_scripts/trial_step.py).
 """
 
 from __future__ import annotations
@@ -21,28 +21,31 @@ if TYPE_CHECKING:
 
 __all__ = ["MULTIPLE", "Narrowing", "Uncut", "Widths"]
 
-MULTIPLE = 8  # columns; matrix units like such widths, and there are fewer shapes
+MULTIPLE = 8  # columns; matrix units are faster at such widths, and there are fewer shapes
 NO_LOSS = -100  # the label that cross_entropy ignores by default
 NO_MASK = "the batches have no attention_mask [rows, columns] that says what is padding"
 _MASK, _TOKENS = "attention_mask", "input_ids"
-# What a batch of an odd kind may raise: such a batch stays as it is.
+# What an unusual batch may raise; such a batch stays unchanged.
 _FAILS = (RuntimeError, ValueError, TypeError, AttributeError, LookupError)
 
 
 class Uncut(Exception):  # noqa: N818 - an outcome, not an error
-    """A batch that must stay whole, and all that come after it."""
+    """Raised for a batch that must not be cut; nor are the batches after it."""
 
 
 class Widths:
-    """What is known of a loader's batches; `free` names numbers that are no positions in a row."""
+    """Finds the columns to keep in a loader's batches, from what all batches so far have shown.
+
+    `free` names the entries whose numbers are not positions in a row.
+    """
 
     def __init__(self, free: Iterable[str] = ()) -> None:
         self._free = set(free)  # names whose numbers were larger than any position
-        self.held: str | None = None  # what kept the last batch as wide as it is
-        self._pads: dict[str, Any] = {}  # name -> what stands where the mask says padding
+        self.held: str | None = None  # the reason why the last batch was not cut (further)
+        self._pads: dict[str, Any] = {}  # name -> the value where the mask says padding
 
     def kept(self, batch: Any) -> tuple[int, int]:
-        """Return how many columns of a batch must stay, and how many it has. Raises Uncut."""
+        """Return (columns that a batch must keep, columns that it has). Raises Uncut."""
         mask = _mask(batch)
         if mask is None:
             raise Uncut(NO_MASK)
@@ -70,9 +73,9 @@ class Widths:
         return keep, wide
 
     def _must_be_padding(self, name: str, value: Tensor, real: Tensor) -> None:
-        """Raise Uncut where a tensor [B, T] says something in columns that are padding.
+        """Raise Uncut if a tensor [B, T] carries information in padding columns.
 
-        One value for all of them is padding, and so are rows that are all alike, as positions are.
+        A single value is padding; so are the values of a tensor whose rows are equal, as positions.
         """
         there = value[~real]
         if not there.numel() or bool((value == value[:1]).all()):
@@ -86,7 +89,7 @@ class Widths:
     ) -> int:
         """Return how many columns must stay for numbers that may be positions. Raises Uncut.
 
-        `own` says in which row each number stands, where that is known; numbers below 0 say none.
+        `own` gives the row of each number, if it is known. Negative numbers are ignored.
         """
         import torch
 
@@ -108,7 +111,7 @@ class Widths:
 
     @property
     def free(self) -> list[str]:
-        """Return the names whose numbers are no positions, for another process."""
+        """Return the names whose numbers are not positions, to pass to another process."""
         return sorted(self._free)
 
 
@@ -137,12 +140,12 @@ def _is_label(name: str) -> bool:
 
 
 def _without_loss(name: str, value: Tensor, keep: int) -> bool:
-    """Whether labels of the rows' width carry no loss beyond `keep`."""
+    """Whether labels as wide as the rows carry no loss beyond column `keep`."""
     return not _is_label(name) or bool((value[:, keep:] == NO_LOSS).all())
 
 
 def _rows_of(numbers: Tensor, rows: int) -> Tensor | None:
-    """Return the row of each number of a flattened [B, ...], or None for other shapes."""
+    """Return the row index of each number of a flattened [B, ...], or None for other shapes."""
     import torch
 
     if not numbers.dim() or numbers.shape[0] != rows:
@@ -152,7 +155,7 @@ def _rows_of(numbers: Tensor, rows: int) -> Tensor | None:
 
 
 def _numbers(name: str, value: Any, rows: int, wide: int) -> Tensor | None:
-    """Return what a value beside the rows holds as a tensor, None for none. Raises Uncut."""
+    """Return the numbers of a value that is not a row tensor, None if it has none. Raises Uncut."""
     import torch
 
     if value is None or isinstance(value, str | bytes | bool | float):
@@ -175,9 +178,10 @@ def _numbers(name: str, value: Any, rows: int, wide: int) -> Tensor | None:
 
 
 class Narrowing:
-    """Cuts the batches of one loader as the loop gets them; a `session.LoaderChange`.
+    """Cuts the batches of one loader as the loop receives them; a `session.LoaderChange`.
 
-    `troubles` is told why it ended, where it did; `ended` is called then. `tries` is a seam.
+    When cutting ends, the reason is added to `troubles` and `ended` is called. `tries=False` skips
+    the trial step, for tests.
     """
 
     def __init__(
@@ -191,22 +195,22 @@ class Narrowing:
         self._troubles, self._ended, self._tries = troubles, ended, tries
         self._widths = Widths() if widths is None else widths
         self.off: str | None = None  # why nothing is cut any more
-        self.untried: str | None = None  # why it was not tried out beforehand
+        self.untried: str | None = None  # why there was no trial step
         self.cuts = False  # a batch was cut
-        self._copy: Copy | None = None  # in a copy of the process
-        self._first: Any = None  # and the batch that it goes on with
+        self._copy: Copy | None = None  # set in a copy of the process only
+        self._first: Any = None  # the batch that the copy repeats
 
     def on_iterator_requested(self, loader: Any) -> None:
-        """Nothing is to go before an epoch."""
+        """Do nothing."""
 
     def on_iterator_created(self, iterator: Any) -> None:
-        """Stand between the iterator and the loop."""
+        """Make the iterator cut its batches."""
         iterator._hotloop_narrowing = self
         iterator.__class__ = _narrowed(type(iterator))
 
     def next(self, read: Callable[[], Any]) -> Any:
-        """Return the next batch, cut where that is safe."""
-        if self._copy is not None:  # which must not read: worker processes are the script's
+        """Return the next batch, cut if that is safe."""
+        if self._copy is not None:  # a copy must not read: the worker processes are the script's
             self._copy.asked()
             return copy.deepcopy(self._first)
         batch = read()
@@ -224,7 +228,7 @@ class Narrowing:
         return self._tried(cut, batch)
 
     def _tried(self, cut: Any, batch: Any) -> Any:
-        """Return the first batch that can be cut; whole, where a step with it fails."""
+        """Try a step with the first batch that can be cut; return it, or `batch` if that fails."""
         self.untried = why_no_copy() if self._tries else "it was not asked for"
         trial = None if self.untried is not None else Copy.begin()
         if isinstance(trial, Copy):  # pragma: no cover - in the copy
@@ -245,7 +249,7 @@ class Narrowing:
 
 
 def narrowed(batch: Mapping[str, Any], keep: int, wide: int) -> Any:
-    """Return a batch with the first `keep` columns of what is as wide as its mask [B, wide]."""
+    """Return a batch whose row tensors [B, wide] are cut to their first `keep` columns."""
     import torch
 
     rows = batch[_MASK].shape[0]
@@ -262,9 +266,9 @@ def narrowed(batch: Mapping[str, Any], keep: int, wide: int) -> Any:
 
 
 def _vary(trial: Copy, cut: Any, whole: Any) -> None:  # pragma: no cover - in a copy
-    """Have each module that is given rows take the whole ones too, and then the cut ones again.
+    """Call each module that receives rows with the whole rows too, then with the cut ones again.
 
-    What a module keeps from a call, as a mask or positions, may be of that call's width.
+    This finds modules that keep a tensor of one call's width, such as a mask or positions.
     """
     import torch
     from torch.nn.modules.module import register_module_forward_hook
@@ -305,7 +309,7 @@ _KINDS: dict[type, Any] = {}
 
 
 def _narrowed(kind: type) -> Any:
-    """Return the class of an iterator whose batches are cut."""
+    """Return a subclass of an iterator class that cuts its batches."""
     if kind not in _KINDS:
 
         def following(self: Any) -> Any:

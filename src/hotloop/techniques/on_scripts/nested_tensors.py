@@ -1,4 +1,4 @@
-"""Changes the tensors in what a forward pass takes or gives, however they are nested."""
+"""Changes the tensors in the inputs or outputs of a forward pass, however they are nested."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["in_float32", "mapped"]
 
 
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Return `value` with `change` made to each tensor in it; containers are new, never changed.
+    """Return `value` with `change` applied to each tensor; containers are copied, not modified.
 
-    Kinds of containers that are not known are returned as they are, with what is in them.
+    Containers of unknown types are returned unchanged, with their contents.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""Has a DataLoader's iterators read batches of like length, from the order of its own sampler."""
+"""Makes a DataLoader's iterators read batches of similar length, in its own sampler's order."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ __all__ = ["Rebatched"]
 
 
 class Rebatched:
-    """Divides each epoch anew; a `session.LoaderChange`.
+    """Divides each epoch into new batches; a `session.LoaderChange`.
 
-    `divide` yields the places of each batch for the lengths of an epoch in its order. Where not all
-    lengths are known, batches are what they were, and with `learns` they are learned from what is
-    collated. `troubles` is told when nothing can be learned.
+    `divide` takes the lengths [n] in the epoch's order and the batch size, and yields the positions
+    of each batch. While some lengths are unknown, batches stay as they were, and with `learns` the
+    lengths are learned from the collated samples. A message is added to `troubles` if they cannot
+    be learned.
     """
 
     def __init__(
@@ -40,10 +41,10 @@ class Rebatched:
         self._troubles = [] if troubles is None else troubles
 
     def on_iterator_requested(self, loader: Any) -> None:
-        """Nothing is to go before an epoch."""
+        """Do nothing."""
 
     def on_iterator_created(self, iterator: Any) -> None:
-        """Take the place of the sampler of batches, and stand behind the collate function."""
+        """Replace the iterator's batch sampler and, to learn lengths, its collate function."""
         read = deque[list[int]]()  # batches that are not collated yet
         if self._learns and iterator._num_workers:
             self._learns = False
@@ -54,7 +55,7 @@ class Rebatched:
             iterator._collate_fn = _Learning(iterator._collate_fn, self._lengths, read)
 
     def stop(self) -> None:
-        """Leave the epochs that begin from now on as they are."""
+        """Stop dividing the epochs that begin from now on."""
         self._stopped = True
 
     def _divided(
@@ -78,7 +79,7 @@ class Rebatched:
 
 
 class _Batches:
-    """Stands in for a BatchSampler. Its sampler is asked, and draws, when it was before."""
+    """Replaces a BatchSampler; its sampler is asked, and draws, at the same times as before."""
 
     def __init__(
         self, plain: Any, divided: Callable[..., Iterator[list[int]]], read: deque[list[int]]
@@ -96,7 +97,7 @@ class _Batches:
 
 
 class _Learning:
-    """A collate function that notes the lengths of the samples it is given."""
+    """A collate function that records the lengths of the samples it is given."""
 
     def __init__(self, collate: Any, lengths: SampleLengths, read: deque[list[int]]) -> None:
         self._collate, self._lengths, self._read = collate, lengths, read

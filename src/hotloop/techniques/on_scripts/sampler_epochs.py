@@ -1,9 +1,9 @@
-"""When a loader of PyTorch's asks for its order, draws its seed and reads its indices.
+"""Models when a PyTorch DataLoader requests its order, draws its seed and reads its indices.
 
-Every new iterator asks its sampler for an order and draws a seed for its workers; one with workers
-then asks a second time, and reads as many indices as batches may be under way, before the loop has
-its first batch. A persistent one asks once at each further epoch, and draws no seed
-(torch/utils/data/dataloader.py, 2.13). A loader that is changed keeps the habit it had.
+Every new iterator requests an order from its sampler and draws a seed for its workers. One with
+workers then requests a second order, and reads as many indices as batches may be under way, before
+the loop has its first batch. A persistent one requests one order at each further epoch, and draws
+no seed (torch/utils/data/dataloader.py, 2.13). A loader that hotloop changes keeps its old habit.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ __all__ = ["EpochOrder", "Habit"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Habit:
-    """How a script's loader starts its epochs."""
+    """How a script's own loader starts its epochs."""
 
     workers: int
-    each: int  # batches that each worker makes ahead
+    each: int  # batches that each worker prefetches
     persistent: bool
 
     @classmethod
     def of(cls, loader: Any) -> Habit:
-        """Read it off a loader as the script built it."""
+        """Read the habit from the options of a loader as the script built it."""
         workers = loader.num_workers
         return cls(
             workers=workers,
@@ -41,25 +41,25 @@ class Habit:
 
     @property
     def ahead(self) -> int:
-        """Return the batches whose indices are read before the first batch is there."""
+        """Return the number of batches whose indices are read before the first batch arrives."""
         return self.workers * self.each
 
 
 class EpochOrder:
-    """Indices of an order, read ahead of those who take them."""
+    """An iterator over the indices of an order, which are read ahead of the consumers."""
 
     def __init__(self, order: Iterator[Any], ahead: int) -> None:
         self._order, self._read = order, deque[Any]()
-        self.fault: Exception | None = None  # to be raised where an index is taken
+        self.fault: Exception | None = None  # raised when an index is taken
         for _ in range(ahead):
             self.read()
 
     def become(self, other: EpochOrder) -> None:
-        """Go on with another order, for all who take from this one."""
+        """Continue with another order, for all consumers of this one."""
         self._order, self._read, self.fault = other._order, other._read, other.fault
 
     def read(self) -> None:
-        """Read one more, if there is one."""
+        """Read one more index batch, if there is one."""
         with contextlib.suppress(StopIteration):
             self._read.append(next(self._order))
 

@@ -1,9 +1,9 @@
 """Runs a script up to its next optimizer step in a copy of its process, to see whether it fails.
 
-The copy is forked where the loop asks for a batch, and goes on from there with another batch than
-the process itself. It is ended at the optimizer's step, before the step, or as soon as an exception
-has come to a function that was running when it was made: the script's own handlers see none of it.
-What it prints, writes, sends or deletes on the way goes to nowhere.
+The copy is forked where the loop asks for a batch, and continues with a different batch than the
+process itself. It ends just before the optimizer's step, or as soon as an exception reaches a
+function that was running at the fork, before the script's own handlers see it. Everything that the
+copy prints, writes, sends or deletes is discarded.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Copy", "why_no_copy"]
 
-LIMIT = 60.0  # seconds until a copy that is not done is killed; it computes on one thread
-_ASKED = 64  # times that the loop may ask for another batch before it steps
+LIMIT = 60.0  # seconds after which a copy is killed; it computes on one thread
+_ASKED = 64  # how often the loop may ask for another batch before it steps
 _NO_FAULTS = (StopIteration, StopAsyncIteration, GeneratorExit)
 _MOVES = ("remove", "unlink", "rename", "replace", "rmdir", "mkdir", "truncate", "symlink", "link")
 
@@ -53,14 +53,17 @@ def why_no_copy() -> str | None:
 
 
 class Copy:
-    """The copy, in the copy itself; `begin` returns it there only."""
+    """The handle of a copy inside the copy itself; `begin` returns it only there."""
 
     def __init__(self, answer: int) -> None:
         self._answer, self._asked = answer, 0
 
     @classmethod
     def begin(cls) -> Copy | str | None:
-        """Fork. In this process return None once the copy came to its step, or why it did not."""
+        """Fork; return a Copy in the copy.
+
+        In this process return None once the copy has reached its step, or why it did not.
+        """
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError, AttributeError):
                 stream.flush()
@@ -77,20 +80,20 @@ class Copy:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
-            put_back(before)  # positions of files are shared with a copy
+            put_back(before)  # file positions are shared with a copy
 
     def asked(self) -> None:  # pragma: no cover
-        """Note that the loop asks for another batch: some read ahead, some add up gradients."""
+        """Count a further batch request; loops may read ahead or accumulate gradients."""
         self._asked += 1
         if self._asked > _ASKED:
             self.end(None)
 
     def failed(self, why: str) -> NoReturn:  # pragma: no cover
-        """Answer that the step cannot be made, and why."""
+        """Report why the step cannot be made, and exit."""
         self.end(why)
 
     def end(self, why: str | None) -> NoReturn:  # pragma: no cover
-        """Answer and go without any clean-up: all of it is the process's own."""
+        """Report and exit without clean-up, because all resources belong to the process itself."""
         with contextlib.suppress(OSError):
             os.write(self._answer, json.dumps(why).encode())
         os._exit(0)
@@ -108,7 +111,7 @@ def _verdict(pipe: int) -> str | None:
 
 
 def _started(answer: int, frame: FrameType | None) -> Copy:  # pragma: no cover
-    """Make a forked process one that leaves no trace, and watch the functions that run."""
+    """Isolate a forked process so that it leaves no trace, and watch its running functions."""
     import torch
     from torch.optim import optimizer
 
@@ -124,7 +127,7 @@ def _started(answer: int, frame: FrameType | None) -> Copy:  # pragma: no cover
 
 
 def _stepping(copy: Copy) -> Callable[..., Any]:  # pragma: no cover
-    """Return the hook that ends a copy before a step, or after the closure that a step calls."""
+    """Return the hook that ends a copy before a step, or after the step's closure if it has one."""
 
     def hook(optimizer: Any, args: Any, kwargs: Any) -> Any:
         closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
@@ -141,7 +144,7 @@ def _stepping(copy: Copy) -> Callable[..., Any]:  # pragma: no cover
 
 
 def _watch(copy: Copy, frame: FrameType | None) -> None:  # pragma: no cover
-    """End the copy when an exception comes to a function that runs now."""
+    """End the copy when an exception reaches one of the functions that are running now."""
 
     def seen(frame: FrameType, event: str, about: Any) -> Any:
         if event == "exception" and not issubclass(about[0], _NO_FAULTS):
@@ -156,14 +159,14 @@ def _watch(copy: Copy, frame: FrameType | None) -> None:  # pragma: no cover
 
 
 def _mute(answer: int) -> None:  # pragma: no cover
-    """Have nothing that this process writes, sends, moves or deletes reach anybody."""
+    """Discard everything that this process writes, sends, moves or deletes."""
     import torch
     from torch.utils.data import dataloader
 
     null, kept = os.open(os.devnull, os.O_RDWR), list[socket.socket]()
     for file in map(int, os.listdir("/proc/self/fd")):
         if file not in (answer, null):
-            with contextlib.suppress(OSError):  # what the list was read from
+            with contextlib.suppress(OSError):  # the descriptor that the list was read from
                 _close_off(file, null, kept)
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - where they are not these
     _kept.extend(kept)
@@ -186,7 +189,7 @@ _kept: list[socket.socket] = []
 
 
 def _close_off(file: int, null: int, kept: list[socket.socket]) -> None:  # pragma: no cover
-    """Put something harmless behind a descriptor that can be written to."""
+    """Replace a writable descriptor by a harmless one."""
     mode, access = os.fstat(file).st_mode, fcntl.fcntl(file, fcntl.F_GETFL) & os.O_ACCMODE
     if stat.S_ISSOCK(mode):
         pair = socket.socketpair()
