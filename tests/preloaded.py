@@ -11,6 +11,7 @@ import gc
 import json
 import os
 import runpy
+import select
 import signal
 import socket
 import subprocess
@@ -73,7 +74,11 @@ class Preloaded:
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             with open(os.devnull, "rb") as null:
                 streams = (null.fileno(), out.fileno(), err.fileno())
-                code = self.start(*words, streams=streams, **more).wait(seconds)
+                process = self.start(*words, streams=streams, **more)
+            try:
+                code = process.wait(seconds)
+            finally:
+                process.kill()
             for file in (out, err):
                 file.seek(0)
             return subprocess.CompletedProcess(
@@ -113,18 +118,27 @@ class ForkedProcess:
 
     def wait(self, timeout: float | None = None) -> int:
         if self.returncode is None:
-            self._socket.settimeout(timeout)
+            if not select.select([self._socket], [], [], timeout)[0]:
+                raise TimeoutError(f"process {self.pid} was not over within {timeout} s")
             self.returncode = int(self._lines.readline())
             self._lines.close()
             self._socket.close()
         return self.returncode
+
+    def poll(self) -> int | None:
+        """Return its exit code once it is over."""
+        with contextlib.suppress(TimeoutError):
+            return self.wait(0.0)
+        return None
 
     def send_signal(self, number: int) -> None:
         if self.returncode is None:
             os.kill(self.pid, number)
 
     def kill(self) -> None:
+        """End it, if it goes on, and wait for that."""
         self.send_signal(signal.SIGKILL)
+        self.wait()
 
 
 def _serve(door: socket.socket) -> list[int]:

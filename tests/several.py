@@ -1,6 +1,8 @@
 """Runs hotloop train as several processes, gloo ranks on a CPU: torchrun's, or forks."""
 
+import contextlib
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -39,9 +41,7 @@ def together(*args, ranks=2, torchrun=(), module="hotloop", code=0, **more):
 
 def forked(preloaded, *args, ranks=2):
     """Do what `together` does, with forks in the place of torchrun: they have torch already."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    shared = {"WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": ranks, "MASTER_PORT": port}
+    shared = {"WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": ranks, "MASTER_PORT": _free_port()}
     group = []
     with tempfile.TemporaryFile("w+") as said, open(os.devnull, "r+b") as null:
         for rank in range(ranks):
@@ -49,13 +49,26 @@ def forked(preloaded, *args, ranks=2):
             env = {**os.environ, **{name: str(value) for name, value in own.items()}}
             streams = (null.fileno(), null.fileno(), said.fileno())
             group.append(preloaded.start(*args, env=env, streams=streams))
-        try:
-            codes = [process.wait(WAIT) for process in group]
+        until = time.monotonic() + WAIT
+        try:  # one that failed ends the others, as torchrun would
+            while time.monotonic() < until and any(process.poll() is None for process in group):
+                if any(process.poll() for process in group):
+                    break
+                time.sleep(0.02)
         finally:
+            codes = [process.poll() for process in group]
             for process in group:
                 process.kill()
         said.seek(0)
-        assert codes == [0] * ranks, said.read()[-4000:]
+        assert codes == [0] * ranks, f"{codes}: {said.read()[-4000:]}"
+
+
+def _free_port():
+    """Return a port that no program is given by chance before the first rank takes it."""
+    while True:
+        port = random.SystemRandom().randrange(20_000, 30_000)  # below Linux's range for clients
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 def started(*args, ranks=2, torchrun=(), module="hotloop", **more):
