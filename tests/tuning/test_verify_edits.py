@@ -1,10 +1,13 @@
 """Edits are printed where a run with them shows their effect, and only there."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.preloaded import run_child
 
 from hotloop.core.plan import Plan, Use
+from hotloop.process import child
 from hotloop.tuning.verify_edits import verify_edits
 
 FIXED = """\
@@ -39,8 +42,9 @@ BF16, FUSED, WORKERS = (
 
 
 @pytest.fixture
-def suggested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def suggested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, preloaded):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(child, "run", partial(run_child, preloaded))
     (tmp_path / "neighbour.py").write_text(NEIGHBOUR)
 
     def run(*uses: Use, shown: str = "tolist()", kind: str = "adam"):
