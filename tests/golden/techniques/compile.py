@@ -4,12 +4,14 @@ import pytest
 import torch
 from tests.golden.machines import NOT_CUDA
 from tests.golden.techniques import Examples
+from torch._dynamo.utils import counters
 
 
 def as_in_a_new_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forget what other tests compiled: blocks that are alike share a graph."""
+    """Forget the graphs that other tests compiled: `read_back` counts those of the process."""
     del monkeypatch
     torch._dynamo.reset()
+    counters.clear()  # which reset keeps
 
 
 EXAMPLES = Examples(
