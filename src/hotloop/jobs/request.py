@@ -26,6 +26,7 @@ __all__ = [
     "RunRequest",
     "expert_requests",
     "fresh_request",
+    "moved_data",
     "parse_use",
     "read_plan",
     "saved_request",
