@@ -1,12 +1,11 @@
 import re
 import xml.etree.ElementTree as ET
 
-from hotloop.report.histogram import Histogram, draw
+from hotloop.report.histogram import histogram
 
 
 def columns(values, mark=None) -> list[tuple[str, str]]:
-    made = draw(Histogram(id="h", title="T", summary="S", across="tokens", up="rows",
-                          values=values, mark=mark))  # fmt: skip
+    made = histogram(values, id="h", title="T", summary="S", across="tokens", up="rows", mark=mark)
     ET.fromstring(made)
     return re.findall(r'<rect class="column"[^>]*height="([^"]*)"><title>([^<]*)</title>', made)
 
@@ -29,8 +28,8 @@ def test_a_column_is_as_high_as_its_count():
 
 
 def test_the_value_to_compare_with_is_inside_and_named():
-    made = draw(Histogram(id="h", title="<T>", summary="S", across="tokens", up="rows",
-                          values=[3], mark=(512, "width 512")))  # fmt: skip
+    words = {"title": "<T>", "summary": "S", "across": "tokens", "up": "rows"}
+    made = histogram([3], id="h", mark=(512, "width 512"), **words)
     assert "width 512" in made
     assert "&lt;T&gt;" in made
     at = re.search(r'class="event b" x1="([\d.]+)%"', made)

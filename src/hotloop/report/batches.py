@@ -6,8 +6,8 @@ import statistics
 from typing import TYPE_CHECKING
 
 from hotloop.report.excerpt import visible, where
-from hotloop.report.histogram import Histogram, draw
-from hotloop.report.markup import Html, code, missing, tag
+from hotloop.report.histogram import histogram
+from hotloop.report.markup import Html, code, missing, panel, tag
 from hotloop.report.sections import facts
 from hotloop.report.sentences import folder_of
 
@@ -34,7 +34,7 @@ def _batch(n: int, batch: BatchFacts, here: str) -> Html:
     whose = "Training" if batch.role == "train" else "Evaluation"
     loader = "" if batch.loader is None else f", loader {batch.loader}"
     head = tag("h3", f"{whose} batches{loader}", class_="lead")
-    panels = [tag("div", head, facts(_facts(batch, here)), class_="panel")]
+    panels = [panel(head, facts(_facts(batch, here)))]
     if batch.lengths:
         panels.append(_lengths(n, batch))
     sample: object = ""
@@ -98,14 +98,12 @@ def _lengths(n: int, batch: BatchFacts) -> Html:
     )
     if batch.padding is not None:
         summary += f" {batch.padding:.0%} of all positions are padding."
-    return draw(
-        Histogram(
-            id=f"lengths-{n}",
-            title=title,
-            summary=f"{title}. {summary}",
-            across="tokens, padding left out",
-            up="rows",
-            values=batch.lengths,
-            mark=None if width is None else (width, f"width {width:,.0f}"),
-        )
+    return histogram(
+        batch.lengths,
+        id=f"lengths-{n}",
+        title=title,
+        summary=f"{title}. {summary}",
+        across="tokens, padding left out",
+        up="rows",
+        mark=None if width is None else (width, f"width {width:,.0f}"),
     )

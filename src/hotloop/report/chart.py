@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hotloop.report.markup import Html, join, tag
+from hotloop.report.markup import Html, join, picture, tag
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -61,32 +61,28 @@ class Chart:
 
 def draw(chart: Chart) -> Html:
     """Return the chart as a figure."""
-    curves = [join(_line(chart, line) for line in chart.lines)]
     inner = tag(
         "svg",
-        *curves,
+        *(_line(chart, line) for line in chart.lines),
         class_="curves",
         viewBox=f"0 0 {SIZE} {SIZE}",
         preserveAspectRatio="none",
         width="100%",
         height="100%",
     )
-    points = join(_points(chart, line) for line in chart.lines)
     scale = "log" if chart.y.logarithmic else "linear"
-    svg = tag(
-        "svg",
-        tag("title", chart.title, id=f"{chart.id}-title"),
-        tag("desc", f"{chart.summary} {_axes_in_words(chart)}", id=f"{chart.id}-desc"),
+    svg = picture(
+        chart.id,
+        chart.title,
+        f"{chart.summary} {_axes_in_words(chart)}",
         grid(chart.x, chart.y, across=chart.across, up=chart.up),
-        join(_events(chart)),
+        *_events(chart),
         inner,
-        points,
+        *(_points(chart, line) for line in chart.lines),
         tag("line", class_="cursor", y1="0", y2="100%"),
         # Without an empty title of its own, the browser's tooltip would cover the pointed-at value.
         tag("rect", tag("title"), class_="over", width="100%", height="100%"),
         class_="plot",
-        role="img",
-        aria_labelledby=f"{chart.id}-title {chart.id}-desc",
         data_x=f"{chart.x.low!r} {chart.x.high!r}",
         data_y=f"{chart.y.low!r} {chart.y.high!r} {scale}",
         data_across=chart.across,
@@ -132,15 +128,7 @@ def bar(shares: Mapping[str, float], looks: Mapping[str, str], *, id: str, title
             segments.append(tag("rect", label, class_=f"row {looks.get(name, 'rest')}", **place))
         left += share
     words = ", ".join(f"{name} {share:.1%}" for name, share in shares.items())
-    return tag(
-        "svg",
-        tag("title", title, id=f"{id}-title"),
-        tag("desc", words, id=f"{id}-desc"),
-        *segments,
-        class_="bar",
-        role="img",
-        aria_labelledby=f"{id}-title {id}-desc",
-    )
+    return picture(id, title, words, *segments, class_="bar")
 
 
 def _swatch(look: str) -> Html:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from hotloop.core.units import count
 from hotloop.report.axis import Axis, linear
-from hotloop.report.chart import grid
 from hotloop.report.document import document
-from hotloop.report.markup import Html, code, join, missing, table, tag
+from hotloop.report.histogram import columns
+from hotloop.report.markup import Html, code, join, notes, panel, table, tag
 from hotloop.report.sections import facts, section
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def page(statistics: TokenStatistics) -> str:
         "main",
         *(_split(split, number, statistics) for number, split in enumerate(statistics.splits)),
         section("Exact copies", _copies(statistics.copies)),
-        section("Notes", _notes(statistics.notes)),
+        section("Notes", notes(statistics.notes, none="There is nothing to note.")),
     )
     return document(f"{name}: statistics of tokens", header, main)
 
@@ -62,7 +62,7 @@ def _about(statistics: TokenStatistics) -> dict[str, object]:
 
 def _split(split: Split, number: int, statistics: TokenStatistics) -> Html:
     panels: list[object] = [
-        tag("div", facts(_sizes(split)), class_="panel"),
+        panel(facts(_sizes(split))),
         tag("div", _histogram(split, number), class_="charts below"),
         tag("div", _ways(split, statistics), class_="panel below"),
         tag("div", _cuts(split), class_="panel below"),
@@ -91,44 +91,25 @@ def _sizes(split: Split) -> dict[str, object]:
 
 
 def _histogram(split: Split, number: int) -> Html:
-    bins, id_ = split.histogram, f"lengths-{number}"
+    bins = split.histogram
     x = _across(bins[0].low, bins[-1].high + 1)
-    y = linear([0.0, float(max(b.documents for b in bins))], ticks=5, zero=True, least=1.0)
-    columns = []
-    for bin_ in bins:
-        left, right, high = x.at(bin_.low), x.at(bin_.high + 1), y.at(bin_.documents)
-        span = f"{bin_.low:,}" if bin_.low == bin_.high else f"{bin_.low:,} to {bin_.high:,}"
-        columns.append(
-            tag(
-                "rect",
-                tag("title", f"{span} tokens: {bin_.documents:,} documents"),
-                class_="column",
-                x=f"{left:.3%}",
-                width=f"{(right - left) * (1 - _GAP):.3%}",
-                y=f"{1 - high:.3%}",
-                height=f"{high:.3%}",
-            )
-        )
     lengths = split.lengths
     description = (
         f"{split.documents:,} documents of {lengths.min:,} to {lengths.max:,} tokens, "
         f"median {lengths.median:,}"
     )
     scale = "logarithmic: each column is as many times as wide" if x.logarithmic else "linear"
-    return tag(
-        "figure",
-        tag("figcaption", tag("h3", "How long documents are")),
-        tag(
-            "svg",
-            tag("title", "How long documents are", id=f"{id_}-title"),
-            tag("desc", f"{description}. Across: tokens, {scale}.", id=f"{id_}-desc"),
-            grid(x, y, across="tokens of a document", up="documents"),
-            *columns,
-            class_="columns",
-            role="img",
-            aria_labelledby=f"{id_}-title {id_}-desc",
-        ),
-        class_="chart wide",
+    return columns(
+        [(b.low, b.high, b.documents) for b in bins],
+        x,
+        id=f"lengths-{number}",
+        title="How long documents are",
+        summary=f"{description}. Across: tokens, {scale}.",
+        across="tokens of a document",
+        up="documents",
+        gap=_GAP,
+        units=(" tokens", " documents"),
+        look="chart wide",
     )
 
 
@@ -205,13 +186,7 @@ def _copies(copies: Sequence[CopiedDocuments]) -> Html:
         )
     caption = "Documents whose tokens are all the same."
     titles = ("what", "documents", "share", "for example")
-    return tag("div", table(titles, lines, caption=caption, kind="list"), class_="panel")
-
-
-def _notes(notes: Sequence[str]) -> Html:
-    if not notes:
-        return missing("There is nothing to note.")
-    return tag("ul", *(tag("li", note) for note in notes), class_="notes panel")
+    return panel(table(titles, lines, caption=caption, kind="list"))
 
 
 def _text(spans: Sequence[Span]) -> Html:

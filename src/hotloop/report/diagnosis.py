@@ -12,7 +12,7 @@ from hotloop.report.built import built, settings
 from hotloop.report.document import document
 from hotloop.report.figures import Figure
 from hotloop.report.findings import LOOKS, findings, not_worth_it
-from hotloop.report.markup import UNKNOWN, Html, code, join, missing, table, tag
+from hotloop.report.markup import UNKNOWN, Html, code, join, missing, notes, panel, table, tag
 from hotloop.report.sections import cards, facts, section
 from hotloop.report.wall import key, wall_bar
 
@@ -44,12 +44,12 @@ def page(case: Case, diagnosis: Diagnosis) -> str:
             ),
         ),
         section("What the model is given", batches(case)),
-        section("What the script built", _panel(built(case))),
-        section("Hottest operators", _panel(profile.operators(case))),
-        section("Ceilings", _panel(profile.ceilings(case))),
-        section("Settings and techniques", _panel(settings(case))),
+        section("What the script built", panel(built(case))),
+        section("Hottest operators", panel(profile.operators(case))),
+        section("Ceilings", panel(profile.ceilings(case))),
+        section("Settings and techniques", panel(settings(case))),
         section("Not worth it", not_worth_it(diagnosis.not_worth_it)),
-        section("Not checked", _unchecked(diagnosis.not_checked)),
+        section("Not checked", notes(diagnosis.not_checked, none="Every rule could be checked.")),
     )
     title = f"{sentences.name(case)}: what hotloop doctor found"
     return document(title, _header(case, diagnosis), main)
@@ -135,7 +135,7 @@ def _wall(case: Case) -> Html:
             "would look larger than it is."
         )
     in_bar = {row: seconds for row, seconds in rows.items() if row not in once}
-    return _panel(
+    return panel(
         wall_bar(in_bar, whole=case.judged, id="wall", title="Wall time by row"),
         table(titles, lines, caption=caption, kind="wall"),
     )
@@ -145,13 +145,3 @@ def _row_in_words(case: Case, row: str, seconds: float) -> str:
     mean = case.per_step(seconds) if row in IN_STEP else None
     means = sentences.MEANS.get(row, "")
     return means if mean is None else f"{moment(mean)} a step: {means}"
-
-
-def _unchecked(lines: Sequence[str]) -> Html:
-    if not lines:
-        return missing("Every rule could be checked.")
-    return tag("ul", *(tag("li", line) for line in lines), class_="notes panel")
-
-
-def _panel(*children: object) -> Html:
-    return tag("div", *children, class_="panel")

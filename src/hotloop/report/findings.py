@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hotloop.report.excerpt import excerpt, visible, where
-from hotloop.report.markup import Html, code, join, missing, tag
+from hotloop.report.markup import Html, code, join, missing, notes, tag
 from hotloop.report.sections import facts
 from hotloop.report.sentences import WORDS, cost, folder_of, name, reading, remedies
 
@@ -36,13 +36,11 @@ def findings(case: Case, all_findings: Sequence[Finding]) -> Html:
 
 def not_worth_it(judgements: Sequence[Finding]) -> Html:
     """Return the findings that are not worth a change, each with its share."""
-    if not judgements:
-        return missing("Nothing was set aside.")
     lines = (
-        tag("li", tag("strong", finding.rule), ": ", finding.claim.rstrip(". "), _share(finding))
+        join([tag("strong", finding.rule), ": ", finding.claim.rstrip(". "), _share(finding)])
         for finding in judgements
     )
-    return tag("ul", *lines, class_="notes panel")
+    return notes(lines, none="Nothing was set aside.")
 
 
 def _share(finding: Finding) -> str:

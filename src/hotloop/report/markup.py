@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["UNKNOWN", "Html", "code", "join", "missing", "table", "tag", "text"]
+__all__ = [
+    "UNKNOWN",
+    "Html",
+    "code",
+    "join",
+    "missing",
+    "notes",
+    "panel",
+    "picture",
+    "table",
+    "tag",
+    "text",
+]
 
 UNKNOWN = "unknown"
 LONGEST = 2000  # most characters of one text from a run, so that a page stays small
@@ -59,6 +71,24 @@ def code(value: object) -> Html:
 def missing(sentence: str) -> Html:
     """Return the sentence that is shown in place of missing content."""
     return tag("p", sentence, class_="missing")
+
+
+def panel(*children: object) -> Html:
+    """Return elements in a panel."""
+    return tag("div", *children, class_="panel")
+
+
+def notes(items: Iterable[object], *, none: str) -> Html:
+    """Return a list of notes, or the sentence `none` if there are no items."""
+    lines = [tag("li", item) for item in items]
+    return tag("ul", *lines, class_="notes panel") if lines else missing(none)
+
+
+def picture(id: str, title: str, summary: str, *children: object, **attributes: object) -> Html:
+    """Return an SVG image with its title and its description for screen readers."""
+    words = (tag("title", title, id=f"{id}-title"), tag("desc", summary, id=f"{id}-desc"))
+    labels = {"role": "img", "aria_labelledby": f"{id}-title {id}-desc"}
+    return tag("svg", *words, *children, **attributes, **labels)
 
 
 def table(

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from hotloop.core.units import bytes_, many
-from hotloop.report import curves
+from hotloop.report import curves, markup
 from hotloop.report.chart import draw
 from hotloop.report.markup import UNKNOWN, Html, code, join, missing, table, tag
 
@@ -165,11 +165,9 @@ def settings(run: Facts) -> Html:
 
 def notes(run: Facts) -> Html:
     """Return the gaps of the run folder and the notes of the run."""
-    items = [tag("li", gap) for gap in run.gaps]
     written = run.history.notes
-    items += [tag("li", tag("strong", f"step {n:,}: "), note) for n, note in written[:MOST_NOTES]]
+    items = [*run.gaps]
+    items += [join([tag("strong", f"step {n:,}: "), note]) for n, note in written[:MOST_NOTES]]
     if len(written) > MOST_NOTES:
-        items.append(tag("li", f"and {len(written) - MOST_NOTES:,} more in the run's events"))
-    if not items:
-        return missing("The run wrote no note.")
-    return tag("ul", *items, class_="notes panel")
+        items.append(f"and {len(written) - MOST_NOTES:,} more in the run's events")
+    return markup.notes(items, none="The run wrote no note.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hotloop.core.units import duration, moment
 from hotloop.report.axis import linear, short_number, spanning
 from hotloop.report.chart import Chart, Curve, Event, draw
-from hotloop.report.markup import Html, join, missing, tag
+from hotloop.report.markup import Html, join, missing, picture, tag
 from hotloop.report.thin import thin
 
 if TYPE_CHECKING:
@@ -49,17 +49,8 @@ def strip(case: Case) -> Html:
         for tick, label in zip(axis.ticks, axis.labels, strict=True)
     )
     words = _in_words(case, first, total - last)
-    svg = tag(
-        "svg",
-        tag("title", "The run in seconds", id="strip-title"),
-        tag("desc", words, id="strip-desc"),
-        *lane_marks,
-        *ticks,
-        class_="strip",
-        role="img",
-        height=LANE * len(nonempty) + 20,
-        aria_labelledby="strip-title strip-desc",
-    )
+    look = {"class_": "strip", "height": LANE * len(nonempty) + 20}
+    svg = picture("strip", "The run in seconds", words, *lane_marks, *ticks, **look)
     caption = tag("figcaption", tag("h3", "The run, in seconds since its start"))
     return tag("figure", caption, svg, tag("p", words, class_="note"), class_="chart")
 

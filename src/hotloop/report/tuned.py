@@ -10,7 +10,7 @@ from hotloop.core.tuning_result import untried
 from hotloop.core.units import bytes_, duration, moment
 from hotloop.report.axis import linear
 from hotloop.report.document import document
-from hotloop.report.markup import Html, code, join, missing, table, tag
+from hotloop.report.markup import Html, code, join, missing, notes, panel, table, tag
 from hotloop.report.sections import facts, section
 
 if TYPE_CHECKING:
@@ -83,19 +83,16 @@ def _trials(rows: Sequence[TuneRow]) -> Html:
         "How many times as fast as the best plan until then (the last row: as it was at first), "
         "with an interval of 99 %, of these processes. Same steps, by turns."
     )
-    return tag("div", table(titles, lines, caption=caption, kind="list trials"), class_="panel")
+    return panel(table(titles, lines, caption=caption, kind="list trials"))
 
 
 def _untried(rows: Sequence[TuneRow]) -> Html:
     """Return the moves that no trial was started for, by reason."""
-    groups = untried(rows)
-    if not groups:
-        return missing("Everything was.")
     lines = (
-        tag("li", tag("strong", ", ".join(names)), f": {decision}; {why}")
-        for (decision, why), names in groups.items()
+        join([tag("strong", ", ".join(names)), f": {decision}; {why}"])
+        for (decision, why), names in untried(rows).items()
     )
-    return tag("ul", *lines, class_="notes panel")
+    return notes(lines, none="Everything was.")
 
 
 def _low(row: TuneRow) -> float | None:
@@ -131,7 +128,7 @@ def _interval(row: TuneRow, widest: float) -> object:
 def _costs(costs: Sequence[FixedCost]) -> Html:
     if not costs:
         return missing("Nothing was measured.")
-    lines: list[Sequence[object]] = [
+    lines = [
         (
             cost.what,
             moment(cost.before),
@@ -142,7 +139,7 @@ def _costs(costs: Sequence[FixedCost]) -> Html:
     ]
     titles = ("what", "as it was", "under the plan", "note")
     caption = "Paid once, or now and then."
-    return tag("div", table(titles, lines, caption=caption, kind="list"), class_="panel")
+    return panel(table(titles, lines, caption=caption, kind="list"))
 
 
 def _edits(edits: Sequence[Edit]) -> Html:
@@ -158,8 +155,5 @@ def _edits(edits: Sequence[Edit]) -> Html:
         )
         for edit in edits
     ]
-    return tag(
-        "div",
-        table(("rule", "share", "what", "where", "remedy"), lines, caption="", kind="list"),
-        class_="panel",
-    )
+    titles = ("rule", "share", "what", "where", "remedy")
+    return panel(table(titles, lines, caption="", kind="list"))
