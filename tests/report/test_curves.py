@@ -77,3 +77,58 @@ def test_memory_is_drawn_in_a_unit_that_can_be_read(two):
 def test_losses_of_unlike_or_unknown_units_say_so(two, made):
     other = curves.Shown(run=read_facts(made("c", usual(5), loss_unit="bits")), look="b", label="B")
     assert curves.losses([two[0], other]).up == "loss, unit unknown"
+
+
+WORDS = {
+    curves.losses: "3.1000 nats at step 40",
+    curves.losses_by_time: "5.50 s for 3.1000",
+    curves.gradient_norm: "median 1, highest 1 at step 1",
+    curves.learning_rate: "highest 0.001, last 0.001",
+    curves.throughput: "median 1.2k tokens/s",
+    curves.memory: "1 GiB to 1 GiB",
+    curves.utilisation: "median 50%",
+}
+
+
+@pytest.mark.parametrize(("chart", "said"), WORDS.items())
+def test_what_is_seen_is_said(made, chart, said):
+    alone = curves.Shown(run=read_facts(made("run", usual(40))), look="a")
+    assert chart([alone]).title.partition(": ")[2] == said
+
+
+@pytest.mark.parametrize("chart", WORDS)
+def test_nothing_to_see_is_unknown(made, chart):
+    alone = curves.Shown(run=read_facts(made("zero", [])), look="a")
+    assert chart([alone]).title.partition(": ")[2].startswith("unknown")
+
+
+def test_the_course_of_a_run_is_a_sentence(made):
+    zero = curves.Shown(run=read_facts(made("zero", [])), look="a")
+    assert curves.losses([zero]).summary == "no step was made."
+    run = curves.Shown(run=read_facts(made("run", usual(40))), look="a")
+    assert curves.losses([run]).summary.endswith("lowest validation loss 3.1000 nats at step 40.")
+
+
+def points(line) -> list[tuple[float, float]]:
+    return [(bucket.x, bucket.middle) for bucket in line.buckets]
+
+
+def test_points_by_step_and_by_time(made):
+    run = [curves.Shown(run=read_facts(made("run", usual(40))), look="a")]
+    training, validation = curves.losses(run).lines
+    assert points(training)[0] == (1.0, pytest.approx(3.975))
+    assert points(validation) == [(40.0, pytest.approx(3.1))]
+    [by_time] = curves.losses_by_time(run).lines
+    assert points(by_time) == [(pytest.approx(5.5, abs=0.01), pytest.approx(3.1))]
+    assert points(curves.learning_rate(run).lines[0])[-1] == (40.0, 1e-3)
+    assert points(curves.throughput(run).lines[0])[0][0] == 2.0
+    busy, memory = curves.utilisation(run), curves.memory(run)
+    assert [share for _, share in points(busy.lines[0])] == [50] * 4
+    assert memory.up == "MiB"
+    assert points(memory.lines[0])[0][1] == (2**30 + 10) / 2**20
+
+
+def test_a_step_without_a_norm_is_left_out(made):
+    lines = [session(), step(1, t=1.1, norm=None), step(2, t=1.2, norm=7.0)]
+    run = curves.Shown(run=read_facts(made("run", lines)), look="a")
+    assert points(curves.gradient_norm([run]).lines[0]) == [(2.0, 7.0)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from hotloop.core.units import bytes_, count, moment
 from hotloop.report.excerpt import where
@@ -11,10 +11,13 @@ from hotloop.report.markup import Html, code, join, missing, table
 from hotloop.report.sentences import folder_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from hotloop.core.case.case import Case
-    from hotloop.core.case.objects import Model, Optimizer
+    from hotloop.core.case.objects import Model, Optimizer, Scheduler
     from hotloop.core.case.steps_and_loaders import Loader
-    from hotloop.core.finding import SourceLocation
+
+    _Built = TypeVar("_Built", Loader, Model, Optimizer, Scheduler)
 
 __all__ = ["built", "settings"]
 
@@ -22,24 +25,43 @@ __all__ = ["built", "settings"]
 def built(case: Case) -> Html:
     """Return tables of loaders, models, optimizers and schedulers."""
     here = folder_of(case)
-    tables = [
-        _loaders(case, here),
-        _models(case, here),
-        _optimizers(case, here),
-        _schedulers(case, here),
+    tables = (
+        _table("loader, data set, settings, median wait", "What makes batches.", "list",
+               case.loaders, _loader, here),
+        _table("model, parameters, types, attention", "Models that were called.", "list apart",
+               case.models, _model, here),
+        _table("optimizer, parameters, groups, learning rate", "Optimizers.", "list apart",
+               case.optimizers, _optimizer, here),
+        _table("scheduler, calls, built for, updates meanwhile", "Learning-rate schedulers.",
+               "list apart", case.schedulers, _scheduler, here),
+    )  # fmt: skip
+    return join(tables) or missing("Nothing was seen being built.")
+
+
+def _table(
+    titles: str,
+    caption: str,
+    kind: str,
+    objects: Sequence[_Built],
+    row: Callable[[_Built], tuple[object, ...]],
+    here: str,
+) -> Html:
+    """Return a table with a row for each object and its place; empty without objects."""
+    if not objects:
+        return Html()
+    rows = [
+        (*row(built), None if built.place is None else code(where(built.place, here)))
+        for built in objects
     ]
-    return join(tables) if any(tables) else missing("Nothing was seen being built.")
+    return table((*titles.split(", "), "place"), rows, caption=caption, kind=f"{kind} places")
 
 
 def settings(case: Case) -> Html:
     """Return the settings that the code and its configuration request, and the techniques."""
     requested = [(code(name), code(value)) for name, value in case.requested.items()]
-    caption = "What the code and its configuration ask for."
-    tables = (
-        [table(("setting", "asked for"), requested, caption=caption, kind="list")]
-        if requested
-        else []
-    )
+    caption, tables = "What the code and its configuration ask for.", []
+    if requested:
+        tables.append(table(("setting", "asked for"), requested, caption=caption, kind="list"))
     effects = [(code(id), how) for id, how in case.techniques.items()]
     if effects:
         titles = ("technique", "in effect, as it was read back")
@@ -47,21 +69,13 @@ def settings(case: Case) -> Html:
     return join(tables) or missing("Nothing was asked for by name, no technique was put in.")
 
 
-def _loaders(case: Case, here: str) -> Html:
-    if not case.loaders:
-        return Html()
-    titles = ("loader", "data set", "settings", "median wait", "place")
-    rows = [
-        (
-            f"{loader.key}: {loader.role}",
-            join([code(loader.dataset or "unknown"), ", ", _size(loader)]),
-            _loader_settings(loader),
-            moment(statistics.median(loader.waits)) if loader.waits else "unknown",
-            _place(loader.place, here),
-        )
-        for loader in case.loaders
-    ]
-    return table(titles, rows, caption="What makes batches.", kind="list places")
+def _loader(loader: Loader) -> tuple[object, ...]:
+    return (
+        f"{loader.key}: {loader.role}",
+        join([code(loader.dataset or "unknown"), ", ", _size(loader)]),
+        _loader_settings(loader),
+        moment(statistics.median(loader.waits)) if loader.waits else "unknown",
+    )
 
 
 def _size(loader: Loader) -> str:
@@ -81,22 +95,13 @@ def _loader_settings(loader: Loader) -> str:
     return ", ".join(settings)
 
 
-def _models(case: Case, here: str) -> Html:
-    if not case.models:
-        return Html()
-    titles = ("model", "parameters", "types", "attention", "place")
-    rows = [
-        (
-            join([code(model.name), f", {model.role}"]),
-            _parameters(model),
-            f"{_types(model)}; on {model.device}",
-            ", ".join(" ".join(filter(None, (a.kind, a.kernel))) for a in model.attention)
-            or "none",
-            _place(model.place, here),
-        )
-        for model in case.models
-    ]
-    return table(titles, rows, caption="Models that were called.", kind="list apart places")
+def _model(model: Model) -> tuple[object, ...]:
+    return (
+        join([code(model.name), f", {model.role}"]),
+        _parameters(model),
+        f"{_types(model)}; on {model.device}",
+        ", ".join(" ".join(filter(None, (a.kind, a.kernel))) for a in model.attention) or "none",
+    )
 
 
 def _parameters(model: Model) -> str:
@@ -116,21 +121,13 @@ def _types(model: Model) -> str:
     return f"weights {weights}; computes in {model.compute or 'unknown'}"
 
 
-def _optimizers(case: Case, here: str) -> Html:
-    if not case.optimizers:
-        return Html()
-    titles = ("optimizer", "parameters", "groups", "learning rate", "place")
-    rows = [
-        (
-            join([code(optimizer.name), f", {optimizer.steps:,} steps"]),
-            count(sum(group.parameters for group in optimizer.groups)),
-            _groups(optimizer),
-            _rates(optimizer),
-            _place(optimizer.place, here),
-        )
-        for optimizer in case.optimizers
-    ]
-    return table(titles, rows, caption="Optimizers.", kind="list apart places")
+def _optimizer(optimizer: Optimizer) -> tuple[object, ...]:
+    return (
+        join([code(optimizer.name), f", {optimizer.steps:,} steps"]),
+        count(sum(group.parameters for group in optimizer.groups)),
+        _groups(optimizer),
+        _rates(optimizer),
+    )
 
 
 def _groups(optimizer: Optimizer) -> str:
@@ -151,22 +148,10 @@ def _rates(optimizer: Optimizer) -> str:
     return f"{rates[0]:.3g} at first, {rates[-1]:.3g} at last, {max(rates):.3g} at most"
 
 
-def _schedulers(case: Case, here: str) -> Html:
-    if not case.schedulers:
-        return Html()
-    titles = ("scheduler", "calls", "built for", "updates meanwhile", "place")
-    rows = [
-        (
-            code(scheduler.name),
-            f"{scheduler.steps:,}",
-            "unknown" if scheduler.total is None else f"{scheduler.total:,} calls",
-            f"{scheduler.optimizer_steps:,}",
-            _place(scheduler.place, here),
-        )
-        for scheduler in case.schedulers
-    ]
-    return table(titles, rows, caption="Learning-rate schedulers.", kind="list apart places")
-
-
-def _place(place: SourceLocation | None, here: str) -> object:
-    return None if place is None else code(where(place, here))
+def _scheduler(scheduler: Scheduler) -> tuple[object, ...]:
+    return (
+        code(scheduler.name),
+        f"{scheduler.steps:,}",
+        "unknown" if scheduler.total is None else f"{scheduler.total:,} calls",
+        f"{scheduler.optimizer_steps:,}",
+    )

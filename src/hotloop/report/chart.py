@@ -7,17 +7,29 @@ of it, placed in per cent. A chart therefore fits any page without a script.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from hotloop.report.axis import Axis, linear, spanning
 from hotloop.report.markup import Html, join, picture, tag
+from hotloop.report.thin import thin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from hotloop.report.axis import Axis
     from hotloop.report.thin import Bucket
 
-__all__ = ["Chart", "Curve", "Event", "bar", "draw", "grid", "legend"]
+__all__ = [
+    "Chart",
+    "Curve",
+    "Event",
+    "bar",
+    "chart_of",
+    "curve",
+    "draw",
+    "grid",
+    "legend",
+    "values",
+]
 
 SIZE = 1000  # units of the inner SVG, each way
 NARROWEST = 0.004  # share of a bar below which a segment would be invisible
@@ -57,6 +69,37 @@ class Chart:
     events: Sequence[Event] = ()
     note: str | None = None  # how to read the chart, where that is not obvious
     look: str = ""  # tall, or nothing
+
+
+def curve(label: str, look: str, points: Iterable[tuple[float, float]], buckets: int) -> Curve:
+    """Return the curve of (x, y) points, thinned to a number of buckets."""
+    return Curve(label=label, look=look, buckets=thin(points, buckets=buckets))
+
+
+def values(lines: Iterable[Curve]) -> list[float]:
+    """Return the ends of all buckets, which a vertical axis must span."""
+    return [value for line in lines for b in line.buckets for value in (b.low, b.high)]
+
+
+def chart_of(
+    lines: Sequence[Curve],
+    *,
+    y: Axis | None = None,
+    ticks: int = 5,
+    zero: bool = False,
+    note: str,
+    **more: Any,
+) -> Chart:
+    """Return a chart of curves; without `y`, its axis spans them, from 0 on with `zero`.
+
+    `note` says how to read a thinned curve. `more` are further fields of Chart.
+    """
+    if y is None:
+        known = values(lines)
+        y = linear(known, ticks=ticks, zero=True) if zero else spanning(known, ticks=ticks)
+    thinned = any(bucket.low < bucket.high for line in lines for bucket in line.buckets)
+    drawn = [line for line in lines if line.buckets]
+    return Chart(y=y, lines=drawn, note=note if thinned else None, **more)
 
 
 def draw(chart: Chart) -> Html:

@@ -10,7 +10,7 @@ from hotloop.report import profile, sentences, timeline
 from hotloop.report.batches import batches
 from hotloop.report.built import built, settings
 from hotloop.report.document import document
-from hotloop.report.figures import Figure
+from hotloop.report.figures import figure
 from hotloop.report.findings import LOOKS, findings, not_worth_it
 from hotloop.report.markup import UNKNOWN, Html, code, join, missing, notes, panel, table, tag
 from hotloop.report.sections import cards, facts, section
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from hotloop.core.case.case import Case
     from hotloop.core.finding import Diagnosis
+    from hotloop.report.figures import Figure
 
 __all__ = ["page"]
 
@@ -79,24 +80,17 @@ def _figures(case: Case) -> Iterator[Figure]:
     time = case.step_time
     known = time is not None and time.median > 0
     pace = sentences.speed(time) if known and time else UNKNOWN
-    rests = sentences.reading(time) if time else "no step was timed"
-    yield Figure(name="speed", number=None, unit="", shown=pace, rests_on=rests)
+    yield figure("speed", "", sentences.reading(time) if time else "no step was timed", None, pace)
     compute = case.share(*sentences.COMPUTE)
     words = "of the wall time in forward, backward and update"
-    yield Figure(name="compute", number=compute, unit="", shown=f"{compute:.0%}", rests_on=words)
-    steps = case.steps.count
-    planned = (
-        ""
-        if case.planned_steps is None or case.stopped is None
-        else f"of {case.planned_steps:,} planned; "
-    )
-    basis = f"{planned}{case.epochs:,} epoch{'s' * (case.epochs != 1)} begun"
-    yield Figure(name="observed", number=steps, unit="", shown=f"{steps:,} steps", rests_on=basis)
-    seconds, own = case.seconds, duration(case.own_time)
-    yield Figure(
-        name="wall time", number=seconds, unit="s", shown=duration(seconds),
-        rests_on=f"hotloop's own {own} not in it",
-    )  # fmt: skip
+    yield figure("compute", "", words, compute, f"{compute:.0%}")
+    planned = ""
+    if case.planned_steps is not None and case.stopped is not None:
+        planned = f"of {case.planned_steps:,} planned; "
+    begun, steps = f"{planned}{many(case.epochs, 'epoch')} begun", case.steps.count
+    yield figure("observed", "", begun, steps, f"{steps:,} steps")
+    own = f"hotloop's own {duration(case.own_time)} not in it"
+    yield figure("wall time", "s", own, case.seconds, duration(case.seconds))
 
 
 def _about(case: Case) -> dict[str, object]:

@@ -11,7 +11,7 @@ from hotloop.report.markup import UNKNOWN
 if TYPE_CHECKING:
     from hotloop.report.facts import Facts
 
-__all__ = ["Basis", "Figure", "figures", "loss_in_words", "open_processes"]
+__all__ = ["Basis", "Figure", "figure", "figures", "loss_in_words", "open_processes"]
 
 Basis = Literal["run", "validation", "machine", "speed"]
 
@@ -44,23 +44,25 @@ def open_processes(run: Facts) -> int:
     return sum(process.reason is None for process in run.history.processes)
 
 
-def _figure(name: str, unit: str, why: str) -> Figure:
-    return Figure(name=name, number=None, unit=unit, shown=UNKNOWN, rests_on=why)
+def figure(
+    name: str,
+    unit: str,
+    rests_on: str,
+    number: float | None = None,
+    shown: str = UNKNOWN,
+    basis: Basis = "run",
+) -> Figure:
+    """Return a figure; `rests_on` is its basis, or why it is unknown."""
+    return Figure(name=name, number=number, unit=unit, shown=shown, rests_on=rests_on, basis=basis)
 
 
 def _best(run: Facts) -> Figure:
     name, unit = "best validation loss", run.loss_unit or ""
     if run.best is None:
-        return _figure(name, unit, "no validation was made")
+        return figure(name, unit, "no validation was made")
     loss, step = run.best
-    return Figure(
-        name=name,
-        number=loss,
-        unit=unit,
-        shown=loss_in_words(run, loss),
-        rests_on=_which(run, step),
-        basis="validation",
-    )
+    shown = loss_in_words(run, loss)
+    return figure(name, unit, _which(run, step), loss, shown, "validation")
 
 
 def _which(run: Facts, step: int) -> str:
@@ -74,99 +76,70 @@ def _of_first(run: Facts) -> str:
 def _score(run: Facts) -> Figure:
     assert run.best_score is not None
     score, step = run.best_score
-    return Figure(
-        name=f"best {run.judged_by}",
-        number=score,
-        unit="",
-        shown=f"{score:.4f}",
-        rests_on=_which(run, step),
-        basis="validation",
-    )
+    name = f"best {run.judged_by}"
+    return figure(name, "", _which(run, step), score, f"{score:.4f}", "validation")
 
 
 def _steps(run: Facts) -> Figure:
     steps = run.history.steps
     last, tokens = steps[-1].trace.step if steps else 0, sum(step.trace.tokens for step in steps)
-    return Figure(
-        name="steps",
-        number=last,
-        unit="steps",
-        shown=f"{last:,}",
-        rests_on=f"of {UNKNOWN if run.planned_steps is None else f'{run.planned_steps:,}'}; "
-        f"{count(tokens)} tokens{_of_first(run)}",
-    )
+    planned = UNKNOWN if run.planned_steps is None else f"{run.planned_steps:,}"
+    rests = f"of {planned}; {count(tokens)} tokens{_of_first(run)}"
+    return figure("steps", "steps", rests, last, f"{last:,}")
 
 
 def _throughput(run: Facts) -> Figure:
     name, unit, speed = "throughput", "tokens/s", run.throughput
     if speed is None and run.ranks is not None and not run.ranks.tokens:
-        return _figure(name, unit, "the logs of some ranks are missing")
+        return figure(name, unit, "the logs of some ranks are missing")
     if speed is None:
-        return _figure(name, unit, "no step after the warm-up")
+        return figure(name, unit, "no step after the warm-up")
     of = f"n = {speed.n:,}" + (f" x {run.stride} steps" if run.stride > 1 else " steps")
     rests = f"median, {of}"
     if speed.quartiles is not None:
         low, high = speed.quartiles
         rests = f"median; quartiles {count(low)} to {count(high)}; {of}"
-    return Figure(
-        name=name,
-        number=speed.median,
-        unit=unit,
-        shown=f"{count(speed.median)} tokens/s",
-        rests_on=rests
-        + ("" if run.ranks is None else f"; of all {run.ranks.world} ranks")
-        + (f"; unsteady: {why}" if (why := speed.why_unstable()) else ""),
-        basis="speed",
-    )
+    if run.ranks is not None:
+        rests += f"; of all {run.ranks.world} ranks"
+    if why := speed.why_unstable():
+        rests += f"; unsteady: {why}"
+    return figure(name, unit, rests, speed.median, f"{count(speed.median)} {unit}", "speed")
 
 
 def _memory(run: Facts) -> Figure:
     name = "peak memory"
     if (peak := run.peak_memory) is None:
-        return _figure(name, "bytes", "the run wrote no memory readings")
+        return figure(name, "bytes", "the run wrote no memory readings")
     n = sum(reading.memory_bytes is not None for reading in run.history.readings)
     whose = "of the process" if run.hardware and run.hardware.device == "cpu" else "in tensors"
-    return Figure(
-        name=name,
-        number=peak,
-        unit="bytes",
-        shown=bytes_(peak),
-        rests_on=f"{whose}{_of_first(run)}; highest of {n:,} reading{'s' * (n > 1)}",
-        basis="machine",
-    )
+    rests = f"{whose}{_of_first(run)}; highest of {many(n, 'reading')}"
+    return figure(name, "bytes", rests, peak, bytes_(peak), "machine")
 
 
 def _wall(run: Facts) -> Figure:
     name, total = "wall time", sum(run.wall.values())
     if not run.history.processes:
-        return _figure(name, "s", "no process has written an event")
+        return figure(name, "s", "no process has written an event")
     n, silent = len(run.history.processes), open_processes(run)
     rests = f"{run.wall.get('step', 0.0) / (total or 1.0):.1%} in steps"
     rests += f"; {n} processes" if n > 1 else ""
-    return Figure(
-        name=name,
-        number=None if silent else total,
-        unit="s",
-        shown=f"at least {duration(total)}" if silent else duration(total),
-        rests_on=rests,
-        basis="machine",
-    )
+    if silent:
+        return figure(name, "s", rests, None, f"at least {duration(total)}", "machine")
+    return figure(name, "s", rests, total, duration(total), "machine")
 
 
 def _mfu(run: Facts) -> Figure:
     name, peak = "MFU", run.peak_flops
     if run.flops_per_token is None:
-        return _figure(name, "", "the run does not say what a token costs")
+        return figure(name, "", "the run does not say what a token costs")
     if peak is None:
-        return _figure(name, "", "the peak is unknown: train with --measure-peak")
+        return figure(name, "", "the peak is unknown: train with --measure-peak")
     if run.shares_device:
-        return _figure(name, "", "its ranks share the processor that the peak is of")
+        return figure(name, "", "its ranks share the processor that the peak is of")
     if run.mfu is None:
-        return _figure(name, "", "no step after the warm-up")
+        return figure(name, "", "no step after the warm-up")
     rests = f"of {_flops(peak.median)} in {run.precision}, {peak.source}"
-    return Figure(
-        name=name, number=run.mfu, unit="", shown=f"{run.mfu:.1%}", rests_on=rests, basis="speed"
-    )
+    return figure(name, "", rests, run.mfu, f"{run.mfu:.1%}", "speed")
 
 
 def _flops(rate: float) -> str:

@@ -37,9 +37,10 @@ def histogram(
     counts = Counter(value // wide for value in values)
     x = linear([0.0, float(wide * int(top // wide + 1))], ticks=6, tight=True, least=1.0)
     bins = [(n * wide, (n + 1) * wide - 1, counts[n]) for n in sorted(counts)]
-    words = {"across": across, "up": up}
     line = _mark(x, *mark) if mark else ""
-    return columns(bins, x, id=id, title=title, summary=summary, gap=GAP, mark=line, **words)
+    return columns(
+        bins, x, id=id, title=title, summary=summary, across=across, up=up, gap=GAP, mark=line
+    )
 
 
 def columns(

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import statistics
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hotloop.core.units import duration, moment
-from hotloop.report.axis import linear, short_number, spanning
-from hotloop.report.chart import Chart, Curve, Event, draw
+from hotloop.report.axis import linear, short_number
+from hotloop.report.chart import Curve, Event, chart_of, curve, draw
 from hotloop.report.markup import Html, join, missing, picture, tag
-from hotloop.report.thin import thin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,6 +23,7 @@ WIDE = 500  # buckets across a chart
 MOST_EVENTS = 60  # most event lines in a chart; more would hide the curve
 MOST_SPANS = 400  # most spans of a lane
 NARROWEST = 0.003  # share of a lane below which a span would be invisible
+BAND = "The line is a median, the band the lowest and highest."
 LANE = 30  # pixels from one lane to the next
 
 
@@ -178,29 +178,10 @@ def waits(loader: Loader) -> Html:
 
 
 def _line(label: str, look: str, xs: Sequence[int], ys: Sequence[float]) -> Curve:
-    points = zip(map(float, xs), ys, strict=True)
-    return Curve(label=label, look=look, buckets=thin(points, buckets=WIDE))
+    return curve(label, look, zip(map(float, xs), ys, strict=True), WIDE)
 
 
-def _draw(
-    id: str, title: str, lines: Sequence[Curve], *, across: str, up: str, summary: str,
-    events: Sequence[Event] = (), zero: bool = False, look: str = "",
-) -> Html:  # fmt: skip
-    xs = [bucket.x for line in lines for bucket in line.buckets]
-    ys = [value for line in lines for b in line.buckets for value in (b.low, b.high)]
-    thinned = any(b.low < b.high for line in lines for b in line.buckets)
-    return draw(
-        Chart(
-            id=id,
-            title=title,
-            summary=summary,
-            across=across,
-            up=up,
-            x=linear([0.0, max(xs, default=1.0)], ticks=6, tight=True, least=1.0),
-            y=linear(ys, ticks=5, zero=True) if zero else spanning(ys, ticks=5),
-            lines=lines,
-            events=events,
-            note="The line is a median, the band the lowest and highest." if thinned else None,
-            look=look,
-        )
-    )
+def _draw(id: str, title: str, lines: Sequence[Curve], **more: Any) -> Html:
+    last = max((bucket.x for line in lines for bucket in line.buckets), default=1.0)
+    x = linear([0.0, last], ticks=6, tight=True, least=1.0)
+    return draw(chart_of(lines, id=id, title=title, x=x, note=BAND, **more))
