@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 
 import pytest
@@ -5,10 +6,12 @@ from tests.report.conftest import HARDWARE, RECORD, session, step, usual
 
 from hotloop.core.plan import Plan
 from hotloop.report.compare import (
+    SCHEMA,
     Difference,
     differences,
     losses_in_words,
     speed,
+    summary,
     why_losses_unlike,
     why_unlike,
 )
@@ -144,3 +147,24 @@ def test_a_long_list_of_reasons_is_cut_short(run):
     why = why_unlike(a, other_machine(a, versions=many))
     assert why is not None
     assert "and 48 more" in why
+
+
+def test_the_figures_of_a_run_are_json_with_units(made):
+    value = summary(read_facts(made("a", usual(40))))
+    assert json.loads(json.dumps(value, allow_nan=False)) == value
+    assert value["schema"] == SCHEMA
+    assert isinstance(value["runs"], list)
+    [run] = value["runs"]
+    assert run["status"] == "complete"
+    assert run["figures"]["throughput"]["unit"] == "tokens/s"
+    assert sum(run["wall"].values()) == run["figures"]["wall time"]["number"]
+    assert "faster" not in value
+
+
+def test_of_two_runs_it_says_what_differs_and_which_is_faster(made):
+    a = read_facts(made("a", usual(40)))
+    b = read_facts(made("b", usual(40, seconds=0.05), status="stopped"))
+    value = summary(a, b)
+    assert value["faster"] == "B"
+    assert value["differences"] == []
+    assert summary(a, read_facts(made("c", usual(40))))["faster"] is None

@@ -10,11 +10,11 @@ from hotloop.core.errors import HotloopError, UsageError
 from hotloop.core.storage.files import write_file, write_json
 from hotloop.core.storage.rundir import RunDir
 from hotloop.recipes.registry import RECIPES
+from hotloop.report.compare import summary
 from hotloop.report.facts import read_facts
 from hotloop.report.markup import Html
 from hotloop.report.page import page
 from hotloop.report.pair import pair
-from hotloop.report.summary import summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from hotloop.core.units import bytes_, count, moment
 from hotloop.report.excerpt import where
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from hotloop.core.case.case import Case
     from hotloop.core.case.objects import Model, Optimizer, Scheduler
     from hotloop.core.case.steps_and_loaders import Loader
-
-    _Built = TypeVar("_Built", Loader, Model, Optimizer, Scheduler)
 
 __all__ = ["built", "settings"]
 
@@ -42,8 +40,8 @@ def _table(
     titles: str,
     caption: str,
     kind: str,
-    objects: Sequence[_Built],
-    row: Callable[[_Built], tuple[object, ...]],
+    objects: Sequence[Loader | Model | Optimizer | Scheduler],
+    row: Callable[[Any], tuple[object, ...]],
     here: str,
 ) -> Html:
     """Return a table with a row for each object and its place; empty without objects."""

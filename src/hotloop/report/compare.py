@@ -1,10 +1,12 @@
-"""Compare two runs: their differences, and which one is faster, if that can be told."""
+"""Compare two runs: their differences, which one is faster, and the figures of both as JSON."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hotloop.core.codec import to_json
+from hotloop.report.figures import figures
 from hotloop.report.markup import UNKNOWN
 
 if TYPE_CHECKING:
@@ -13,15 +15,18 @@ if TYPE_CHECKING:
     from hotloop.report.facts import Facts
 
 __all__ = [
+    "SCHEMA",
     "ComparisonVerdict",
     "Difference",
     "differences",
     "losses_in_words",
     "speed",
+    "summary",
     "why_losses_unlike",
     "why_unlike",
 ]
 
+SCHEMA = 1  # of the summary; history: 1 (2026-11) first
 # Model settings that change how the same work is done; all other ones change the work itself.
 HOW = ("model.attention",)
 # Settings that decide which characters a validation loss covers.
@@ -134,6 +139,28 @@ def losses_in_words(a: Facts, b: Facts) -> str:
         f"{low[1]} reaches {low[0]:.4f}, {other[0] - low[0]:.2g} below the lowest of {other[1]}. "
         "One run each: how far two seeds lie apart is unknown."
     )
+
+
+def summary(*runs: Facts) -> dict[str, object]:
+    """Return figures and wall time by row; for two runs also differences and the faster one."""
+    value: dict[str, object] = {"schema": SCHEMA, "runs": [_summary_of(run) for run in runs]}
+    if len(runs) != 2:
+        return value
+    verdict = speed(*runs)
+    differ = [to_json(difference) for difference in differences(*runs)]
+    return {**value, "faster": verdict.faster, "why": verdict.why, "differences": differ}
+
+
+def _summary_of(run: Facts) -> dict[str, object]:
+    return {
+        "path": str(run.path),
+        "status": run.status,
+        "figures": {
+            figure.name: {"number": figure.number, "unit": figure.unit, "rests_on": figure.rests_on}
+            for figure in figures(run)
+        },
+        "wall": run.wall,
+    }
 
 
 def _changes_work(key: str) -> bool:
