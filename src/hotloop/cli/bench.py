@@ -11,12 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
 from hotloop.bench.ladders import LADDERS, find
 from hotloop.bench.targets import judge, parse
 from hotloop.cli.arguments.recipe import ORDER, split
-from hotloop.core.env import ENV
+from hotloop.cli.terminal.lines import console_of, redraw
 from hotloop.core.errors import UsageError, did_you_mean
 from hotloop.core.secrets import redacted
 from hotloop.core.storage.files import make_folder, write_file, write_json
@@ -160,7 +158,7 @@ def _end(options: argparse.Namespace, result: Result, targets: Sequence[Requirem
 
     row = result.row(result.judged)
     verdicts = judge(targets, row, f"the rung {result.judged} was not measured")
-    out = _console()
+    out = console_of(sys.stdout, _WIDTH)
     show(result, out)
     show_verdicts(verdicts, result.judged if row is None else row.name, out)
     _write(options.json, result, verdicts)
@@ -184,13 +182,9 @@ def _compare(paths: Sequence[str]) -> int:
 
     if len(paths) != 2:
         raise UsageError(f"hotloop bench compare A.json B.json: two results, got {len(paths)}")
-    show_ratios(compare_files(Path(paths[0]), Path(paths[1])), _console())
+    ratios = compare_files(Path(paths[0]), Path(paths[1]))
+    show_ratios(ratios, console_of(sys.stdout, _WIDTH))
     return 0
-
-
-def _console() -> Console:
-    width = None if sys.stdout.isatty() else _WIDTH
-    return Console(file=sys.stdout, no_color=ENV.no_color, highlight=False, width=width)
 
 
 class _Progress:
@@ -204,7 +198,7 @@ class _Progress:
         if self._quiet:
             return
         if self._live:
-            print(f"\r\033[K{text}"[: _WIDTH + 4], end="", file=sys.stderr, flush=True)
+            redraw(text[:_WIDTH])
             return
         rung = text.partition(":")[0]
         if rung != self._last_rung:
@@ -214,4 +208,4 @@ class _Progress:
     def clear(self) -> None:
         """Clear the line."""
         if self._live and not self._quiet:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
+            redraw()

@@ -6,10 +6,10 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hotloop.cli.terminal.numbers import bytes_
 from hotloop.core.errors import CheckpointError
 from hotloop.core.storage.files import write_json
 from hotloop.core.storage.rundir import RunDir
+from hotloop.core.units import bytes_
 from hotloop.engine.checkpoint.folders import StoredCheckpoint, best_of, listing
 
 if TYPE_CHECKING:

@@ -8,14 +8,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from hotloop.cleanup.clean import look, remove
 from hotloop.cleanup.disk_use import CleanupRequest
 from hotloop.cleanup.runs import LEAST
-from hotloop.cli.terminal.lines import facts, telling
+from hotloop.cli.terminal.lines import console_of, facts, plain_table, telling
 from hotloop.core.codec import to_json
 from hotloop.core.env import ENV
 from hotloop.core.errors import UsageError, WriteError
@@ -25,6 +23,8 @@ from hotloop.report.excerpt import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+
+    from rich.console import Console
 
     from hotloop.cleanup.disk_use import CleanupResult, Item, Shelf
     from hotloop.core.env import Environment
@@ -45,8 +45,7 @@ def run(
     order = _order(options, environment)
     with telling(quiet=options.quiet) as tell:
         result = look(options.folder, order, tell)
-    width = None if sys.stdout.isatty() else WIDTH
-    out = console or Console(file=sys.stdout, no_color=ENV.no_color, highlight=False, width=width)
+    out = console or console_of(sys.stdout, WIDTH)
     _show(result, out)
     gone: list[Item] = []
     wrong: list[str] = []
@@ -163,11 +162,7 @@ def _print(out: Console, titles: Sequence[str], rows: Sequence[Sequence[str]]) -
     if not rows:
         return
     if out.width >= NARROW:
-        table = Table(box=None, pad_edge=False)
-        for title in titles:
-            table.add_column(
-                title, overflow="fold", justify="right" if title == "takes" else "left"
-            )
+        table = plain_table(*titles, right="takes")
         for row in rows:
             table.add_row(Text(row[0], "bold"), *map(Text, row[1:]))
         out.print(table)

@@ -10,11 +10,9 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from hotloop.cli.terminal.lines import facts, telling
+from hotloop.cli.terminal.lines import console_of, facts, plain_table, telling
 from hotloop.core.env import ENV
 from hotloop.core.storage.files import write_json
 from hotloop.core.units import ago, bytes_, many
@@ -22,6 +20,8 @@ from hotloop.report.excerpt import visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from rich.console import Console
 
     from hotloop.core.env import Environment
     from hotloop.data.discovery.results import DataSet, Reference
@@ -47,8 +47,7 @@ def run(
         result = find(options.root, environment=environment, progress=tell)
     if options.json is not None:
         write_json(options.json, result.to_json())
-    width = None if sys.stdout.isatty() else WIDTH
-    out = console or Console(file=sys.stdout, no_color=ENV.no_color, highlight=False, width=width)
+    out = console or console_of(sys.stdout, WIDTH)
     if result.data_sets:
         (_list if out.width < NARROW else _table)(result, out)
         _sum(result, out)
@@ -84,9 +83,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _table(result: DiscoveryResult, out: Console) -> None:
-    table = Table(box=None, pad_edge=False)
-    for title in ("data set", "kind", "format", "rows", "size", "last use", "lies on", "named by"):
-        table.add_column(title, overflow="fold", justify="right" if title == "size" else "left")
+    titles = ("data set", "kind", "format", "rows", "size", "last use", "lies on", "named by")
+    table = plain_table(*titles, right="size")
     for data_set in result.data_sets:
         table.add_row(
             Text(_name(data_set), "bold"),

@@ -13,11 +13,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from rich.console import Console
 from rich.text import Text
 
 from hotloop.cli.arguments.data import FILE_WIDTH, ProgressLine, add_options, at_least, settings
-from hotloop.core.env import ENV
+from hotloop.cli.terminal.lines import console_of
 from hotloop.core.errors import DataError, UsageError
 from hotloop.core.storage.files import write_file, write_json
 from hotloop.core.units import many
@@ -26,6 +25,8 @@ from hotloop.report.excerpt import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from rich.console import Console
 
     from hotloop.data.statistics.decoded_documents import Span
     from hotloop.data.statistics.token_statistics import CopiedDocuments, Split, TokenStatistics
@@ -50,8 +51,7 @@ def run(args: Sequence[str], *, console: Console | None = None) -> int:
         write_json(options.json, result.to_json())
     if options.html is not None:
         write_file(options.html, page(result))
-    width = None if sys.stdout.isatty() else FILE_WIDTH
-    out = console or Console(file=sys.stdout, no_color=ENV.no_color, highlight=False, width=width)
+    out = console or console_of(sys.stdout, FILE_WIDTH)
     _show(result, out)
     return 0
 

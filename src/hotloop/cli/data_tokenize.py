@@ -13,10 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from rich.console import Console
 from rich.text import Text
 
 from hotloop.cli.arguments.data import FILE_WIDTH, ProgressLine, add_options, at_least, settings
+from hotloop.cli.terminal.lines import console_of
 from hotloop.core.env import ENV
 from hotloop.core.errors import ConfigError, UsageError
 from hotloop.core.storage.files import write_json
@@ -94,20 +94,9 @@ def _make(
 
 def _of_manifests(options: argparse.Namespace) -> int:
     """Make the token caches of experts, as `hotloop train` expects them."""
-    for name_of_option in (
-        "sources",
-        "tokenizer",
-        "out",
-        "pack",
-        "max_length",
-        "shape",
-        "fields",
-        "loss",
-    ):
-        if getattr(options, name_of_option):
-            raise UsageError(
-                f"--manifest says all that decides the tokens: leave {name_of_option} out"
-            )
+    for name in ["sources", "tokenizer", "out", "pack", "max_length", "shape", "fields", "loss"]:
+        if getattr(options, name):
+            raise UsageError(f"--manifest says all that decides the tokens: leave {name} out")
     from hotloop.data.sampling.train_and_valid import used
     from hotloop.jobs.request import expert_requests
     from hotloop.models.weights.discovery import find_model
@@ -160,8 +149,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _show(made: Made, left_out: Sequence[str], *, seconds: float) -> None:
     """Print the facts of a folder to stderr, as only its path is data."""
-    width = None if sys.stderr.isatty() else FILE_WIDTH
-    out = Console(file=sys.stderr, no_color=ENV.no_color, highlight=False, width=width)
+    out = console_of(sys.stderr, FILE_WIDTH)
     about = made.about
     if not made.is_new:
         out.print(Text("it is there already, made of the same data and settings", style="bold"))

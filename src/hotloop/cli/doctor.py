@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING
 
 from hotloop.cli.arguments.recipe import ORDER, add_options, request_of, split
 from hotloop.cli.arguments.script import (
-    Lines,
     add_script,
-    console,
     is_script,
     keep_copies,
     limits_of,
     target_of,
 )
+from hotloop.cli.terminal.lines import console, telling
 from hotloop.cli.terminal.preflight_text import PreflightText
 from hotloop.cli.terminal.train_screen import Screen
 from hotloop.core.errors import UsageError
 from hotloop.core.storage.files import write_json
 from hotloop.core.storage.rundir import RunDir
+from hotloop.core.units import duration
 from hotloop.engine.signals import Dropped, Signals
 from hotloop.machine.clock import process_began
 from hotloop.machine.gc_pause import collector_off
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from hotloop.core.case.case import Case
     from hotloop.diagnosis.script import Observed
+    from hotloop.process.child import Beat
 
 __all__ = ["run"]
 
@@ -151,25 +152,26 @@ def _further_runs(options: argparse.Namespace, command: Sequence[str]) -> Callab
         from hotloop.observe.build_case import with_products
         from hotloop.observe.whatif import ceilings
 
-        lines = Lines()
-        try:
-            if options.profile:
-                profile = ceilings.profile(command, cwd=cwd, progress=lines.beat)
-                why = (f"operators: {profile.why_not}",) if profile.why_not else ()
-                case = replace(
-                    case,
-                    profiled=not profile.why_not,
-                    operators=profile.operators,
-                    not_checked=(*case.not_checked, *why),
-                )
-            if options.ceilings:
-                measured = ceilings.measure(command, cwd=cwd, progress=lines.beat)
-                case = with_products(replace(case, ceilings=measured))
-        except KeyboardInterrupt:
-            left = "ceilings and operators: stopped by Ctrl-C"
-            case = replace(case, not_checked=(*case.not_checked, left))
-        finally:
-            lines.clear()
+        def beat(name: str, beat: Beat) -> None:
+            tell(f"{name}: {duration(beat.seconds)}")
+
+        with telling() as tell:
+            try:
+                if options.profile:
+                    profile = ceilings.profile(command, cwd=cwd, progress=beat)
+                    why = (f"operators: {profile.why_not}",) if profile.why_not else ()
+                    case = replace(
+                        case,
+                        profiled=not profile.why_not,
+                        operators=profile.operators,
+                        not_checked=(*case.not_checked, *why),
+                    )
+                if options.ceilings:
+                    measured = ceilings.measure(command, cwd=cwd, progress=beat)
+                    case = with_products(replace(case, ceilings=measured))
+            except KeyboardInterrupt:
+                left = "ceilings and operators: stopped by Ctrl-C"
+                case = replace(case, not_checked=(*case.not_checked, left))
         return case
 
     return further

@@ -11,11 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.live import Live
 
+from hotloop.cli.terminal.lines import console_of
 from hotloop.cli.terminal.monitor_screen import line, screen, summary
-from hotloop.core.env import ENV
 from hotloop.core.errors import UsageError
 from hotloop.core.storage.files import write_file
 from hotloop.machine.detect import import_nvml
@@ -32,6 +31,8 @@ from hotloop.report.excerpt import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from rich.console import Console
 
     from hotloop.monitor.assess import Assessment
     from hotloop.monitor.sample import MachineSample
@@ -75,9 +76,7 @@ def run(args: Sequence[str], *, nvml: Any = None, console: Console | None = None
     )
     if options.background:
         return _in_background(options, args)
-    width = None if sys.stdout.isatty() else WIDTH
-    out = console or Console(file=sys.stdout, no_color=ENV.no_color, highlight=False, width=width)
-    return _Watching(options, sampler, out).run()
+    return _Watching(options, sampler, console or console_of(sys.stdout, WIDTH)).run()
 
 
 def _refuse(options: argparse.Namespace) -> None:

@@ -6,9 +6,9 @@ import argparse
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.table import Table
 
 from hotloop import rules
+from hotloop.cli.terminal.lines import plain_table
 from hotloop.core.env import ENV
 from hotloop.rules.base import Needs
 
@@ -30,9 +30,7 @@ _NEEDS = {  # needs that only some runs meet
 def run(args: Sequence[str]) -> int:
     """Run the verb."""
     argparse.ArgumentParser(prog="hotloop rules", description=__doc__).parse_args(args)
-    table = Table(box=None, pad_edge=False)
-    for title in ("rule", "what it says", "needs"):
-        table.add_column(title, overflow="fold")
+    table = plain_table("rule", "what it says", "needs")
     for rule in rules.ALL:
         needs = ", ".join(text for need, text in _NEEDS.items() if need in rule.needs)
         table.add_row(rule.label, rule.title, needs)

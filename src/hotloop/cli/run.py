@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hotloop.cli.arguments.script import add_script, console, keep_copies, target_of
+from hotloop.cli.arguments.script import add_script, keep_copies, target_of
+from hotloop.cli.terminal.lines import console, telling
 from hotloop.core.errors import UsageError
 from hotloop.process.standard_streams import say
 
@@ -76,8 +77,7 @@ def run(args: Sequence[str]) -> int:
 
 def _tell(observed: Observed, options: argparse.Namespace) -> None:
     """Print the effects of the techniques and the next step; without techniques, all findings."""
-    from hotloop.cli.terminal.diagnosis import show
-    from hotloop.cli.terminal.effects import show_effects, show_next
+    from hotloop.cli.terminal.diagnosis import show, show_effects, show_next
 
     if options.quiet:
         pass
@@ -110,7 +110,6 @@ def _suspects(failed: str, techniques: Sequence[str]) -> str:
 
 
 def _suggest(target: ScriptTarget, plan: Plan) -> int:
-    from hotloop.cli.terminal.lines import telling
     from hotloop.tuning.verify_edits import verify_edits
 
     if target.is_module:

@@ -7,12 +7,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from hotloop.cli.terminal.lines import console_of, plain_table
 from hotloop.core.codec import to_json
-from hotloop.core.env import ENV
 from hotloop.core.storage.files import write_json
 from hotloop.core.units import ago, duration
 from hotloop.monitor.runs import rows
@@ -20,6 +18,8 @@ from hotloop.report.excerpt import visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from rich.console import Console
 
     from hotloop.monitor.runs import RunRow
 
@@ -47,8 +47,7 @@ def run(args: Sequence[str], *, console: Console | None = None) -> int:
     run_rows = rows(options.folder)
     if options.json is not None:
         write_json(options.json, {"schema": SCHEMA, "runs": [to_json(row) for row in run_rows]})
-    width = None if sys.stdout.isatty() else WIDTH
-    out = console or Console(file=sys.stdout, no_color=ENV.no_color, highlight=False, width=width)
+    out = console or console_of(sys.stdout, WIDTH)
     if not run_rows:
         print(f"there is no run in {options.folder.absolute()} or below", file=sys.stderr)
         return 0
@@ -57,9 +56,7 @@ def run(args: Sequence[str], *, console: Console | None = None) -> int:
 
 
 def _table(run_rows: Sequence[RunRow], out: Console) -> None:
-    table = Table(box=None, pad_edge=False)
-    for title in ("run", "what", "state", "step", "saved", "left", ""):
-        table.add_column(title, overflow="fold")
+    table = plain_table("run", "what", "state", "step", "saved", "left", "")
     for row in run_rows:
         table.add_row(
             Text(visible(row.path)),

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from hotloop.cli.arguments.script import add_script, is_script, target_of
 from hotloop.cli.arguments.tuning import add_tuning, seconds_of
-from hotloop.cli.terminal.tune_result import finish, stoppable
-from hotloop.cli.terminal.tune_screen import TuneScreen
+from hotloop.cli.terminal.tune_screen import search
 from hotloop.core.errors import DeviceError
 from hotloop.core.secrets import redacted
 
@@ -47,27 +46,13 @@ def run(args: Sequence[str]) -> int:
     from hotloop.diagnosis.script import place_for
     from hotloop.diagnosis.script_plan import machine
     from hotloop.tuning.script_target import Script
-    from hotloop.tuning.tune import TuneRequest, tune
 
     if sys.platform == "win32":
         raise DeviceError("hotloop tune stops processes by signals: use WSL, Linux or macOS")
     folder = place_for(target, options.out, prefix="tune-")
-    progress = TuneScreen(seconds, quiet=options.quiet)
     if not options.quiet:
         warning = "each trial runs the script's first steps, and writes over what they write"
         print(f"hotloop: {warning}", file=sys.stderr)
     script = Script(command=target.command, cwd=Path.cwd(), hardware=machine())
-    request = TuneRequest(seconds=seconds, allow_training="training" in options.allow)
-    try:
-        with stoppable() as stopped:
-            result = tune(
-                script,
-                folder,
-                request,
-                name=redacted(target.command),
-                tell=progress.tell,
-                row=progress.row,
-            )
-    finally:
-        progress.close()
-    return finish(result, folder, options, run="hotloop run", stopped=stopped)
+    name = redacted(target.command)
+    return search(script, folder, options, seconds, run=lambda ranks: "hotloop run", name=name)

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from hotloop.cli.arguments.recipe import ORDER, add_options, request_of, split
-from hotloop.cli.arguments.script import console
 from hotloop.cli.arguments.tuning import add_tuning, seconds_of
+from hotloop.cli.terminal.lines import console
 from hotloop.cli.terminal.train_screen import Screen
-from hotloop.cli.terminal.tune_result import finish, stoppable
-from hotloop.cli.terminal.tune_screen import TuneScreen
+from hotloop.cli.terminal.tune_screen import search
 from hotloop.core import codec
 from hotloop.core.env import ENV
 from hotloop.core.errors import UsageError
@@ -73,33 +72,24 @@ def run_recipe(args: Sequence[str]) -> int:
     from hotloop.diagnosis.script import place_named
     from hotloop.tuning.recipe_target import RecipeTarget, moves
     from hotloop.tuning.recipe_trial import record_of
-    from hotloop.tuning.tune import TuneRequest, tune
 
     folder = place_named(f"tune-{request.recipe.name}", options.out)
     target = RecipeTarget(request=record_of(request), prepared=prepared, aside=folder)
-    tune_request = TuneRequest(seconds=seconds, allow_training="training" in options.allow)
-    progress = TuneScreen(seconds, quiet=options.quiet)
-    name = _arguments(request.recipe.name, options.config, assignments)
 
     def propose(base: Trial) -> list[Move]:
         step = base.step_time.median if base.step_time else None
-        return moves(target, allow_training=tune_request.allow_training, seconds_per_step=step)
+        return moves(target, allow_training="training" in options.allow, seconds_per_step=step)
 
-    try:
-        with stoppable() as stopped:
-            result = tune(
-                target,
-                folder,
-                tune_request,
-                name=name,
-                propose=propose,
-                notes=() if target.note is None else (target.note,),
-                tell=progress.tell,
-                row=progress.row,
-            )
-    finally:
-        progress.close()
-    return finish(result, folder, options, run=launcher(result.plan.ranks), stopped=stopped)
+    return search(
+        target,
+        folder,
+        options,
+        seconds,
+        run=launcher,
+        name=_arguments(request.recipe.name, options.config, assignments),
+        propose=propose,
+        notes=() if target.note is None else (target.note,),
+    )
 
 
 def _arguments(recipe: str, config: Path | None, assignments: Sequence[str]) -> tuple[str, ...]:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hotloop.cli.arguments.script import add_script, console, is_script, limits_of, target_of
+from hotloop.cli.arguments.script import add_script, is_script, limits_of, target_of
+from hotloop.cli.terminal.lines import console
 from hotloop.core.errors import UsageError
 
 

@@ -90,7 +90,7 @@ def test_beside_no_terminal_progress_is_a_line_for_each_trial(capsys, quiet, lin
     progress.tell("round 1")
     progress.row(TRIED)
     progress.row(FOUND.rows[-1])  # it was not run: the result says so
-    progress.close()
+    progress.clear()
     said = capsys.readouterr()
     assert said.out == ""
     assert "\x1b" not in said.err

@@ -6,9 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
-from hotloop.core.env import ENV
+from hotloop.cli.terminal.lines import console_of, redraw
 from hotloop.core.errors import UsageError
 from hotloop.core.units import count, duration
 from hotloop.data.readers.formats import FORMATS
@@ -99,9 +97,7 @@ class ProgressLine:
 
     def __init__(self, *, quiet: bool) -> None:
         self._shows, self._live = not quiet, sys.stderr.isatty() and not quiet
-        self._console = Console(
-            file=sys.stderr, width=None if self._live else FILE_WIDTH, no_color=ENV.no_color
-        )
+        self._console = console_of(sys.stderr, FILE_WIDTH)
         self._began = time.monotonic()
         self._next = 0.0 if self._live else self._began + FILE_EVERY
 
@@ -118,17 +114,15 @@ class ProgressLine:
         if progress.seconds:  # messages before the first count are shown at once
             self._next = now + (TERMINAL_EVERY if self._live else FILE_EVERY)
         line = visible(_progress_text(progress))[: self._console.width - 1]
-        print(
-            f"\r\033[K{line}" if self._live else line,
-            end="" if self._live else "\n",
-            file=sys.stderr,
-            flush=True,
-        )
+        if self._live:
+            redraw(line)
+        else:
+            print(line, file=sys.stderr, flush=True)
 
     def clear(self) -> None:
         """Clear the line."""
         if self._live:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
+            redraw()
 
 
 def _progress_text(progress: TokenizeProgress) -> str:

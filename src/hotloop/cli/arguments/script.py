@@ -1,19 +1,13 @@
-"""Defines what doctor, run and tune share: the arguments of a script, limits, the console."""
+"""Defines what doctor, run and tune share: the arguments of a script, limits, copies."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO, cast
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-
-from hotloop.core.env import ENV
 from hotloop.core.errors import UsageError
 from hotloop.core.storage.files import write_file, write_json
-from hotloop.core.units import duration
-from hotloop.process.standard_streams import Steady
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,26 +15,14 @@ if TYPE_CHECKING:
     from hotloop.core.case.case import Case
     from hotloop.core.finding import Diagnosis
     from hotloop.observe.when_to_stop import StopLimits
-    from hotloop.process.child import Beat
     from hotloop.process.run_script import ScriptTarget
 
-__all__ = ["Lines", "add_script", "console", "is_script", "keep_copies", "limits_of", "target_of"]
+__all__ = ["add_script", "is_script", "keep_copies", "limits_of", "target_of"]
 
-_WIDTH = 100  # columns of a report that goes to a file
-_VALUES = {
-    "--steps",
-    "--time",
-    "--json",
-    "--log",
-    "--html",
-    "--out",
-    "--with",
-    "--plan",
-    "--config",
-    "--without",
-    "--budget",
-    "--allow",
-}
+_VALUES = frozenset({
+    "--steps", "--time", "--json", "--log", "--html", "--out", "--with", "--plan", "--config",
+    "--without", "--budget", "--allow"
+})  # fmt: skip
 
 
 def is_script(args: Sequence[str]) -> bool:
@@ -86,33 +68,6 @@ def limits_of(options: argparse.Namespace) -> StopLimits:
     unset = options.steps is not None  # --steps alone sets no time limit
     seconds = options.time if options.time is not None else None if unset else 120.0
     return StopLimits(steps=options.steps, seconds=seconds, full=options.full)
-
-
-def console(*, stdout: bool = False) -> Console:
-    """Return the console of reports: stderr, as stdout belongs to the script, or stdout.
-
-    A broken stderr must not change how the script ends.
-    """
-    stream = sys.stdout if stdout else cast("TextIO", Steady(sys.stderr))
-    wide = None if stream.isatty() else _WIDTH
-    return Console(file=stream, no_color=ENV.no_color, highlight=False, width=wide)
-
-
-class Lines:
-    """A line on stderr with the current action; nothing if stderr is not a terminal."""
-
-    def __init__(self) -> None:
-        self._shows = sys.stderr.isatty()
-
-    def beat(self, name: str, beat: Beat) -> None:
-        """Show a sign of life of a child run."""
-        if self._shows:
-            print(f"\r\033[K{name}: {duration(beat.seconds)}", end="", file=sys.stderr, flush=True)
-
-    def clear(self) -> None:
-        """Clear the line."""
-        if self._shows:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
 def keep_copies(

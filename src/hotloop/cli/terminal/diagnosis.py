@@ -1,4 +1,4 @@
-"""Prints the diagnosis of a script: verdict, wall time, findings, unchecked subjects.
+"""Prints the diagnosis of a script: verdict, wall time, findings, unchecked subjects, effects.
 
 It prints to the given console, usually stderr, as stdout belongs to the script. A `Sheet` also
 prints the findings of other targets of the doctor. No meaning rests on colour alone, text of the
@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.padding import Padding
 from rich.text import Text
 
 from hotloop.cli.terminal.share_bar import bar, segments
@@ -27,15 +28,17 @@ if TYPE_CHECKING:
 
     from hotloop.cli.terminal.share_bar import Segment
     from hotloop.core.case.case import Case
+    from hotloop.core.effect import Effect
     from hotloop.core.finding import Diagnosis, Finding
 
-__all__ = ["Sheet", "show"]
+__all__ = ["Sheet", "show", "show_effects", "show_next"]
 
 ROOMY = 60  # columns from which a row of the legend also has its time per step
 SMALL = 0.005  # share below which rows of the wall time share one line of the legend
 INDENT = 3  # columns before the details of a finding
 LEAST = 10  # columns for a text, however far it is indented
 MOST_PLACES = 4  # shown of one finding; the rest is counted
+_EFFECT_COLOUR = {"in effect": "bold green", "not needed here": "", "refused": "bold yellow"}
 _COLOUR = {"critical": "bold red", "warn": "bold yellow", "note": "bold", None: "bold green"}
 
 
@@ -243,3 +246,24 @@ class _ScriptSheet(Sheet):
     def _remedies(self, finding: Finding) -> Iterable[tuple[str, str | None]]:
         script = where(SourceLocation(file=self._case.script), self._here)
         return sentences.remedies(self._case, finding, script)
+
+
+def show_effects(effects: Sequence[Effect], out: Console) -> None:
+    """Print one line for each requested technique, and below it how its effect is known."""
+    out.print(Text("\nhotloop: what was put in", style="bold"))
+    widest = max((len(effect.technique) for effect in effects), default=0)
+    for effect in effects:
+        line = Text(f"{visible(effect.technique):<{widest}}  ")
+        out.print(line.append(effect.word, _EFFECT_COLOUR[effect.word]))
+        out.print(Padding(Text(visible(effect.how)), (0, 0, 0, 3)))
+
+
+def show_next(case: Case, diagnosis: Diagnosis, out: Console, *, folder: Path | None) -> None:
+    """Print the next bottleneck with its ceiling, and the command that shows all findings."""
+    verdict = sentences.verdict(case, diagnosis)
+    out.print(Text(f"\nnext: {verdict.said}"))
+    if verdict.also is not None:
+        out.print(Text(verdict.also))
+    if folder is not None:
+        location = where(SourceLocation(file=str(folder)), str(Path.cwd()))
+        out.print(Text(f"all findings: hotloop doctor {location}"), soft_wrap=True)

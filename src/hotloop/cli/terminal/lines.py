@@ -1,4 +1,4 @@
-"""Prints a temporary line on stderr with the current action, and indented facts."""
+"""Consoles and tables of reports, a temporary line on stderr, and indented facts."""
 
 from __future__ import annotations
 
@@ -6,21 +6,53 @@ import shutil
 import sys
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
+from hotloop.core.env import ENV
+from hotloop.process.standard_streams import Steady
 from hotloop.report.excerpt import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import TextIO
 
-    from rich.console import Console
-
-__all__ = ["facts", "telling"]
+__all__ = ["console", "console_of", "facts", "plain_table", "redraw", "telling"]
 
 EVERY = 0.1  # seconds between two texts
+WIDTH = 100  # columns of a report that goes to a file
+
+
+def console_of(stream: TextIO, width: int) -> Console:
+    """Return a console for a stream, `width` columns wide unless the stream is a terminal."""
+    columns = None if stream.isatty() else width
+    return Console(file=stream, no_color=ENV.no_color, highlight=False, width=columns)
+
+
+def console(*, stdout: bool = False) -> Console:
+    """Return the console of reports: stderr, as stdout belongs to the script, or stdout.
+
+    A broken stderr must not change how the script ends.
+    """
+    return console_of(sys.stdout if stdout else cast("TextIO", Steady(sys.stderr)), WIDTH)
+
+
+def plain_table(*titles: str, right: str = "") -> Table:
+    """Return a table without lines whose cells wrap; the column titled `right` is aligned right."""
+    table = Table(box=None, pad_edge=False)
+    for title in titles:
+        table.add_column(
+            title, overflow="fold", justify="right" if title and title == right else "left"
+        )
+    return table
+
+
+def redraw(text: str = "", stream: TextIO | None = None) -> None:
+    """Replace the temporary line of a terminal, stderr by default; without `text`, clear it."""
+    print(f"\r\033[K{text}", end="", file=stream or sys.stderr, flush=True)
 
 
 @contextmanager
@@ -43,12 +75,12 @@ def telling(
         if (now := time.monotonic()) >= due:
             due = now + every
             room = max(1, shutil.get_terminal_size().columns - 1)
-            print(f"\r\033[K{_cut(visible(text), room)}", end="", file=stream, flush=True)
+            redraw(_cut(visible(text), room), stream)
 
     try:
         yield tell
     finally:
-        print("\r\033[K", end="", file=stream, flush=True)
+        redraw(stream=stream)
 
 
 def facts(out: Console, *texts: str) -> None:

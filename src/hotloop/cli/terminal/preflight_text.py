@@ -9,13 +9,12 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from hotloop.cli.terminal.diagnosis import Sheet
+from hotloop.cli.terminal.lines import console_of
 from hotloop.cli.terminal.train_screen import FILE_WIDTH, Screen
-from hotloop.core.env import ENV
 from hotloop.core.progress import ReadyToTrain
 from hotloop.core.units import bytes_, count, duration, moment
 from hotloop.report import sentences
@@ -23,6 +22,8 @@ from hotloop.rules.device.g17_sysmem_spill import why_spills
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from rich.console import Console
 
     from hotloop.core.finding import Diagnosis
     from hotloop.diagnosis.machine import MachineCheck
@@ -37,12 +38,7 @@ class PreflightText:
     """Prints the reports to one console."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self._out = console or Console(
-            file=sys.stdout,
-            no_color=ENV.no_color,
-            highlight=False,
-            width=None if sys.stdout.isatty() else FILE_WIDTH,
-        )
+        self._out = console or console_of(sys.stdout, FILE_WIDTH)
         self._sheet = Sheet(self._out)
 
     def rehearsal(self, check: RecipeCheck) -> None:

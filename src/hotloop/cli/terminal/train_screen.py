@@ -14,8 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from hotloop.cli.terminal.numbers import bytes_, count, duration, progress_line
-from hotloop.core.env import ENV
+from hotloop.cli.terminal.lines import console_of, plain_table
 from hotloop.core.progress import (
     CheckpointSaved,
     EpochDone,
@@ -25,6 +24,7 @@ from hotloop.core.progress import (
     ReadyToTrain,
     Working,
 )
+from hotloop.core.units import bytes_, count, duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hotloop.core.progress import Message
     from hotloop.jobs.run import RunResult
 
-__all__ = ["Screen"]
+__all__ = ["Screen", "progress_line"]
 
 TERMINAL_EVERY, FILE_EVERY = 0.1, 10.0  # seconds between two progress lines
 FILE_WIDTH, SETTINGS_WIDTH = 120, 200  # columns without a terminal
@@ -46,12 +46,7 @@ class Screen:
     def __init__(
         self, *, quiet: bool = False, verbose: bool = False, console: Console | None = None
     ) -> None:
-        self._console = console or Console(
-            file=sys.stderr,
-            no_color=ENV.no_color,
-            highlight=False,
-            width=None if sys.stderr.isatty() else FILE_WIDTH,
-        )
+        self._console = console or console_of(sys.stderr, FILE_WIDTH)
         self._quiet, self._verbose = quiet, verbose
         self._live = self._console.is_terminal
         self._drawn = False
@@ -101,14 +96,10 @@ class Screen:
 
     def settings(self, rows: Iterable[tuple[str, str, str, str]]) -> None:
         """Print the resolved settings to stdout, as they are the requested output."""
-        width = None if sys.stdout.isatty() else SETTINGS_WIDTH
-        out = Console(file=sys.stdout, no_color=ENV.no_color, highlight=False, width=width)
-        table = Table(box=None, pad_edge=False)
-        for title in ("key", "value", "origin", "meaning"):
-            table.add_column(title, overflow="fold")
+        table = plain_table("key", "value", "origin", "meaning")
         for row in rows:
             table.add_row(*map(escape, row))
-        out.print(table)
+        console_of(sys.stdout, SETTINGS_WIDTH).print(table)
 
     def renamed(self, names: Sequence[tuple[str, str, str]]) -> None:
         """Print the present names of settings with an older spelling."""
@@ -170,9 +161,8 @@ class Screen:
                     f"asked by {escape(row.origin)}: {escape(row.how)}"
                 )
             return
-        effects = Table(box=None, pad_edge=False)
-        for title in ("technique", "asked by", "", "how it was read back, or why not"):
-            effects.add_column(title, overflow="fold")
+        titles = ("technique", "asked by", "", "how it was read back, or why not")
+        effects = plain_table(*titles)
         for row in message.effects:
             reason = reasons.get(row.technique)
             how = escape(row.how) + (f" [dim]({escape(reason)})[/]" if reason else "")
@@ -210,3 +200,39 @@ class Screen:
         if self._drawn:
             self._console.file.write("\r\x1b[2K")
             self._drawn = False
+
+
+def progress_line(progress: Progress, width: int) -> str:
+    """Return the progress line; the least important fields are dropped if it is too wide."""
+    unknown = "unknown"
+    memory = unknown if progress.memory_bytes is None else bytes_(progress.memory_bytes)
+    busy = unknown if progress.utilisation is None else f"{progress.utilisation:.0%}"
+    left = unknown if progress.seconds_left is None else duration(progress.seconds_left)
+    if progress.steady_from is not None:
+        left = f"compiling: judge speed from step {progress.steady_from}"
+    # Rates are the least important if there are losses of parts.
+    rates = 8 if progress.parts else 0
+    part_losses = " ".join(f"{name} {loss:.3g}" for name, loss in _short(progress.parts).items())
+    fields = [  # (text, rank: the highest goes first)
+        (f"step {progress.step}/{progress.steps}", 0),
+        (f"loss {progress.loss:.4f}", 1),
+        *([(part_losses, 4)] if part_losses else []),
+        (f"lr {progress.learning_rate:.1e}", 7),
+        (f"{progress.steps_per_s:.3g} it/s", 2 + rates),
+        (f"{count(progress.samples_per_s)} samples/s", 8 + rates),
+        (f"{count(progress.tokens_per_s)} tokens/s", 4 + rates),
+        (f"mem {memory}", 5),
+        (f"util {busy}", 6),
+        (f"left {left}", 3),
+    ]
+    while len(line := "  ".join(text for text, _ in fields)) >= width and len(fields) > 1:
+        fields.remove(max(fields, key=lambda field: field[1]))
+    return line
+
+
+def _short(losses: Mapping[str, float]) -> dict[str, float]:
+    """Return losses by the shortest prefixes of their names that are unique, 3 letters or more."""
+    letters = 3
+    while len({name[:letters] for name in losses}) < len(losses):
+        letters += 1
+    return {name[:letters]: loss for name, loss in losses.items()}

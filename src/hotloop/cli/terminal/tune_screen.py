@@ -1,28 +1,36 @@
-"""Prints the output of hotloop tune: a progress line, a line for each trial, the result."""
+"""Runs the search of hotloop tune, and prints its progress, its trials and its result."""
 
 from __future__ import annotations
 
 import shlex
+import signal
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.padding import Padding
 from rich.text import Text
 
-from hotloop.cli.arguments.script import console
+from hotloop.cli.terminal.lines import console, redraw
 from hotloop.core.finding import SourceLocation
+from hotloop.core.storage.files import write_file, write_json
+from hotloop.core.storage.rundir import RunDir
 from hotloop.core.tuning_result import untried
 from hotloop.core.units import bytes_, duration, moment
 from hotloop.report.excerpt import visible, where
+from hotloop.report.tuned import page
 
 if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator
+
     from rich.console import Console
 
     from hotloop.core.tuning_result import Edit, Tuned, TuneRow
 
-__all__ = ["TuneScreen", "show"]
+__all__ = ["TuneScreen", "search", "show"]
 
 _COLOUR: Final = {
     "kept": "bold green",
@@ -52,21 +60,72 @@ class TuneScreen:
             spent = time.monotonic() - self._began
             left = f"{duration(spent)} of {duration(self._budget)}"
             line = f"[{left}] {visible(text)}"[: self._out.width - 1]
-            print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
+            redraw(line)
 
     def row(self, row: TuneRow) -> None:
         """Print the outcome of a trial."""
         if self._shows and row.plan is not None:
-            self._clear()
+            self.clear()
             _line(row, self._out)
 
-    def close(self) -> None:
+    def clear(self) -> None:
         """Clear the progress line."""
-        self._clear()
-
-    def _clear(self) -> None:
         if self._live:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
+            redraw()
+
+
+@contextmanager
+def _stoppable() -> Iterator[list[int]]:
+    """Let SIGTERM and SIGHUP end a search as Ctrl-C does; yield the received signals."""
+    received: list[int] = []
+
+    def stop(number: int, frame: object) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {name: signal.signal(getattr(signal, name), stop) for name in names}
+    try:
+        yield received
+    finally:
+        for name, handler in before.items():
+            signal.signal(getattr(signal, name), handler)
+
+
+def search(
+    target: Any,
+    folder: Path,
+    options: argparse.Namespace,
+    seconds: float,
+    *,
+    run: Callable[[int], str],
+    **more: Any,
+) -> int:
+    """Search, print and write the result, whether stopped or not; return the exit code.
+
+    `run` returns the command that takes the plan, by its number of ranks. `more` are further
+    arguments of `tuning.tune.tune`.
+    """
+    from hotloop.tuning.tune import TuneRequest, tune
+
+    progress = TuneScreen(seconds, quiet=options.quiet)
+    request = TuneRequest(seconds=seconds, allow_training="training" in options.allow)
+    try:
+        with _stoppable() as stopped:
+            result = tune(target, folder, request, tell=progress.tell, row=progress.row, **more)
+    finally:
+        progress.clear()
+    text = page(result)
+    write_file(RunDir(folder).report, text)
+    if options.html is not None:
+        write_file(options.html, text)
+    if options.json is not None:
+        write_json(options.json, result.to_json())
+    show(result, console(stdout=True), folder=folder, run=run(result.plan.ranks))
+    if result.stopped and result.stopped.startswith("stopped"):
+        print("hotloop: stopped; what was measured until then is kept", file=sys.stderr)
+        return 128 + (stopped[0] if stopped else signal.SIGINT)
+    return 0
 
 
 def show(result: Tuned, out: Console, *, folder: Path, run: str) -> None:

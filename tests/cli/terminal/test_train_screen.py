@@ -1,6 +1,6 @@
 import pytest
 
-from hotloop.cli.terminal.numbers import progress_line
+from hotloop.cli.terminal.train_screen import progress_line
 from hotloop.core.progress import Progress
 
 
