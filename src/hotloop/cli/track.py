@@ -55,13 +55,9 @@ def run(args: Sequence[str], *, open_sink: OpenSink | None = None) -> int:
             raise UsageError(f"{word!r} is no name: letters, digits, blanks and . _ - are expected")
     if open_sink is None:
         open_sink = importlib.import_module(f"{trackers.__name__}.{options.to}").open_sink
-    lock = folder.tracking(options.to)
-    lock.acquire()
-    try:
+    with folder.tracking(options.to).held():
         feed = TrackerUpload(folder, options.to, open_sink, name=name, project=options.project)
         return _send(feed, folder, until_it_ends=options.follow)
-    finally:
-        lock.release()
 
 
 def _send(feed: TrackerUpload, folder: RunDir, *, until_it_ends: bool) -> int:

@@ -33,6 +33,7 @@ __all__ = [
     "Event",
     "StepTrace",
     "event_line",
+    "finite",
     "newest_step",
     "read_event",
     "read_events",
@@ -86,6 +87,13 @@ class StepTrace:
     def share(self, phase: str) -> float:
         """Return the part of the step's wall time that `phase` took, 0..1."""
         return self.phases.get(phase, 0.0) / self.wall if self.wall else 0.0
+
+
+def finite(value: object) -> float | None:
+    """Return a value of an event as a finite number, or None."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _HUGE:
+        return None
+    return float(value)
 
 
 def event_line(kind: str, *, step: int, t: float, **fields: object) -> str:

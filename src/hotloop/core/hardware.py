@@ -131,7 +131,7 @@ class Hardware:
             raise DataError(f"{place}: unknown key {key!r}{did_you_mean(str(key), known)}")
         if missing := sorted(known - value.keys()):
             raise DataError(f"{place}: missing {', '.join(missing)}")
-        return cls(**{name: _READ[name](value[name], f"{place}.{name}") for name in known})
+        return cls(**{name: _read(name, value[name], f"{place}.{name}") for name in known})
 
     def _why_below(self, needed: tuple[int, int], what: str, remedy: str) -> str | None:
         need = ".".join(map(str, needed))
@@ -148,78 +148,56 @@ def _cited(card: GpuSpec, unit: str, value: float) -> Measurement:
     return Measurement(unit=unit, readings=(value,), source=source, where=card.source)
 
 
-def _text(value: object, place: str) -> str:
-    if not isinstance(value, str):
-        raise DataError(f"{place}: expected a string, got {value!r:.60}")
-    return value
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
 
 
-def _device(value: object, place: str) -> str:
-    if value not in get_args(Device):
-        raise DataError(f"{place}: expected one of {get_args(Device)}, got {value!r:.60}")
-    return _text(value, place)
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _whole(value: object, place: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise DataError(f"{place}: expected a whole number >= 0, got {value!r:.60}")
-    return value
+def _is_cores(value: object) -> bool:
+    return isinstance(value, int | float) and 0 < value < 1e6 and value is not True
 
 
-def _maybe_whole(value: object, place: str) -> int | None:
-    return None if value is None else _whole(value, place)
-
-
-def _cores(value: object, place: str) -> float | None:
-    if value is None or (isinstance(value, int | float) and 0 < value < 1e6 and value is not True):
-        return value
-    raise DataError(f"{place}: expected a number of cores > 0 or null, got {value!r:.60}")
-
-
-def _capability(value: object, place: str) -> tuple[int, int] | None:
-    if value is None:
-        return None
-    if not isinstance(value, list) or len(value) != 2:
-        raise DataError(f"{place}: expected [major, minor] or null, got {value!r:.60}")
-    return _whole(value[0], place), _whole(value[1], place)
-
-
-def _features(value: object, place: str) -> frozenset[str]:
-    if not isinstance(value, list):
-        raise DataError(f"{place}: expected a list of flags, got {value!r:.60}")
-    return frozenset(_text(item, place) for item in value)
-
-
-def _mapping(value: object, place: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise DataError(f"{place}: expected an object, got {value!r:.60}")
-    return {_text(key, place): item for key, item in value.items()}
-
-
-def _versions(value: object, place: str) -> dict[str, str]:
-    return {key: _text(item, f"{place}.{key}") for key, item in _mapping(value, place).items()}
-
-
-def _measured(value: object, place: str) -> dict[str, Measurement]:
-    readings = _mapping(value, place)
-    for dtype in readings.keys() - set(DTYPES):
-        raise DataError(f"{place}: unknown dtype {dtype!r}{did_you_mean(dtype, DTYPES)}")
-    return {
-        dtype: Measurement.from_json(item, place=f"{place}.{dtype}")
-        for dtype, item in readings.items()
-    }
-
-
-_READ: dict[str, Callable[[object, str], Any]] = {
-    "device": _device,
-    "name": _text,
-    "count": _whole,
-    "memory_bytes": _maybe_whole,
-    "host_memory_bytes": _maybe_whole,
-    "cores": _cores,
-    "capability": _capability,
-    "smem_bytes": _maybe_whole,
-    "cpu_features": _features,
-    "versions": _versions,
-    "measured": _measured,
+_TEXT = (_is_text, "a string")
+_WHOLE = (_is_whole, "a whole number >= 0")
+_FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {  # of each field: whether it fits, in words
+    "device": (lambda value: value in get_args(Device), f"one of {get_args(Device)}"),
+    "name": _TEXT,
+    "count": _WHOLE,
+    "memory_bytes": _WHOLE,
+    "host_memory_bytes": _WHOLE,
+    "cores": (_is_cores, "a number of cores > 0 or null"),
+    "capability": (lambda v: isinstance(v, list) and len(v) == 2, "[major, minor] or null"),
+    "smem_bytes": _WHOLE,
+    "cpu_features": (lambda value: isinstance(value, list), "a list of flags"),
+    "versions": (lambda value: isinstance(value, dict), "an object"),
+    "measured": (lambda value: isinstance(value, dict), "an object"),
 }
+_MAYBE_NULL = ("memory_bytes", "host_memory_bytes", "cores", "capability", "smem_bytes")
+
+
+def _checked(value: Any, place: str, fits: Callable[[Any], bool], words: str) -> Any:
+    if not fits(value):
+        raise DataError(f"{place}: expected {words}, got {value!r:.60}")
+    return value
+
+
+def _read(name: str, value: Any, place: str) -> Any:
+    """Return a field of a Hardware from its JSON value. Raises DataError that names its place."""
+    if value is None and name in _MAYBE_NULL:
+        return None
+    _checked(value, place, *_FORMS[name])
+    if name == "capability":
+        return tuple(_checked(number, place, *_WHOLE) for number in value)
+    if name == "cpu_features":
+        return frozenset(_checked(flag, place, *_TEXT) for flag in value)
+    if name in ("versions", "measured"):
+        items = {_checked(key, place, *_TEXT): item for key, item in value.items()}
+        if name == "versions":
+            return {key: _checked(item, f"{place}.{key}", *_TEXT) for key, item in items.items()}
+        for dtype in items.keys() - set(DTYPES):
+            raise DataError(f"{place}: unknown dtype {dtype!r}{did_you_mean(dtype, DTYPES)}")
+        return {d: Measurement.from_json(i, place=f"{place}.{d}") for d, i in items.items()}
+    return value

@@ -387,13 +387,9 @@ def _locked(run: RunDir, ranks: ProcessGroup, tell: Tell) -> Iterator[None]:
 @contextlib.contextmanager
 def _held(run: RunDir, tell: Tell, job: str | None) -> Iterator[None]:
     """Lock the run folder and remove the leftovers of a killed process."""
-    lock = run.lock()
-    lock.acquire(job)
-    try:
+    with run.lock().held(job) as lock:
         if lock.took_over:
             tell(Note(text=f"took over the lock of {run.path}: {lock.took_over}"))
         sweep(run.path)
         sweep(run.checkpoints)
         yield
-    finally:
-        lock.release()

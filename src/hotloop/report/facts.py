@@ -10,6 +10,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from hotloop.core.errors import DataError, PlanError
+from hotloop.core.events import finite
 from hotloop.core.hardware import DTYPES, Hardware
 from hotloop.core.measurement import Measurement
 from hotloop.core.storage.rank_logs import ranks_of
@@ -286,6 +287,5 @@ def _integer(value: object) -> int | None:
 
 
 def _positive(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e300:
-        return None
-    return float(value)
+    number = finite(value)
+    return number if number is not None and number > 0 else None

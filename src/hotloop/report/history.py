@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hotloop.core.errors import DataError
-from hotloop.core.events import PHASES, WARMUP_STEPS, StepTrace, steps, surviving
+from hotloop.core.events import PHASES, WARMUP_STEPS, StepTrace, finite, steps, surviving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -112,11 +112,11 @@ def history(events: Sequence[Event]) -> RunHistory:
         raise DataError("an event holds a number beyond what any run can reach") from error
     for process_events in _by_process(events):
         process, worked = _process(process_events, alive), 0.0
-        began = _number(process_events[0], "t") or 0.0
+        began = finite(process_events[0].get("t")) or 0.0
         for event in process_events:
-            seconds = _number(event, "t") or began
+            seconds = finite(event.get("t")) or began
             if event["kind"] in ("eval", "save"):
-                worked -= _number(event, "wall") or 0.0
+                worked -= finite(event.get("wall")) or 0.0
             if id(event) in alive:
                 _add(past, event, offset + seconds, worked + seconds, traces)
         past.processes.append(process)
@@ -180,17 +180,17 @@ def _add(
                 raise DataError(f"the step event of step {step} has tokens={trace.tokens!r:.60}")
             past.steps.append(Step(trace=trace, at=at, worked=worked))
         case "eval":
-            loss = _number(event, "loss")
+            loss = finite(event.get("loss"))
             if loss is None:
                 raise DataError(f"the eval event of step {step} has loss={event.get('loss')!r:.60}")
             best = event.get("best") is True
             recorded = event.get("figures")
             figures = recorded if isinstance(recorded, dict) else {}
-            known = {str(k): v for k in figures if (v := _number(figures, k)) is not None}
+            known = {str(k): v for k in figures if (v := finite(figures.get(k))) is not None}
             validation = Validation(step=step, at=at, loss=loss, best=best, figures=known)
             past.validations.append(validation)
         case "reading":
-            memory, busy = _number(event, "memory_bytes"), _number(event, "utilisation")
+            memory, busy = finite(event.get("memory_bytes")), finite(event.get("utilisation"))
             past.readings.append(Reading(step=step, at=at, memory_bytes=memory, utilisation=busy))
         case "note":
             past.notes.append((step, str(event.get("text"))))
@@ -203,7 +203,7 @@ def _process(events: Sequence[Event], alive: set[int]) -> RunProcess:
     wall, reason = last.get("wall"), None
     if last["kind"] == "end" and isinstance(wall, dict):
         reason = str(last.get("reason"))
-        rows = {str(name): max(0.0, _number(wall, name) or 0.0) for name in wall}
+        rows = {str(name): max(0.0, finite(wall.get(name)) or 0.0) for name in wall}
     else:
         rows = _rows_of_killed(events)
     rows = _with_exchange(rows, events)
@@ -223,13 +223,13 @@ def _rows_of_killed(events: Sequence[Event]) -> dict[str, float]:
     by_kind = {kind: [e for e in events if e["kind"] == kind] for kind in ("step", "eval", "save")}
     waited = _sum(by_kind["step"], PHASES[0])
     rows = {
-        "start": _number(events[0], "t") or 0.0,
+        "start": finite(events[0].get("t")) or 0.0,
         "data wait": waited,
         "step": _sum(by_kind["step"], "wall") - waited,
         "evaluate": _sum(by_kind["eval"], "wall"),
         "save": _sum(by_kind["save"], "wall"),
     }
-    until = max((_number(event, "t") or 0.0 for event in events), default=0.0)
+    until = max((finite(event.get("t")) or 0.0 for event in events), default=0.0)
     return {**rows, UNTOLD: max(0.0, until - sum(rows.values()))}
 
 
@@ -260,12 +260,4 @@ def _step(event: Event) -> int:
 
 
 def _sum(events: Sequence[Event], key: str) -> float:
-    return math.fsum(_number(event, key) or 0.0 for event in events)
-
-
-def _number(event: Mapping[str, object], key: str) -> float | None:
-    """Return a field as a finite number, else None; void events were not checked before."""
-    value = event.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e300:
-        return None
-    return float(value)
+    return math.fsum(finite(event.get(key)) or 0.0 for event in events)

@@ -27,7 +27,7 @@ from hotloop.core.storage.manifest import (
     read_manifest,
     sealed,
 )
-from hotloop.core.storage.os_errors import DISK, Disk, cannot_write
+from hotloop.core.storage.os_errors import DISK, Disk, naming
 
 __all__ = [
     "DISK",
@@ -35,7 +35,6 @@ __all__ = [
     "Disk",
     "add_files",
     "begin_folder",
-    "cannot_write",
     "check_folder",
     "commit_folder",
     "drop",
@@ -75,13 +74,12 @@ def drop(path: Path) -> None:
 def _temp_for(target: Path) -> Iterator[Path]:
     """Yield a temporary path beside `target`; remove it if the block raises."""
     temp = _beside(target, _TEMP)
-    try:
-        yield temp
-    except BaseException as error:  # also a signal, or an error of the chunks
-        drop(temp)
-        if isinstance(error, OSError):
-            raise cannot_write(target, error) from error
-        raise
+    with naming(target):
+        try:
+            yield temp
+        except BaseException:  # also a signal, or an error of the chunks
+            drop(temp)
+            raise
 
 
 def _write_synced(path: Path, chunks: Iterable[Buffer], disk: Disk) -> dict[str, object]:
@@ -99,13 +97,11 @@ def _write_synced(path: Path, chunks: Iterable[Buffer], disk: Disk) -> dict[str,
 
 def make_folder(path: Path, *, disk: Disk = DISK) -> Path:
     """Create a folder and its parents durably. Raises WriteError with the reason."""
-    try:
+    with naming(path):
         for folder in (*reversed(path.parents), path):
             if not folder.is_dir():
                 folder.mkdir(exist_ok=True)
                 disk.fsync_folder(folder.parent)
-    except OSError as error:
-        raise cannot_write(path, error) from error
     return path
 
 
@@ -145,10 +141,8 @@ def begin_folder(target: Path, *, disk: Disk = DISK) -> Path:
     """Return a new hidden folder beside `target`; end it with `commit_folder` or `drop`."""
     make_folder(target.parent, disk=disk)
     temp = _beside(target, _TEMP)
-    try:
+    with naming(target):
         temp.mkdir()
-    except OSError as error:
-        raise cannot_write(target, error) from error
     return temp
 
 
@@ -159,10 +153,8 @@ def add_files(
 
     `files` maps a plain name to the chunks of its content. Raises WriteError.
     """
-    try:
+    with naming(temp):
         return _add(temp, files, disk)
-    except OSError as error:
-        raise cannot_write(temp, error) from error
 
 
 def commit_folder(
@@ -173,10 +165,8 @@ def commit_folder(
     disk: Disk = DISK,
 ) -> dict[str, object]:
     """Write the manifest of a folder with these entries and rename it, like `write_folder`."""
-    try:
+    with naming(target):
         return _commit(temp, target, entries, disk)
-    except OSError as error:
-        raise cannot_write(target, error) from error
 
 
 def _add(
@@ -227,7 +217,7 @@ def _rename_into_place(temp: Path, target: Path, disk: Disk) -> bool:
 
 def remove_folder(folder: Path, *, disk: Disk = DISK) -> None:
     """Remove a folder such that its name never shows a part of it. Of a link, remove the link."""
-    try:
+    with naming(folder):
         if folder.is_symlink() or not folder.is_dir():
             folder.unlink()
             return
@@ -235,8 +225,6 @@ def remove_folder(folder: Path, *, disk: Disk = DISK) -> None:
         disk.rename(folder, aside)
         disk.fsync_folder(folder.parent)  # else a power loss could restore a partial folder
         shutil.rmtree(aside)
-    except OSError as error:
-        raise cannot_write(folder, error) from error
 
 
 def sweep(parent: Path) -> list[str]:
@@ -277,7 +265,7 @@ def finish_folder(folder: Path, target: Path, *, disk: Disk = DISK) -> None:
 
     Files may be one folder deep. Raises WriteError, also if the name is taken.
     """
-    try:
+    with naming(target):
         files = {
             path.relative_to(folder).as_posix(): {
                 "bytes": path.stat().st_size,
@@ -289,5 +277,3 @@ def finish_folder(folder: Path, target: Path, *, disk: Disk = DISK) -> None:
         write_file(folder / MANIFEST, json.dumps(sealed(files), indent=1), disk=disk)
         disk.rename(folder, target)
         disk.fsync_folder(target.parent)
-    except OSError as error:
-        raise cannot_write(target, error) from error

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from hotloop.core.errors import WriteError
-from hotloop.core.storage.os_errors import DISK, Disk, cannot_write
+from hotloop.core.storage.os_errors import DISK, Disk, cannot_write, naming
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,14 +25,12 @@ class Journal:
 
     def __init__(self, path: Path, *, disk: Disk = DISK) -> None:
         self.path, self._disk = path, disk
-        try:
+        with naming(path):
             new = not path.exists()
             self._end = 0 if new else _end_of_lines(path)  # bytes of complete lines
             self._stream = self._open()
             if new:
                 disk.fsync_folder(path.parent)
-        except OSError as error:
-            raise cannot_write(path, error) from error
         self.had_lines = self._end > 0  # whether the file had complete lines at opening
 
     def _open(self) -> BinaryIO:
@@ -72,10 +70,8 @@ class Journal:
 
     def close(self) -> None:
         """Close the file."""
-        try:
+        with naming(self.path):
             self._stream.close()
-        except OSError as error:
-            raise cannot_write(self.path, error) from error
 
 
 def _end_of_lines(path: Path) -> int:
@@ -98,7 +94,7 @@ class Growing:
     def __init__(self, path: Path, length: int = 0, *, disk: Disk = DISK) -> None:
         """Open the file and cut off the bytes beyond `length`, which a killed process left."""
         self.path, self._disk = path, disk
-        try:
+        with naming(path):
             self._stream = path.open("r+b" if length else "wb")
             have = self._stream.seek(0, os.SEEK_END)
             if have < length:
@@ -110,17 +106,13 @@ class Growing:
             self._stream.truncate(length)
             self.length = self._stream.seek(length)
             disk.fsync_folder(path.parent)
-        except OSError as error:
-            raise cannot_write(path, error) from error
 
     def append(self, data: Buffer) -> None:
         """Append and sync. Raises WriteError; the rest of a failed call is beyond `length`."""
-        try:
+        with naming(self.path):
             self._disk.write(self._stream, data)
             self._stream.flush()
             self._disk.fsync(self._stream.fileno())
-        except OSError as error:
-            raise cannot_write(self.path, error) from error
         self.length += memoryview(data).nbytes
 
     def close(self) -> None:

@@ -1,5 +1,6 @@
 """A lock for one process at a time in a run folder; it names its holder and ends at a reboot."""
 
+import contextlib
 import ctypes
 import json
 import os
@@ -7,9 +8,13 @@ import platform
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hotloop.core.errors import UsageError
 from hotloop.core.storage.lock_file import change_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["Lock", "LockHolder"]
 
@@ -142,6 +147,15 @@ class Lock:
         mine, self._mine = self._mine, None
         if mine is not None and mine.pid == os.getpid() and self._path.exists():
             change_text(self._path, lambda text: "" if LockHolder.parse(text) == mine else text)
+
+    @contextlib.contextmanager
+    def held(self, job: str | None = None) -> "Iterator[Lock]":
+        """Hold the lock during the block. Raises UsageError if another process holds it."""
+        self.acquire(job)
+        try:
+            yield self
+        finally:
+            self.release()
 
     def _claim(self, text: str, job: str | None) -> str:
         """Return the text of this process's lock, if the previous holder is gone.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from hotloop.core.errors import WriteError
-from hotloop.core.storage.files import cannot_write
+from hotloop.core.storage.os_errors import naming
 
 if sys.platform == "win32":
     import msvcrt
@@ -28,15 +28,13 @@ def change_text(path: Path, change: Callable[[str], str]) -> None:
     process, so `change` may get a text that a kill cut off. An exception from `change` passes
     through, and the file stays. Raises WriteError, also if another process keeps the file locked.
     """
-    try:
+    with naming(path):
         for _ in range(_TRIES):
             with path.open("a+b") as stream, _locked(stream) as alone:
                 if alone and _is_at(path, stream):
                     _change(path, stream, change)
                     return
             time.sleep(_WAIT)
-    except OSError as error:
-        raise cannot_write(path, error) from error
     raise WriteError(f"{path} is kept locked by a process that does not go on: end that one")
 
 

@@ -1,8 +1,9 @@
 """The system calls for writing, and the meaning of their errors."""
 
+import contextlib
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -10,7 +11,7 @@ from typing import BinaryIO
 from hotloop.core.digest import Buffer
 from hotloop.core.errors import WriteError
 
-__all__ = ["DISK", "Disk", "cannot_write"]
+__all__ = ["DISK", "Disk", "cannot_write", "naming"]
 
 # A file system that cannot sync a folder says so like this, and PostgreSQL goes on as well:
 # https://github.com/postgres/postgres/blob/master/src/common/file_utils.c, fsync_fname (2026-11)
@@ -41,6 +42,15 @@ class Disk:
 
 
 DISK = Disk()
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Turn an OSError of the block into a WriteError that names `path`."""
+    try:
+        yield
+    except OSError as error:
+        raise cannot_write(path, error) from error
 
 
 def cannot_write(path: Path, error: OSError) -> WriteError:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from hotloop.core.errors import DataError
-from hotloop.core.events import steady, steps
+from hotloop.core.events import finite, steady, steps
 from hotloop.core.measurement import typical
 
 if TYPE_CHECKING:
@@ -143,24 +143,18 @@ def _log(events: Sequence[Event]) -> _Log | None:
     after = mine[0]["step"]
     assert isinstance(after, int)  # read_events has checked that
     traces = [step for step in steps(mine) if _is_sound(step)]
-    memory = (_bytes(event.get("memory_bytes")) for event in mine if event["kind"] == "reading")
+    memory = (finite(event.get("memory_bytes")) for event in mine if event["kind"] == "reading")
     return _Log(
         after=after,
         steps_made={step.step: step for step in traces},
         steady=frozenset(step.step for step in steady(traces)),
-        memory=max((size for size in memory if size is not None), default=None),
+        memory=max((size for size in memory if size is not None and size > 0), default=None),
     )
 
 
 def _is_sound(step: StepTrace) -> bool:
     times = (step.wall, *step.phases.values())
     return all(0 <= seconds <= _LONGEST for seconds in times) and 0 <= step.tokens < 1 << 53
-
-
-def _bytes(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e300:
-        return None
-    return float(value)
 
 
 def _untimed(

@@ -146,9 +146,7 @@ class RunDir:
         self.refuse_if_used()
         make_folder(self.path)
         self._ignore()
-        lock = self.lock()
-        lock.acquire()
-        try:
+        with self.lock().held():
             write_json(self._file, {"schema": SCHEMA, **record})
             journal = Journal(self.path / "trials.jsonl")
             try:
@@ -158,8 +156,6 @@ class RunDir:
                 raise
             finally:
                 journal.close()
-        finally:
-            lock.release()
 
     def save_tuned(
         self, result: object, plan: Plan, measured: Mapping[str, str] | None, **fields: object
@@ -205,14 +201,10 @@ class RunDir:
         """
         self.refuse_if_used()
         make_folder(self.checkpoints)
-        lock = self.lock()
-        lock.acquire()
-        try:
+        with self.lock().held():
             self.refuse_if_used()  # another process may have been here since
             write_json(self._plan, plan.to_json())
             write_json(self._file, {"schema": SCHEMA, **record})
-        finally:
-            lock.release()
 
     @classmethod
     def open(cls, path: Path) -> RunDir:
