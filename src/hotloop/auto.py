@@ -70,7 +70,7 @@ def report() -> Diagnosis:
 
     Raises UsageError if hotloop doctor or run already observes the process.
     """
-    from hotloop.cli.arguments.script import console
+    from hotloop.cli.terminal.lines import console
     from hotloop.cli.terminal.diagnosis import show
     from hotloop.core.errors import UsageError
     from hotloop.observe.build_case import build_case

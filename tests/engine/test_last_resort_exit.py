@@ -5,15 +5,13 @@ import subprocess
 import sys
 import time
 
-from hotloop.engine.last_resort_exit import leaving_in_time
-from hotloop.engine.signals import Signals
+from hotloop.engine.signals import Signals, leaving_in_time
 from hotloop.session.ranks import SINGLE_PROCESS
 
 STUCK = """
 import ctypes, signal, sys
 from types import SimpleNamespace
-from hotloop.engine.last_resort_exit import leaving_in_time
-from hotloop.engine.signals import Signals
+from hotloop.engine.signals import Signals, leaving_in_time
 signals, ranks = Signals(), SimpleNamespace(world=2)
 with signals.installed(), leaving_in_time(ranks, signals, seconds=0.3):
     print("ready", flush=True)

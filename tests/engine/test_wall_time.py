@@ -1,8 +1,7 @@
 import pytest
 import torch
 
-from hotloop.engine.compile_time import recompiling
-from hotloop.engine.wall_time import ROWS, WallTime
+from hotloop.engine.wall_time import ROWS, WallTime, recompiling
 
 
 def test_marks_leave_no_gap():

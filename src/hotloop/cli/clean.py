@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,12 +12,12 @@ from rich.text import Text
 from hotloop.cleanup.clean import look, remove
 from hotloop.cleanup.disk_use import CleanupRequest
 from hotloop.cleanup.runs import LEAST
-from hotloop.cli.terminal.lines import console_of, facts, plain_table, telling
+from hotloop.cli.terminal.lines import console_of, facts, plain_table, since, telling
 from hotloop.core.codec import to_json
 from hotloop.core.env import ENV
 from hotloop.core.errors import UsageError, WriteError
 from hotloop.core.storage.files import write_json
-from hotloop.core.units import ago, bytes_
+from hotloop.core.units import bytes_
 from hotloop.report.excerpt import visible
 
 if TYPE_CHECKING:
@@ -133,7 +132,7 @@ def _show(result: CleanupResult, out: Console) -> None:
     others = [
         (
             f"{cache.name}: {visible(str(cache.path))}",
-            _last_use(cache.last_used),
+            since(cache.last_used),
             bytes_(cache.bytes),
             cache.how,
         )
@@ -147,7 +146,7 @@ def _items(result: CleanupResult, state: str) -> list[tuple[str, ...]]:
     return [
         (
             _cache_item_name(item) if state == "cache" else visible(shelf.name),
-            _last_use(item.last_used),
+            since(item.last_used),
             bytes_(item.bytes),
             *_why_columns(item),
         )
@@ -201,10 +200,6 @@ def _cache_item_name(item: Item) -> str:
 
 def _why_columns(item: Item) -> tuple[str, str]:
     return (item.why, "") if item.goes else ("", item.why)
-
-
-def _last_use(when: float | None) -> str:
-    return "unknown" if when is None else ago(max(0.0, time.time() - when))
 
 
 def _end(result: CleanupResult, gone: Sequence[Item], out: Console, *, removed: bool) -> None:

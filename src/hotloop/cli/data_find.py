@@ -5,17 +5,16 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from hotloop.cli.terminal.lines import console_of, facts, plain_table, telling
+from hotloop.cli.terminal.lines import console_of, facts, plain_table, since, telling
 from hotloop.core.env import ENV
 from hotloop.core.storage.files import write_json
-from hotloop.core.units import ago, bytes_, many
+from hotloop.core.units import bytes_, many
 from hotloop.report.excerpt import visible
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ def _table(result: DiscoveryResult, out: Console) -> None:
                 )
             ),
             Text(bytes_(data_set.bytes), no_wrap=True),
-            _last_use(data_set),
+            since(data_set.last_used),
             "\n".join(_storage(data_set)),
             Text("\n".join(_places(data_set.referred_by))),
         )
@@ -110,7 +109,7 @@ def _list(result: DiscoveryResult, out: Console) -> None:
             data_set.kind,
             visible(data_set.format),
             bytes_(data_set.bytes),
-            f"last use {_last_use(data_set)}",
+            f"last use {since(data_set.last_used)}",
         ]
         facts(
             out,
@@ -155,12 +154,6 @@ def _place(split: str) -> tuple[str, int, str]:
     """Return the sort key of a split: by configuration, with train, validation and test first."""
     config, _, name = split.rpartition("/")
     return config, _ORDER.index(name) if name in _ORDER else len(_ORDER), name
-
-
-def _last_use(data_set: DataSet) -> str:
-    return (
-        "unknown" if data_set.last_used is None else ago(max(0.0, time.time() - data_set.last_used))
-    )
 
 
 def _storage(data_set: DataSet) -> list[str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.text import Text
 
@@ -112,11 +112,8 @@ def _of_sources(
         tokenizer=vocabulary.name,
         source=vocabulary.source,
         shape=setup.layout.shape,
-        batch=options.batch,
         length=options.length,
-        multiple=options.multiple,
-        lengths=lengths,
-        samples=options.samples,
+        **_shared(options, lengths),
         notes=[*sources.notes, *notes],
     )
 
@@ -151,13 +148,15 @@ def _of_folder(
         tokenizer=name,
         source=source,
         shape=identity["shape"],
-        batch=options.batch,
         length=options.length or (identity["length"] if is_packed else None),
-        multiple=options.multiple,
-        lengths=lengths,
-        samples=options.samples,
+        **_shared(options, lengths),
         notes=[*store.about["notes"], *notes],
     )
+
+
+def _shared(options: argparse.Namespace, lengths: Sequence[int]) -> dict[str, Any]:
+    more = {name: getattr(options, name) for name in ("batch", "multiple", "samples")}
+    return {**more, "lengths": lengths}
 
 
 def _numbers(text: str | None) -> list[int]:

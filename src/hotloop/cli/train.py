@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from hotloop.cli.arguments.recipe import ORDER, add_options, experts_of, request_of, split
 from hotloop.cli.terminal.train_screen import Screen
+from hotloop.core.codec import to_json
 from hotloop.core.env import ENV
 from hotloop.core.errors import HotloopError, UsageError
 from hotloop.core.storage.files import write_json
@@ -202,13 +203,6 @@ def _code(result: RunResult) -> int:
 
 
 def _as_json(result: RunResult) -> dict[str, object]:
-    return {
-        "path": str(result.path) if result.path else None,
-        "reason": result.reason,
-        "exit_code": result.exit_code,
-        "step": result.step,
-        "best_loss": result.best_loss,
-        "best_step": result.best_step,
-        "wall": dict(result.wall or {}),
-        "resume_command": result.resume_command,
-    }
+    value = to_json(result)
+    del value["best_score"]
+    return {**value, "wall": value["wall"] or {}}

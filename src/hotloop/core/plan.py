@@ -111,22 +111,17 @@ class Plan:
         ]
 
     def _summary(self) -> dict[str, object]:
-        return {
-            "micro_batch": self.micro_batch,
-            "accumulation": self.accumulation,
-            **({} if self.ranks == 1 else {"ranks": self.ranks}),
-            **{use.id: dict(use.choice) or "on" for use in self.techniques},
-        }
+        uses = {use.id: dict(use.choice) or "on" for use in self.techniques}
+        return {**self._shape(), **uses}
+
+    def _shape(self) -> dict[str, object]:
+        shape = {"micro_batch": self.micro_batch, "accumulation": self.accumulation}
+        return {**shape, **({} if self.ranks == 1 else {"ranks": self.ranks})}
 
     def to_json(self) -> dict[str, object]:
         """Return the plan as JSON values."""
-        return {
-            "schema": SCHEMA,
-            "micro_batch": self.micro_batch,
-            "accumulation": self.accumulation,
-            **({} if self.ranks == 1 else {"ranks": self.ranks}),
-            "techniques": {use.id: dict(use.choice) for use in self.techniques},
-        }
+        uses = {use.id: dict(use.choice) for use in self.techniques}
+        return {"schema": SCHEMA, **self._shape(), "techniques": uses}
 
     @classmethod
     def from_json(cls, raw: Mapping[str, object], *, place: str = "a plan") -> Plan:
@@ -140,12 +135,8 @@ class Plan:
                     f"unknown key {key!r} in {place}{did_you_mean(key, known)}; "
                     f"its keys are {', '.join(known)}"
                 )
-        schema, micro, accumulation, ranks = (
-            raw.get("schema"),
-            raw.get("micro_batch"),
-            raw.get("accumulation", 1),
-            raw.get("ranks", 1),
-        )
+        schema, micro = raw.get("schema"), raw.get("micro_batch")
+        accumulation, ranks = raw.get("accumulation", 1), raw.get("ranks", 1)
         if type(schema) is not int or schema != SCHEMA:
             raise PlanError(f"{place}'s schema is {schema!r}, this version reads {SCHEMA}")
         if not type(micro) is type(accumulation) is type(ranks) is int:

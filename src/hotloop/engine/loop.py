@@ -242,21 +242,11 @@ class Loop:
             best=best,
             **({"figures": dict(evaluation.figures)} if evaluation.figures else {}),
         )
-        unit, figures, judge = (
-            self.session.job.loss_unit,
-            evaluation.figures,
-            self.session.job.judge,
-        )
+        judge, figures = session.job.judge, evaluation.figures
         shown = {k: v for k, v in figures.items() if judge is not None and judge.shows(k)}
+        loss, unit = evaluation.loss, session.job.loss_unit
         self.tell(
-            Evaluated(
-                step=at.step,
-                loss=evaluation.loss,
-                unit=unit,
-                best=best,
-                seconds=seconds,
-                figures=shown,
-            )
+            Evaluated(step=at.step, loss=loss, unit=unit, best=best, seconds=seconds, figures=shown)
         )
         if judge is not None and (remark := judge.remark(figures)) is not None:
             self.tell(Note(text=remark))

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from hotloop.engine.rank_agreement import Share
     from hotloop.engine.wall_time import WallTime
     from hotloop.session.accumulation_windows import Position
-    from hotloop.session.batch import Samples
     from hotloop.session.session import Session
 
 __all__ = ["MetricsLog"]
@@ -59,7 +58,6 @@ class MetricsLog:
         self,
         *,
         session: Session,
-        samples: Samples,
         journal: Journal,
         wall_time: WallTime,
         tell: Tell,
@@ -69,9 +67,8 @@ class MetricsLog:
         flops_per_token: float | None,
         peak_flops: float | None,
         steady_from: int | None,
-        guesses: int | None = None,
     ) -> None:
-        self._session, self._samples, self.journal = session, samples, journal
+        self._session, self.journal = session, journal
         self._wall_time, self._tell, self._readings = wall_time, tell, readings
         self._log_every = log_every if session.stepping.lag_reads else 1
         self._tell_every, self._steps = log_every, steps
@@ -86,7 +83,6 @@ class MetricsLog:
         self._epoch_began, self._epoch_worked = wall_time.elapsed(), self._worked
         self._run, self._run_began = _Counts(), wall_time.elapsed()
         self._read_last: tuple[_Step, float] | None = None  # newest read step, its loss
-        self._guesses = guesses  # number of values that a prediction chooses among
         # Losses of the first steps until they are checked; None with several ranks.
         self._first: list[float] | None = None if session.parallel.group.world > 1 else []
         self._now: Readings = {"memory_bytes": None, "utilisation": None}
@@ -223,7 +219,7 @@ class MetricsLog:
         if len(self._first) < GUESSING:
             return
         first, self._first = self._first, None
-        outputs = self._guesses or 0
+        outputs = self._session.job.guesses or 0  # values that a prediction chooses among
         if (stands := guessing(first, outputs)) is not None:
             text = (
                 f"the loss has stood at {stands:.3f} for {GUESSING} steps: that is ln {outputs}, "
@@ -238,7 +234,7 @@ class MetricsLog:
 
     def _line(self, step: _Step, loss: float, norm: float | None) -> str:
         ids = b"".join(
-            self._samples.ids(step.epoch, first, count).tobytes()
+            self._session.job.train.ids(step.epoch, first, count).tobytes()
             for first, count in step.spans
             if count
         )

@@ -9,20 +9,26 @@ it before a job's time is over.
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from hotloop.core.sharding_ids import LEAVE
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-__all__ = ["GRACE", "Dropped", "Signals"]
+    from hotloop.session.ranks import ProcessGroup
+
+__all__ = ["GRACE", "Dropped", "Signals", "leaving_in_time"]
 
 GRACE = 8.0  # seconds that a window may still take; the process promises to end within 10
 _NAMES, _SAVE = ("SIGINT", "SIGTERM", "SIGHUP"), "SIGUSR1"
+_SERIOUS = frozenset(getattr(signal, name) for name in _NAMES if hasattr(signal, name))
 
 
 class Dropped(Exception):  # noqa: N818 - not an error: the window in flight is given up
@@ -103,3 +109,44 @@ class Signals:
             yield
         finally:
             self._droppable = self._at_once = False
+
+
+@contextmanager
+def leaving_in_time(
+    ranks: ProcessGroup, signals: Signals, *, seconds: float = LEAVE
+) -> Iterator[None]:
+    """End the process if a run of several ranks is not done `seconds` after a signal.
+
+    Python handles a signal between two instructions. A wait for a lost rank or for the device is a
+    single instruction, and lasts until a timeout of an hour; torchrun would kill the process after
+    30 s. The exit saves nothing. Inside the block, the group also knows the time since the signal.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    if ranks.world == 1 or not main:
+        yield
+        return
+    ranks.signalled = signals.since
+    out, into = os.pipe()
+    os.set_blocking(into, False)
+    over = threading.Event()
+    watcher = threading.Thread(target=_watch, args=(out, over, seconds), daemon=True)
+    before = signal.set_wakeup_fd(into, warn_on_full_buffer=False)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        signal.set_wakeup_fd(before)
+        os.close(into)
+
+
+def _watch(out: int, over: threading.Event, seconds: float) -> None:
+    """Wait for a signal on the pipe, then for the end of the run; exit if it does not come."""
+    while numbers := os.read(out, 16):
+        serious = [number for number in numbers if number in _SERIOUS]
+        if serious and not over.wait(seconds):
+            name = signal.Signals(serious[0]).name
+            message = f"hotloop: not done {seconds:.0f} s after {name}: ends without saving\n"
+            os.write(2, message.encode())
+            os._exit(128 + serious[0])
+    os.close(out)

@@ -36,11 +36,8 @@ class TimeLeft:
     ) -> None:
         """`steps` are the optimizer steps of the whole run, `per_epoch` those of an epoch."""
         self._steps, self._per_epoch = steps, per_epoch
-        self._wall_time, self._metrics_log, self._checkpoint_policy = (
-            wall_time,
-            metrics_log,
-            checkpoint_policy,
-        )
+        self._wall_time, self._metrics_log = wall_time, metrics_log
+        self._checkpoint_policy = checkpoint_policy
         self._made, self._before = 0, 0.0
         self._each: float | None = None  # seconds of a step
         self._is_done = False
@@ -65,11 +62,8 @@ class TimeLeft:
                 self._metrics_log.note(at.step, cost, warning=True)
 
     def _time_left(self, at: Position, step_seconds: float) -> str:
-        rows, left, whole = (
-            self._wall_time.rows(),
-            self._steps - at.step,
-            self._steps * step_seconds,
-        )
+        left, whole = self._steps - at.step, self._steps * step_seconds
+        rows = self._wall_time.rows()
         set_up = rows["start"] + rows["compile"]
         rest = f"time left: {moment(left * step_seconds)} for {many(left, 'step')}"
         if whole >= SOON and whole >= set_up:

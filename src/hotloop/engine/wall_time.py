@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-__all__ = ["ROWS", "WallTime"]
+__all__ = ["ROWS", "WallTime", "recompiling"]
 
 ROWS = ("start", "compile", "data wait", "step", "evaluate", "save", "other")
 _EXCHANGE = "exchange"  # with several ranks, a row of its own after the steps
@@ -79,3 +80,30 @@ class WallTime:
             row = _ROW_OF.get(phase, phase)
             rows[row if row in rows else "other"] += seconds
         return rows
+
+
+@contextmanager
+def recompiling(wall_time: WallTime) -> Iterator[None]:
+    """Charge compilations in the block to "compile"; do nothing if torch does not report them.
+
+    Source: torch._dynamo.callback (torch 2.13, 2026-11), which torch.distributed uses, too.
+    """
+    try:
+        from torch._dynamo.callback import callback_handler as callbacks
+    except ImportError:
+        yield
+        return
+
+    def begin(*_: object) -> None:
+        wall_time.pause("compile")
+
+    def end(*_: object) -> None:
+        wall_time.go_on()
+
+    callbacks.register_start_callback(begin)
+    callbacks.register_end_callback(end)
+    try:
+        yield
+    finally:
+        callbacks.remove_start_callback(begin)
+        callbacks.remove_end_callback(end)

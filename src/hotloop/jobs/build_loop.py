@@ -50,7 +50,6 @@ def metrics_log_of(
     """Return the metrics log, after writing the session event and any `resumed_from` event."""
     metrics_log = MetricsLog(
         session=session,
-        samples=prepared.job.train,
         journal=journal,
         wall_time=wall_time,
         tell=tell,
@@ -59,7 +58,6 @@ def metrics_log_of(
         steps=prepared.steps,
         flops_per_token=prepared.flops_per_token,
         peak_flops=_peak_of_all(prepared),
-        guesses=prepared.job.guesses,
         steady_from=at.step + WARMUP_STEPS + 1 if "compile" in session.undo else None,
     )
     metrics_log.event("session", at.step, at=_now(), pid=os.getpid())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from hotloop import techniques
 from hotloop.config.schema import flatten
@@ -18,11 +18,13 @@ from hotloop.recipes.registry import find
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import Unpack
 
     from hotloop.recipes.building.entry import Recipe
     from hotloop.recipes.building.protocols import ManifestAnswer, RunManifest
 
 __all__ = [
+    "RequestOptions",
     "RunRequest",
     "expert_requests",
     "fresh_request",
@@ -79,15 +81,18 @@ def parse_use(text: str) -> Use:
     return Use.of(id, **chosen)
 
 
+class RequestOptions(TypedDict, total=False):
+    """The options of a request besides its recipe and its settings."""
+
+    config_file: Path | None
+    plan_file: Path | None
+    added: Sequence[str]  # --with
+    removed: Sequence[str]  # --without
+    measure_peak: bool
+
+
 def fresh_request(
-    recipe: str,
-    assignments: Sequence[str],
-    *,
-    config_file: Path | None = None,
-    plan_file: Path | None = None,
-    added: Sequence[str] = (),
-    removed: Sequence[str] = (),
-    measure_peak: bool = False,
+    recipe: str, assignments: Sequence[str], **options: Unpack[RequestOptions]
 ) -> RunRequest:
     """Resolve a request, checking the keys before detecting the hardware (and importing torch).
 
@@ -99,42 +104,25 @@ def fresh_request(
         names = ", ".join(manifest.name for manifest, _ in experts)
         raise UsageError(f"that is a run for each of {names}: name one manifest")
     manifest, folder = experts[0] if experts else (None, None)
-    return _resolved(
-        entry,
-        assignments,
-        manifest,
-        folder,
-        config_file=config_file,
-        plan_file=plan_file,
-        added=added,
-        removed=removed,
-        measure_peak=measure_peak,
-    )
+    return _resolved(entry, assignments, manifest, folder, **options)
 
 
 def expert_requests(
-    recipe: str, assignments: Sequence[str], **asked: Any
+    recipe: str, assignments: Sequence[str], **options: Unpack[RequestOptions]
 ) -> list[tuple[str, RunRequest]]:
     """Return (expert, request) for each manifest of `manifest=a.json,b.json`, or an empty list.
 
-    `asked` takes the keyword arguments of `fresh_request`. Raises the same errors.
+    Raises the errors of `fresh_request`.
     """
     entry = find(recipe)
     if not entry.manifests:
         return []
     experts = entry.load(entry.manifests)(assignments)
-    usual = {"config_file": None, "plan_file": None, "added": (), "removed": ()}
     typed = [word for word in assignments if not word.startswith("manifest=")]
     return [
         (
             manifest.name,
-            _resolved(
-                entry,
-                [*typed, f"manifest={manifest.path}"],
-                manifest,
-                folder,
-                **{**usual, "measure_peak": False, **asked},
-            ),
+            _resolved(entry, [*typed, f"manifest={manifest.path}"], manifest, folder, **options),
         )
         for manifest, folder in experts
     ]
@@ -145,12 +133,7 @@ def _resolved(
     assignments: Sequence[str],
     manifest: RunManifest | None,
     folder: Path | None,
-    *,
-    config_file: Path | None,
-    plan_file: Path | None,
-    added: Sequence[str],
-    removed: Sequence[str],
-    measure_peak: bool,
+    **options: Unpack[RequestOptions],
 ) -> RunRequest:
     def machine() -> Any:
         from hotloop.machine.detect import detect
@@ -159,7 +142,7 @@ def _resolved(
 
     resolved = entry.resolve(
         assignments,
-        config_file=config_file,
+        config_file=options.get("config_file"),
         auto_layer=machine,
         manifest=None if manifest is None else manifest.layer,
     )
@@ -167,7 +150,8 @@ def _resolved(
     config = rebuild(
         entry.resolve.schema, _absolute(flatten(resolved.config), entry.paths), origin="settings"
     )
-    uses = tuple(parse_use(text) for text in added)
+    uses = tuple(parse_use(text) for text in options.get("added", ()))
+    removed, plan_file = tuple(options.get("removed", ())), options.get("plan_file")
     for id in (*(use.id for use in uses), *removed):
         techniques.get(id)
     if both := sorted({use.id for use in uses} & set(removed)):
@@ -181,11 +165,11 @@ def _resolved(
         plan=None if plan_file is None else read_plan(plan_file),
         plan_file=plan_file,
         added=uses,
-        removed=tuple(removed),
+        removed=removed,
         series=entry.series(config),
         answers=() if manifest is None else manifest.answers,
         folder=folder,
-        measure_peak=measure_peak,
+        measure_peak=options.get("measure_peak", False),
     )
 
 

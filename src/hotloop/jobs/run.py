@@ -19,13 +19,13 @@ from hotloop.core.errors import (
 from hotloop.core.progress import Note, ReadyToTrain
 from hotloop.engine import apply_plan
 from hotloop.engine.checkpoint import folders
-from hotloop.engine.compile_time import recompiling
 from hotloop.engine.device_readings import peak_told
 from hotloop.engine.loop import Ending, Loop
 from hotloop.engine.prefetch import source_of
 from hotloop.engine.signals import Dropped
 from hotloop.engine.step import is_out_of_memory
 from hotloop.engine.time_left import TimeLeft
+from hotloop.engine.wall_time import recompiling
 from hotloop.jobs.build_loop import (
     checkpoint_policy_of,
     log_gap,

@@ -18,8 +18,7 @@ from hotloop.core.progress import Note, Working
 from hotloop.core.storage.files import DISK, Disk, sweep
 from hotloop.core.storage.rundir import RunDir
 from hotloop.engine.checkpoint.folders import newest_sound
-from hotloop.engine.last_resort_exit import leaving_in_time
-from hotloop.engine.signals import Dropped, Signals
+from hotloop.engine.signals import Dropped, Signals, leaving_in_time
 from hotloop.engine.wall_time import WallTime
 from hotloop.jobs.forecast.limits import check_disk
 from hotloop.jobs.job import assemble, default_folder, prepare_data, run_record

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotloop.core.errors import UsageError
 from hotloop.jobs.request import expert_requests, fresh_request
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hotloop.api import Run
-    from hotloop.jobs.request import RunRequest
+    from hotloop.jobs.request import RequestOptions, RunRequest
 
 __all__ = [
     "CHECKPOINT",
@@ -65,7 +65,7 @@ def experts_of(
     return [] if recipe is None else expert_requests(recipe, assignments, **_plan_options(options))
 
 
-def _plan_options(options: argparse.Namespace) -> dict[str, Any]:
+def _plan_options(options: argparse.Namespace) -> RequestOptions:
     return {
         "config_file": options.config,
         "plan_file": options.plan,

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hotloop.core.env import ENV
+from hotloop.core.units import ago
 from hotloop.process.standard_streams import Steady
 from hotloop.report.excerpt import visible
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import TextIO
 
-__all__ = ["console", "console_of", "facts", "plain_table", "redraw", "telling"]
+__all__ = ["console", "console_of", "facts", "plain_table", "redraw", "since", "telling"]
 
 EVERY = 0.1  # seconds between two texts
 WIDTH = 100  # columns of a report that goes to a file
@@ -48,6 +49,11 @@ def plain_table(*titles: str, right: str = "") -> Table:
             title, overflow="fold", justify="right" if title and title == right else "left"
         )
     return table
+
+
+def since(when: float | None) -> str:
+    """Return how long ago a time (seconds since 1970) was, or "unknown"."""
+    return "unknown" if when is None else ago(max(0.0, time.time() - when))
 
 
 def redraw(text: str = "", stream: TextIO | None = None) -> None:

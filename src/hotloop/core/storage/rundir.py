@@ -41,11 +41,35 @@ SCHEMA = 1  # history: 1 (2026-11) first
 OBSERVED = ".hotloop"  # in the working directory: runs of scripts
 
 
+class _Entry:
+    """A file or folder of a run, by its name."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, run: RunDir, kind: type[RunDir]) -> Path:
+        """Return its path."""
+        return run.path / self._name
+
+
 @dataclass(frozen=True, slots=True)
 class RunDir:
     """One run on disk."""
 
     path: Path
+
+    checkpoints = _Entry("checkpoints")
+    vocabulary = _Entry("vocabulary.json")  # of the trained model; it moves with the run
+    report = _Entry("report.html")  # the page of `hotloop report`
+    answers = _Entry("answers.json")  # what `hotloop predict` found of the held-out rows
+    case = _Entry("case.json")  # what was seen of a script; `hotloop doctor` can judge it again
+    findings = _Entry("findings.json")  # of the doctor
+    children = _Entry("children")  # what the child processes of an observed script saw
+    trials = _Entry("trials.json")  # the whole result of hotloop tune
+    looked = _Entry("doctor")  # where hotloop tune has the doctor leave what it saw
+    _file = _Entry("run.json")
+    _plan = _Entry("plan.json")
+    _lock = _Entry("lock.json")
 
     @property
     def exists(self) -> bool:
@@ -55,7 +79,7 @@ class RunDir:
     @property
     def has_lock(self) -> bool:
         """Whether a process is writing here, or died while it was."""
-        return (self.path / "lock.json").exists()
+        return self._lock.exists()
 
     def holder(self) -> LockHolder | None:
         """Return the process that is writing here, or died while it was; None if none is known."""
@@ -63,41 +87,6 @@ class RunDir:
             return LockHolder.parse(self._lock.read_text(encoding="utf-8", errors="replace"))
         except OSError:
             return None
-
-    @property
-    def checkpoints(self) -> Path:
-        """The folder of checkpoints."""
-        return self.path / "checkpoints"
-
-    @property
-    def vocabulary(self) -> Path:
-        """The vocabulary the model was trained with, beside the run so that it can be moved."""
-        return self.path / "vocabulary.json"
-
-    @property
-    def report(self) -> Path:
-        """The page of `hotloop report`."""
-        return self.path / "report.html"
-
-    @property
-    def answers(self) -> Path:
-        """What `hotloop predict` found of the rows that the run held out."""
-        return self.path / "answers.json"
-
-    @property
-    def case(self) -> Path:
-        """What was seen of a script: `hotloop doctor RUN_DIR` judges it again."""
-        return self.path / "case.json"
-
-    @property
-    def findings(self) -> Path:
-        """What the doctor found."""
-        return self.path / "findings.json"
-
-    @property
-    def children(self) -> Path:
-        """What the child processes of an observed script saw."""
-        return self.path / "children"
 
     def tracked(self, to: str) -> Path:
         """How far a tracker was fed from this run."""
@@ -125,16 +114,6 @@ class RunDir:
         if plan is not None:
             write_json(self._plan, plan.to_json())
         write_json(self._file, {"schema": SCHEMA, **record})
-
-    @property
-    def trials(self) -> Path:
-        """The result of hotloop tune, whole."""
-        return self.path / "trials.json"
-
-    @property
-    def looked(self) -> Path:
-        """Where tune has the doctor leave what it saw."""
-        return self.path / "doctor"
 
     @contextmanager
     def tuning(self, record: Mapping[str, object]) -> Iterator[Journal]:
@@ -220,18 +199,6 @@ class RunDir:
         return _only(self.path, ignored) and (
             not os.path.exists(self.checkpoints) or _only(self.checkpoints, set())
         )
-
-    @property
-    def _file(self) -> Path:
-        return self.path / "run.json"
-
-    @property
-    def _plan(self) -> Path:
-        return self.path / "plan.json"
-
-    @property
-    def _lock(self) -> Path:
-        return self.path / "lock.json"
 
     def forget_if_unborn(self) -> None:
         """Free the folder again if its run ended before its first event."""

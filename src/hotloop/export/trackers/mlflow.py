@@ -24,18 +24,14 @@ _METRICS, _PARAMS, _LONGEST = 1000, 100, 6000
 _STATUS = {"complete": "FINISHED", "stopped": "KILLED", "failed": "FAILED", "diverged": "FAILED"}
 
 
-def open_sink(opening: Opening) -> MLflow:
-    """Create a run, or continue the existing one.
-
-    Raises DeviceError when the package is missing or the tracking store refuses.
-    """
-    return MLflow(opening)
-
-
 class MLflow:
     """A run in MLflow's tracking store."""
 
     def __init__(self, opening: Opening) -> None:
+        """Create a run, or continue the existing one.
+
+        Raises DeviceError when the package is missing or the tracking store refuses.
+        """
         package = need("mlflow", extra=EXTRA)
         self._entities = need("mlflow.entities", extra=EXTRA)
         self._error = need("mlflow.exceptions", extra=EXTRA).MlflowException
@@ -90,6 +86,9 @@ class MLflow:
             raise refusal(
                 "MLflow", error, "MLFLOW_TRACKING_URI says where it keeps runs"
             ) from error
+
+
+open_sink = MLflow
 
 
 def _key(name: str) -> str:

@@ -21,18 +21,14 @@ __all__ = ["open_sink"]
 EXTRA = "tensorboard"
 
 
-def open_sink(opening: Opening) -> TensorBoard:
-    """Open a new event file in the run's own folder; earlier points stay in the earlier files.
-
-    Raises DeviceError when the package is missing or the folder cannot be written.
-    """
-    return TensorBoard(opening)
-
-
 class TensorBoard:
     """A folder of event files."""
 
     def __init__(self, opening: Opening) -> None:
+        """Open a new event file in the run's own folder; earlier points stay in the earlier files.
+
+        Raises DeviceError when the package is missing or the folder cannot be written.
+        """
         self._event = need("tensorboard.compat.proto.event_pb2", extra=EXTRA)
         self._summary = need("tensorboard.compat.proto.summary_pb2", extra=EXTRA)
         self._tensor = need("tensorboard.compat.proto.tensor_pb2", extra=EXTRA)
@@ -91,6 +87,9 @@ class TensorBoard:
             tensor=tensor,
         )
         return self._summary.Summary(value=[value])
+
+
+open_sink = TensorBoard
 
 
 def _cell(value: Fact) -> str:

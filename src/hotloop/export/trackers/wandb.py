@@ -21,18 +21,14 @@ __all__ = ["open_sink"]
 EXTRA, STEP = "wandb", "step"
 
 
-def open_sink(opening: Opening) -> Wandb:
-    """Create a run, or continue the existing one.
-
-    Raises DeviceError when the package is missing or wandb refuses, such as without a login.
-    """
-    return Wandb(opening)
-
-
 class Wandb:
     """A run of wandb, whose own process receives points and sends them when it can."""
 
     def __init__(self, opening: Opening) -> None:
+        """Create a run, or continue the existing one.
+
+        Raises DeviceError when the package is missing or wandb refuses, such as without a login.
+        """
         package = need("wandb", extra=EXTRA)
         self._error = need("wandb.errors", extra=EXTRA).Error
         self.id = opening.id or uuid4().hex
@@ -74,3 +70,6 @@ class Wandb:
             return call(*args, **kwargs)
         except self._error as error:
             raise refusal("wandb", error, "WANDB_MODE=offline keeps it on this disk") from error
+
+
+open_sink = Wandb
