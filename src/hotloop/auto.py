@@ -70,8 +70,8 @@ def report() -> Diagnosis:
 
     Raises UsageError if hotloop doctor or run already observes the process.
     """
-    from hotloop.cli.terminal.lines import console
     from hotloop.cli.terminal.diagnosis import show
+    from hotloop.cli.terminal.lines import console
     from hotloop.core.errors import UsageError
     from hotloop.observe.build_case import build_case
     from hotloop.rules.diagnose import diagnose

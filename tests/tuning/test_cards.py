@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.golden.faked import BASE, Spec, Target
 
-from hotloop.cli.arguments.script import console
+from hotloop.cli.terminal.lines import console
 from hotloop.cli.terminal.tune_screen import show
 from hotloop.core.agreement import Evidence, agree
 from hotloop.core.env import inherited
