@@ -7,8 +7,7 @@ from tests.report.conftest import EVIL, Sound
 
 from hotloop.report.facts import read_facts
 from hotloop.report.figures import figures
-from hotloop.report.page import page
-from hotloop.report.ranks import ranks
+from hotloop.report.page import page, ranks
 from hotloop.report.wall import wall
 
 

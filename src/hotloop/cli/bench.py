@@ -133,15 +133,8 @@ def _command(options: argparse.Namespace) -> list[str]:
     """Return the parts of the command that affect the measurement, without output paths."""
     rungs = ["--rungs", options.rungs] if options.rungs else []
     files = [f"--{name}" for name in ("config", "plan") if getattr(options, name) is not None]
-    return [
-        "hotloop",
-        "bench",
-        *redacted(options.what),
-        "--rounds",
-        str(options.rounds),
-        *rungs,
-        *files,
-    ]
+    rounds = ["--rounds", str(options.rounds)]
+    return ["hotloop", "bench", *redacted(options.what), *rounds, *rungs, *files]
 
 
 def _with_plan(ladder: Ladder, path: Path) -> Ladder:

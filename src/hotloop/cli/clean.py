@@ -117,10 +117,8 @@ def _remove(
 
 def _show(result: CleanupResult, out: Console) -> None:
     run_shelves = [shelf for shelf in result.shelves if shelf.state not in ("cache", "tokens")]
-    runs, bare = (
-        [run for run in run_shelves if run.items],
-        [run for run in run_shelves if not run.items],
-    )
+    runs = [run for run in run_shelves if run.items]
+    bare = [run for run in run_shelves if not run.items]
     rows = [(visible(run.name), run.state, bytes_(run.bytes), *_columns(run)) for run in runs]
     _print(out, ("run", "", "takes", "can go", "stays"), rows)
     if bare:

@@ -85,15 +85,12 @@ def _table(result: DiscoveryResult, out: Console) -> None:
     titles = ("data set", "kind", "format", "rows", "size", "last use", "lies on", "named by")
     table = plain_table(*titles, right="size")
     for data_set in result.data_sets:
+        rows = _rows(data_set, unit="" if data_set.unit == "rows" else f" {data_set.unit}")
         table.add_row(
             Text(_name(data_set), "bold"),
             data_set.kind,
             Text(visible(data_set.format)),
-            Text(
-                "\n".join(
-                    _rows(data_set, unit="" if data_set.unit == "rows" else f" {data_set.unit}")
-                )
-            ),
+            Text("\n".join(rows)),
             Text(bytes_(data_set.bytes), no_wrap=True),
             since(data_set.last_used),
             "\n".join(_storage(data_set)),

@@ -15,7 +15,6 @@ from hotloop.process.standard_streams import say
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hotloop.core.effect import Effect
     from hotloop.core.plan import Plan
     from hotloop.diagnosis.script import Observed
     from hotloop.process.run_script import ScriptTarget
@@ -88,15 +87,12 @@ def _tell(observed: Observed, options: argparse.Namespace) -> None:
     else:
         show_effects(observed.effects, console())
         show_next(observed.case, observed.diagnosis, console(), folder=observed.folder)
-    if observed.case.raised is not None and (names := _in_effect(observed.effects)):
+    names = [effect.technique for effect in observed.effects if effect.word == "in effect"]
+    if observed.case.raised is not None and names:
         print(_suspects(observed.case.raised.said, names), file=sys.stderr)
     if observed.problem is not None:
         say(f"hotloop: nothing was kept: {observed.problem}")
     keep_copies(observed.case, observed.diagnosis, json=options.json)
-
-
-def _in_effect(effects: Sequence[Effect]) -> list[str]:
-    return [effect.technique for effect in effects if effect.word == "in effect"]
 
 
 def _suspects(failed: str, techniques: Sequence[str]) -> str:

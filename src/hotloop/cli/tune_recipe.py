@@ -114,14 +114,6 @@ def _forecast(prepared: PreparedRun, gpu: GpuSpec, path: Path | None) -> int:
         out.print(Text(f"{shape}: {word} ({', '.join(peaks)})"))
     out.print(Text(f"error of the forecast: {ERROR}"))
     if path is not None:
-        write_json(
-            path,
-            {
-                "schema": 1,
-                "card": gpu.name,
-                "memory_bytes": gpu.memory_bytes,
-                "error": ERROR,
-                "fits": [codec.to_json(fit) for fit in rows],
-            },
-        )
+        about = {"schema": 1, "card": gpu.name, "memory_bytes": gpu.memory_bytes, "error": ERROR}
+        write_json(path, {**about, "fits": [codec.to_json(fit) for fit in rows]})
     return 0

@@ -107,25 +107,24 @@ def agree(
     sums.
     """
     if not base.losses or not trial.losses:
-        return Parity(kept=None, why="no loss was seen: nothing ran backward")
+        return _unknown("no loss was seen: nothing ran backward")
     if bad := [loss for loss in (*base.losses, *base.norms) if not math.isfinite(loss)]:
-        return Parity(kept=None, why=f"a loss or gradient norm of the baseline is {bad[0]}")
+        return _unknown(f"a loss or gradient norm of the baseline is {bad[0]}")
     if bad := [loss for loss in (*trial.losses, *trial.norms) if not math.isfinite(loss)]:
-        return Parity(kept=False, why=f"a loss or gradient norm is {bad[0]}")
+        return _broken(f"a loss or gradient norm is {bad[0]}")
     if noise > LOUD:
-        why = f"two runs as it is differ by {noise:.1e}: set a seed, then it can be told"
-        return Parity(kept=None, why=why)
+        return _unknown(f"two runs as it is differ by {noise:.1e}: set a seed, then it can be told")
     if promise.redraws and trial.draws:
         why = "dropout draws other masks for other micro batches or ranks: tune without dropout"
-        return Parity(kept=None, why=f"{why}, then use that plan with it")
+        return _unknown(f"{why}, then use that plan with it")
     if promise.is_training:
         return _learns(base, trial, noise)
     if len(trial.losses) != len(base.losses):
-        why = f"{len(trial.losses)} backward passes instead of {len(base.losses)} in the same steps"
-        return Parity(kept=False, why=why)
+        return _broken(
+            f"{len(trial.losses)} backward passes instead of {len(base.losses)} in the same steps"
+        )
     if len(trial.norms) != len(base.norms):
-        why = f"{len(trial.norms)} optimizer steps instead of {len(base.norms)}"
-        return Parity(kept=False, why=why)
+        return _broken(f"{len(trial.norms)} optimizer steps instead of {len(base.norms)}")
     order = order if order is not None and promise.tolerance > 0 else Rounding()
     allowed = max(promise.tolerance, SLACK * order.steps) + SLACK * noise
     for what, mine, theirs in (
@@ -134,14 +133,22 @@ def agree(
     ):
         far, index = _apart(theirs, mine)
         if far > allowed:
-            return Parity(kept=False, why=_differ(what, mine[index], theirs[index], index, allowed))
+            return _broken(_differ(what, mine[index], theirs[index], index, allowed))
     if allowed == 0:  # then every loss must be equal, also in the timed steps
         far, index = _apart(base.late, trial.late)
         if far > 0:
             why = _differ("later losses", trial.late[index], base.late[index], index, allowed)
-            return Parity(kept=False, why=why)
+            return _broken(why)
     turn = max(_turn(promise.cosine), SLACK * order.tensors)
     return _gradients(base, trial, turn, noise, allowed)
+
+
+def _unknown(why: str) -> Parity:
+    return Parity(kept=None, why=why)
+
+
+def _broken(why: str) -> Parity:
+    return Parity(kept=False, why=why)
 
 
 def _gradients(
@@ -149,22 +156,24 @@ def _gradients(
 ) -> Parity:
     """Compare the first gradients, tensor by tensor; `turn` is the largest relative difference."""
     if not base.tensors:
-        return Parity(kept=None, why="no gradient was seen at the first step")
+        return _unknown("no gradient was seen at the first step")
     if base.tensors.keys() != trial.tensors.keys():
-        return Parity(kept=False, why="other parameters have gradients than in the baseline")
+        return _broken("other parameters have gradients than in the baseline")
     largest, worst = max(base.tensors.values()), 1.0
     for name, norm in base.tensors.items():
         if norm < SMALL * largest:
             continue
         far = abs(trial.tensors[name] - norm) / norm
         if far > max(allowed, turn):
-            why = f"the first gradient of tensor {name} has another norm ({far:.1e} apart)"
-            return Parity(kept=False, why=why)
+            return _broken(
+                f"the first gradient of tensor {name} has another norm ({far:.1e} apart)"
+            )
         cosine = _cosine(base.samples.get(name, ()), trial.samples.get(name, ()))
         worst = min(worst, cosine)
         if cosine < 1 - turn**2 / 2 - SLACK * noise - 1e-12:  # 1e-12: rounding of the cosine itself
-            why = f"the first gradient of tensor {name} points elsewhere (cosine {cosine:.6f})"
-            return Parity(kept=False, why=why)
+            return _broken(
+                f"the first gradient of tensor {name} points elsewhere (cosine {cosine:.6f})"
+            )
     far, _ = _apart(base.losses, trial.losses)
     if far == 0 and worst >= 1 - 1e-12:
         n = len(base.losses) + (min(len(base.late), len(trial.late)) if allowed == 0 else 0)
@@ -198,14 +207,14 @@ def _learns(base: Evidence, trial: Evidence, noise: float) -> Parity:
     """Compare the mean loss of the same number of later steps."""
     n = min(len(base.late), len(trial.late))
     if n < FEWEST_LATE:
-        return Parity(kept=None, why=f"only {n} later losses were seen, {FEWEST_LATE} are needed")
+        return _unknown(f"only {n} later losses were seen, {FEWEST_LATE} are needed")
     theirs, mine = list(base.late[:n]), list(trial.late[:n])
     before, now = math.fsum(theirs) / n, math.fsum(mine) / n
     spread = math.sqrt(sum((loss - before) ** 2 for loss in theirs) / (n - 1) / n)
     allowed = 2 * math.sqrt(2) * spread + SLACK * noise * abs(before)
     comparison = f"mean loss of the same {n} steps {now:.4g} against {before:.4g} (+-{allowed:.2g})"
     if now > before + allowed:
-        return Parity(kept=False, why=f"it learns less: {comparison}")
+        return _broken(f"it learns less: {comparison}")
     return Parity(kept=True, why=f"{comparison}; only a whole run can show more")
 
 

@@ -129,12 +129,8 @@ def _apply(session: Session, technique: Technique, use: Use, plan: Plan, origin:
         return row("in effect", "takes effect at the first call")
     if (how := technique.read_back(session)) is not None:
         return row("in effect", how)
-    session.undo.pop(technique.id, _nothing)()
+    session.undo.pop(technique.id, lambda: None)()
     return row("refused", "it was applied but cannot be read back")
-
-
-def _nothing() -> None:
-    pass
 
 
 def warm_up(session: Session, batch: Batch) -> str | None:

@@ -86,7 +86,7 @@ class CheckpointPolicy:
         self._tried, self._last_time = last_step, wall_time.elapsed()
         self._background: Background[_Outcome] = Background()  # also holds a waiting best
         self.is_beside = session.stepping.background_saves  # whether a thread writes
-        self._copies = True  # whether there is memory for copies
+        self.copies = True  # whether there is memory for a copy of the state
         self._held: Snapshot | None = None  # the best so far, not yet saved
         self._told = False  # whether the user was told that one waits
 
@@ -128,11 +128,6 @@ class CheckpointPolicy:
         return max(self.seconds, self.durable or 0.0) / BEST_BUDGET
 
     @property
-    def copies(self) -> bool:
-        """Whether there is memory for a copy of the state."""
-        return self._copies
-
-    @property
     def has_cooled(self) -> bool:
         """Whether a new best may be written: the cooldown is over, no write is in flight."""
         is_over = self._wall_time.elapsed() - self._last_time >= self._cooldown
@@ -166,7 +161,14 @@ class CheckpointPolicy:
             self._session, at, self._identity, validation_loss=loss, beside=self._beside
         )
 
-    def _start(self, snapshot: Snapshot, *, best_step: int | None, must: bool = False) -> None:
+    def _start(
+        self,
+        snapshot: Snapshot,
+        *,
+        best_step: int | None,
+        must: bool = False,
+        at_once: bool = False,
+    ) -> None:
         """Write a snapshot, in the thread from a copy or else at once."""
         self._last_time = self._wall_time.elapsed()
         if (error := self._followed()) is not None:
@@ -174,7 +176,7 @@ class CheckpointPolicy:
             self._finish(gone, must=must)
             return
         write = partial(self._write, best_step=best_step, began=self._last_time)
-        copy = self._copied(snapshot) if self.is_beside else None
+        copy = self._copied(snapshot) if self.is_beside and not at_once else None
         if copy is None:
             self._finish(write(snapshot), must=must)
         else:
@@ -201,7 +203,7 @@ class CheckpointPolicy:
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
-        self.is_beside = self._copies = False
+        self.is_beside = self.copies = False
         text = "no memory for a copy of the state: checkpoints are written at once from now on"
         self._tell(Note(text=text, warning=True))
         return None
@@ -226,11 +228,7 @@ class CheckpointPolicy:
         held, self._held = self._held, None
         assert held is not None
         self._metrics_log.flush(sync=True)
-        self._last_time = self._wall_time.elapsed()
-        if (error := self._followed()) is not None:
-            self._finish(_Outcome(step=held.step, bytes=0, seconds=0.0, error=error), must=False)
-            return
-        self._finish(self._write(held, best_step=held.step, began=self._last_time), must=False)
+        self._start(held, best_step=held.step, at_once=True)
 
     def abandon(self) -> None:
         """Drop a waiting best: other ranks are gone, and a checkpoint needs all of them."""

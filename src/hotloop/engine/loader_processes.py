@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hotloop.session.accumulation_windows import AccumulationWindows, Place, Position
     from hotloop.session.batch import Samples
 
-__all__ = ["WindowWorkers"]
+__all__ = ["WindowWorkers", "key_of"]
 
 TIMEOUT = 300.0  # seconds without a window after which a loader process counts as hanging
 
@@ -50,12 +50,11 @@ class WindowWorkers:
     def __init__(self, feed: AccumulationWindows, *, count: int, ahead: int, pin: bool) -> None:
         self._feed, self._count, self._ahead, self._pin = feed, count, ahead, pin
         self._windows: Iterator[object] | None = None
-        self._next: tuple[Position, int] | None = None  # of the iterator's next window
+        self._next: tuple[int, int, int] | None = None  # `key_of` the iterator's next window
 
     def window(self, at: Position, micro_batch: int) -> list[Batch]:
         """Return the window at a position. Raises DataError if it fails or a process dies."""
-        key = _place(at), micro_batch
-        if self._windows is None or self._next is None or self._key() != key:
+        if self._next != key_of(at, micro_batch):
             self._start(at, micro_batch)
         assert self._windows is not None
         try:
@@ -69,7 +68,7 @@ class WindowWorkers:
         if isinstance(made, str):
             self.close()
             raise DataError(made)
-        self._next = self._feed.after(at), micro_batch
+        self._next = key_of(self._feed.after(at), micro_batch)
         assert isinstance(made, list)
         return [
             Batch(tensors=t, samples=s, tokens=n, targets=c, boundaries=b, counts=is_counted)
@@ -82,10 +81,6 @@ class WindowWorkers:
     def close(self) -> None:
         """End the processes."""
         self._windows = self._next = None
-
-    def _key(self) -> tuple[tuple[int, int], int]:
-        assert self._next is not None
-        return _place(self._next[0]), self._next[1]
 
     def _start(self, at: Position, micro_batch: int) -> None:
         self.close()
@@ -100,7 +95,7 @@ class WindowWorkers:
             worker_init_fn=_ignore_signals,
             generator=torch.Generator(),  # its seed must not come from training's stream
         )
-        self._windows, self._next = iter(loader), (at, micro_batch)
+        self._windows, self._next = iter(loader), key_of(at, micro_batch)
 
     def _died(self, at: Position, error: RuntimeError) -> str:
         first, count = self._feed.span(at)
@@ -111,8 +106,9 @@ class WindowWorkers:
         )
 
 
-def _place(at: Position) -> tuple[int, int]:
-    return at.epoch, at.sample
+def key_of(at: Position, micro_batch: int) -> tuple[int, int, int]:
+    """Return what tells one window from another: epoch, first sample, micro batch."""
+    return at.epoch, at.sample, micro_batch
 
 
 def _places(feed: AccumulationWindows, at: Position, micro_batch: int) -> Iterator[list[Place]]:

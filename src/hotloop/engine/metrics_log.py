@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -40,9 +41,7 @@ class _Step(NamedTuple):  # one at each step: a tuple takes a fifth of the time 
     number: int
     epoch: int
     spans: Sequence[tuple[int, int]]  # (first sample, count) that this rank took
-    samples: int
-    tokens: int
-    targets: int
+    own: Share
     learning_rate: float
     t: float
     phases: dict[str, float]
@@ -111,9 +110,7 @@ class MetricsLog:
                 number=before.step + 1,
                 epoch=before.epoch,
                 spans=spans,
-                samples=own.samples,
-                tokens=own.tokens,
-                targets=own.targets,
+                own=own,
                 learning_rate=rate,
                 t=self._wall_time.elapsed(),
                 phases={p: s for p, s in self._wall_time.step.items() if p in PHASES},
@@ -248,9 +245,9 @@ class MetricsLog:
             learning_rate=step.learning_rate,
             epoch=step.epoch,
             first=step.spans[0][0],
-            samples=step.samples,
-            tokens=step.tokens,
-            targets=step.targets,
+            samples=step.own.samples,
+            tokens=step.own.tokens,
+            targets=step.own.targets,
             ids=digest(ids)[:16],
         )
 
@@ -298,13 +295,13 @@ class MetricsLog:
             )
 
 
+@dataclass(slots=True)
 class _Counts:
     """Numbers of steps, samples and tokens since some moment."""
 
-    __slots__ = ("samples", "steps", "tokens")
-
-    def __init__(self) -> None:
-        self.steps = self.samples = self.tokens = 0
+    steps: int = 0
+    samples: int = 0
+    tokens: int = 0
 
     def add(self, samples: int, tokens: int) -> None:
         """Count one step."""

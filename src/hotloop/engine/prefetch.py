@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from hotloop.engine.loader_processes import WindowWorkers
+from hotloop.engine.loader_processes import WindowWorkers, key_of
 from hotloop.machine.copy_stream import CudaCopyStream
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Prefetch:
 
     def window(self, at: Position, micro_batch: int) -> Sequence[Batch]:
         """Return the window with its tensors on the device."""
-        if self._sent is None or self._sent[0] != _key(at, micro_batch):
+        if self._sent is None or self._sent[0] != key_of(at, micro_batch):
             self.prepare(at, micro_batch)
         assert self._sent is not None
         sent = self._sent[1]
@@ -85,7 +85,7 @@ class Prefetch:
         """Make the window and begin its copy."""
         self._sent = None  # frees its memory first
         window = self._source.window(at, micro_batch)
-        self._sent = _key(at, micro_batch), [self._begun(batch) for batch in window]
+        self._sent = key_of(at, micro_batch), [self._begun(batch) for batch in window]
 
     def _begun(self, batch: Batch) -> tuple[Batch, Any]:
         """Begin the copy of a batch; return the batch on the device, and the copy's event."""
@@ -97,7 +97,3 @@ class Prefetch:
         """Discard the copied window and close the source."""
         self._sent = None
         self._source.close()
-
-
-def _key(at: Position, micro_batch: int) -> tuple[int, int, int]:
-    return at.epoch, at.sample, micro_batch

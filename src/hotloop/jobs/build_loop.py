@@ -60,7 +60,8 @@ def metrics_log_of(
         peak_flops=_peak_of_all(prepared),
         steady_from=at.step + WARMUP_STEPS + 1 if "compile" in session.undo else None,
     )
-    metrics_log.event("session", at.step, at=_now(), pid=os.getpid())
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    metrics_log.event("session", at.step, at=now, pid=os.getpid())
     if at.step or journal.had_lines:
         metrics_log.event("resumed_from", at.step, evaluated=at.evaluated)
     return metrics_log
@@ -129,7 +130,3 @@ def schedule_of(prepared: PreparedRun) -> Schedule:
         warmup=training.warmup(prepared.steps),
         total=prepared.steps,
     )
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -62,10 +62,6 @@ class StepBudget:
     most: float = 10.0  # seconds, if `steps` is None
 
 
-def _nothing(loss: Tensor) -> None:
-    del loss
-
-
 class FirstSteps:
     """A session that runs the first steps of a run, and the problems that occurred.
 
@@ -83,7 +79,7 @@ class FirstSteps:
         wall_time: WallTime,
         signals: Signals,
         tell: Tell,
-        before_update: Callable[[Tensor], None] = _nothing,
+        before_update: Callable[[Tensor], None] = lambda loss: None,
     ) -> None:
         self._before_update = before_update
         self._prepared, self._session, self._at = prepared, session, at

@@ -204,21 +204,18 @@ def read_plan(
 
 def _absolute(flat: Mapping[str, Any], own: Sequence[str]) -> dict[str, Any]:
     """Return the settings with absolute paths; `own` are the path keys of the recipe."""
-    paths = {key: _path(flat[key]) for key in (*_PATHS, *own) if flat.get(key) is not None}
-    named = {key: named_paths for key in _NAMED if (named_paths := flat.get(key))}
+    paths: dict[str, Any] = {
+        key: _path(flat[key]) for key in (*_PATHS, *own) if flat.get(key) is not None
+    }
+    for key in _NAMED:
+        if named := flat.get(key):
+            paths[key] = {name: _path(path) for name, path in named.items()}
     if declared := flat.get(CODE):
         paths[CODE] = ",".join(_path(str(file)) for file in files_of(declared))
     model = flat.get("model.name")
     if model is not None and Path(model).expanduser().is_dir():  # otherwise it is a hub id
         paths["model.name"] = _path(model)
-    return {
-        **flat,
-        **paths,
-        **{
-            key: {name: _path(p) for name, p in named_paths.items()}
-            for key, named_paths in named.items()
-        },
-    }
+    return {**flat, **paths}
 
 
 def _path(text: str) -> str:

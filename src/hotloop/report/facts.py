@@ -178,7 +178,7 @@ def read_facts(path: Path) -> Facts:
         status=_text(record.get("status")),
         reason=_text(record.get("reason")),
         created=_text(record.get("created")),
-        planned_steps=_integer(record.get("steps")),
+        planned_steps=steps if type(steps := record.get("steps")) is int else None,
         loss_unit=_text(record.get("loss_unit")),
         score=_text(record.get("judged_by")),
         precision=_text(record.get("precision")),
@@ -280,10 +280,6 @@ def _as_text(value: object) -> str:
 
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
-
-
-def _integer(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _positive(value: object) -> float | None:

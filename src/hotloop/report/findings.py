@@ -36,15 +36,11 @@ def findings(case: Case, all_findings: Sequence[Finding]) -> Html:
 
 def not_worth_it(judgements: Sequence[Finding]) -> Html:
     """Return the findings that are not worth a change, each with its share."""
-    lines = (
-        join([tag("strong", finding.rule), ": ", finding.claim.rstrip(". "), _share(finding)])
-        for finding in judgements
-    )
+    lines = []
+    for finding in judgements:
+        share = "" if finding.share is None else f" ({finding.share:.1%} of the wall time)"
+        lines.append(join([tag("strong", finding.rule), f": {finding.claim.rstrip('. ')}{share}."]))
     return notes(lines, none="Nothing was set aside.")
-
-
-def _share(finding: Finding) -> str:
-    return "." if finding.share is None else f" ({finding.share:.1%} of the wall time)."
 
 
 def _finding(case: Case, finding: Finding) -> Html:
@@ -84,11 +80,7 @@ def _place(case: Case, place: SourceLocation, here: str) -> Html:
 def _more(places: Sequence[str]) -> Html:
     if not places:
         return Html()
-    return tag("p", "and ", join(_listed([code(place) for place in places])), class_="place")
-
-
-def _listed(items: Sequence[object]) -> list[object]:
-    return [piece for part in items for piece in (", ", part)][1:]
+    return tag("p", "and ", Html(", ".join(map(code, places))), class_="place")
 
 
 def _evidence(finding: Finding) -> Html:

@@ -1,23 +1,33 @@
-"""The page of one run."""
+"""The page of one run, with its ranks side by side."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hotloop.core.units import bytes_, count, moment
 from hotloop.report import curves, sections
 from hotloop.report.document import document
 from hotloop.report.figures import figures
-from hotloop.report.markup import UNKNOWN, Html, join, missing, tag
-from hotloop.report.ranks import ranks
+from hotloop.report.markup import UNKNOWN, Html, join, missing, notes, panel, table, tag
 from hotloop.report.wall import wall
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hotloop.core.storage.rank_logs import Rank, RankBalance
     from hotloop.report.chart import Chart
     from hotloop.report.facts import Facts
 
-__all__ = ["page"]
+__all__ = ["page", "ranks"]
 
 _NOTHING = Html("")
+_PHASES = {
+    "data": "data wait",
+    "forward": "forward",
+    "backward": "backward",
+    "update": "update",
+}
+_MOST = 256  # most ranks shown, so that a page stays small
 
 
 def page(
@@ -39,12 +49,12 @@ def page(
         sections.speed_and_memory(runs),
         sections.section("Where the wall time went", wall(run)),
         ranks(run),
-        sections.section("Techniques", tag("div", _plan(run), class_="panel")),
+        sections.section("Techniques", panel(_plan(run))),
         sections.descent(runs),
         sections.section("Notes", sections.notes(run)),
         sections.section("Sample", _sample(sample, why_no_sample)),
         sections.section("Model and data", _work(run)),
-        sections.section("Settings", tag("div", sections.settings(run), class_="panel")),
+        sections.section("Settings", panel(sections.settings(run))),
     )
     title = f"{run.name}: {run.recipe or 'a run'}, status {run.status or UNKNOWN}"
     return document(title, _header(run), main)
@@ -77,12 +87,63 @@ def _sample(sample: str | None, why: str | None) -> Html:
     if sample is None:
         return missing(f"There is no sample: {why or 'none was asked for'}.")
     lead = tag("p", "What the best checkpoint of this run wrote.", class_="soft lead")
-    return tag("div", lead, tag("pre", sample), class_="panel")
+    return panel(lead, tag("pre", sample))
 
 
 def _work(run: Facts) -> Html:
     about = {name: value for name, value in run.about.items() if name != "device"}
-    panels = [tag("div", sections.facts(r), class_="panel") for r in (about, run.data) if r]
+    panels = [panel(sections.facts(r)) for r in (about, run.data) if r]
     if not panels:
         return missing("The run folder says nothing about them.")
     return tag("div", *panels, class_="two")
+
+
+def ranks(run: Facts) -> Html:
+    """Return the section on the ranks of a run; empty for a run of one process."""
+    if run.ranks is None:
+        return Html()
+    gaps = notes(run.ranks.gaps, none="") if run.ranks.gaps else ""
+    return sections.section("Ranks", _table(run.ranks), gaps)
+
+
+def _table(balance: RankBalance) -> Html:
+    if not balance.each:
+        return missing("The ranks cannot be compared.")
+    titles = ("rank", "host", "step", *_PHASES.values(), "exchange", "tokens/s", "memory")
+    lines = [_line(rank) for rank in balance.each[:_MOST]]
+    rates = [_rate(rank) for rank in balance.each]
+    if balance.whole and all(rates):
+        total = count(sum(rate for rate in rates if rate is not None))
+        blank = [""] * (len(titles) - 4)
+        lines.append((tag("strong", "all"), "", *blank, tag("strong", total), ""))
+    by = f" by {balance.backend}" if balance.backend else ""
+    caption = (
+        f"What each rank took for its own part of a step: the mean of {balance.steps:,} steps of "
+        "the newest session without the longest twentieth. Exchange: it waited for the other "
+        f"ranks, and for what travels between them{by}. Memory is the highest reading."
+    )
+    more = len(balance.each) - _MOST
+    remainder = missing(f"and {more:,} more ranks") if more > 0 else ""
+    return panel(table(titles, lines, caption=caption, kind="list"), remainder)
+
+
+def _line(rank: Rank) -> Sequence[object]:
+    rate = _rate(rank)
+    return (
+        f"{rank.number}",
+        rank.host,
+        _time(rank.step),
+        *(_time(rank.own.get(phase)) for phase in _PHASES),
+        _time(rank.exchange),
+        None if rate is None else count(rate),
+        None if rank.memory is None else bytes_(rank.memory),
+    )
+
+
+def _time(seconds: float | None) -> str | None:
+    return None if seconds is None else moment(seconds)
+
+
+def _rate(rank: Rank) -> float | None:
+    """Return the rank's own tokens per second; None if its step time is unknown or 0."""
+    return rank.tokens / rank.step if rank.step else None

@@ -15,7 +15,7 @@ from hotloop.report.compare import (
 )
 from hotloop.report.document import document
 from hotloop.report.figures import figures
-from hotloop.report.markup import UNKNOWN, Html, code, join, missing, table, tag
+from hotloop.report.markup import UNKNOWN, Html, code, join, missing, panel, table, tag
 from hotloop.report.wall import key, processes, wall_bar
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ def pair(a: Facts, b: Facts) -> str:
     ]
     main = tag(
         "main",
-        sections.section("What differs", tag("div", _differences(a, b), class_="panel")),
-        sections.section("Figures", tag("div", _figures(a, b), class_="panel")),
+        sections.section("What differs", panel(_differences(a, b))),
+        sections.section("Figures", panel(_figures(a, b))),
         sections.section(
             "Losses", sections.charts(curves.losses(runs), curves.losses_by_time(runs))
         ),
@@ -44,7 +44,7 @@ def pair(a: Facts, b: Facts) -> str:
         sections.section("Where the wall time went", _wall(a, b)),
         sections.descent(runs),
         sections.section("Notes", *_labelled(a, b, sections.notes)),
-        sections.section("Settings", tag("div", _settings(a, b), class_="panel")),
+        sections.section("Settings", panel(_settings(a, b))),
     )
     return document(f"{a.name} and {b.name}", _header(a, b), main)
 
@@ -56,12 +56,10 @@ def _header(a: Facts, b: Facts) -> Html:
     answer = tag("strong", f"Speed: {verdict.shown}. ")
     losses = join([tag("strong", "Loss: "), losses_in_words(a, b)])
     who = (
-        tag(
-            "div",
+        panel(
             tag("div", _name(label, look, run), sections.status(run), class_="top"),
             sections.facts(sections.identity(run)),
             sections.reason(run),
-            class_="panel",
         )
         for label, look, run in (("A", "a", a), ("B", "b second", b))
     )
@@ -130,7 +128,7 @@ def _wall(a: Facts, b: Facts) -> Html:
     lines.append((tag("strong", "all"), *(f"{total:,.2f} s" for total in totals)))
     caption = "Both bars have one scale of seconds."
     rows = table(("row", "A", "B"), lines, caption=caption, kind="numbers")
-    return tag("div", *bars, rows, *_labelled(a, b, processes), class_="panel")
+    return panel(*bars, rows, *_labelled(a, b, processes))
 
 
 def _bar(label: str, rows: Mapping[str, float], longest: float) -> Html:

@@ -141,14 +141,19 @@ def techniques(rows: Sequence[TechniqueRow]) -> Html:
     """Return the requested techniques, which are in effect, and how that was read back."""
     if not rows:
         return missing("The run folder names no technique.")
-    lines = ((code(r.name), r.origin, r.reason, _word(r), r.how) for r in rows)
+    lines = (
+        (
+            code(r.name),
+            r.origin,
+            r.reason,
+            tag("span", r.word, class_=_WORDS.get(r.word or "")),
+            r.how,
+        )
+        for r in rows
+    )
     titles = ("technique", "asked by", "why", "outcome", "how it was read back, or why not")
     caption = "What was asked for, and what the running process said about it before step 1."
     return table(titles, lines, caption=caption, kind="list")
-
-
-def _word(technique: TechniqueRow) -> Html:
-    return tag("span", technique.word, class_=_WORDS.get(technique.word or ""))
 
 
 def settings(run: Facts) -> Html:

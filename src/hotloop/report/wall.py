@@ -8,7 +8,7 @@ from hotloop.core.units import duration
 from hotloop.report.chart import bar
 from hotloop.report.figures import open_processes
 from hotloop.report.history import UNTOLD
-from hotloop.report.markup import Html, join, missing, table, tag
+from hotloop.report.markup import Html, join, missing, panel, table, tag
 from hotloop.report.sections import when
 
 if TYPE_CHECKING:
@@ -79,12 +79,10 @@ def wall(run: Facts) -> Html:
         )
     if run.ranks is not None:
         caption += " This is the time of rank 0; the others are below."
-    return tag(
-        "div",
+    return panel(
         wall_bar(rows, whole=total, id="wall", title="Wall time by row"),
         table(titles, lines, caption=caption, kind="wall"),
         processes(run),
-        class_="panel",
     )
 
 

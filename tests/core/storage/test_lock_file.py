@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from hotloop.core.errors import WriteError
-from hotloop.core.storage.lock_file import change_text
+from hotloop.core.storage.lock import change_text
 
 
 def test_a_text_is_changed_and_an_empty_one_is_no_file(tmp_path):

@@ -182,10 +182,8 @@ class _ScriptSheet(Sheet):
             self._out.print(segment.mark.append(f"  {self._figures(segment, widest)}", "none"))
         small = [segment for segment in bar_segments if segment not in shown]
         if small:
-            names, seconds = (
-                ", ".join(segment.name for segment in small),
-                sum(segment.seconds for segment in small),
-            )
+            names = ", ".join(segment.name for segment in small)
+            seconds = sum(segment.seconds for segment in small)
             share = self._case.part(seconds)
             self.say(f"and {names}: {seconds:.2f} s, {share:.1%}")
         if once:
