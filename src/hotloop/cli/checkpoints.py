@@ -6,8 +6,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hotloop.cli.terminal.lines import keep_json
+from hotloop.core.codec import to_json
 from hotloop.core.errors import CheckpointError
-from hotloop.core.storage.files import write_json
 from hotloop.core.storage.rundir import RunDir
 from hotloop.core.units import bytes_
 from hotloop.engine.checkpoint.folders import StoredCheckpoint, best_of, listing
@@ -36,8 +37,7 @@ def run(args: Sequence[str]) -> int:
         state = "  ".join(filter(None, [_state(checkpoint), marks.get(checkpoint.step)]))
         saved_at = checkpoint.saved_at or "-"
         print(f"{checkpoint.step:>10}  {saved_at:<25}  {size:>9}  {loss:>10}  {state}")
-    if options.json:
-        write_json(options.json, {"checkpoints": [_as_json(checkpoint) for checkpoint in stored]})
+    keep_json(options.json, {"checkpoints": [_as_json(checkpoint) for checkpoint in stored]})
     if broken := [checkpoint for checkpoint in stored if checkpoint.broken]:
         raise CheckpointError(f"{len(broken)} of {len(stored)} checkpoints in {folder} are broken")
     return 0
@@ -64,11 +64,5 @@ def _marks(stored: Sequence[StoredCheckpoint], best_step: int | None) -> dict[in
 
 
 def _as_json(checkpoint: StoredCheckpoint) -> dict[str, object]:
-    return {
-        "step": checkpoint.step,
-        "path": str(checkpoint.path),
-        "saved_at": checkpoint.saved_at,
-        "bytes": checkpoint.bytes,
-        "validation_loss": checkpoint.validation_loss,
-        "broken": None if checkpoint.broken is None else list(checkpoint.broken),
-    }
+    value, names = to_json(checkpoint), "step path saved_at bytes validation_loss broken"
+    return {name: value[name] for name in names.split()}

@@ -12,11 +12,10 @@ from rich.text import Text
 from hotloop.cleanup.clean import look, remove
 from hotloop.cleanup.disk_use import CleanupRequest
 from hotloop.cleanup.runs import LEAST
-from hotloop.cli.terminal.lines import console_of, facts, plain_table, since, telling
+from hotloop.cli.terminal.lines import console_of, facts, keep_json, plain_table, since, telling
 from hotloop.core.codec import to_json
 from hotloop.core.env import ENV
 from hotloop.core.errors import UsageError, WriteError
-from hotloop.core.storage.files import write_json
 from hotloop.core.units import bytes_
 from hotloop.report.excerpt import visible
 
@@ -51,9 +50,8 @@ def run(
     if options.yes:
         with telling(quiet=options.quiet) as tell:
             gone, wrong = _remove(result, order, tell)
-    if options.json is not None:
-        outcome = {"removed": [to_json(item) for item in gone], "failed": wrong}
-        write_json(options.json, {**result.to_json(), "dry_run": not options.yes, **outcome})
+    outcome = {"removed": [to_json(item) for item in gone], "failed": wrong}
+    keep_json(options.json, {**result.to_json(), "dry_run": not options.yes, **outcome})
     _end(result, gone, out, removed=options.yes)
     if wrong:
         raise WriteError("not removed:\n  " + "\n  ".join(map(visible, wrong)))

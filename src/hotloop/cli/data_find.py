@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from hotloop.cli.terminal.lines import console_of, facts, plain_table, since, telling
+from hotloop.cli.terminal.lines import console_of, facts, keep_json, plain_table, since, telling
 from hotloop.core.env import ENV
-from hotloop.core.storage.files import write_json
 from hotloop.core.units import bytes_, many
 from hotloop.report.excerpt import visible
 
@@ -44,8 +43,7 @@ def run(
 
     with telling(quiet=options.quiet) as tell:
         result = find(options.root, environment=environment, progress=tell)
-    if options.json is not None:
-        write_json(options.json, result.to_json())
+    keep_json(options.json, result.to_json())
     out = console or console_of(sys.stdout, WIDTH)
     if result.data_sets:
         (_list if out.width < NARROW else _table)(result, out)

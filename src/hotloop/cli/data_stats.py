@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.text import Text
 
 from hotloop.cli.arguments.data import FILE_WIDTH, ProgressLine, add_options, at_least, settings
-from hotloop.cli.terminal.lines import console_of
+from hotloop.cli.terminal.lines import console_of, keep_json
 from hotloop.core.errors import DataError, UsageError
-from hotloop.core.storage.files import write_file, write_json
+from hotloop.core.storage.files import write_file
 from hotloop.core.units import many
 from hotloop.report.datastats import page, percent
 from hotloop.report.excerpt import visible
@@ -47,8 +47,7 @@ def run(args: Sequence[str], *, console: Console | None = None) -> int:
         result = _statistics(options, line.tell)
     finally:
         line.clear()
-    if options.json is not None:
-        write_json(options.json, result.to_json())
+    keep_json(options.json, result.to_json())
     if options.html is not None:
         write_file(options.html, page(result))
     out = console or console_of(sys.stdout, FILE_WIDTH)

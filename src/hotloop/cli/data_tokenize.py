@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Final
 from rich.text import Text
 
 from hotloop.cli.arguments.data import FILE_WIDTH, ProgressLine, add_options, at_least, settings
-from hotloop.cli.terminal.lines import console_of
+from hotloop.cli.terminal.lines import console_of, keep_json
 from hotloop.core.env import ENV
 from hotloop.core.errors import ConfigError, UsageError
-from hotloop.core.storage.files import write_json
 from hotloop.core.units import bytes_, count, duration, many
 from hotloop.recipes.registry import RECIPES
 from hotloop.report.excerpt import visible
@@ -67,8 +66,7 @@ def run(args: Sequence[str]) -> int:
     made = _make(sources.files, order, sources.notes, quiet=options.quiet)
     if made is None:
         return 130
-    if options.json is not None:
-        write_json(options.json, {"folder": str(made.folder), **made.about})
+    keep_json(options.json, {"folder": str(made.folder), **made.about})
     return 0
 
 
@@ -115,8 +113,7 @@ def _of_manifests(options: argparse.Namespace) -> int:
         if made is None:
             return 130
         results[name] = {"folder": str(made.folder), **made.about}
-    if options.json is not None:
-        write_json(options.json, results)
+    keep_json(options.json, results)
     return 0
 
 

@@ -17,11 +17,10 @@ from hotloop.cli.arguments.script import (
     limits_of,
     target_of,
 )
-from hotloop.cli.terminal.lines import console, telling
+from hotloop.cli.terminal.lines import console, keep_json, telling
 from hotloop.cli.terminal.preflight_text import PreflightText
 from hotloop.cli.terminal.train_screen import Screen
 from hotloop.core.errors import UsageError
-from hotloop.core.storage.files import write_json
 from hotloop.core.storage.rundir import RunDir
 from hotloop.core.units import duration
 from hotloop.engine.signals import Dropped, Signals
@@ -220,8 +219,7 @@ def _recipe(options: argparse.Namespace, recipe: str | None, assignments: list[s
         assert signals.received is not None
         return 128 + signals.received
     screen.clear()
-    if options.json is not None:
-        write_json(options.json, check.to_json())
+    keep_json(options.json, check.to_json())
     PreflightText().rehearsal(check)
     return 0
 
@@ -233,8 +231,7 @@ def _log(options: argparse.Namespace) -> int:
         raise UsageError(f"--log looks at a file alone: leave out {' '.join(options.what)}")
     _refuse_options(options)
     logged = judge_log(options.log)
-    if options.json is not None:
-        write_json(options.json, logged.diagnosis.to_json())
+    keep_json(options.json, logged.diagnosis.to_json())
     PreflightText().log(logged)
     return 0
 
@@ -243,7 +240,6 @@ def _machine(options: argparse.Namespace) -> int:
     with collector_off():
         from hotloop.diagnosis.machine import look
     check = look()
-    if options.json is not None:
-        write_json(options.json, check.to_json())
+    keep_json(options.json, check.to_json())
     PreflightText().machine(check)
     return 0

@@ -15,7 +15,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 from hotloop.cli.arguments.recipe import CHECKPOINT, say_checkpoint
-from hotloop.cli.terminal.lines import telling
+from hotloop.cli.terminal.lines import keep_json, telling
 from hotloop.core.storage.files import write_file, write_json
 from hotloop.core.storage.rundir import RunDir
 from hotloop.core.units import duration
@@ -76,8 +76,7 @@ def run(args: Sequence[str]) -> int:
     else:
         write_file(options.out, text)
     scores = predictions.scores()
-    if options.json is not None:
-        write_json(options.json, scores)
+    keep_json(options.json, scores)
     if scores is None:
         notice = f"hotloop: the rows have no {predictions.truth}: there is nothing to score"
         print(notice, file=sys.stderr)

@@ -6,8 +6,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hotloop.cli.terminal.lines import keep_json
 from hotloop.core.errors import HotloopError, UsageError
-from hotloop.core.storage.files import write_file, write_json
+from hotloop.core.storage.files import write_file
 from hotloop.core.storage.rundir import RunDir
 from hotloop.recipes.registry import RECIPES
 from hotloop.report.compare import summary
@@ -51,8 +52,7 @@ def run(args: Sequence[str], *, draw: Callable[[Path], str] | None = None) -> in
         written = page(runs[0], own=_own(runs[0]), sample=sample, why_no_sample=why)
         out = options.out or RunDir(options.runs[0]).report
     write_file(out, written)
-    if options.json:
-        write_json(options.json, summary(*runs))
+    keep_json(options.json, summary(*runs))
     print(out)
     return 0
 

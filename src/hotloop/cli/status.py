@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from hotloop.cli.terminal.lines import console_of, plain_table
+from hotloop.cli.terminal.lines import console_of, keep_json, plain_table
 from hotloop.core.codec import to_json
-from hotloop.core.storage.files import write_json
 from hotloop.core.units import ago, duration
 from hotloop.monitor.runs import rows
 from hotloop.report.excerpt import visible
@@ -45,8 +44,7 @@ def run(args: Sequence[str], *, console: Console | None = None) -> int:
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the rows as JSON")
     options = parser.parse_args(args)
     run_rows = rows(options.folder)
-    if options.json is not None:
-        write_json(options.json, {"schema": SCHEMA, "runs": [to_json(row) for row in run_rows]})
+    keep_json(options.json, {"schema": SCHEMA, "runs": [to_json(row) for row in run_rows]})
     out = console or console_of(sys.stdout, WIDTH)
     if not run_rows:
         print(f"there is no run in {options.folder.absolute()} or below", file=sys.stderr)

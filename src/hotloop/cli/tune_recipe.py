@@ -9,7 +9,7 @@ from rich.text import Text
 
 from hotloop.cli.arguments.recipe import ORDER, add_options, request_of, split
 from hotloop.cli.arguments.tuning import add_tuning, seconds_of
-from hotloop.cli.terminal.lines import console
+from hotloop.cli.terminal.lines import console, keep_json
 from hotloop.cli.terminal.train_screen import Screen
 from hotloop.cli.terminal.tune_screen import search
 from hotloop.core import codec
@@ -17,7 +17,6 @@ from hotloop.core.env import ENV
 from hotloop.core.errors import UsageError
 from hotloop.core.gpu_specs import card_named
 from hotloop.core.sharding_ids import launcher
-from hotloop.core.storage.files import write_json
 from hotloop.core.units import bytes_
 from hotloop.recipes.registry import summaries
 
@@ -113,7 +112,6 @@ def _forecast(prepared: PreparedRun, gpu: GpuSpec, path: Path | None) -> int:
         shape = f"micro batch {fit.micro_batch} x accumulation {fit.accumulation}"
         out.print(Text(f"{shape}: {word} ({', '.join(peaks)})"))
     out.print(Text(f"error of the forecast: {ERROR}"))
-    if path is not None:
-        about = {"schema": 1, "card": gpu.name, "memory_bytes": gpu.memory_bytes, "error": ERROR}
-        write_json(path, {**about, "fits": [codec.to_json(fit) for fit in rows]})
+    about = {"schema": 1, "card": gpu.name, "memory_bytes": gpu.memory_bytes, "error": ERROR}
+    keep_json(path, {**about, "fits": [codec.to_json(fit) for fit in rows]})
     return 0

@@ -51,19 +51,9 @@ class TuneRow:
     @classmethod
     def of(cls, trial: Trial, name: str, decision: Decision, why: str, **more: object) -> "TuneRow":
         """Return the row of a trial."""
-        return cls(
-            name=name,
-            decision=decision,
-            why=why,
-            plan=trial.plan,
-            step_time=trial.step_time,
-            started=trial.started,
-            warm_up=trial.warm_up,
-            compiled=trial.compiled,
-            steps=trial.steps,
-            peak_bytes=trial.peak_bytes,
-            **more,  # type: ignore[arg-type]
-        )
+        names = ("plan", "step_time", "started", "warm_up", "compiled", "steps", "peak_bytes")
+        more |= {name: getattr(trial, name) for name in names}
+        return cls(name=name, decision=decision, why=why, **more)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

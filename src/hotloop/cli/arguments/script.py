@@ -6,8 +6,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hotloop.cli.terminal.lines import keep_json
 from hotloop.core.errors import UsageError
-from hotloop.core.storage.files import write_file, write_json
+from hotloop.core.storage.files import write_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,8 +75,7 @@ def keep_copies(
     case: Case, diagnosis: Diagnosis, *, json: Path | None, html: Path | None = None
 ) -> None:
     """Write the requested copies of the result."""
-    if json is not None:
-        write_json(json, diagnosis.to_json())
+    keep_json(json, diagnosis.to_json())
     if html is not None:
         from hotloop.report.diagnosis import page
 

@@ -1,4 +1,4 @@
-"""Consoles and tables of reports, a temporary line on stderr, and indented facts."""
+"""What verbs share to show and keep results: consoles, tables, a temporary line, facts, JSON."""
 
 from __future__ import annotations
 
@@ -13,15 +13,26 @@ from rich.table import Table
 from rich.text import Text
 
 from hotloop.core.env import ENV
+from hotloop.core.storage.files import write_json
 from hotloop.core.units import ago
 from hotloop.process.standard_streams import Steady
 from hotloop.report.excerpt import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
     from typing import TextIO
 
-__all__ = ["console", "console_of", "facts", "plain_table", "redraw", "since", "telling"]
+__all__ = [
+    "console",
+    "console_of",
+    "facts",
+    "keep_json",
+    "plain_table",
+    "redraw",
+    "since",
+    "telling",
+]
 
 EVERY = 0.1  # seconds between two texts
 WIDTH = 100  # columns of a report that goes to a file
@@ -39,6 +50,12 @@ def console(*, stdout: bool = False) -> Console:
     A broken stderr must not change how the script ends.
     """
     return console_of(sys.stdout if stdout else cast("TextIO", Steady(sys.stderr)), WIDTH)
+
+
+def keep_json(path: Path | None, value: object) -> None:
+    """Write the requested JSON file, if any. Raises WriteError."""
+    if path is not None:
+        write_json(path, value)
 
 
 def plain_table(*titles: str, right: str = "") -> Table:

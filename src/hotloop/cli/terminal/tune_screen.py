@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.padding import Padding
 from rich.text import Text
 
-from hotloop.cli.terminal.lines import console, redraw
+from hotloop.cli.terminal.lines import console, keep_json, redraw
 from hotloop.core.finding import SourceLocation
-from hotloop.core.storage.files import write_file, write_json
+from hotloop.core.storage.files import write_file
 from hotloop.core.storage.rundir import RunDir
 from hotloop.core.tuning_result import untried
 from hotloop.core.units import bytes_, duration, moment
@@ -119,8 +119,7 @@ def search(
     write_file(RunDir(folder).report, text)
     if options.html is not None:
         write_file(options.html, text)
-    if options.json is not None:
-        write_json(options.json, result.to_json())
+    keep_json(options.json, result.to_json())
     show(result, console(stdout=True), folder=folder, run=run(result.plan.ranks))
     if result.stopped and result.stopped.startswith("stopped"):
         print("hotloop: stopped; what was measured until then is kept", file=sys.stderr)

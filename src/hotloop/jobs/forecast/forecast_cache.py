@@ -14,7 +14,7 @@ import functools
 import json
 import os
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -51,7 +51,7 @@ def remembered(
     versions and switches are added here. An unwritable folder is not an error. Raises the errors of
     `make`.
     """
-    whole = _plain({**key, **_surroundings()})
+    whole = json.loads(_text({**key, **_surroundings()}))  # turns tuples into lists
     path = folder / f"{digest(_text(whole))}.json"
     if (known := _read(path, whole)) is not None:
         return known
@@ -84,11 +84,6 @@ def _read(path: Path, whole: object) -> Forecast | None:
 
 def _text(value: object) -> str:
     return json.dumps(value, sort_keys=True)
-
-
-def _plain(value: object) -> Any:
-    """Return a value after a round trip through JSON, which turns tuples into lists."""
-    return json.loads(json.dumps(value))
 
 
 def _surroundings() -> dict[str, object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hotloop import techniques
@@ -79,10 +80,7 @@ class Forecasts:
             "on_model": [str(use) for use in uses],
             "versions": dict(self.hardware.versions),
         }
-
-        def make() -> Forecast:
-            return memory_forecast.forecast(_as_planned(job, uses), **step)
-
+        make = partial(memory_forecast.forecast, _as_planned(job, uses), **step)
         return remembered(ENV.cache / "forecasts", key, make)
 
 
