@@ -23,6 +23,7 @@ from hotloop.engine.step import (
     is_out_of_memory,
     update,
 )
+from hotloop.engine.time_left import TimeLeft
 from hotloop.models.trainable_parameters import Gradients
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from hotloop.engine.metrics_log import MetricsLog
     from hotloop.engine.prefetch import WindowSource
     from hotloop.engine.signals import Signals
-    from hotloop.engine.time_left import TimeLeft
     from hotloop.engine.wall_time import WallTime
     from hotloop.session.accumulation_windows import AccumulationWindows, Position
     from hotloop.session.session import Session
@@ -81,7 +81,6 @@ class Loop:
     rate: Schedule
     metrics_log: MetricsLog
     checkpoint_policy: CheckpointPolicy
-    time_left: TimeLeft
     wall_time: WallTime
     signals: Signals
     tell: Tell
@@ -90,9 +89,12 @@ class Loop:
     first: int = 0  # step from which this process went on
     each: float = 0.0  # seconds of the newest step, including the time until the next
     agreement: RankAgreement = field(init=False)  # with the other ranks
+    time_left: TimeLeft = field(init=False)
 
     def __post_init__(self) -> None:
         self.agreement = RankAgreement(self.session.parallel.group, self._look)
+        per_epoch, parts = self.feed.steps_per_epoch, (self.metrics_log, self.checkpoint_policy)
+        self.time_left = TimeLeft(self.rules.steps, per_epoch, self.wall_time, *parts)
 
     def train(self, at: Position) -> Ending:
         """Run optimizer steps from a position until the run ends, and save before returning.

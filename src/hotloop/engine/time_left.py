@@ -27,7 +27,6 @@ class TimeLeft:
 
     def __init__(
         self,
-        *,
         steps: int,
         per_epoch: int,
         wall_time: WallTime,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hotloop.core.codec import to_json
@@ -24,7 +25,6 @@ from hotloop.engine.loop import Ending, Loop
 from hotloop.engine.prefetch import source_of
 from hotloop.engine.signals import Dropped
 from hotloop.engine.step import is_out_of_memory
-from hotloop.engine.time_left import TimeLeft
 from hotloop.engine.wall_time import recompiling
 from hotloop.jobs.build_loop import (
     checkpoint_policy_of,
@@ -96,13 +96,8 @@ def execute(
     """
     wall_time.mark("start")
     try:
-        session, effects, at = set_up(
-            prepared,
-            lambda session: restore(run, prepared, session, tell),
-            wall_time,
-            signals,
-            tell,
-        )
+        place = partial(restore, run, prepared, tell=tell)
+        session, effects, at = set_up(prepared, place, wall_time, signals, tell)
         facts = prepared.facts(run.checkpoints if prepared.ranks.rank == 0 else None)
         rows = [to_json(effect) for effect in effects]
         _note_down(
@@ -201,17 +196,10 @@ def _train(
             wall_time=wall_time,
             signals=signals,
             tell=tell,
-            time_left=TimeLeft(
-                steps=prepared.steps,
-                per_epoch=prepared.feed.steps_per_epoch,
-                wall_time=wall_time,
-                metrics_log=metrics_log,
-                checkpoint_policy=checkpoint_policy,
-            ),
             fell_back=_fell_back(run, effects),
         )
         try:
-            ended = _drive(run, prepared, loop, at, wall_time)
+            ended = _drive(run, prepared, loop, at)
             forecast = of_rank(prepared.decision.forecast, prepared.plan)
             if (peak := peak_told(prepared.hardware, forecast.peak_bytes)) is not None:
                 tell(Note(text=peak))
@@ -284,21 +272,20 @@ def _fell_back(run: RunDir, effects: list[Effect]) -> Callable[[str], None]:
     return correct
 
 
-def _drive(
-    run: RunDir, prepared: PreparedRun, loop: Loop, at: Position, wall_time: WallTime
-) -> RunResult:
+def _drive(run: RunDir, prepared: PreparedRun, loop: Loop, at: Position) -> RunResult:
     """Run the loop and record how it ended, errors included; return the result."""
+    wall_time = loop.wall_time
     wall_time.mark("start")
     try:
         with recompiling(wall_time) if "compile" in loop.session.undo else nullcontext():
             ending = loop.train(at)
     except DivergedError as error:
-        _end(run, prepared, loop, wall_time, "diverged", str(error))
+        _end(run, prepared, loop, "diverged", str(error))
         diverged = DivergedError(f"{error}; {loop.checkpoint_policy.safe}. {DIVERGED}")
         diverged.is_told = prepared.ranks.rank > 0  # all ranks have the same loss
         raise diverged from error
     except BaseException as error:
-        _end(run, prepared, loop, wall_time, "failed", _reason(error))
+        _end(run, prepared, loop, "failed", _reason(error))
         if prepared.ranks.is_gone(error):
             why = "another process of the group is gone"
             if loop.signals.received is not None:
@@ -321,7 +308,7 @@ def _drive(
     if at.best_score is not None:
         final["best_score"] = at.best_score
     status = "complete" if done else "stopped"
-    rows = _end(run, prepared, loop, wall_time, status, ending.reason, final=final)
+    rows = _end(run, prepared, loop, status, ending.reason, final=final)
     return RunResult(
         path=run.path,
         reason=ending.reason,
@@ -344,17 +331,11 @@ def _found(run: RunDir, loop: Loop) -> RunDir:
 
 
 def _end(
-    run: RunDir,
-    prepared: PreparedRun,
-    loop: Loop,
-    wall_time: WallTime,
-    status: str,
-    reason: str,
-    **fields: object,
+    run: RunDir, prepared: PreparedRun, loop: Loop, status: str, reason: str, **fields: object
 ) -> dict[str, float]:
     """Write the end to the log and the record; return the wall time in seconds by row."""
-    wall_time.mark("other")
-    rows = {name: round(seconds, 4) for name, seconds in wall_time.rows().items()}
+    loop.wall_time.mark("other")
+    rows = {name: round(seconds, 4) for name, seconds in loop.wall_time.rows().items()}
     loop.metrics_log.event("end", loop.checkpoint_policy.last_step, reason=reason, wall=rows)
     if not (there := _found(run, loop)).exists and prepared.ranks.rank == 0:
         return rows  # the folder is gone: the error that ends the run says so

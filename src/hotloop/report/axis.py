@@ -60,9 +60,8 @@ def linear(
     low, high = _ends(values)
     if zero:
         low, high = min(0.0, low), max(0.0, high)
-    if high - low <= 1e-12 * max(
-        abs(low), abs(high), 1e-280
-    ):  # a range too small for a float to divide
+    # A range may be too small for a float to divide.
+    if high - low <= 1e-12 * max(abs(low), abs(high), 1e-280):
         half = abs(low) / 2 if abs(low) > 1e-200 else 0.5
         low, high = low - half, high + half
     margin = 0.0 if tight else (high - low) * MARGIN

@@ -171,19 +171,12 @@ def _copies(copies: Sequence[CopiedDocuments]) -> Html:
     for copied in copies:
         share = copied.copies
         where = "an earlier one of it" if share.split == share.of else f"one of {share.of}"
-        example = (
-            join([tag("p", f"there {share.times:,} times:", class_="soft"), _text(copied.text)])
-            if copied.text
-            else ""
-        )
-        lines.append(
-            (
-                f"{share.split}: a copy of {where}",
-                f"{share.documents:,}",
-                percent(share.share),
-                example,
-            )
-        )
+        example = ""
+        if copied.text:
+            times = tag("p", f"there {share.times:,} times:", class_="soft")
+            example = join([times, _text(copied.text)])
+        what = f"{share.split}: a copy of {where}"
+        lines.append((what, f"{share.documents:,}", percent(share.share), example))
     caption = "Documents whose tokens are all the same."
     titles = ("what", "documents", "share", "for example")
     return panel(table(titles, lines, caption=caption, kind="list"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hotloop.core.case.case import IN_STEP
-from hotloop.core.units import bytes_, duration, many, moment
+from hotloop.core.units import duration, many, moment
 from hotloop.report import profile, sentences, timeline
 from hotloop.report.batches import batches
 from hotloop.report.built import built, settings
@@ -13,7 +13,7 @@ from hotloop.report.document import document
 from hotloop.report.figures import figure
 from hotloop.report.findings import LOOKS, findings, not_worth_it
 from hotloop.report.markup import UNKNOWN, Html, code, join, missing, notes, panel, table, tag
-from hotloop.report.sections import cards, facts, section
+from hotloop.report.sections import cards, facts, machine_in_words, section
 from hotloop.report.wall import key, wall_bar
 
 if TYPE_CHECKING:
@@ -94,16 +94,8 @@ def _figures(case: Case) -> Iterator[Figure]:
 
 
 def _about(case: Case) -> dict[str, object]:
-    machine = case.hardware
-    memory = UNKNOWN if machine.memory_bytes is None else bytes_(machine.memory_bytes)
-    cores = f"{UNKNOWN} cores" if machine.cores is None else many(machine.cores, "core")
-    versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
-    return {
-        "script": code(case.script),
-        "loop": "its own" if case.framework == "plain" else case.framework,
-        "hardware": f"{machine.name} ({machine.device}), {memory}, {cores}",
-        "versions": versions or UNKNOWN,
-    }
+    loop = "its own" if case.framework == "plain" else case.framework
+    return {"script": code(case.script), "loop": loop, **machine_in_words(case.hardware)}
 
 
 def _wall(case: Case) -> Html:

@@ -47,9 +47,7 @@ class Validation:
     at: float  # seconds, as for a step
     loss: float
     best: bool  # whether it was the best so far
-    figures: Mapping[str, float] = field(
-        default_factory=dict
-    )  # only figures that rows were available for
+    figures: Mapping[str, float] = field(default_factory=dict)  # those that there were rows for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

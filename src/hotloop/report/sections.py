@@ -13,6 +13,7 @@ from hotloop.report.markup import UNKNOWN, Html, code, join, missing, table, tag
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from hotloop.core.hardware import Hardware
     from hotloop.report.chart import Chart
     from hotloop.report.curves import Shown
     from hotloop.report.facts import Facts, TechniqueRow
@@ -24,6 +25,7 @@ __all__ = [
     "descent",
     "facts",
     "identity",
+    "machine_in_words",
     "notes",
     "reason",
     "section",
@@ -76,18 +78,20 @@ def when(stamp: str | None) -> str:
 
 def identity(run: Facts) -> dict[str, object]:
     """Return the folder, the start, the hardware and the versions of a run."""
-    machine = run.hardware
-    device = versions = UNKNOWN
-    if machine is not None:
-        cores = f"{UNKNOWN} cores" if machine.cores is None else many(machine.cores, "core")
-        memory = UNKNOWN if machine.memory_bytes is None else bytes_(machine.memory_bytes)
-        several = f"{machine.count} x " if machine.count > 1 else ""
-        device = f"{several}{machine.name} ({machine.device}), {memory}, {cores}"
-        versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
+    machine = {"hardware": UNKNOWN, "versions": UNKNOWN}
+    if run.hardware is not None:
+        machine = machine_in_words(run.hardware, several=run.hardware.count)
+    return {"folder": tag("code", run.path), "begun": when(run.created), **machine}
+
+
+def machine_in_words(machine: Hardware, *, several: int = 1) -> dict[str, str]:
+    """Return the hardware, `several` devices of it, and its versions."""
+    cores = f"{UNKNOWN} cores" if machine.cores is None else many(machine.cores, "core")
+    memory = UNKNOWN if machine.memory_bytes is None else bytes_(machine.memory_bytes)
+    device = f"{machine.name} ({machine.device}), {memory}, {cores}"
+    versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
     return {
-        "folder": tag("code", run.path),
-        "begun": when(run.created),
-        "hardware": device,
+        "hardware": f"{several} x {device}" if several > 1 else device,
         "versions": versions or UNKNOWN,
     }
 

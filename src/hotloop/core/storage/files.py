@@ -192,9 +192,8 @@ def _rename_into_place(temp: Path, target: Path, disk: Disk) -> bool:
             disk.rename(temp, target)
             break
         except OSError as error:
-            is_gone = error.errno != errno.EACCES and not os.path.lexists(
-                target
-            )  # another writer's
+            # Another writer may have moved it.
+            is_gone = error.errno != errno.EACCES and not os.path.lexists(target)
             if error.errno not in _IN_THE_WAY or not (is_gone or target.is_dir()):
                 raise
         if not check_folder(target):

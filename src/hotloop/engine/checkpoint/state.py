@@ -177,15 +177,9 @@ def take(
         name_of("optimizer", rank, world): optimizer,
         name_of("rng", rank, world): rng_state(session.device),
     }
-    choices = dict(session.choices())
-    if rank > 0:
-        state: dict[str, object] = {"schema": SCHEMA, "choices": choices}
-        return Snapshot(step=at.step, files=files, state=state, name=_own(rank))
-    return Snapshot(
-        step=at.step,
-        files=files,
-        state={
-            "schema": SCHEMA,
+    state: dict[str, object] = {"schema": SCHEMA}
+    if rank == 0:
+        state |= {
             "saved_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "position": asdict(at),
             "identity": asdict(identity),
@@ -194,11 +188,12 @@ def take(
             "accumulation": session.accumulation,
             "optimizer": {"class": type(session.optimizer).__name__, **rest},
             "scaler": session.scaler.state_dict() if session.scaler else None,
-            "choices": choices,
-            **({} if world == 1 else {"ranks": world}),
-            **({"beside": dict(beside)} if beside else {}),
-        },
-    )
+        }
+    state["choices"] = dict(session.choices())
+    if rank == 0:
+        state |= {} if world == 1 else {"ranks": world}
+        state |= {"beside": dict(beside)} if beside else {}
+    return Snapshot(step=at.step, files=files, state=state, name=_own(rank))
 
 
 def _written(session: Session) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, object]]:

@@ -47,9 +47,7 @@ class MLflow:
             self._entities.Metric(point.name, point.value, round(point.at * 1000), point.step)
             for point in points
         ]
-        for start in range(0, len(metrics), _METRICS):
-            part = metrics[start : start + _METRICS]
-            self._call(self._client.log_batch, self.id, metrics=part)
+        self._log(self.id, "metrics", metrics, _METRICS)
 
     def take_back(self, after: int) -> bool:
         """Return False: MLflow cannot remove metrics, so a new run is needed."""
@@ -73,10 +71,13 @@ class MLflow:
             self._entities.Param(_key(key), str(value)[:_LONGEST])
             for key, value in opening.facts.items()
         ]
-        for start in range(0, len(params), _PARAMS):
-            part = params[start : start + _PARAMS]
-            self._call(self._client.log_batch, run_id, params=part)
+        self._log(run_id, "params", params, _PARAMS)
         return run_id
+
+    def _log(self, run: str, kind: str, entries: Sequence[Any], most: int) -> None:
+        for start in range(0, len(entries), most):
+            part = {kind: entries[start : start + most]}
+            self._call(self._client.log_batch, run, **part)
 
     def _call(self, call: Callable[..., Any], *args: object, **kwargs: object) -> Any:
         """Return the result of a call. Raises DeviceError with the first line of MLflow's error."""

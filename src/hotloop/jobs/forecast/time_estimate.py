@@ -5,7 +5,6 @@ The rows have the names of the ledger that `hotloop train` keeps, so that both c
 
 from __future__ import annotations
 
-import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -124,7 +123,7 @@ def estimate(timing: Timing, work: Workload, training: Training) -> Estimate:
             best = max(0.0, min(best, so_far / apart - saves))
         saves += best
         rows["save"] = timing.save * saves
-    low, high = _quartiles(timing.step)
+    low, high = timing.step.quartiles or (timing.step.median,) * 2
     rest = sum(rows.values()) - timing.step.median * work.steps
     return Estimate(
         rows=rows,
@@ -133,10 +132,3 @@ def estimate(timing: Timing, work: Workload, training: Training) -> Estimate:
         low=rest + low * work.steps,
         high=rest + high * work.steps,
     )
-
-
-def _quartiles(measured: Measurement) -> tuple[float, float]:
-    if measured.n < 2:
-        return measured.median, measured.median
-    low, _, high = statistics.quantiles(measured.readings, n=4, method="inclusive")
-    return low, high
