@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from hotloop.bench.ladders import LADDERS, find
 from hotloop.bench.targets import judge, parse
 from hotloop.cli.arguments.recipe import ORDER, split
-from hotloop.cli.terminal.lines import console_of, redraw
+from hotloop.cli.terminal.lines import console_of, keep_json, redraw
 from hotloop.core.errors import UsageError, did_you_mean
 from hotloop.core.secrets import redacted
-from hotloop.core.storage.files import make_folder, write_file, write_json
+from hotloop.core.storage.files import make_folder, write_file
 from hotloop.jobs.request import fresh_request, read_plan
 from hotloop.machine.threads import load, others, watch
 
@@ -165,8 +165,7 @@ def _end(options: argparse.Namespace, result: Result, targets: Sequence[Requirem
 
 
 def _write(path: Path | None, result: Result, verdicts: Sequence[RequirementVerdict]) -> None:
-    if path is not None:
-        write_json(path, {**result.to_json(), "targets": [v.to_json() for v in verdicts]})
+    keep_json(path, {**result.to_json(), "targets": [v.to_json() for v in verdicts]})
 
 
 def _compare(paths: Sequence[str]) -> int:

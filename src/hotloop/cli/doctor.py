@@ -125,12 +125,11 @@ def _script(args: Sequence[str]) -> int:
     from hotloop.report.diagnosis import page
 
     def tell(observed: Observed) -> None:
-        show(
-            observed.case, observed.diagnosis, console(), folder=observed.folder, page=observed.page
-        )
+        case, diagnosis = observed.case, observed.diagnosis
+        show(case, diagnosis, console(), folder=observed.folder, page=observed.page)
         if observed.problem is not None:
             say(f"hotloop: nothing was kept: {observed.problem}")
-        keep_copies(observed.case, observed.diagnosis, json=options.json, html=options.html)
+        keep_copies(case, diagnosis, json=options.json, html=options.html)
 
     observe(
         target,

@@ -78,21 +78,20 @@ def _tell(observed: Observed, options: argparse.Namespace) -> None:
     """Print the effects of the techniques and the next step; without techniques, all findings."""
     from hotloop.cli.terminal.diagnosis import show, show_effects, show_next
 
+    case, diagnosis = observed.case, observed.diagnosis
     if options.quiet:
         pass
     elif not observed.effects:
-        show(
-            observed.case, observed.diagnosis, console(), folder=observed.folder, page=observed.page
-        )
+        show(case, diagnosis, console(), folder=observed.folder, page=observed.page)
     else:
         show_effects(observed.effects, console())
-        show_next(observed.case, observed.diagnosis, console(), folder=observed.folder)
+        show_next(case, diagnosis, console(), folder=observed.folder)
     names = [effect.technique for effect in observed.effects if effect.word == "in effect"]
-    if observed.case.raised is not None and names:
-        print(_suspects(observed.case.raised.said, names), file=sys.stderr)
+    if case.raised is not None and names:
+        print(_suspects(case.raised.said, names), file=sys.stderr)
     if observed.problem is not None:
         say(f"hotloop: nothing was kept: {observed.problem}")
-    keep_copies(observed.case, observed.diagnosis, json=options.json)
+    keep_copies(case, diagnosis, json=options.json)
 
 
 def _suspects(failed: str, techniques: Sequence[str]) -> str:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hotloop.cli.arguments.recipe import ORDER, add_options, experts_of, request_of, split
+from hotloop.cli.terminal.lines import keep_json
 from hotloop.cli.terminal.train_screen import Screen
 from hotloop.core.codec import to_json
 from hotloop.core.env import ENV
 from hotloop.core.errors import HotloopError, UsageError
-from hotloop.core.storage.files import write_json
 from hotloop.core.storage.rundir import RunDir
 from hotloop.jobs.request import moved_data, saved_request
 from hotloop.machine.clock import process_began
@@ -161,8 +161,8 @@ def _probe(path: Path | None) -> None:
 
 
 def _write(path: Path | None, value: object) -> None:
-    if path is not None and ENV.rank == 0:
-        write_json(path, value)
+    if ENV.rank == 0:
+        keep_json(path, value)
 
 
 def _resume(options: argparse.Namespace, recipe: str | None, assignments: list[str]) -> int:

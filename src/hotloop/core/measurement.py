@@ -87,9 +87,7 @@ class Measurement:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values; a reading that is not finite becomes a string."""
-        readings = [
-            reading if math.isfinite(reading) else str(reading) for reading in self.readings
-        ]
+        readings = [value if math.isfinite(value) else str(value) for value in self.readings]
         value: dict[str, Any] = {"unit": self.unit, "readings": readings, "source": self.source}
         return value | ({"where": self.where} if self.where is not None else {})
 

@@ -47,10 +47,8 @@ _SHORTEST: Final = 6  # characters of a secret that is removed from other texts
 
 def redacted(words: Sequence[str]) -> tuple[str, ...]:
     """Return the words of a command with each secret replaced by MASK."""
-    secrets_by_index = dict(_secrets_in(words))
-    return tuple(
-        _without(word, secrets_by_index.get(index, ())) for index, word in enumerate(words)
-    )
+    secrets = dict(_secrets_in(words))
+    return tuple(_without(word, secrets.get(index, ())) for index, word in enumerate(words))
 
 
 class Hider:

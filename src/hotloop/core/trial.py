@@ -201,9 +201,7 @@ class _Among:
         """Estimate the scatter from the prior `scatter` and these pairs."""
         logs = [[math.log(mine / others) for mine, others in group] for group in groups]
         centres = tuple(signed_rank_interval(log_ratios)[1] for log_ratios in logs)
-        noise = statistics.fmean(
-            statistics.variance(log_ratios) / len(log_ratios) for log_ratios in logs
-        )
+        noise = statistics.fmean(statistics.variance(pair) / len(pair) for pair in logs)
         prior = Scatter(scatter.squares + scatter.freedom * noise, scatter.freedom)
         posterior = prior.more(centres, statistics.fmean(centres))
         return cls(centres=centres, sd=posterior.sd, freedom=posterior.freedom)

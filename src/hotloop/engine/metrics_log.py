@@ -224,9 +224,8 @@ class MetricsLog:
                 "training.learning_rate and training.warmup_steps, and at the data "
                 "(hotloop explain S11)"
             )
-            self._lines.append(
-                event_line("note", step=step, t=self._wall_time.elapsed(), text=text)
-            )
+            now = self._wall_time.elapsed()
+            self._lines.append(event_line("note", step=step, t=now, text=text))
             self._tell(Note(text=text, warning=True))
 
     def _line(self, step: _Step, loss: float, norm: float | None) -> str:
@@ -290,9 +289,8 @@ class MetricsLog:
         if now - self._noted_at >= max(NOTE_EVERY, now / POINTS):
             self._noted_at = now
             rate = round(tokens_per_s, 1)
-            self._lines.append(
-                event_line("reading", step=step, t=now, **self._now, tokens_per_s=rate)
-            )
+            line = event_line("reading", step=step, t=now, **self._now, tokens_per_s=rate)
+            self._lines.append(line)
 
 
 @dataclass(slots=True)

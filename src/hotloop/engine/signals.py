@@ -90,9 +90,8 @@ class Signals:
 
     def poll(self) -> None:
         """Raise Dropped if the grace period is over; called between micro batches."""
-        if self.received is not None and (
-            self._urgent or self._clock() - self._since >= self._grace
-        ):
+        since = self.since()
+        if since is not None and (self._urgent or since >= self._grace):
             raise Dropped
 
     @contextmanager

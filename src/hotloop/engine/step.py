@@ -143,9 +143,8 @@ class NonFiniteGuard:
         groups = session.optimizer.param_groups if session.optimizer else []
         fused = bool(groups) and all(group.get("fused") for group in groups)
         rows = any(is_sharded(p) for group in groups for p in group["params"])
-        self.on_device = (
-            session.device.type == "cuda" and fused and session.scaler is None and not rows
-        )
+        on_cuda = session.device.type == "cuda"
+        self.on_device = on_cuda and fused and session.scaler is None and not rows
         self.poisoned = torch.zeros((), device=session.device) if self.on_device else None
         self.quick: FusedStep | None = None
         if session.optimizer and not session.scaler and not FusedStep.why_not(session.optimizer):

@@ -6,6 +6,7 @@ import math
 import os
 import traceback
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hotloop.core.errors import DeviceError, DivergedError, WriteError
@@ -269,11 +270,8 @@ class FirstSteps:
             return None
 
     def _saved(self, folder: Path) -> float:
-        def snapshot() -> state.Snapshot:
-            return state.take(
-                self._session, self._at, self._prepared.identity, validation_loss=None
-            )
-
+        identity = self._prepared.identity
+        snapshot = partial(state.take, self._session, self._at, identity, validation_loss=None)
         if self._session.stepping.background_saves:  # the loop waits for a copy into memory
             background = Background[None]()
             try:

@@ -81,13 +81,10 @@ class PreparedRun:
 
     def doubts(self) -> list[str]:
         """Return warnings for the user before a run of hours, one sentence each."""
-        long = preflight.long_validation(
-            self.request.config.training, self.feed, len(self.job.valid)
-        )
-        decision = self.decision
-        memory = (
-            None if decision.too_much is None else f"memory: {decision.memory}; {decision.too_much}"
-        )
+        training, decision, memory = self.request.config.training, self.decision, None
+        long = preflight.long_validation(training, self.feed, len(self.job.valid))
+        if decision.too_much is not None:
+            memory = f"memory: {decision.memory}; {decision.too_much}"
         return [doubt for doubt in (long, memory, decision.packing) if doubt is not None]
 
     @property

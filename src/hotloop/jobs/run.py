@@ -100,9 +100,8 @@ def execute(
         session, effects, at = set_up(prepared, place, wall_time, signals, tell)
         facts = prepared.facts(run.checkpoints if prepared.ranks.rank == 0 else None)
         rows = [to_json(effect) for effect in effects]
-        _note_down(
-            run, prepared, effects=rows, facts=facts, status="running", **_who(run, prepared)
-        )
+        who = _who(run, prepared)
+        _note_down(run, prepared, effects=rows, facts=facts, status="running", **who)
         tell(
             ReadyToTrain(
                 path=run.path,

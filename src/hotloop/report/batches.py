@@ -88,14 +88,12 @@ def _labels(batch: BatchFacts) -> str:
 
 def _lengths(n: int, batch: BatchFacts) -> Html:
     """Return a histogram of row lengths without padding, and mark the padded width."""
-    middle = statistics.median(batch.lengths)
+    lengths, middle = batch.lengths, statistics.median(batch.lengths)
     width = statistics.median(batch.widths) if batch.widths else None
     title = f"Real tokens of a row: median {middle:,.0f}"
     if width is not None:
         title += f" in batches {width:,.0f} wide" + " (median)" * (len({*batch.widths}) > 1)
-    summary = (
-        f"{len(batch.lengths):,} rows, {min(batch.lengths):,} to {max(batch.lengths):,} tokens."
-    )
+    summary = f"{len(lengths):,} rows, {min(lengths):,} to {max(lengths):,} tokens."
     if batch.padding is not None:
         summary += f" {batch.padding:.0%} of all positions are padding."
     return histogram(

@@ -103,9 +103,8 @@ def _model(model: Model) -> tuple[object, ...]:
 
 
 def _parameters(model: Model) -> str:
-    sentence = (
-        f"{count(model.parameters)}, {count(model.trainable)} trainable, {bytes_(model.bytes)}"
-    )
+    sentence = f"{count(model.parameters)}, {count(model.trainable)} trainable, "
+    sentence += bytes_(model.bytes)
     for number, meaning in (
         (model.dead_parameters, "never got a gradient"),
         (model.unused_parameters, "never called"),

@@ -93,9 +93,8 @@ def scores(shown: Shown) -> Chart:
     run = shown.run
     names = dict.fromkeys(name for name in (run.judged_by, "accuracy") if name is not None)
     looks = ("b valid", f"{shown.look} valid")  # colours of the validation and the training loss
-    lines = [
-        _marked(name, look, _figure(run, name)) for name, look in zip(names, looks, strict=False)
-    ]
+    pairs = zip(names, looks, strict=False)
+    lines = [_marked(name, look, _figure(run, name)) for name, look in pairs]
     best = UNKNOWN
     if run.best_score is not None:
         best = f"{run.best_score[0]:.4f} at step {run.best_score[1]:,}"

@@ -126,10 +126,7 @@ class Facts:
     @property
     def best(self) -> tuple[float, int] | None:
         """The lowest validation loss and its step."""
-        return min(
-            ((validation.loss, validation.step) for validation in self.history.validations),
-            default=None,
-        )
+        return min(((v.loss, v.step) for v in self.history.validations), default=None)
 
     @property
     def judged_by(self) -> str | None:
@@ -144,10 +141,8 @@ class Facts:
         name = self.judged_by
         if name is None:
             return None
-        scored = [
-            validation for validation in self.history.validations if name in validation.figures
-        ]
-        best = max(scored, key=lambda validation: validation.figures[name])
+        scored = [v for v in self.history.validations if name in v.figures]
+        best = max(scored, key=lambda v: v.figures[name])
         return best.figures[name], best.step
 
 
@@ -210,9 +205,7 @@ def _with_all_tokens(steps: Sequence[Step], ranks: RankBalance | None) -> Sequen
 
 
 def _stride(techniques: Sequence[TechniqueRow], settings: Mapping[str, str]) -> int:
-    lagged = any(
-        technique.id == LAGGED and technique.word == "in effect" for technique in techniques
-    )
+    lagged = any(row.id == LAGGED and row.word == "in effect" for row in techniques)
     every = settings.get("training.log_every", "")
     return max(1, int(every)) if lagged and re.fullmatch(r"[0-9]{1,9}", every) else 1
 

@@ -148,10 +148,8 @@ def rates(steps: Sequence[Step], *, stride: int) -> list[Rate]:
         elif b.trace.nth - a.trace.nth >= stride:
             tokens = sum(step.trace.tokens for step in steps[first + 1 : last + 1])
             if (seconds := b.worked - a.worked) > 0:
-                steady = a.trace.nth >= WARMUP_STEPS
-                readings.append(
-                    Rate(step=b.trace.step, tokens_per_s=tokens / seconds, steady=steady)
-                )
+                speed, steady = tokens / seconds, a.trace.nth >= WARMUP_STEPS
+                readings.append(Rate(step=b.trace.step, tokens_per_s=speed, steady=steady))
             first = last
     return readings
 

@@ -33,13 +33,12 @@ def pair(a: Facts, b: Facts) -> str:
         curves.Shown(run=a, look="a", label="A"),
         curves.Shown(run=b, look="b second", label="B"),
     ]
+    losses = sections.charts(curves.losses(runs), curves.losses_by_time(runs))
     main = tag(
         "main",
         sections.section("What differs", panel(_differences(a, b))),
         sections.section("Figures", panel(_figures(a, b))),
-        sections.section(
-            "Losses", sections.charts(curves.losses(runs), curves.losses_by_time(runs))
-        ),
+        sections.section("Losses", losses),
         sections.speed_and_memory(runs),
         sections.section("Where the wall time went", _wall(a, b)),
         sections.descent(runs),

@@ -42,6 +42,5 @@ def thin(points: Iterable[tuple[float, float]], *, buckets: int) -> list[Bucket]
 
 def _bucket(group: list[tuple[float, float]]) -> Bucket:
     ys = [y for _, y in group]
-    return Bucket(
-        x=group[len(group) // 2][0], low=min(ys), middle=statistics.median(ys), high=max(ys)
-    )
+    x, middle = group[len(group) // 2][0], statistics.median(ys)
+    return Bucket(x=x, low=min(ys), middle=middle, high=max(ys))

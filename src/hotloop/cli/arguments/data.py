@@ -29,23 +29,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--shape", metavar="NAME", help="text, prompt, instruction, chat or pair; else found out")
     add("--fields", metavar="PART=KEY,...", help="which key is what, such as prompt=question")
     add("--loss", metavar="WHAT", help="all, completion or assistant: what carries loss")
-    add(
-        "--template",
-        metavar="NAME",
-        help="chatml, or tokenizer: its own (default where it has one)",
-    )
-    add(
-        "--documents",
-        choices=("file", "line", "blank"),
-        default="file",
-        help="what one text of a .txt file is",
-    )
-    add(
-        "--bad",
-        choices=("stop", "skip", "replace"),
-        default="stop",
-        help="what becomes of bad rows",
-    )
+    template = "chatml, or tokenizer: its own (default where it has one)"
+    add("--template", metavar="NAME", help=template)
+    kinds, policies = ("file", "line", "blank"), ("stop", "skip", "replace")
+    text = "what one text of a .txt file is"
+    add("--documents", choices=kinds, default="file", help=text)
+    add("--bad", choices=policies, default="stop", help="what becomes of bad rows")
     add("--backend", choices=("auto", "tokenizers", "gigatoken"), default="auto")
     add(
         "--processes",

@@ -58,13 +58,11 @@ def keep_json(path: Path | None, value: object) -> None:
         write_json(path, value)
 
 
-def plain_table(*titles: str, right: str = "") -> Table:
+def plain_table(*titles: str, right: str | None = None) -> Table:
     """Return a table without lines whose cells wrap; the column titled `right` is aligned right."""
     table = Table(box=None, pad_edge=False)
     for title in titles:
-        table.add_column(
-            title, overflow="fold", justify="right" if title and title == right else "left"
-        )
+        table.add_column(title, overflow="fold", justify="right" if title == right else "left")
     return table
 
 

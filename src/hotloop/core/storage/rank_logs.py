@@ -192,9 +192,8 @@ def _rank(
 
 def _tokens(logs: Mapping[int, _Log]) -> dict[int, int]:
     shared = set.intersection(*(set(log.steps_made) for log in logs.values()))
-    return {
-        step: sum(log.steps_made[step].tokens for log in logs.values()) for step in sorted(shared)
-    }
+    made = [log.steps_made for log in logs.values()]
+    return {step: sum(steps[step].tokens for steps in made) for step in sorted(shared)}
 
 
 def _hosts(value: object, world: int) -> tuple[str, ...]:

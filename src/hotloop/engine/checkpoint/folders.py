@@ -36,8 +36,8 @@ class StoredCheckpoint:
     path: Path
     step: int
     bytes: int | None  # None when its manifest cannot be read
-    saved_at: str | None  # UTC, ISO 8601
-    validation_loss: float | None  # of the validation at this step
+    saved_at: str | None = None  # UTC, ISO 8601
+    validation_loss: float | None = None  # of the validation at this step
     best_step: int | None = None  # best step of the run when it was saved
     broken: tuple[str, ...] | None = None
 
@@ -69,9 +69,7 @@ def _describe(path: Path, step: int) -> StoredCheckpoint:
         files = read_manifest(path)["files"]
         state = read_json(path / STATE)
     except (DataError, OSError):
-        return StoredCheckpoint(
-            path=path, step=step, bytes=None, saved_at=None, validation_loss=None
-        )
+        return StoredCheckpoint(path=path, step=step, bytes=None)
     assert isinstance(files, dict)
     loss, position = state.get("validation_loss"), state.get("position")
     best = position.get("best_step") if isinstance(position, dict) else None

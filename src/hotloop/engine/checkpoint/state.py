@@ -221,10 +221,8 @@ def write(
     """
     text = json.dumps(snapshot.state, indent=1, allow_nan=False)
     chunks = {name: tensor_chunks(tensors) for name, tensors in snapshot.files.items()}
-    target = path_of(folder, snapshot.step)
-    return write_together(
-        target, {**chunks, snapshot.name: [text.encode()]}, disk=disk, ranks=ranks
-    )
+    files = {**chunks, snapshot.name: [text.encode()]}
+    return write_together(path_of(folder, snapshot.step), files, disk=disk, ranks=ranks)
 
 
 def _read(

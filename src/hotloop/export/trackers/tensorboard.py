@@ -49,12 +49,10 @@ class TensorBoard:
         value = self._summary.Summary.Value
         try:
             for point in points:
-                summary = self._summary.Summary(
-                    value=[value(tag=point.name, simple_value=point.value)]
-                )
-                self._writer.add_event(
-                    self._event.Event(wall_time=point.at, step=point.step, summary=summary)
-                )
+                entry = value(tag=point.name, simple_value=point.value)
+                summary = self._summary.Summary(value=[entry])
+                event = self._event.Event(wall_time=point.at, step=point.step, summary=summary)
+                self._writer.add_event(event)
             self._writer.flush()
         except OSError as error:
             raise _failed(self.where, error) from error

@@ -107,9 +107,8 @@ def long_validation(training: Training, feed: AccumulationWindows, validation: i
 
 def saving(training: Training) -> str:
     """Return a sentence that says when checkpoints are saved, and so how much a crash can cost."""
-    often = (
-        [] if training.save_every_steps is None else [f"every {training.save_every_steps} steps"]
-    )
+    steps = training.save_every_steps
+    often = [] if steps is None else [f"every {steps} steps"]
     often += [f"every {training.save_every:g} s"]
     return f"{', '.join(['after step 1', *often])}, and at the end: a crash loses no more than that"
 
