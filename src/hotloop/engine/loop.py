@@ -93,8 +93,8 @@ class Loop:
 
     def __post_init__(self) -> None:
         self.agreement = RankAgreement(self.session.parallel.group, self._look)
-        per_epoch, parts = self.feed.steps_per_epoch, (self.metrics_log, self.checkpoint_policy)
-        self.time_left = TimeLeft(self.rules.steps, per_epoch, self.wall_time, *parts)
+        log, policy, per_epoch = self.metrics_log, self.checkpoint_policy, self.feed.steps_per_epoch
+        self.time_left = TimeLeft(self.rules.steps, per_epoch, self.wall_time, log, policy)
 
     def train(self, at: Position) -> Ending:
         """Run optimizer steps from a position until the run ends, and save before returning.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hotloop.report.axis import Axis, linear
 from hotloop.report.chart import grid
@@ -19,18 +19,11 @@ GAP = 0.12  # of a column, left free beside it
 
 
 def histogram(
-    values: Sequence[int],
-    *,
-    id: str,
-    title: str,
-    summary: str,
-    across: str,
-    up: str,
-    mark: tuple[float, str] | None = None,
+    values: Sequence[int], *, mark: tuple[float, str] | None = None, **words: Any
 ) -> Html:
     """Return a histogram of values, at least one and none negative.
 
-    `mark` is a value to compare them with, and its label.
+    `mark` is a value to compare them with, and its label; `words` are the texts of `columns`.
     """
     top = max(*values, mark[0] if mark else 0, 1)
     wide = int(-(-(top + 1) // COLUMNS))  # values in one column, rounded up
@@ -38,9 +31,7 @@ def histogram(
     x = linear([0.0, float(wide * int(top // wide + 1))], ticks=6, tight=True, least=1.0)
     bins = [(n * wide, (n + 1) * wide - 1, counts[n]) for n in sorted(counts)]
     line = _mark(x, *mark) if mark else ""
-    return columns(
-        bins, x, id=id, title=title, summary=summary, across=across, up=up, gap=GAP, mark=line
-    )
+    return columns(bins, x, gap=GAP, mark=line, **words)
 
 
 def columns(

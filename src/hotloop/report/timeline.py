@@ -6,7 +6,7 @@ import math
 import statistics
 from typing import TYPE_CHECKING, Any
 
-from hotloop.core.units import duration, moment
+from hotloop.core.units import duration, many, moment
 from hotloop.report.axis import linear, short_number
 from hotloop.report.chart import Curve, Event, chart_of, curve, draw
 from hotloop.report.markup import Html, join, missing, picture, tag
@@ -88,8 +88,7 @@ def _in_words(case: Case, before: float, after: float) -> str:
             phrases.append(f"no {name}")
             continue
         middle = f", each {moment(statistics.median(seconds))} (median)" if len(seconds) > 1 else ""
-        plural = "s" * (len(seconds) > 1)
-        phrases.append(f"{len(seconds):,} {name}{plural}, {moment(sum(seconds))} in all{middle}")
+        phrases.append(f"{many(len(seconds), name)}, {moment(sum(seconds))} in all{middle}")
     if case.epochs:
         phrases.append(f"{case.epochs:,} epoch{'s' * (case.epochs > 1)} begun")
     return "; ".join(phrases) + "."
