@@ -35,6 +35,7 @@ FOLDER = Path(rules.__file__).parent
 SOURCE = FOLDER.parent
 ROOT = SOURCE.parents[1]
 LABELS = {rule.label for rule in rules.ALL}
+MAKERS = {"Finding", "costing", "costs", "of_row", "not_worth_it"}  # functions that make a finding
 EMPTY = Case(hardware=CPU, script="train.py", wall={}, steps=Steps(count=0))
 
 
@@ -83,7 +84,7 @@ def test_the_page_is_whole(rule: Rule):
         for name, m in sys.modules.items()
         if re.search(rf"\.rules\.\w+\.{stem(rule)}$", name) and name.startswith("hotloop")
     )
-    assert rule.page == module.__doc__, "write page=__doc__ or ''"
+    assert rule.page == module.__doc__, "rules/__init__.py takes the page from the docstring"
     card = {Needs.CARD, Needs.READINGS} & set(rule.needs)
     seen = " ".join(found["Seen:"].split())
     assert UNSEEN in seen or not card, f'it needs a card, so Seen: must say "{UNSEEN}"'
@@ -234,11 +235,20 @@ def test_every_label_in_the_source_is_that_of_a_rule():
 
 
 def test_every_finding_gets_its_label_from_the_list():
-    """A literal, the RULE of a file, or a parameter that is one of these where it is given."""
-    labels = [(path, *label) for path in SOURCE.rglob("*.py") for label in given(path)]
-    assert len(labels) > 150
-    loose = [f"{path.name}:{line}" for path, line, value in labels if not is_label(value)]
-    assert not loose
+    """A finding of a rule gets it from Rule.findings; any other has a literal."""
+    files = {path: path.parent.parent == FOLDER for path in SOURCE.rglob("*.py")}
+    made = [
+        (path, by_rule, *finding)
+        for path, by_rule in files.items()
+        for finding in findings_made(path, MAKERS if by_rule else {"Finding"})
+    ]
+    assert len(made) > 150
+    wrong = [
+        f"{path.name}:{line}"
+        for path, by_rule, line, label in made
+        if (label is not None if by_rule else label not in LABELS)
+    ]
+    assert not wrong
 
 
 def test_every_page_that_a_text_names_is_there():
@@ -261,26 +271,9 @@ def spoken(path: Path) -> Iterator[tuple[str, int]]:
             yield label[0], node.lineno
 
 
-def given(path: Path) -> Iterator[tuple[int, ast.expr]]:
-    """Yield what the file gives to findings as their rule, and the lines."""
+def findings_made(path: Path, makers: set[str]) -> Iterator[tuple[int, object]]:
+    """Yield the lines in which a file makes a finding, and the label that is given there."""
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Call):
-            name = ast.unparse(node.func)
-            if name == "Finding" and not any(word.arg is None for word in node.keywords):
-                assert "rule" in {word.arg for word in node.keywords}, path.name
-            if name == "costs" and len(node.args) > 1:  # of rules.support.data_wait
-                yield node.lineno, node.args[1]
-            if name in ("Finding", "costing", "dict", "of_row", "not_worth_it") or name.startswith(
-                "_"
-            ):
-                yield from ((node.lineno, w.value) for w in node.keywords if w.arg == "rule")
-        elif isinstance(node, ast.Dict):
-            for key, value in zip(node.keys, node.values, strict=True):
-                if isinstance(key, ast.Constant) and key.value == "rule":
-                    yield node.lineno, value
-
-
-def is_label(value: ast.expr) -> bool:
-    if isinstance(value, ast.Constant):
-        return value.value in LABELS
-    return ast.unparse(value) in {"RULE.label", "rule", "finding.rule", "self.rule"}
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in makers:
+            labels = [word.value for word in node.keywords if word.arg == "rule"]
+            yield node.lineno, ast.literal_eval(labels[0]) if labels else None

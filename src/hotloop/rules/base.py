@@ -6,15 +6,27 @@ import enum
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from hotloop.core.finding import Finding
+from hotloop.core.case.case import Case
+from hotloop.core.finding import Finding, Remedy, Severity, SourceLocation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from hotloop.core.case.case import Case
     from hotloop.core.finding import Kind
 
-__all__ = ["HEADINGS", "UNSEEN", "Needs", "Rule", "unmet"]
+# With the types that nearly every rule file uses: it imports them from here, in one line.
+__all__ = [
+    "HEADINGS",
+    "UNSEEN",
+    "Case",
+    "Finding",
+    "Needs",
+    "Remedy",
+    "Rule",
+    "Severity",
+    "SourceLocation",
+    "unmet",
+]
 
 HEADINGS = (
     "Looks at:",
@@ -53,10 +65,11 @@ class Needs(enum.Enum):
 class Rule:
     """One rule of the doctor; the docstring of its file is its page in the docs."""
 
-    id: str  # "D13"
-    name: str  # "tokenize_hot"
+    # Filled in by rules/__init__.py: the name and the docstring of the rule's file say them.
+    id: str = ""  # "D13"
+    name: str = ""  # "tokenize_hot"
+    page: str = ""
     title: str
-    page: str
     # Called only if `needs` are met. Several findings of one rule have separate causes.
     judge: Callable[[Case], Finding | Iterable[Finding] | None]
     # Of an observed run; PLANNED_RUN: the rule judges planned runs only.
@@ -79,10 +92,13 @@ class Rule:
         return f"{self.id} {self.name}"
 
     def findings(self, case: Case) -> list[Finding]:
-        """Judge a case that meets the needs; the rule's kind is the default of its findings."""
+        """Judge a case that meets the needs, and give the findings the rule's label and kind."""
         result = self.judge(case) or ()
         findings = [result] if isinstance(result, Finding) else result
-        return [replace(finding, kind=finding.kind or self.kind) for finding in findings]
+        return [
+            replace(finding, rule=self.label, kind=finding.kind or self.kind)
+            for finding in findings
+        ]
 
 
 def unmet(case: Case, needs: tuple[Needs, ...]) -> str | None:

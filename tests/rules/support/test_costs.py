@@ -26,7 +26,7 @@ for x in loader:
 
 
 def found(case: Case, seconds: float, **said: object) -> Finding | None:
-    return costing(case, seconds, rule="H18 after_step", claim="it costs", **said)
+    return costing(case, seconds, claim="it costs", **said)
 
 
 def test_a_finding_carries_share_saving_ceiling_and_severity():

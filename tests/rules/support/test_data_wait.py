@@ -109,7 +109,7 @@ def test_samples_that_draw_random_numbers_are_not_kept():
 
 def test_seconds_become_share_saving_and_ceiling():
     case = healthy(wall={"data wait": 5.0, "forward": 15.0})
-    finding = costs(case, "D1 data_wait", "it waits", 5.0, remedies=[])
+    finding = costs(case, "it waits", 5.0, remedies=[])
     assert (finding.share, finding.severity) == (0.25, "critical")
     assert finding.saves == 0.005
     assert finding.ceiling == pytest.approx(4 / 3)

@@ -14,22 +14,14 @@ Seen: examples/planted/boasted_speed.py.
 Source: core/gpu_specs.py for the peaks, each with its citation; twofold is ours.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import statistics
 from collections import defaultdict
-from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
 from hotloop.core.units import count
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, SourceLocation
 from hotloop.rules.support.syntax import parse
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import SourceLocation
 
 __all__ = ["RULE"]
 
@@ -53,7 +45,6 @@ def judge(case: Case) -> Finding | None:
         if printed is None or bound is None or printed <= bound:
             continue
         return Finding(
-            rule=RULE.label,
             claim=f"the script prints {count(printed)} {unit}, {why}",
             severity="warn",
             places=_printing(case, unit),
@@ -201,10 +192,7 @@ def _peak(case: Case) -> float | None:
 
 
 RULE = Rule(
-    id="A1",
-    name="claims",
     title="A figure the script prints cannot be true",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS,),
     kind="correctness",

@@ -10,19 +10,11 @@ Seen: examples/planted/asked_in_vain.py.
 Source: the warnings of torch 2.13 itself.
 """
 
-from __future__ import annotations
-
 import ast
 import re
-from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, SourceLocation
 from hotloop.rules.support.syntax import parse
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import SourceLocation
 
 __all__ = ["RULE"]
 
@@ -47,7 +39,6 @@ def judge(case: Case) -> Finding | None:
     first = " ".join(ignored[0].split()) if ignored else ""
     version = case.hardware.versions.get("torch", "this version")
     return Finding(
-        rule=RULE.label,
         claim=f"a library says that it ignores something: {first[:120].rstrip('.')}"
         if ignored
         else f"{name} is deprecated in torch {version}",
@@ -74,10 +65,7 @@ def _deprecated_calls(case: Case) -> dict[SourceLocation, tuple[str, str]]:
 
 
 RULE = Rule(
-    id="C5",
-    name="version_drift",
     title="The installed version ignores or deprecates an argument",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.CODE,),
     kind="correctness",

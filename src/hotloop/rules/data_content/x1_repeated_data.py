@@ -20,15 +20,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy, SourceLocation, by_share
-from hotloop.rules.base import Needs, Rule
+from hotloop.core.finding import by_share
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, Severity, SourceLocation
 from hotloop.rules.support.data_wait import place_of
 from hotloop.rules.support.dataset_code import returned, windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from hotloop.core.case.case import Case
     from hotloop.core.case.planned_run import (
         PlannedData,
         PlannedRun,
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
         TextFacts,
     )
     from hotloop.core.case.steps_and_loaders import BatchFacts, Loader
-    from hotloop.core.finding import Severity
 
 __all__ = ["RULE"]
 
@@ -75,7 +73,6 @@ def _overlap(case: Case, batch: BatchFacts, loader: Loader | None) -> Finding | 
         return None
     apart = f": windows are {batch.shifted} apart" if batch.shifted else ""
     return Finding(
-        rule=RULE.label,
         claim=f"{span} reads each position {times:.0f} times{apart}",
         severity="critical" if times >= MANY else "warn",
         places=_places(case, batch, loader, "__len__"),
@@ -117,7 +114,6 @@ def _leak(case: Case, batch: BatchFacts, loader: Loader | None) -> Finding | Non
     if same or beside or _awaits(case):
         severity = "note"
     return Finding(
-        rule=RULE.label,
         claim=claim,
         severity=severity,
         places=_places(case, batch, loader, "__init__"),
@@ -152,7 +148,6 @@ def _twice(case: Case, batch: BatchFacts, loader: Loader | None) -> Finding | No
         for other in case.batches
     )
     return Finding(
-        rule=RULE.label,
         claim=f"{share:.0%} of the rows came before in the same epoch",
         severity="note" if beside else by_share(share, warn=0.25, critical=0.5),
         places=_places(case, batch, loader, "__getitem__"),
@@ -189,7 +184,6 @@ def _many_epochs(run: RunSettings, data: PlannedData) -> Finding:
     if data.text is not None:
         size = f"{data.text.train:,} characters, {size} of {data.text.context}"
     return Finding(
-        rule=RULE.label,
         claim=f"{run.steps:,} steps read the training {data.noun} {run.epochs:.4g} times: "
         f"once takes {once:,} step{'s' * (once > 1)}",
         severity="warn" if run.epochs > EPOCHS_WARN else "note",
@@ -211,7 +205,6 @@ def _lines(text: TextFacts) -> Iterator[Finding]:
     again, leaked = text.repeated, text.leaked
     if again is not None and again.share >= REPEATED_NOTE:
         yield Finding(
-            rule=RULE.label,
             claim=f"{again.share:.0%} of the training text, {long}, has stood there before",
             severity="warn" if again.share >= REPEATED_WARN else "note",
             evidence=_example(text, again),
@@ -219,7 +212,6 @@ def _lines(text: TextFacts) -> Iterator[Finding]:
         )
     if leaked is not None and leaked.share >= REPEATED_NOTE:
         yield Finding(
-            rule=RULE.label,
             claim=f"{leaked.share:.0%} of the validation text, {long}, stands in the training text "
             "as well: the validation loss is too good",
             severity="warn",
@@ -240,7 +232,6 @@ def _copies(rows: RowFacts) -> Iterator[Finding]:
     if share < REPEATED_NOTE:
         return
     yield Finding(
-        rule=RULE.label,
         claim=f"{rows.copies:,} of {rows.texts:,} training texts ({share:.0%}) are copies of "
         "others",
         severity="warn" if share >= REPEATED_WARN else "note",
@@ -257,7 +248,6 @@ def _leaked(data: PlannedData, share: float) -> Iterator[Finding]:
         fault += " good"
     together = Remedy(text="data.group=KEY keeps rows together that belong together")
     yield Finding(
-        rule=RULE.label,
         claim=f"{share:.1%} of the validation {fault}",
         severity="warn" if share >= LEAKED_WARN else "note",
         remedies=[*[together] * (data.kind == "labels"), COPIES],
@@ -265,10 +255,7 @@ def _leaked(data: PlannedData, share: float) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    id="X1",
-    name="repeated_data",
     title="The same data come many times",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.BATCHES,),
     before_run=True,

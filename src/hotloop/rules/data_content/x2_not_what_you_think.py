@@ -16,14 +16,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, Severity
 
 if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
     from hotloop.core.case.planned_run import PlannedData
     from hotloop.core.case.steps_and_loaders import BatchFacts
-    from hotloop.core.finding import Severity
 
 __all__ = ["RULE"]
 
@@ -41,7 +38,6 @@ def judge(case: Case) -> Finding | None:
             continue
         claim, remedy, severity = fault
         return Finding(
-            rule=RULE.label,
             claim=claim,
             severity=severity,
             places=[batch.place] if batch.place else [],
@@ -78,7 +74,6 @@ def _before_run(data: PlannedData) -> Finding | None:
     if wrong is None or (share := wrong / data.samples) < CONTRADICTING_NOTE:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"{wrong:,} training rows ({share:.1%}) have a label that most rows of the same text "
         "have not: nothing can learn both",
         severity="warn" if share >= CONTRADICTING_WARN else "note",
@@ -93,10 +88,7 @@ def _before_run(data: PlannedData) -> Finding | None:
 
 
 RULE = Rule(
-    id="X2",
-    name="not_what_you_think",
     title="The labels are not what a loss can learn from",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.BATCHES,),
     before_run=True,

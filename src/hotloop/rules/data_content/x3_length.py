@@ -15,12 +15,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 from hotloop.rules.support.config_files import requested
 
 if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
     from hotloop.core.case.planned_run import PlannedData
     from hotloop.core.case.steps_and_loaders import BatchFacts
 
@@ -65,7 +63,6 @@ def _not_in_effect(case: Case, batch: BatchFacts) -> Finding | None:
     if not one_width and widest <= int(setting.value or 0):
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"{setting.key}={setting.value} is not in effect: batches are {widest} wide",
         severity="warn",
         places=[place for place in (setting.place, batch.place) if place],
@@ -77,7 +74,6 @@ def _cut(batch: BatchFacts) -> Finding | None:
     if batch.truncated is None or batch.truncated < CUT:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"{batch.truncated:.0%} of the rows fill all {max(batch.widths)} positions: what was "
         "longer is cut",
         severity="warn" if batch.truncated >= MANY else "note",
@@ -92,7 +88,6 @@ def _before_run(data: PlannedData) -> Finding | None:
     if rows is None or share < TOKENS_NOTE:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"{rows.cut:,} of the tokens to train on ({share:.0%}) are cut off: their rows are "
         f"longer than data.max_length={rows.max_length}",
         severity="warn" if share >= TOKENS_WARN else "note",
@@ -103,10 +98,7 @@ def _before_run(data: PlannedData) -> Finding | None:
 
 
 RULE = Rule(
-    id="X3",
-    name="length",
     title="The length of the rows is not what was asked for",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.BATCHES,),
     before_run=True,

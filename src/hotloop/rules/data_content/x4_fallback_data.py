@@ -12,19 +12,11 @@ Seen: examples/planted/made_up.py.
 Source: two of the five projects.
 """
 
-from __future__ import annotations
-
 import ast
 import re
-from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, SourceLocation
 from hotloop.rules.support.syntax import calls, parse
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import SourceLocation
 
 __all__ = ["RULE"]
 
@@ -46,7 +38,6 @@ def judge(case: Case) -> Finding | None:
     if not stands_in and (not places or (message is None and not missing)):
         return None
     return Finding(
-        rule=RULE.label,
         claim=f'the script trains on made-up data: "{message.strip()[:100]}"'
         if message is not None
         else f"{missing[0]} was not there, and random data stand in for it",
@@ -79,10 +70,7 @@ def _fallbacks(case: Case) -> list[SourceLocation]:
 
 
 RULE = Rule(
-    id="X4",
-    name="fallback_data",
     title="Made-up data are used after a failed load",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.CODE,),
     kind="correctness",

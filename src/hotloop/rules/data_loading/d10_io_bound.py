@@ -9,14 +9,10 @@ Seen: examples/planted/disk_bound.py.
 Source: gpuprof and SageMaker's IOBottleneck rule; 1 MB/s, to tell reading from sleeping, is ours.
 """
 
-from __future__ import annotations
-
 import statistics
-from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Remedy
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 from hotloop.rules.support.data_wait import (
     costs,
     feeding,
@@ -25,10 +21,6 @@ from hotloop.rules.support.data_wait import (
     stacks_of,
     waits_for_data,
 )
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -49,7 +41,6 @@ def judge(case: Case) -> Finding | None:
         return None
     return costs(
         case,
-        RULE.label,
         f"reading waits for the disk: {bytes_(read)}/s arrive and the cores are {busy:.0%} busy",
         case.row("data wait"),
         places=[*lines(stacks_of(case))[:1], *place_of(loader)],
@@ -69,10 +60,7 @@ def read_per_second(case: Case) -> float | None:
 
 
 RULE = Rule(
-    id="D10",
-    name="io_bound",
     title="The data are waited for at the disk",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.LOADER),
     under="D1",

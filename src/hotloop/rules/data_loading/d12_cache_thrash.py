@@ -10,19 +10,12 @@ Seen: golden case only; it takes data as large as 40 % of the memory, which no s
 Source: gpuprof.
 """
 
-from __future__ import annotations
-
 import statistics
-from typing import TYPE_CHECKING
 
-from hotloop.core.finding import ABSTAIN, Remedy
+from hotloop.core.finding import ABSTAIN
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 from hotloop.rules.support.data_wait import costs, feeding, place_of
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -39,7 +32,6 @@ def judge(case: Case) -> Finding | None:
         return None
     return costs(
         case,
-        RULE.label,
         f"{bytes_(late)}/s are read from the disk in epoch {case.epochs} too: the data do not fit "
         "in the page cache",
         case.row("data wait"),
@@ -53,10 +45,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="D12",
-    name="cache_thrash",
     title="The data do not fit in the page cache",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.LOADER),
     under="D1",

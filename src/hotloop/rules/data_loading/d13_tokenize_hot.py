@@ -10,16 +10,9 @@ Seen: examples/slow/slow_getitem.
 Source: hotloop, threshold from the five projects (one tokenised each sample at each step).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import ABSTAIN, Finding, Remedy, by_share
-from hotloop.rules.base import Needs, Rule
+from hotloop.core.finding import ABSTAIN, by_share
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 from hotloop.rules.support.data_wait import feeding, keep_samples, lines
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
 
 __all__ = ["RULE"]
 
@@ -43,7 +36,6 @@ def judge(case: Case) -> Finding | None:
         if not hot or seconds < OF_THE_WAIT * wait or share < ABSTAIN:
             continue
         return Finding(
-            rule=RULE.label,
             claim=f"{work} takes {seconds / wait:.0%} of the wait for data, at each read again",
             severity=by_share(share),
             share=share,
@@ -60,10 +52,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="D13",
-    name="tokenize_hot",
     title="Tokenising or decoding at every read",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.STACKS),
     under="D1",

@@ -9,12 +9,8 @@ Seen: examples/planted/loader_python_collate.py.
 Source: hotloop.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import ABSTAIN, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.core.finding import ABSTAIN
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 from hotloop.rules.support.data_wait import (
     costs,
     feeding,
@@ -23,10 +19,6 @@ from hotloop.rules.support.data_wait import (
     stacks_of,
     workers_for,
 )
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -47,7 +39,6 @@ def judge(case: Case) -> Finding | None:
     workers = workers_for(case, loader) if loader else 0
     return costs(
         case,
-        RULE.label,
         f"{own} takes {seconds / wait:.0%} of the wait for data",
         seconds,
         places=hottest(hot) or place_of(loader),
@@ -64,10 +55,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="D14",
-    name="collate_hot",
     title="Putting samples into a batch is slow",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.STACKS),
     under="D1",

@@ -9,18 +9,10 @@ Seen: golden case only; not yet seen on a card.
 Source: TraceML for the thresholds.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import WARN, Remedy
+from hotloop.core.finding import WARN
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 from hotloop.rules.support.data_wait import costs, feeding, place_of
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -33,7 +25,6 @@ def judge(case: Case) -> Finding | None:
     size = loader.batch_bytes if loader else None
     return costs(
         case,
-        RULE.label,
         f"copying batches to the card takes {case.part(seconds):.0%} of the time",
         seconds,
         places=place_of(loader),
@@ -46,10 +37,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="D17",
-    name="h2d_bound",
     title="Copying to the card takes much of the time",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.CARD),
     weight=0,

@@ -9,18 +9,10 @@ Seen: golden case only; not yet seen on a card.
 Source: hotloop.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import ABSTAIN, Remedy
+from hotloop.core.finding import ABSTAIN
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 from hotloop.rules.support.data_wait import costs, feeding, place_of
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -43,7 +35,6 @@ def judge(case: Case) -> Finding | None:
         return None
     return costs(
         case,
-        RULE.label,
         f"pictures of {' x '.join(map(str, shapes[0][1:]))} go to the card as float32",
         seconds,
         places=[*([loader.getitem] if loader.getitem else []), *place_of(loader)],
@@ -59,10 +50,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="D18",
-    name="float_over_bus",
     title="Pictures are sent to the card as float32",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.LOADER, Needs.BATCHES, Needs.CARD),
     under="D17",

@@ -17,8 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 from hotloop.rules.support.data_wait import (
     costs,
     feeding,
@@ -32,10 +31,8 @@ from hotloop.rules.support.forecast import not_worth_it, of_row
 from hotloop.rules.support.hot_lines import hot_line
 
 if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
     from hotloop.core.case.planned_run import PlannedRun
     from hotloop.core.case.steps_and_loaders import Loader
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -54,7 +51,6 @@ def judge(case: Case) -> Finding | None:
     measured = next((c.factor for c in case.ceilings if c.name == "compute" and c.factor), None)
     return costs(
         case,
-        RULE.label,
         f"the loop waits for data {case.part(seconds):.0%} of the time",
         seconds,
         places=[*place_of(loader), *lines(stacks_of(case))],
@@ -87,13 +83,12 @@ def _before_run(planned: PlannedRun) -> Finding | None:
     if time is None or data is None:
         return None
     if (share := time.share("data wait")) < FORECAST:
-        return not_worth_it(time, "data wait", rule=RULE.label, what="making batches faster")
+        return not_worth_it(time, "data wait", what="making batches faster")
     if data.in_memory:
         note = "batches are cut from memory by the loop: loader processes would not be faster"
         return of_row(
             time,
             "data wait",
-            rule=RULE.label,
             claim=f"making batches takes {share:.0%} of the time",
             evidence={"data": note},
             remedies=[Remedy(text="a larger training.batch_size or model makes longer steps")],
@@ -101,7 +96,6 @@ def _before_run(planned: PlannedRun) -> Finding | None:
     return of_row(
         time,
         "data wait",
-        rule=RULE.label,
         claim=f"steps wait for their data {share:.0%} of the time",
         remedies=[
             Remedy(
@@ -114,10 +108,7 @@ def _before_run(planned: PlannedRun) -> Finding | None:
 
 
 RULE = Rule(
-    id="D1",
-    name="data_wait",
     title="The loop waits for data",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS,),
     before_run=True,

@@ -14,13 +14,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 from hotloop.rules.support.data_wait import place_of
 
 if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
     from hotloop.core.case.planned_run import PlannedRun
 
 __all__ = ["RULE"]
@@ -38,7 +36,6 @@ def judge(case: Case) -> Finding | None:
     if used is None or used <= FULL or loader is None or not loader.workers:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"/dev/shm is {used:.0%} full, and {loader.workers} workers hand batches over in it",
         severity="critical" if used > LAST else "warn",
         places=place_of(loader),
@@ -54,7 +51,6 @@ def _before_run(planned: PlannedRun) -> Finding | None:
     if size is None or size >= SMALL:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"/dev/shm has {bytes_(size)}: worker processes hand over batches in it, and end "
         'with "bus error" or "no space left" when it is full',
         severity="warn" if size < TINY else "note",
@@ -69,10 +65,7 @@ def _before_run(planned: PlannedRun) -> Finding | None:
 
 
 RULE = Rule(
-    id="D21",
-    name="shm",
     title="Shared memory is nearly full",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.LOADER,),
     before_run=True,

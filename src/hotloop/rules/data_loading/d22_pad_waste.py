@@ -15,14 +15,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import ABSTAIN, Finding, Remedy, by_share
-from hotloop.rules.base import Needs, Rule
+from hotloop.core.finding import ABSTAIN, by_share
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 from hotloop.rules.support.data_wait import costs, feeding, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hotloop.core.case.case import Case
     from hotloop.core.case.planned_run import PlannedData
     from hotloop.core.case.steps_and_loaders import BatchFacts
 
@@ -53,7 +52,6 @@ def judge(case: Case) -> Finding | None:
     lengths = sorted(padded.lengths)
     return costs(
         case,
-        RULE.label,
         f"{padded.padding:.0%} of what the model computes on is padding",
         seconds,
         places=[padded.place] if padded.place else place_of(feeding(case)),
@@ -111,7 +109,6 @@ def _before_run(data: PlannedData) -> Finding | None:
     if data.kind == "tasks":
         remedy = "smaller micro batches (training.accumulation) hold rows of more like length"
     return Finding(
-        rule=RULE.label,
         claim=f"{padding.share:.0%} of what the model computes on is padding",
         severity=by_share(padding.share),
         evidence={"median row": f"{padding.median} of up to {padding.longest} tokens"},
@@ -120,10 +117,7 @@ def _before_run(data: PlannedData) -> Finding | None:
 
 
 RULE = Rule(
-    id="D22",
-    name="pad_waste",
     title="Much of each batch is padding",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.BATCHES),
     before_run=True,

@@ -18,15 +18,13 @@ import statistics
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import ABSTAIN, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.core.finding import ABSTAIN
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, SourceLocation
 from hotloop.rules.support.data_wait import costs, feeding, place_of
 from hotloop.rules.support.syntax import dotted, parse
 
 if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
     from hotloop.core.case.steps_and_loaders import BatchFacts
-    from hotloop.core.finding import Finding, SourceLocation
 
 __all__ = ["RULE"]
 
@@ -60,7 +58,6 @@ def judge(case: Case) -> Finding | None:
             continue
         return costs(
             case,
-            RULE.label,
             f"every row is padded to {width} tokens and holds {mean:.0f} on average",
             seconds,
             places=_padding(case) or ([batch.place] if batch.place else place_of(feeding(case))),
@@ -133,10 +130,7 @@ def _missing(node: ast.AST) -> bool:
 
 
 RULE = Rule(
-    id="D23",
-    name="pad_to_max",
     title="Rows are padded to the model's length",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.BATCHES),
     under="D22",

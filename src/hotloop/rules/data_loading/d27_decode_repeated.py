@@ -11,13 +11,8 @@ Seen: examples/slow/accelerate/slow_getitem.py, examples/slow/hf/slow_getitem.py
 Source: the five projects (one parsed and tokenised its rows in each of 3 epochs); 90 % is ours.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Remedy
 from hotloop.core.units import bytes_, moment
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 from hotloop.rules.support.data_wait import (
     MATTERS,
     costs,
@@ -28,10 +23,6 @@ from hotloop.rules.support.data_wait import (
     reading_seconds,
     waits_for_data,
 )
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -53,7 +44,6 @@ def judge(case: Case) -> Finding | None:
     size = (loader.batch_bytes or 0) * (loader.batches or 0)
     return costs(
         case,
-        RULE.label,
         f"reading gives the same samples in each of {loader.iterations} epochs"
         + (f", {moment(item)} a sample" if item else ""),
         case.row("data wait") * again,  # an upper bound: other causes of the wait are included
@@ -70,10 +60,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="D27",
-    name="decode_repeated",
     title="The same samples are made again each epoch",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.LOADER),
     under="D1",

@@ -15,9 +15,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Remedy
 from hotloop.core.units import moment
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 from hotloop.rules.support.data_wait import (
     costs,
     feeding,
@@ -32,9 +31,7 @@ from hotloop.rules.support.data_wait import (
 )
 
 if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
     from hotloop.core.case.steps_and_loaders import Loader, Stack
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -51,7 +48,6 @@ def judge(case: Case) -> Finding | None:
     item = item_seconds(loader) if loader else None
     return costs(
         case,
-        RULE.label,
         f"{_name(hot)} takes {seconds / wait:.0%} of the wait for data"
         + (f", {moment(item)} a sample" if item else ""),
         seconds,
@@ -86,10 +82,7 @@ def _remedies(case: Case, loader: Loader | None) -> list[Remedy]:
 
 
 RULE = Rule(
-    id="D28",
-    name="slow_getitem",
     title="The project's own reading of a sample is slow",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.STACKS),
     under="D1",

@@ -11,14 +11,9 @@ Source: hotloop. Handing a batch over costs time as well: of samples that are cu
     came without and 109k/s with 2 workers (RULES; 2 cores, torch 2.13). hotloop tune measures it.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from hotloop.core.case.case import IN_STEP
-from hotloop.core.finding import Remedy
 from hotloop.core.units import moment
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 from hotloop.rules.support.data_wait import (
     MATTERS,
     costs,
@@ -30,10 +25,6 @@ from hotloop.rules.support.data_wait import (
     waits_for_data,
     workers_for,
 )
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -53,7 +44,6 @@ def judge(case: Case) -> Finding | None:
     same = "no result changes" if loader.uses_random is False else "random streams change"
     return costs(
         case,
-        RULE.label,
         f"one process reads the data and trains: num_workers=0, {moment(item)} a sample",
         wait - left,
         places=place_of(loader),
@@ -69,10 +59,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="D2",
-    name="workers0",
     title="The loop reads its data itself",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.LOADER),
     under="D1",

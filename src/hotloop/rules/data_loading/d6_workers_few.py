@@ -12,12 +12,9 @@ Seen: examples/planted/loader_one_worker.py.
 Source: gpuprof for the empty queue, hotloop for the thresholds.
 """
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
 
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule
 from hotloop.rules.support.data_wait import (
     costs,
     feeding,
@@ -26,10 +23,6 @@ from hotloop.rules.support.data_wait import (
     waits_for_data,
     with_workers,
 )
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -53,7 +46,6 @@ def judge(case: Case) -> Finding | None:
     count = min(more, 2 * loader.workers)
     return costs(
         case,
-        RULE.label,
         f"num_workers={loader.workers} is too few: {loader.empty:.0%} of the batches were not "
         f"ready, and {free:.1f} of {case.hardware.cores:g} cores are unused",
         case.row("data wait") * (1 - loader.workers / more),
@@ -64,10 +56,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="D6",
-    name="workers_few",
     title="Too few worker processes",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.LOADER),
     under="D1",

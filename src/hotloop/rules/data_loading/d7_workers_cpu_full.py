@@ -9,13 +9,8 @@ Seen: examples/planted/loader_full_cores.py.
 Source: gpuprof, and SageMaker's CPUBottleneck rule (90 %).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Remedy
 from hotloop.core.units import many
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 from hotloop.rules.support.data_wait import (
     costs,
     feeding,
@@ -24,10 +19,6 @@ from hotloop.rules.support.data_wait import (
     unused_cores,
     waits_for_data,
 )
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -44,7 +35,6 @@ def judge(case: Case) -> Finding | None:
         return None
     return costs(
         case,
-        RULE.label,
         f"{loader.workers} workers keep {loader.worker_cpu:.1f} of {many(cores, 'core')} busy, the "
         "loop has the rest and still waits: more workers cannot help",
         case.row("data wait"),
@@ -60,10 +50,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="D7",
-    name="workers_cpu_full",
     title="No core is left for another worker",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.LOADER),
     under="D1",

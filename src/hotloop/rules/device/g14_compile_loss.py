@@ -14,18 +14,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import WARN, Remedy
+from hotloop.core.finding import WARN
 from hotloop.core.units import duration, moment
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 from hotloop.rules.support.costs import costing, whole_run
 from hotloop.rules.support.forecast import of_row
 from hotloop.rules.support.idioms import compiling
 from hotloop.rules.support.syntax import parse
 
 if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
     from hotloop.core.case.planned_run import PlannedRun
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -44,7 +42,6 @@ def judge(case: Case) -> Finding | None:
         seconds,
         least=WARN,
         of=total,
-        rule=RULE.label,
         claim=_claim(seconds, total, steps, step.median),
         places=compiling(parse(case.sources)),
         remedies=[
@@ -70,17 +67,13 @@ def _before_run(planned: PlannedRun) -> Finding | None:
     return of_row(
         time,
         "compile",
-        rule=RULE.label,
         claim=_claim(time.rows["compile"], time.seconds, time.steps, time.step),
         remedies=[Remedy(text="look at the same command with --without compile", effort="option")],
     )
 
 
 RULE = Rule(
-    id="G14",
-    name="compile_loss",
     title="Compiling may cost more than it saves",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS,),
     before_run=True,

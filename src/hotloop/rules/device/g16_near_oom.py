@@ -14,12 +14,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 
 if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
     from hotloop.core.case.planned_run import PlannedRun
 
 __all__ = ["RULE"]
@@ -36,7 +34,6 @@ def judge(case: Case) -> Finding | None:
         return None
     share = peak / memory
     return Finding(
-        rule=RULE.label,
         claim=f"tensors take {bytes_(peak)} of {bytes_(memory)}, {share:.0%} of the card",
         severity="critical" if share >= FULLER else "warn",
         remedies=[
@@ -60,7 +57,6 @@ def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
     have = case.hardware.memory_bytes
     critical = memory.halved is not None or (have is not None and memory.peak_bytes > have)
     return Finding(
-        rule=RULE.label,
         claim=memory.halved or f"memory: {memory.sentence}",
         severity="critical" if critical else "warn",
         evidence={"advice": memory.advice} if memory.advice else {},
@@ -79,10 +75,7 @@ def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
 
 
 RULE = Rule(
-    id="G16",
-    name="near_oom",
     title="The card's memory is almost full",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.CARD),
     before_run=True,

@@ -19,12 +19,10 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 
 if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
     from hotloop.core.hardware import Hardware
 
 __all__ = ["RULE", "why_spills"]
@@ -59,7 +57,6 @@ def judge(case: Case) -> Finding | None:
     if reserved > memory:
         claim = f"torch holds {bytes_(reserved)}, and the card has {bytes_(memory)}"
     return Finding(
-        rule=RULE.label,
         claim=f"{claim}: memory spills into the host's",
         severity="critical",
         evidence={name: f"{value:.3g}" for name, value in readings.items()},
@@ -75,7 +72,6 @@ def _before_run(hardware: Hardware) -> Finding | None:
     if why is None:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"a run that needs more memory than the card has will not stop but crawl: {why}",
         severity="note",
         remedies=[
@@ -94,10 +90,7 @@ def why_spills(hardware: Hardware) -> str | None:
 
 
 RULE = Rule(
-    id="G17",
-    name="sysmem_spill",
     title="The card's memory spills into the host's",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.CARD, Needs.READINGS),
     before_run=True,

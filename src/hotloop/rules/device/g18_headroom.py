@@ -15,11 +15,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 
 if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
     from hotloop.core.case.planned_run import PlannedRun
 
 __all__ = ["RULE"]
@@ -47,7 +45,6 @@ def judge(case: Case) -> Finding | None:
         text = f"twice the micro batch, accumulation {max(1, backwards // 2)}: the batch stays"
         remedies.insert(0, Remedy(text=text))
     return Finding(
-        rule=RULE.label,
         claim=claim,
         severity="note",
         evidence={"batch norm or dropout": "the numbers change with the micro batch"}
@@ -67,7 +64,6 @@ def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
     ):  # half as many micro batches need up to twice the memory
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"{run.accumulation} micro batches make a step, and one takes {share:.0%} of the "
         "memory: fewer, larger ones keep the card busier",
         severity="note",
@@ -77,10 +73,7 @@ def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
 
 
 RULE = Rule(
-    id="G18",
-    name="headroom",
     title="The card could take larger micro batches",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.CARD),
     before_run=True,

@@ -14,12 +14,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 
 if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
     from hotloop.core.case.planned_run import PlannedRun
 
 __all__ = ["RULE"]
@@ -37,7 +35,6 @@ def judge(case: Case) -> Finding | None:
         return None
     claim = f"{others} other process{'es use' if others > 1 else ' uses'} the card as well"
     return Finding(
-        rule=RULE.label,
         claim=claim if others else f"{case.hardware.name} is a slice of a card",
         severity="warn" if others else "note",
         remedies=[Remedy(text="look at nvidia-smi", effort="option")],
@@ -52,7 +49,6 @@ def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
     if free is None or have - free < TAKEN * have:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"{bytes_(have - free)} of the card's {bytes_(have)} are taken by other processes",
         severity="warn",
         remedies=[Remedy(text="look at nvidia-smi", effort="option")],
@@ -60,10 +56,7 @@ def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
 
 
 RULE = Rule(
-    id="G23",
-    name="gpu_shared",
     title="Others use the card as well",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.CARD, Needs.READINGS),
     before_run=True,

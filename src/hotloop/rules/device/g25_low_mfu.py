@@ -9,17 +9,9 @@ Seen: golden cases only; not yet seen on a card.
 Source: MFU as in PaLM, appendix B, https://arxiv.org/abs/2204.02311; 30 % is gpuprof's.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import WARN, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.core.finding import WARN
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 from hotloop.rules.support.costs import DTYPES, costing, flop_rate
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -46,7 +38,6 @@ def judge(case: Case) -> Finding | None:
         case,
         saving,
         severity="warn" if share >= WARN else "note",
-        rule=RULE.label,
         claim=f"the steps reach {reached:.0%} of the card's {dtype} peak",
         evidence={"peak": peak},
         remedies=[
@@ -63,10 +54,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="G25",
-    name="low_mfu",
     title="The card reaches little of its peak",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.MODEL, Needs.CARD),
     weight=0,

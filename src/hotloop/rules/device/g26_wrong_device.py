@@ -14,11 +14,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 
 if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
     from hotloop.core.case.planned_run import PlannedRun
     from hotloop.core.hardware import Hardware
 
@@ -36,7 +34,6 @@ def judge(case: Case) -> Finding | None:
     hardware, driver = case.hardware, case.hardware.versions.get("driver")
     if hardware.device == "cuda" and not case.on_card:
         return Finding(
-            rule=RULE.label,
             claim=f"there is a card, {hardware.name}, and {case.models[0].name} is on the CPU",
             severity="critical",
             places=[model.place for model in case.models if model.place][:1],
@@ -45,7 +42,6 @@ def judge(case: Case) -> Finding | None:
     if hardware.device != "cpu" or driver is None:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"there is an NVIDIA driver ({driver}), but torch "
         f"{hardware.versions.get('torch', '')} sees no card: the CPU is used",
         severity="critical",
@@ -70,7 +66,6 @@ def _before_run(hardware: Hardware, planned: PlannedRun) -> Finding | None:
     else:
         remedy = "look at nvidia-smi and CUDA_VISIBLE_DEVICES"
     return Finding(
-        rule=RULE.label,
         claim=f"an NVIDIA card seems to be here ({planned.card_here}), but torch "
         f"{hardware.versions.get('torch', '')} sees no card: the CPU is used",
         severity="critical",
@@ -84,10 +79,7 @@ def _first(version: str) -> int:
 
 
 RULE = Rule(
-    id="G26",
-    name="wrong_device",
     title="A card is there, and the CPU trains",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.MODEL,),
     before_run=True,

@@ -11,17 +11,10 @@ Seen: golden cases only; not yet seen on a card.
 Source: https://github.com/linkedin/Liger-Kernel (FusedLinearCrossEntropy)
 """
 
-from __future__ import annotations
-
 from math import prod
-from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 
 __all__ = ["RULE"]
 
@@ -38,7 +31,6 @@ def judge(case: Case) -> Finding | None:
     if not peak or not model.output or model.output[-1] < VOCABULARY or size < LEAST * peak:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"logits {' x '.join(map(str, model.output))} and their gradient take "
         f"{bytes_(size)} of {bytes_(peak)}",
         severity="note",
@@ -54,10 +46,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="G28",
-    name="big_logits",
     title="The logits take a large part of the memory",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.MODEL, Needs.CARD),
     numerics="rounding",

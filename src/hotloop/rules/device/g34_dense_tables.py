@@ -15,16 +15,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, SourceLocation
 from hotloop.rules.support.costs import costing
 from hotloop.rules.support.syntax import calls, keyword, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding, SourceLocation
 
 __all__ = ["RULE"]
 
@@ -50,7 +46,6 @@ def judge(case: Case) -> Finding | None:
         case,
         case.row("optimizer") * model.tables / model.trainable,
         least=LEAST,
-        rule=RULE.label,
         claim=f"each step updates all {model.table_rows:,} rows of an embedding, and a batch looks "
         f"up {max(numbers):,} at most",
         places=[
@@ -75,10 +70,7 @@ def _embedding_calls(case: Case) -> Iterator[SourceLocation]:
 
 
 RULE = Rule(
-    id="G34",
-    name="dense_tables",
     title="Whole embedding tables are updated for a few rows",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.MODEL, Needs.OPTIMIZER, Needs.BATCHES),
     under="G7",

@@ -12,17 +12,11 @@ Source: https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-m
     (alignment to 16 bytes); vocabulary to 64 as nanoGPT does.
 """
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
 
-from hotloop.core.finding import ABSTAIN, WARN, Finding, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.core.finding import ABSTAIN, WARN
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 from hotloop.rules.support.costs import products
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
 
 __all__ = ["RULE"]
 
@@ -47,7 +41,6 @@ def judge(case: Case) -> Finding | None:
     else:
         return None
     return Finding(
-        rule=RULE.label,
         claim=claim,
         severity="warn" if share >= WARN else "note",
         places=[half[0].place] if half[0].place else [],
@@ -70,10 +63,7 @@ def odd(shapes: str) -> bool:
 
 
 RULE = Rule(
-    id="G4",
-    name="dim_align",
     title="Sizes that tensor cores do not like",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.MODEL, Needs.CARD),
     under="G25",

@@ -10,15 +10,7 @@ Seen: golden cases only; not yet seen on a card.
 Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 
 __all__ = ["RULE"]
 
@@ -30,7 +22,6 @@ def judge(case: Case) -> Finding | None:
             if part.kind == "sdpa" and part.kernel == "math" and model.role == "train":
                 why = f": {part.why_math}" if part.why_math else ""
                 return Finding(
-                    rule=RULE.label,
                     claim=f"attention of {model.name} runs in the math form, no fused kernel{why}",
                     severity="warn",
                     places=[model.place] if model.place else [],
@@ -47,10 +38,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="G6",
-    name="sdpa_math",
     title="Fused attention falls back to the slow form",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.MODEL, Needs.CARD),
     under="G25",

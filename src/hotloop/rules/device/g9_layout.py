@@ -12,16 +12,10 @@ Seen: golden cases only; not yet seen on a card.
 Source: https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.html
 """
 
-from __future__ import annotations
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 from hotloop.rules.support.costs import costing, in_steps
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
 
 __all__ = ["RULE"]
 
@@ -48,7 +42,6 @@ def judge(case: Case) -> Finding | None:
     if model is None:
         return None
     fields: dict[str, Any] = {
-        "rule": RULE.label,
         "claim": f"{model.convolutions} convolutions run in 16 bit without channels_last",
         "places": [model.place] if model.place else [],
         "remedies": REMEDIES,
@@ -61,10 +54,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="G9",
-    name="layout",
     title="Convolutions run in the layout tensor cores do not read",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.MODEL, Needs.CARD),
     under="G25",

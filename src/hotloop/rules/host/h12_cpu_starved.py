@@ -11,15 +11,7 @@ Seen: examples/slow/accelerate/evaluation_bound.py, examples/slow/accelerate/pad
 Source: hotloop; https://docs.kernel.org/admin-guide/cgroup-v2.html (cpu.stat, nr_throttled)
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, Remedy, Rule
 
 __all__ = ["RULE"]
 
@@ -44,7 +36,6 @@ def judge(case: Case) -> Finding | None:
     switches = case.process.involuntary_switches
     evidence = {"involuntary switches": f"{switches:.0f}/s"} if switches else {}
     return Finding(
-        rule=RULE.label,
         claim="; ".join(because),
         severity="warn" if case.hardware.device == "cpu" else "note",
         evidence=evidence,
@@ -65,10 +56,7 @@ def _fewer_threads(case: Case) -> list[Remedy]:
 
 
 RULE = Rule(
-    id="H12",
-    name="cpu_starved",
     title="The processor is taken away from the training",
-    page=__doc__ or "",
     judge=judge,
     before_run=True,
 )

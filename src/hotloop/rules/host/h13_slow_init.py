@@ -16,16 +16,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Remedy
 from hotloop.core.units import duration
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 from hotloop.rules.support.costs import costing, hot_path, whole_run
 from hotloop.rules.support.forecast import not_worth_it, of_row
 
 if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
     from hotloop.core.case.planned_run import PlannedRun
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -57,7 +54,6 @@ def judge(case: Case) -> Finding | None:
         least=0.0 if seconds >= LONG else LEAST,
         of=of,
         **({"severity": "note"} if seconds < WORRIES else {}),
-        rule=RULE.label,
         claim=f"the first step comes after {duration(seconds)}, {seconds / of:.0%} of the run, "
         f"most of it {worst}",
         places=hot_path(case, [stack for stack in case.stacks if stack.row == worst]),
@@ -72,20 +68,16 @@ def _before_run(planned: PlannedRun) -> Finding | None:
         return None
     share, seconds = time.share("start"), time.rows["start"]
     if time.seconds < SHORT or (share < LEAST and seconds < LONG):
-        return not_worth_it(time, "start", rule=RULE.label, what="starting faster")
+        return not_worth_it(time, "start", what="starting faster")
     return of_row(
         time,
         "start",
-        rule=RULE.label,
         claim=f"the first step comes after {duration(seconds)}, {share:.0%} of the run",
     )
 
 
 RULE = Rule(
-    id="H13",
-    name="slow_init",
     title="The run is long in starting",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS,),
     before_run=True,

@@ -11,18 +11,9 @@ Seen: examples/blind/cartpole_replay, examples/slow/after_step_work.
 Source: hotloop; the threshold is that of H7.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Remedy
 from hotloop.core.units import moment
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 from hotloop.rules.support.costs import costing, hot_path
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -39,7 +30,6 @@ def judge(case: Case) -> Finding | None:
         case,
         seconds,
         least=LEAST,
-        rule=RULE.label,
         claim=f"work after the update takes {share:.0%} of the time"
         + (f", {moment(per_step)} a step" if per_step else ""),
         places=hot_path(case, stacks),
@@ -52,10 +42,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="H18",
-    name="after_step",
     title="Work between the update and the next batch",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS,),
     weight=0,

@@ -11,16 +11,8 @@ Source: https://docs.pytorch.org/docs/stable/autograd.html#anomaly-detection ("o
     https://docs.pytorch.org/docs/stable/notes/cuda.html (CUDA_LAUNCH_BLOCKING)
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 from hotloop.rules.support.syntax import calls, parse
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
 
 __all__ = ["RULE"]
 
@@ -44,7 +36,6 @@ def judge(case: Case) -> Finding | None:
         return None
     aids = [*slow, *mild]
     return Finding(
-        rule=RULE.label,
         claim=f"{', '.join(aids)} {'is' if len(aids) == 1 else 'are'} on, as for debugging",
         severity="warn" if slow else "note",
         places=[
@@ -59,10 +50,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="H6",
-    name="debug_left_on",
     title="A debugging aid is on",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS,),
     numerics="bitwise",

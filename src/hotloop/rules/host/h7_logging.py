@@ -10,17 +10,8 @@ Seen: examples/planted/log_every_step.py.
 Source: hotloop; a figure drawn at each step took most of the time in one measured script.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 from hotloop.rules.support.costs import costing, hot_path
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -48,7 +39,6 @@ def judge(case: Case) -> Finding | None:
         case,
         seconds,
         least=LEAST,
-        rule=RULE.label,
         claim=f"logging takes {case.part(seconds):.0%} of the time",
         places=hot_path(case, stacks),
         evidence={"through": ", ".join(through)} if through else {},
@@ -60,10 +50,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="H7",
-    name="logging",
     title="Logging takes a noticeable part of the time",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS,),
     under="H18",

@@ -16,16 +16,14 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import ABSTAIN, Remedy
+from hotloop.core.finding import ABSTAIN
 from hotloop.core.units import bytes_, moment
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 from hotloop.rules.support.costs import costing
 from hotloop.rules.support.forecast import not_worth_it, of_row
 
 if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
     from hotloop.core.case.planned_run import PlannedRun
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -49,7 +47,6 @@ def judge(case: Case) -> Finding | None:
         case,
         seconds,
         least=ABSTAIN if spiky else LEAST,
-        rule=RULE.label,
         claim=f"{len(case.saves)} saves of {moment(typical)} take {case.part(seconds):.0%} of the "
         "time",
         places=[slowest.place] if slowest.place else [],
@@ -70,11 +67,10 @@ def _before_run(planned: PlannedRun) -> Finding | None:
     if time is None:
         return None
     if (share := time.share("save")) < LEAST or time.seconds < SHORT_RUN:
-        return not_worth_it(time, "save", rule=RULE.label, what="saving faster")
+        return not_worth_it(time, "save", what="saving faster")
     return of_row(
         time,
         "save",
-        rule=RULE.label,
         claim=f"{time.saves:.0f} checkpoints take {share:.0%} of the run",
         remedies=[
             Remedy(
@@ -88,10 +84,7 @@ def _before_run(planned: PlannedRun) -> Finding | None:
 
 
 RULE = Rule(
-    id="H8",
-    name="checkpoint",
     title="Saving takes a noticeable part of the time",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.SAVES),
     before_run=True,

@@ -21,9 +21,9 @@ from collections import defaultdict
 from math import ceil
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import WARN, Finding, Remedy, SourceLocation
+from hotloop.core.finding import WARN
 from hotloop.core.units import duration, moment
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, SourceLocation
 from hotloop.rules.support.costs import costing, evaluation_seconds
 from hotloop.rules.support.forecast import not_worth_it, of_row
 from hotloop.rules.support.syntax import parse
@@ -31,7 +31,6 @@ from hotloop.rules.support.syntax import parse
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from hotloop.core.case.case import Case
     from hotloop.core.case.planned_run import PlannedRun
     from hotloop.core.case.steps_and_loaders import EvaluationSpan
 
@@ -75,7 +74,6 @@ def judge(case: Case) -> Finding | None:
         least=LEAST,
         of=total,
         saves=seconds / steps if steps else None,
-        rule=RULE.label,
         claim=f"{count} evaluation{'s' * (count > 1)} of {moment(mean)}, one per "
         f"{steps / count:,.0f} steps, take {share:.0%} of the time",
         places=_places(case, evaluations),
@@ -117,7 +115,6 @@ def _once(case: Case, evaluations: Sequence[EvaluationSpan]) -> Finding | None:
     step, planned = case.step_time, case.planned_steps
     least = seconds / (seconds + planned * step.median) if step and planned else 0.0
     return Finding(
-        rule=RULE.label,
         claim=f"an evaluation takes {moment(seconds)}; how often one comes was not seen: between "
         f"{min(least, most):.0%} and {most:.0%} of the time",
         severity="note",
@@ -164,7 +161,7 @@ def _before_run(planned: PlannedRun) -> Finding | None:
     if time is None or run is None:
         return None
     if (share := time.share("evaluate")) < LEAST:
-        return not_worth_it(time, "evaluate", rule=RULE.label, what="validating faster")
+        return not_worth_it(time, "evaluate", what="validating faster")
     mean, least = time.rows["evaluate"] / time.validations, 1 / less(share)
     fewer, steps = int(time.validation_batches * least), time.steps / time.validations / least
     remedies = [Remedy(text=f"training.eval_batches={fewer} makes that {WARN:.0%}")] * bool(fewer)
@@ -176,7 +173,6 @@ def _before_run(planned: PlannedRun) -> Finding | None:
     return of_row(
         time,
         "evaluate",
-        rule=RULE.label,
         claim=f"{time.validations} validations of {duration(mean)} take {share:.0%} of the run",
         because=because,
         remedies=[*remedies, Remedy(text=f"training.eval_every_steps={every} {less_often}")],
@@ -184,10 +180,7 @@ def _before_run(planned: PlannedRun) -> Finding | None:
 
 
 RULE = Rule(
-    id="H9",
-    name="eval_share",
     title="Evaluation takes a large part of the time",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.EVALUATIONS),
     before_run=True,

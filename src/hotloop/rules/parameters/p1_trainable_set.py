@@ -19,14 +19,12 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy, Severity, SourceLocation
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, Severity, SourceLocation
 from hotloop.rules.support.syntax import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hotloop.core.case.case import Case
     from hotloop.core.case.objects import Model
 
 __all__ = ["RULE"]
@@ -58,7 +56,6 @@ def judge(case: Case) -> Finding | None:
         if fault is not None:
             severity, claim, place = fault
             return Finding(
-                rule=RULE.label,
                 claim=claim,
                 severity=severity,
                 places=[place] if place else [],
@@ -143,10 +140,7 @@ def _forgotten(case: Case, model: Model) -> Fault | None:
 
 
 RULE = Rule(
-    id="P1",
-    name="trainable_set",
     title="Another set of parameters is trained",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.MODEL),
     weight=1,

@@ -19,16 +19,12 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy, SourceLocation
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, SourceLocation
 from hotloop.rules.support import idioms
-from hotloop.rules.support.syntax import Function, dotted, parse
+from hotloop.rules.support.syntax import Function, Module, ProjectCode, dotted, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from hotloop.core.case.case import Case
-    from hotloop.rules.support.syntax import Module, ProjectCode
 
 __all__ = ["RULE"]
 
@@ -87,7 +83,6 @@ def judge(case: Case) -> Finding | None:
 
 def _finding(value: Value, applied: Applied, hows: list[str]) -> Finding:
     return Finding(
-        rule=RULE.label,
         claim=(
             f"{value.layer}.{value.parameter} of {value.owner} is set by {value.how}, then "
             f"overwritten by {' or '.join(hows)} (apply in line {applied.line})"
@@ -221,10 +216,7 @@ def _sets(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[tuple[str, s
 
 
 RULE = Rule(
-    id="P5",
-    name="init_overwritten",
     title="Initial values overwritten",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.CODE,),
     weight=3,

@@ -11,17 +11,9 @@ Seen: written after examples/blind/char_student, which no rule named.
 Source: hotloop.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import ABSTAIN, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.core.finding import ABSTAIN
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 from hotloop.rules.support.costs import costing
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -38,7 +30,6 @@ def judge(case: Case) -> Finding | None:
         case,
         part * case.row("backward"),
         least=ABSTAIN,
-        rule=RULE.label,
         claim=f"gradients of {model.name} ({model.trainable:,} parameters) are computed and no "
         "optimizer uses them",
         places=model.call_places,
@@ -51,10 +42,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="P8",
-    name="gradients_unused",
     title="Gradients that nobody uses",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.MODEL, Needs.OPTIMIZER),
     weight=3,

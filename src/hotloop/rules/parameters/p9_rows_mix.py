@@ -16,15 +16,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, SourceLocation
 from hotloop.rules.support.syntax import calls, is_constant, keyword, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import SourceLocation
 
 __all__ = ["RULE"]
 
@@ -58,7 +54,6 @@ def judge(case: Case) -> Finding | None:
         return None
     model = mixing[0]
     return Finding(
-        rule=RULE.label,
         claim=f"{model.sequence_first[0]} of {model.name} has batch_first=False and is given "
         f"batches with the {model.rows} rows first: samples of a batch change each other's output",
         severity="critical",
@@ -77,10 +72,7 @@ def _built(case: Case) -> Iterator[SourceLocation]:
 
 
 RULE = Rule(
-    id="P9",
-    name="rows_mix",
     title="Attention across the batch",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.MODEL, Needs.CODE),
     weight=3,

@@ -16,11 +16,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 
 if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
     from hotloop.core.case.planned_run import RowFacts
 
 __all__ = ["RULE"]
@@ -49,7 +47,6 @@ def _class(rows: RowFacts) -> Finding | None:
     else:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"{claim}: accuracy says little of such data",
         severity="note",
         evidence={"judged by": rows.metric or "unknown"},
@@ -66,7 +63,6 @@ def _task(rows: RowFacts) -> Finding | None:
     if counts[least] >= FEW * total:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"{counts[least]:,} of {total:,} training rows are of {least}: "
         "its adapter is hardly trained, and routing is mostly right without it",
         severity="note",
@@ -75,10 +71,7 @@ def _task(rows: RowFacts) -> Finding | None:
 
 
 RULE = Rule(
-    id="R10",
-    name="rare_class",
     title="A class or task with hardly any rows",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.PLANNED_RUN,),
     before_run=True,

@@ -11,15 +11,7 @@ Source: hotloop; a character that was never seen can cost ten nats, so 0.1 % of 
     by 0.01.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 
 __all__ = ["RULE"]
 
@@ -34,7 +26,6 @@ def judge(case: Case) -> Finding | None:
         return None
     share = text.unseen / text.valid
     return Finding(
-        rule=RULE.label,
         claim=f"{100 * share:.2g}% of the validation part ({text.unseen:,}) are characters that "
         "never stand in the training part: no model can predict them",
         severity="warn" if share >= UNSEEN_WARN else "note",
@@ -48,10 +39,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="R11",
-    name="unseen_characters",
     title="Validation asks for characters that training lacks",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.PLANNED_RUN,),
     before_run=True,

@@ -9,15 +9,7 @@ Seen: tests/diagnosis/test_planned_machine.py.
 Source: pyproject.toml
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 
 __all__ = ["RULE"]
 
@@ -37,7 +29,6 @@ def judge(case: Case) -> Finding | None:
     if not mismatches:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"{' and '.join(mismatches)}: hotloop is not tested with it",
         severity="warn",
         remedies=[Remedy(text="pip install -U torch, in a new environment", effort="option")],
@@ -56,10 +47,7 @@ def _dotted(version: tuple[int, int]) -> str:
 
 
 RULE = Rule(
-    id="R12",
-    name="untested_versions",
     title="Versions that hotloop is not tested with",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.PLANNED_RUN,),
     before_run=True,

@@ -9,15 +9,7 @@ Seen: tests/diagnosis/test_planned_machine.py, on a made-up card; not yet seen o
 Source: https://pytorch.org/get-started/locally/ (2026-11)
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 
 __all__ = ["RULE"]
 
@@ -31,7 +23,6 @@ def judge(case: Case) -> Finding | None:
         return None
     torch = case.hardware.versions.get("torch", "")
     return Finding(
-        rule=RULE.label,
         claim=f"torch {torch} does not fit the card: {machine.unfit_build}",
         severity="critical",
         remedies=[Remedy(text=f"install a build for this card ({INSTALL})", effort="option")],
@@ -39,10 +30,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="R13",
-    name="wrong_build",
     title="torch has no kernels for this card",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.PLANNED_RUN,),
     before_run=True,

@@ -17,11 +17,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 
 if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
     from hotloop.core.case.planned_run import TextFacts, ValidationSize
 
 __all__ = ["RULE"]
@@ -51,7 +49,6 @@ def judge(case: Case) -> Finding | None:
     if size.task is not None:
         remedy = "raise data.validation_share, or take more rows of that task"
     return Finding(
-        rule=RULE.label,
         claim=f"{_known(size, 100 * error)}, and smaller differences are chance",
         severity="warn" if error >= ERROR_WARN else "note",
         remedies=[Remedy(text=remedy)],
@@ -82,7 +79,6 @@ def _nats(text: TextFacts, size: ValidationSize) -> Finding | None:
     if noise < NOISE_NOTE or not text.by_next_char:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"a validation reads {targets:,} characters: its loss is known to about "
         f"{noise:.1g} nats, and smaller differences are chance",
         severity="warn" if noise >= NOISE_WARN else "note",
@@ -93,10 +89,7 @@ def _nats(text: TextFacts, size: ValidationSize) -> Finding | None:
 
 
 RULE = Rule(
-    id="R2",
-    name="small_validation",
     title="The validation set is too small to tell runs apart",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.PLANNED_RUN,),
     before_run=True,

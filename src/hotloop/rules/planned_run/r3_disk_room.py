@@ -15,12 +15,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 
 if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
     from hotloop.core.case.planned_run import PlannedRun, RunSettings
 
 __all__ = ["RULE"]
@@ -38,7 +36,6 @@ def judge(case: Case) -> Finding | None:
     if planned.free_bytes >= LITTLE:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"{bytes_(planned.free_bytes)} are free at {planned.folder}: checkpoints may not fit",
         severity="note",
         remedies=[Remedy(text="free some space, or put runs elsewhere: --out", effort="option")],
@@ -55,7 +52,6 @@ def _refused(planned: PlannedRun, run: RunSettings) -> Finding | None:
     if why is None:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"{why}: hotloop train will refuse",
         severity="critical",
         remedies=[
@@ -66,10 +62,7 @@ def _refused(planned: PlannedRun, run: RunSettings) -> Finding | None:
 
 
 RULE = Rule(
-    id="R3",
-    name="disk_room",
     title="The disk is nearly full",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.PLANNED_RUN,),
     before_run=True,

@@ -9,16 +9,8 @@ Seen: tests/diagnosis/test_planned_machine.py.
 Source: hotloop; at 100 MB/s a checkpoint of 1 GB takes 10 s.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 
 __all__ = ["RULE"]
 
@@ -37,7 +29,6 @@ def judge(case: Case) -> Finding | None:
     rates = " and ".join(f"{how}s {bytes_(rate)}/s" for how, rate in slow.items())
     size = bytes_(machine.disk_timed_bytes)
     return Finding(
-        rule=RULE.label,
         claim=f"the disk {rates} at {machine.disk} ({size}, measured once)",
         severity="note",
         remedies=[Remedy(text="a local disk for data and runs: --out", effort="option")],
@@ -45,10 +36,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="R5",
-    name="slow_disk",
     title="The disk is slow",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.PLANNED_RUN,),
     before_run=True,

@@ -10,15 +10,7 @@ Seen: tests/diagnosis/test_planned_settings.py.
 Source: hotloop
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 
 __all__ = ["RULE"]
 
@@ -32,7 +24,6 @@ def judge(case: Case) -> Finding | None:
         return None
     never = run.warm_up >= run.steps
     return Finding(
-        rule=RULE.label,
         claim=f"a warm-up of {run.warm_up} of {run.steps:,} steps: the peak learning rate "
         + (
             "is never reached" if never else f"comes after {run.warm_up / run.steps:.0%} of the run"
@@ -43,10 +34,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="R6",
-    name="long_warm_up",
     title="The warm-up takes much of the run",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.PLANNED_RUN,),
     before_run=True,

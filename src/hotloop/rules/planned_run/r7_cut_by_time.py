@@ -9,15 +9,7 @@ Seen: tests/diagnosis/test_planned_time.py.
 Source: hotloop
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 
 __all__ = ["RULE"]
 
@@ -30,7 +22,6 @@ def judge(case: Case) -> Finding | None:
     if limit is None or limit >= time.seconds:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"training.max_time={limit:g} s ends the run after about {limit / time.seconds:.0%} "
         f"of its {time.steps:,} steps: the learning rate never comes down",
         severity="warn",
@@ -42,10 +33,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="R7",
-    name="cut_by_time",
     title="A time limit ends the run before its schedule",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.PLANNED_RUN,),
     before_run=True,

@@ -9,15 +9,7 @@ Seen: tests/diagnosis/test_planned_settings.py.
 Source: hotloop
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 
 __all__ = ["RULE"]
 
@@ -30,7 +22,6 @@ def judge(case: Case) -> Finding | None:
     if case.planned.time.validations > 1:
         return None
     return Finding(
-        rule=RULE.label,
         claim="the run validates once, after its last step "
         f"({run.eval_interval or 'no interval is set'}, and the run has {run.steps:,} steps): "
         "overfitting is seen too late",
@@ -40,10 +31,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="R8",
-    name="one_validation",
     title="The run validates once, at its end",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.PLANNED_RUN,),
     before_run=True,

@@ -9,16 +9,8 @@ Seen: tests/diagnosis/test_planned_time.py.
 Source: hotloop
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
 from hotloop.core.units import duration
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 
 __all__ = ["RULE"]
 
@@ -37,7 +29,6 @@ def judge(case: Case) -> Finding | None:
         return None
     lost = "the whole run" if between >= time.seconds else duration(between)
     return Finding(
-        rule=RULE.label,
         claim=f"a crash can cost {lost}: nothing is saved in between",
         severity="warn",
         remedies=[Remedy(text="training.save_every=600s, the default")],
@@ -45,10 +36,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="R9",
-    name="saves_too_few",
     title="Too much work between two checkpoints",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.PLANNED_RUN,),
     before_run=True,

@@ -9,15 +9,7 @@ Seen: golden cases only; not yet seen on a card.
 Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html (its warning)
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 
 __all__ = ["RULE"]
 
@@ -28,7 +20,6 @@ def judge(case: Case) -> Finding | None:
     if model is None or case.hardware.count < 2:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"nn.DataParallel drives {case.hardware.count} cards from one process",
         severity="warn",
         places=[model.place] if model.place else [],
@@ -43,10 +34,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="M1",
-    name="data_parallel",
     title="DataParallel where DistributedDataParallel is meant",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.MODEL, Needs.CARD),
     weight=2,

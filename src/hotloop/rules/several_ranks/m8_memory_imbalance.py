@@ -15,14 +15,11 @@ from __future__ import annotations
 from statistics import median_low
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from hotloop.core.case.case import Case
 
 __all__ = ["RULE"]
 
@@ -37,7 +34,6 @@ def judge(case: Case) -> Finding | None:
         return None
     rank = case.process.rank_at(peaks.index(most))
     return Finding(
-        rule=RULE.label,
         claim=f"{case.process.named(rank)} needs {bytes_(most)}, the others {bytes_(typical)}",
         severity="warn" if most >= (1 + WARN) * typical else "note",
         remedies=list(_remedies(case, rank)),
@@ -60,10 +56,7 @@ def _remedies(case: Case, rank: int) -> Iterator[Remedy]:
 
 
 RULE = Rule(
-    id="M8",
-    name="memory_imbalance",
     title="One process needs much more memory",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.RANKS,),
     weight=1,

@@ -13,18 +13,11 @@ Source: hotloop, from the five projects; for ln(n), Karpathy, "A Recipe for Trai
     Networks", https://karpathy.github.io/2019/04/25/recipe/ ("verify loss @ init").
 """
 
-from __future__ import annotations
-
 import math
 import statistics
-from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy, Severity
 from hotloop.core.plateau import GUESSING, guessing
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, Severity
 
 __all__ = ["RULE"]
 
@@ -43,7 +36,6 @@ def judge(case: Case) -> Finding | None:
     places = [scheduler.place for scheduler in case.schedulers if rates]
     places += [optimizer.place for optimizer in case.optimizers]
     return Finding(
-        rule=RULE.label,
         claim=claim,
         severity=severity,
         places=[place for place in places if place],
@@ -92,10 +84,7 @@ def _losses(case: Case) -> tuple[str, Severity] | None:
 
 
 RULE = Rule(
-    id="S11",
-    name="loss_still",
     title="The loss does not move",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS,),
     weight=2,

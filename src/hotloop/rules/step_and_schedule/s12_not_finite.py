@@ -16,11 +16,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 
 if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
     from hotloop.core.case.planned_run import PlannedRun
 
 __all__ = ["RULE"]
@@ -38,7 +36,6 @@ def judge(case: Case) -> Finding | None:
     last = [value for step, value in case.steps.losses if step < first and math.isfinite(value)]
     later = [step for step, _ in case.steps.losses if step >= first]
     return Finding(
-        rule=RULE.label,
         claim=f"the loss is not finite from step {first} of {case.steps.count} on"
         if len(bad) == len(later)
         else f"the loss is not finite at step {first} of {case.steps.count}",
@@ -68,7 +65,6 @@ def _before_run(planned: PlannedRun) -> Finding | None:
     if problem is None:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"the run ends in its first steps: {problem}",
         severity="critical",
         remedies=[
@@ -79,10 +75,7 @@ def _before_run(planned: PlannedRun) -> Finding | None:
 
 
 RULE = Rule(
-    id="S12",
-    name="not_finite",
     title="NaN or infinite loss",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS,),
     before_run=True,

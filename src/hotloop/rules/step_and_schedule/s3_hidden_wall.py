@@ -17,8 +17,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Remedy, SourceLocation, by_share
-from hotloop.rules.base import Needs, Rule
+from hotloop.core.finding import by_share
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, SourceLocation
 from hotloop.rules.support import idioms
 from hotloop.rules.support.costs import costing, evaluation_seconds, site
 from hotloop.rules.support.syntax import parse
@@ -26,9 +26,7 @@ from hotloop.rules.support.syntax import parse
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hotloop.core.case.case import Case
     from hotloop.core.case.steps_and_loaders import EvaluationSpan, Save
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -53,7 +51,6 @@ def judge(case: Case) -> Finding | None:
         seconds,
         least=HIDDEN,
         severity=by_share(share, warn=HIDDEN, critical=2 * HIDDEN),
-        rule=RULE.label,
         claim=f"{share:.0%} of the wall time is outside the steps ({shares}){hidden}",
         places=[*places, *([timer] if timer else [])],
         evidence={part: f"{seconds_of[part]:.1f} s" for part in ordered},
@@ -121,10 +118,7 @@ def _readings(loop: ast.AST) -> Iterator[ast.AST]:
 
 
 RULE = Rule(
-    id="S3",
-    name="hidden_wall",
     title="Wall time outside the steps",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS,),
     weight=-1,  # it sums up the findings of other rules

@@ -205,7 +205,6 @@ def with_workers(
 
 def costs(
     case: Case,
-    rule: str,
     claim: str,
     seconds: float,
     *,
@@ -216,7 +215,6 @@ def costs(
     """Return a finding about `seconds` of the run, which are saved if the cause is removed."""
     share = case.part(seconds)
     return Finding(
-        rule=rule,
         claim=claim,
         severity=by_share(share),
         share=share,
