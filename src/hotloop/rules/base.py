@@ -25,6 +25,8 @@ __all__ = [
     "Rule",
     "Severity",
     "SourceLocation",
+    "code_edit",
+    "option",
     "unmet",
 ]
 
@@ -127,3 +129,13 @@ def unmet(case: Case, needs: tuple[Needs, ...]) -> str | None:
         Needs.PLANNED_RUN: False,
     }
     return next((need.value for need in needs if not met[need]), None)
+
+
+def code_edit(text: str) -> Remedy:
+    """Return a remedy that edits the code."""
+    return Remedy(text=text, effort="code edit")
+
+
+def option(text: str, *, technique: str | None = None, choice: str = "") -> Remedy:
+    """Return a remedy that takes an option or a command, and no edit."""
+    return Remedy(text=text, effort="option", technique=technique, choice=choice)

@@ -20,7 +20,7 @@ import statistics
 from collections import defaultdict
 
 from hotloop.core.units import count
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, SourceLocation
+from hotloop.rules.base import Case, Finding, Needs, Rule, SourceLocation, code_edit
 from hotloop.rules.support.syntax import parse
 
 __all__ = ["RULE"]
@@ -50,10 +50,9 @@ def judge(case: Case) -> Finding | None:
             places=_printing(case, unit),
             evidence={"printed": f"{count(printed)} {unit}", "bound": f"{count(bound)} {unit}"},
             remedies=[
-                Remedy(
-                    text="time whole steps, from one batch to the next"
-                    + ", with torch.cuda.synchronize() before the clock is read" * case.on_card,
-                    effort="code edit",
+                code_edit(
+                    "time whole steps, from one batch to the next"
+                    + ", with torch.cuda.synchronize() before the clock is read" * case.on_card
                 )
             ],
         )

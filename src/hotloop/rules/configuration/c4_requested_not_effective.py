@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, code_edit
 from hotloop.rules.support.config_files import requested
 from hotloop.rules.support.requested_effective import NAMES, in_effect
 
@@ -48,10 +48,7 @@ def judge(case: Case) -> Finding | Iterable[Finding] | None:
             setting.key: f"{setting.value} asked; {effective}" for setting, effective in mismatches
         },
         remedies=[
-            Remedy(
-                text=f'follow "{setting.name}" from where it is read to where it should be used',
-                effort="code edit",
-            )
+            code_edit(f'follow "{setting.name}" from where it is read to where it should be used')
         ],
     )
 

@@ -13,7 +13,7 @@ Source: the warnings of torch 2.13 itself.
 import ast
 import re
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, SourceLocation
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, SourceLocation, code_edit
 from hotloop.rules.support.syntax import parse
 
 __all__ = ["RULE"]
@@ -48,7 +48,7 @@ def judge(case: Case) -> Finding | None:
         remedies=[
             Remedy(text="take out what is ignored, or set what the warning names")
             if ignored
-            else Remedy(text=f"write {new}", effort="code edit")
+            else code_edit(f"write {new}")
         ],
     )
 

@@ -20,8 +20,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import by_share
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, Severity, SourceLocation
+from hotloop.core.finding import Severity, SourceLocation, by_share
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, code_edit
 from hotloop.rules.support.data_wait import place_of
 from hotloop.rules.support.dataset_code import returned, windows
 
@@ -47,8 +47,8 @@ ALL = 0.9  # share of its rows: such an evaluation reads the training data
 EPOCHS_NOTE, EPOCHS_WARN = 4, 40
 LEAKED_NOTE, LEAKED_WARN = 0.01, 0.05  # of the validation rows or texts
 REPEATED_NOTE, REPEATED_WARN = 0.10, 0.30  # of the training texts, or characters in long lines
-COPIES = Remedy(text="take copies out of the rows", effort="code edit")
-LINES = Remedy(text="take repeated lines or files out of the text", effort="code edit")
+COPIES = code_edit("take copies out of the rows")
+LINES = code_edit("take repeated lines or files out of the text")
 
 
 def judge(case: Case) -> Finding | Iterable[Finding] | None:
@@ -78,10 +78,9 @@ def _overlap(case: Case, batch: BatchFacts, loader: Loader | None) -> Finding | 
         places=_places(case, batch, loader, "__len__"),
         evidence={"rows of an epoch": f"{loader.length}"} if loader and loader.length else {},
         remedies=[
-            Remedy(
-                text="windows side by side: len(data) // block_size of them in __len__, starting at"
-                " i * block_size in __getitem__; overlap on purpose needs fewer epochs",
-                effort="code edit",
+            code_edit(
+                "windows side by side: len(data) // block_size of them in __len__, starting at"
+                " i * block_size in __getitem__; overlap on purpose needs fewer epochs"
             )
         ],
     )
@@ -118,11 +117,10 @@ def _leak(case: Case, batch: BatchFacts, loader: Loader | None) -> Finding | Non
         severity=severity,
         places=_places(case, batch, loader, "__init__"),
         remedies=[
-            Remedy(text="evaluate rows that are not trained on", effort="code edit")
+            code_edit("evaluate rows that are not trained on")
             if same
-            else Remedy(
-                text="drop equal rows, then split, before windows are cut or rows are augmented",
-                effort="code edit",
+            else code_edit(
+                "drop equal rows, then split, before windows are cut or rows are augmented"
             )
         ],
     )

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, Severity
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, Severity, code_edit
 
 if TYPE_CHECKING:
     from hotloop.core.case.planned_run import PlannedData
@@ -42,7 +42,7 @@ def judge(case: Case) -> Finding | None:
             severity=severity,
             places=[batch.place] if batch.place else [],
             evidence={"a sample": batch.decoded[:200]} if batch.decoded else {},
-            remedies=[Remedy(text=remedy, effort="code edit")],
+            remedies=[code_edit(remedy)],
         )
     return None
 
@@ -82,7 +82,7 @@ def _before_run(data: PlannedData) -> Finding | None:
                 text="look whether data.text_a, data.text_b and data.max_length leave out what"
                 " tells them apart"
             ),
-            Remedy(text="settle the labels", effort="code edit"),
+            code_edit("settle the labels"),
         ],
     )
 

@@ -12,7 +12,7 @@ Source: gpuprof and SageMaker's IOBottleneck rule; 1 MB/s, to tell reading from 
 import statistics
 
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, code_edit
 from hotloop.rules.support.data_wait import (
     costs,
     feeding,
@@ -48,7 +48,7 @@ def judge(case: Case) -> Finding | None:
             Remedy(
                 text="copy the data to a local disk, or to /dev/shm where they fit, and read it"
             ),
-            Remedy(text="pack many small files into few large ones", effort="code edit"),
+            code_edit("pack many small files into few large ones"),
         ],
     )
 

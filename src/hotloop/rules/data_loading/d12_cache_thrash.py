@@ -14,7 +14,7 @@ import statistics
 
 from hotloop.core.finding import ABSTAIN
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.data_wait import costs, feeding, place_of
 
 __all__ = ["RULE"]
@@ -38,8 +38,8 @@ def judge(case: Case) -> Finding | None:
         places=place_of(feeding(case)),
         evidence={"page cache": f"{cache:.0%} of the memory"},
         remedies=[
-            Remedy(text="store fewer bytes a sample: 8 or 16 bits, or smaller", effort="code edit"),
-            Remedy(text="read large shards in order, shuffle inside them", effort="code edit"),
+            code_edit("store fewer bytes a sample: 8 or 16 bits, or smaller"),
+            code_edit("read large shards in order, shuffle inside them"),
         ],
     )
 

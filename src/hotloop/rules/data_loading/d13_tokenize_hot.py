@@ -11,7 +11,7 @@ Source: hotloop, threshold from the five projects (one tokenised each sample at 
 """
 
 from hotloop.core.finding import ABSTAIN, by_share
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.data_wait import feeding, keep_samples, lines
 
 __all__ = ["RULE"]
@@ -45,7 +45,7 @@ def judge(case: Case) -> Finding | None:
             evidence={"in the loader": f"{seconds:.1f} s of {wait:.1f} s"},
             remedies=[
                 *keep_samples(feeding(case)),
-                Remedy(text="do it once before training and keep the result", effort="code edit"),
+                code_edit("do it once before training and keep the result"),
             ],
         )
     return None

@@ -10,7 +10,7 @@ Source: hotloop.
 """
 
 from hotloop.core.finding import ABSTAIN
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, code_edit
 from hotloop.rules.support.data_wait import (
     costs,
     feeding,
@@ -45,10 +45,9 @@ def judge(case: Case) -> Finding | None:
         evidence={"collating": f"{seconds:.1f} s of {wait:.1f} s"},
         remedies=[
             *([Remedy(text=f"num_workers={workers} collates in another process")] * bool(workers)),
-            Remedy(
-                text="allocate the batch once with torch.full(...) and copy each sample into it; "
-                "no Python loop over its elements",
-                effort="code edit",
+            code_edit(
+                "allocate the batch once with torch.full(...) and copy each sample into it; "
+                "no Python loop over its elements"
             ),
         ],
     )

@@ -11,7 +11,7 @@ Source: TraceML for the thresholds.
 
 from hotloop.core.finding import WARN
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, code_edit
 from hotloop.rules.support.data_wait import costs, feeding, place_of
 
 __all__ = ["RULE"]
@@ -31,7 +31,7 @@ def judge(case: Case) -> Finding | None:
         evidence={"a batch": bytes_(size)} if size else {},
         remedies=[
             Remedy(text="pin_memory=True and .to(device, non_blocking=True)"),
-            Remedy(text="copy the next batch on a stream of its own", effort="code edit"),
+            code_edit("copy the next batch on a stream of its own"),
         ],
     )
 

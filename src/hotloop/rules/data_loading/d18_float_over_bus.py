@@ -11,7 +11,7 @@ Source: hotloop.
 
 from hotloop.core.finding import ABSTAIN
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.data_wait import costs, feeding, place_of
 
 __all__ = ["RULE"]
@@ -40,10 +40,9 @@ def judge(case: Case) -> Finding | None:
         places=[*([loader.getitem] if loader.getitem else []), *place_of(loader)],
         evidence={"a batch": bytes_(loader.batch_bytes)} if loader.batch_bytes else {},
         remedies=[
-            Remedy(
-                text="keep uint8 in the data set; x.to(device).float().div_(255) and the "
-                "normalisation on the card",
-                effort="code edit",
+            code_edit(
+                "keep uint8 in the data set; x.to(device).float().div_(255) and the "
+                "normalisation on the card"
             )
         ],
     )

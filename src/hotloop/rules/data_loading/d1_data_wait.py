@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, code_edit, option
 from hotloop.rules.support.data_wait import (
     costs,
     feeding,
@@ -67,14 +67,14 @@ def _remedies(loader: Loader | None) -> list[Remedy]:
     if loader is None:
         text = "make a batch with less work; where it does not depend on the model, a DataLoader "
         text += "with num_workers=1 makes it beside the loop"
-        return [Remedy(text=text, effort="code edit")]
+        return [code_edit(text)]
     if loader.workers:
         text = "let the doctor look with num_workers=0 once: it then names the line that reads"
         return [Remedy(text=text)]
     return read_ahead(loader) or [
         Remedy(text="num_workers=1 reads beside the loop")
         if loader.iterable
-        else Remedy(text="cut each batch at once, not sample by sample", effort="code edit")
+        else code_edit("cut each batch at once, not sample by sample")
     ]
 
 
@@ -98,10 +98,8 @@ def _before_run(planned: PlannedRun) -> Finding | None:
         "data wait",
         claim=f"steps wait for their data {share:.0%} of the time",
         remedies=[
-            Remedy(
-                text="--with loader-workers makes batches in other processes",
-                effort="option",
-                technique="loader-workers",
+            option(
+                "--with loader-workers makes batches in other processes", technique="loader-workers"
             )
         ],
     )

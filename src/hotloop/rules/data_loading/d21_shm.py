@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, code_edit, option
 from hotloop.rules.support.data_wait import place_of
 
 if TYPE_CHECKING:
@@ -55,11 +55,8 @@ def _before_run(planned: PlannedRun) -> Finding | None:
         'with "bus error" or "no space left" when it is full',
         severity="warn" if size < TINY else "note",
         remedies=[
-            Remedy(text="docker run --shm-size=8g, or --ipc=host", effort="option"),
-            Remedy(
-                text='torch.multiprocessing.set_sharing_strategy("file_system")',
-                effort="code edit",
-            ),
+            option("docker run --shm-size=8g, or --ipc=host"),
+            code_edit('torch.multiprocessing.set_sharing_strategy("file_system")'),
         ],
     )
 

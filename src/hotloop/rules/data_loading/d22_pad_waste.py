@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import ABSTAIN, by_share
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, code_edit, option
 from hotloop.rules.support.data_wait import costs, feeding, place_of
 
 if TYPE_CHECKING:
@@ -60,12 +60,11 @@ def judge(case: Case) -> Finding | None:
         else {},
         remedies=[
             *_bucketed(case, padded),
-            Remedy(
-                text="batches of similar length: sort each 50 batches' worth of shuffled indices "
-                "by length in a batch_sampler",
-                effort="code edit",
+            code_edit(
+                "batches of similar length: sort each 50 batches' worth of shuffled indices "
+                "by length in a batch_sampler"
             ),
-            Remedy(text=PACK + MADE * _is_per_token(padded), effort="code edit"),
+            code_edit(PACK + MADE * _is_per_token(padded)),
         ],
     )
 
@@ -83,13 +82,10 @@ def _bucketed(case: Case, batch: BatchFacts) -> Iterator[Remedy]:
         return  # the script pads to one width, and the batch has no mask to cut it by
     if {"length-bucketing", "token-budget", "vectorised-reads"} & case.techniques.keys():
         return
-    yield Remedy(
-        text="batches of rows of similar length", effort="option", technique="length-bucketing"
-    )
+    yield option("batches of rows of similar length", technique="length-bucketing")
     if _is_per_token(batch) and not loader.drop_last:
-        yield Remedy(
-            text="batches of about as many tokens each, of few long rows or many short ones",
-            effort="option",
+        yield option(
+            "batches of about as many tokens each, of few long rows or many short ones",
             technique="token-budget",
         )
 

@@ -19,7 +19,7 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import ABSTAIN
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, SourceLocation
+from hotloop.rules.base import Case, Finding, Needs, Rule, SourceLocation, code_edit, option
 from hotloop.rules.support.data_wait import costs, feeding, place_of
 from hotloop.rules.support.syntax import dotted, parse
 
@@ -30,11 +30,7 @@ __all__ = ["RULE"]
 
 FILLED = 0.60
 CUT = [
-    Remedy(
-        text="cut each batch to its longest row, by its attention_mask",
-        effort="option",
-        technique="dynamic-padding",
-    )
+    option("cut each batch to its longest row, by its attention_mask", technique="dynamic-padding")
 ]
 MADE = (
     "full",
@@ -64,10 +60,9 @@ def judge(case: Case) -> Finding | None:
             evidence={"above a batch's longest row": f"{_above(batch):.0%} of the width"},
             remedies=[
                 *(CUT if any("attention_mask" in name for name in batch.shapes) else []),
-                Remedy(
-                    text="pad in collate_fn: torch.nn.utils.rnn.pad_sequence(rows, "
-                    "batch_first=True), or padding='longest' in the tokenizer's call",
-                    effort="code edit",
+                code_edit(
+                    "pad in collate_fn: torch.nn.utils.rnn.pad_sequence(rows, "
+                    "batch_first=True), or padding='longest' in the tokenizer's call"
                 ),
             ],
         )

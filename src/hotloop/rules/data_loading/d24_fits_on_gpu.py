@@ -12,7 +12,7 @@ Source: hotloop.
 
 from hotloop.core.finding import ABSTAIN
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.data_wait import costs, feeding, place_of
 
 __all__ = ["RULE"]
@@ -37,10 +37,7 @@ def judge(case: Case) -> Finding | None:
         places=place_of(loader),
         evidence={"free on the card": bytes_(free)},
         remedies=[
-            Remedy(
-                text="data = data.to(device) once; cut batches with data[torch.randperm(n)[a:b]]",
-                effort="code edit",
-            )
+            code_edit("data = data.to(device) once; cut batches with data[torch.randperm(n)[a:b]]")
         ],
     )
 

@@ -13,7 +13,7 @@ Source: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.Iterable
 import ast
 import re
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, code_edit
 from hotloop.rules.support.data_wait import place_of
 from hotloop.rules.support.dataset_code import method
 
@@ -39,10 +39,9 @@ def judge(case: Case) -> Finding | None:
             places=[*reading, *place_of(loader)],
             remedies=[
                 Remedy(text="num_workers=1"),
-                Remedy(
-                    text="in __iter__: info = torch.utils.data.get_worker_info(); read only "
-                    "itertools.islice(samples, info.id, None, info.num_workers)",
-                    effort="code edit",
+                code_edit(
+                    "in __iter__: info = torch.utils.data.get_worker_info(); read only "
+                    "itertools.islice(samples, info.id, None, info.num_workers)"
                 ),
             ],
         )

@@ -12,7 +12,7 @@ Source: the five projects (one parsed and tokenised its rows in each of 3 epochs
 """
 
 from hotloop.core.units import bytes_, moment
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.data_wait import (
     MATTERS,
     costs,
@@ -51,10 +51,7 @@ def judge(case: Case) -> Finding | None:
         evidence={"all samples": bytes_(size)} if size else {},
         remedies=[
             *keep_samples(loader),
-            Remedy(
-                text="read once, np.save the result and open it with np.load(mmap_mode='r')",
-                effort="code edit",
-            ),
+            code_edit("read once, np.save the result and open it with np.load(mmap_mode='r')"),
         ],
     )
 

@@ -16,7 +16,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from hotloop.core.units import moment
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, code_edit
 from hotloop.rules.support.data_wait import (
     costs,
     feeding,
@@ -71,14 +71,12 @@ def _remedies(case: Case, loader: Loader | None) -> list[Remedy]:
     if loader is None:
         return [
             *remedies,
-            Remedy(
-                text="do what is the same for each batch once, before the loop", effort="code edit"
-            ),
+            code_edit("do what is the same for each batch once, before the loop"),
         ]
     if not loader.workers and workers_for(case, loader):
         remedies += read_ahead(loader)
     once = "do it once in __init__, so that __getitem__ only indexes"
-    return [*remedies, Remedy(text=once, effort="code edit")]
+    return [*remedies, code_edit(once)]
 
 
 RULE = Rule(

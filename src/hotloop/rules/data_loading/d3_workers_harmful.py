@@ -14,7 +14,7 @@ Source: measured for RULES: 439k samples/s without, 109k with 2 workers, 860k wi
 import statistics
 
 from hotloop.core.units import moment
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.data_wait import costs, feeding, place_of, waits_for_data, with_workers
 
 __all__ = ["RULE"]
@@ -35,7 +35,7 @@ def judge(case: Case) -> Finding | None:
         evidence={"a batch": moment(statistics.median(loader.waits))} if loader.waits else {},
         remedies=[
             with_workers(case, loader, "num_workers=0", count=0),
-            Remedy(text="cut whole batches: __getitems__ in the data set", effort="code edit"),
+            code_edit("cut whole batches: __getitems__ in the data set"),
         ],
     )
 

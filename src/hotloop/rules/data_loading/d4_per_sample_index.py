@@ -11,7 +11,7 @@ Source: measured for RULES: 439k samples/s one by one, 1,228k by slicing (2 core
 """
 
 from hotloop.core.units import count
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, code_edit, option
 from hotloop.rules.support.data_wait import costs, feeding, item_seconds, place_of
 
 __all__ = ["RULE"]
@@ -36,19 +36,14 @@ def judge(case: Case) -> Finding | None:
         places=[*place_of(loader), *([loader.getitem] if loader.getitem else [])],
         evidence={"samples": f"{count(1 / item)}/s"} if item else {},
         remedies=[
-            Remedy(
-                text="cut each batch from its tensors at once",
-                effort="option",
-                technique="vectorised-reads",
-            ),
+            option("cut each batch from its tensors at once", technique="vectorised-reads"),
             Remedy(
                 text="DataLoader(data, batch_size=None, sampler=BatchSampler(RandomSampler(data), "
                 f"{loader.batch_size or 32}, {loader.drop_last})) cuts a batch at once"
             ),
-            Remedy(
-                text="give the data set __getitems__(self, indices) that cuts all of them, and "
-                "DataLoader(..., collate_fn=lambda batch: batch)",
-                effort="code edit",
+            code_edit(
+                "give the data set __getitems__(self, indices) that cuts all of them, and "
+                "DataLoader(..., collate_fn=lambda batch: batch)"
             ),
         ],
     )

@@ -10,7 +10,7 @@ Source: gpuprof, and SageMaker's CPUBottleneck rule (90 %).
 """
 
 from hotloop.core.units import many
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.data_wait import (
     costs,
     feeding,
@@ -41,10 +41,7 @@ def judge(case: Case) -> Finding | None:
         places=[*([loader.getitem] if loader.getitem else []), *place_of(loader)],
         remedies=[
             *keep_samples(loader),
-            Remedy(
-                text="do the deterministic part of reading a sample once, before training",
-                effort="code edit",
-            ),
+            code_edit("do the deterministic part of reading a sample once, before training"),
         ],
     )
 

@@ -13,7 +13,7 @@ Source: TECHNIQUES: one spin-waiting thread too many cost 30x on 2 cores (torch 
 import math
 
 from hotloop.core.units import many
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, option
 
 __all__ = ["RULE"]
 
@@ -36,7 +36,7 @@ def judge(case: Case) -> Finding | None:
             **({"throttled periods": f"{throttled:.0%}"} if throttled else {}),
         },
         remedies=[
-            Remedy(text="hotloop run --with threads", effort="option", technique="threads"),
+            option("hotloop run --with threads", technique="threads"),
             Remedy(text=f"torch.set_num_threads({fit}), or OMP_NUM_THREADS={fit} before starting"),
         ],
     )

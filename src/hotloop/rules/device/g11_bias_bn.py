@@ -13,7 +13,7 @@ Source: https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html ("D
 import ast
 from itertools import pairwise
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.syntax import dotted, is_constant, keyword, parse
 
 __all__ = ["RULE"]
@@ -33,7 +33,7 @@ def judge(case: Case) -> Finding | None:
             for module in parse(case.sources).modules
             for conv in before_norm(module.tree)
         ],
-        remedies=[Remedy(text="nn.Conv2d(..., bias=False)", effort="code edit")],
+        remedies=[code_edit("nn.Conv2d(..., bias=False)")],
     )
 
 

@@ -9,7 +9,7 @@ Seen: golden cases only; not yet seen on a card.
 Source: threshold of hotloop; gains of 14-45 % by compiling are others' (page of compile).
 """
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, option
 from hotloop.rules.support.costs import costing, in_steps
 
 __all__ = ["RULE"]
@@ -42,11 +42,7 @@ def judge(case: Case) -> Finding | None:
         places=list(dict.fromkeys(op.place for op in hottest if op.place)),
         evidence={op.name: f"{op.share:.0%} of a step" for op in hottest},
         remedies=[
-            Remedy(
-                text="hotloop run --with compile makes one kernel of neighbours",
-                effort="option",
-                technique="compile",
-            )
+            option("hotloop run --with compile makes one kernel of neighbours", technique="compile")
         ],
     )
 

@@ -13,7 +13,7 @@ Source: https://docs.pytorch.org/docs/stable/torch.compiler_troubleshooting.html
 """
 
 from hotloop.core.units import duration
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, code_edit
 from hotloop.rules.support.idioms import compiling
 from hotloop.rules.support.syntax import parse
 
@@ -45,7 +45,7 @@ def judge(case: Case) -> Finding | None:
         },
         remedies=[
             Remedy(text="torch.compile(model, dynamic=True) where only lengths differ"),
-            Remedy(text="pad batches to a few lengths", effort="code edit"),
+            code_edit("pad batches to a few lengths"),
         ],
     )
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from hotloop.core.finding import WARN
 from hotloop.core.units import duration, moment
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit, option
 from hotloop.rules.support.costs import costing, whole_run
 from hotloop.rules.support.forecast import of_row
 from hotloop.rules.support.idioms import compiling
@@ -45,8 +45,8 @@ def judge(case: Case) -> Finding | None:
         claim=_claim(seconds, total, steps, step.median),
         places=compiling(parse(case.sources)),
         remedies=[
-            Remedy(text="leave torch.compile out, and compare", effort="code edit"),
-            Remedy(text="set TORCHINDUCTOR_CACHE_DIR to a folder that stays", effort="option"),
+            code_edit("leave torch.compile out, and compare"),
+            option("set TORCHINDUCTOR_CACHE_DIR to a folder that stays"),
         ],
     )
 
@@ -68,7 +68,7 @@ def _before_run(planned: PlannedRun) -> Finding | None:
         time,
         "compile",
         claim=_claim(time.rows["compile"], time.seconds, time.steps, time.step),
-        remedies=[Remedy(text="look at the same command with --without compile", effort="option")],
+        remedies=[option("look at the same command with --without compile")],
     )
 
 

@@ -11,7 +11,7 @@ Source: https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management; 
 """
 
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, option
 
 __all__ = ["RULE"]
 
@@ -34,10 +34,7 @@ def judge(case: Case) -> Finding | None:
         claim=claim,
         severity="warn" if retries else "note",
         remedies=[
-            Remedy(
-                text="PYTORCH_ALLOC_CONF=expandable_segments:True in the environment",
-                effort="option",
-            ),
+            option("PYTORCH_ALLOC_CONF=expandable_segments:True in the environment"),
             Remedy(
                 text="a smaller micro batch, or batches of few shapes "
                 "(hotloop explain out-of-memory)"

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, option
 
 if TYPE_CHECKING:
     from hotloop.core.case.planned_run import PlannedRun
@@ -41,10 +41,8 @@ def judge(case: Case) -> Finding | None:
                 text="half the micro batch and twice the accumulation "
                 "(hotloop explain out-of-memory)"
             ),
-            Remedy(
-                text="hotloop run --with activation-checkpointing",
-                effort="option",
-                technique="activation-checkpointing",
+            option(
+                "hotloop run --with activation-checkpointing", technique="activation-checkpointing"
             ),
         ],
     )
@@ -65,9 +63,8 @@ def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
                 text=f"training.accumulation={run.accumulation * 2} halves the micro batch, not "
                 "the batch (hotloop explain out-of-memory)"
             ),
-            Remedy(
-                text="--with activation-checkpointing:mode=selective computes again what it frees",
-                effort="option",
+            option(
+                "--with activation-checkpointing:mode=selective computes again what it frees",
                 technique="activation-checkpointing",
             ),
         ],

@@ -20,7 +20,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, option
 
 if TYPE_CHECKING:
     from hotloop.core.hardware import Hardware
@@ -29,9 +29,8 @@ __all__ = ["RULE", "why_spills"]
 
 FULL, BUSY = 0.95, 0.30  # of the memory; of the time
 NAMES = ("gpu_memory_bytes", "gpu_utilisation", "gpu_power_w", "gpu_power_limit_w")
-FORBID = Remedy(
-    text='NVIDIA control panel: "CUDA - Sysmem Fallback Policy" to "Prefer No Sysmem Fallback"',
-    effort="option",
+FORBID = option(
+    'NVIDIA control panel: "CUDA - Sysmem Fallback Policy" to "Prefer No Sysmem Fallback"'
 )
 
 

@@ -11,7 +11,7 @@ Source: measured: full checkpointing takes 1.36 of the step time in float32 on a
     activation-checkpointing); 21 % is what others measured.
 """
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, SourceLocation
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, SourceLocation, code_edit
 from hotloop.rules.support.costs import costing
 from hotloop.rules.support.syntax import calls, parse
 
@@ -46,7 +46,7 @@ def judge(case: Case) -> Finding | None:
                 text="call the block itself in place of checkpoint(block, x), or "
                 "model.gradient_checkpointing_disable(), and look at the peak"
             ),
-            Remedy(text="or keep what is costly: selective checkpointing", effort="code edit"),
+            code_edit("or keep what is costly: selective checkpointing"),
         ],
     )
 

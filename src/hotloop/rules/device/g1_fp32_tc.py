@@ -13,7 +13,7 @@ Source: the TensorBoard profiler plugin and DLProf (tensor cores eligible and un
 
 from typing import Any
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, option
 from hotloop.rules.support.costs import costing, in_steps, products
 
 __all__ = ["RULE"]
@@ -21,10 +21,8 @@ __all__ = ["RULE"]
 LEAST = 0.20  # of the step
 SWITCH = "cuda.matmul.fp32_precision"
 REMEDIES = (
-    Remedy(
-        text="hotloop run --with autocast-bf16 computes products in bfloat16",
-        effort="option",
-        technique="autocast-bf16",
+    option(
+        "hotloop run --with autocast-bf16 computes products in bfloat16", technique="autocast-bf16"
     ),
     Remedy(
         text='torch.set_float32_matmul_precision("high") uses TF32',

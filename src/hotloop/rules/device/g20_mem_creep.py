@@ -18,7 +18,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, SourceLocation
+from hotloop.rules.base import Case, Finding, Needs, Rule, SourceLocation, code_edit
 from hotloop.rules.support.syntax import ProjectCode, calls, dotted, parse, running
 
 if TYPE_CHECKING:
@@ -43,9 +43,7 @@ def judge(case: Case) -> Finding | None:
         claim=claim,
         severity="warn" if grown >= WARN else "note",
         places=places,
-        remedies=[
-            Remedy(text="add up loss.detach(), and read the sum at the end", effort="code edit")
-        ],
+        remedies=[code_edit("add up loss.detach(), and read the sum at the end")],
     )
 
 

@@ -12,7 +12,7 @@ Source: gpuprof's thresholds; https://docs.nvidia.com/deploy/nvml-api/ (clocks e
 
 from statistics import median
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, option
 
 __all__ = ["RULE"]
 
@@ -37,8 +37,8 @@ def judge(case: Case) -> Finding | None:
         severity="warn" if hot or slow else "note",
         evidence={"temperature": f"{degrees:.0f} C"} if degrees else {},
         remedies=[
-            Remedy(text="look at nvidia-smi -q -d PERFORMANCE, fans and dust", effort="option"),
-            Remedy(text="a power limit 10 % lower: nvidia-smi -pl", effort="option"),
+            option("look at nvidia-smi -q -d PERFORMANCE, fans and dust"),
+            option("a power limit 10 % lower: nvidia-smi -pl"),
         ],
     )
 

@@ -11,7 +11,7 @@ Source: https://github.com/XuehaiPan/nvitop/issues/189
 
 from statistics import median
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, option
 
 __all__ = ["RULE"]
 
@@ -32,9 +32,7 @@ def judge(case: Case) -> Finding | None:
         severity="warn",
         remedies=[
             Remedy(text="a larger micro batch (hotloop explain low-utilisation)"),
-            Remedy(
-                text="hotloop doctor --profile shows which operations are small", effort="option"
-            ),
+            option("hotloop doctor --profile shows which operations are small"),
         ],
     )
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, option
 
 if TYPE_CHECKING:
     from hotloop.core.case.planned_run import PlannedRun
@@ -37,7 +37,7 @@ def judge(case: Case) -> Finding | None:
     return Finding(
         claim=claim if others else f"{case.hardware.name} is a slice of a card",
         severity="warn" if others else "note",
-        remedies=[Remedy(text="look at nvidia-smi", effort="option")],
+        remedies=[option("look at nvidia-smi")],
     )
 
 
@@ -51,7 +51,7 @@ def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
     return Finding(
         claim=f"{bytes_(have - free)} of the card's {bytes_(have)} are taken by other processes",
         severity="warn",
-        remedies=[Remedy(text="look at nvidia-smi", effort="option")],
+        remedies=[option("look at nvidia-smi")],
     )
 
 

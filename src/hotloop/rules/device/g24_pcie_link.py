@@ -11,7 +11,7 @@ Seen: golden cases only; not yet seen on a card.
 Source: hotloop; https://docs.nvidia.com/deploy/nvml-api/ (nvmlDeviceGetMaxPcieLinkGeneration)
 """
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, option
 from hotloop.rules.support.costs import costing
 
 __all__ = ["RULE"]
@@ -36,7 +36,7 @@ def judge(case: Case) -> Finding | None:
         claim=f"the card's bus runs as PCIe {now:.0f} x{lanes:.0f} and could be {full:.0f} "
         f"x{all_lanes:.0f}",
         evidence={"copies to the card": f"{case.share('host to device'):.1%} of the time"},
-        remedies=[Remedy(text="another slot, no riser card, or the BIOS setting", effort="option")],
+        remedies=[option("another slot, no riser card, or the BIOS setting")],
     )
 
 

@@ -10,7 +10,7 @@ Source: MFU as in PaLM, appendix B, https://arxiv.org/abs/2204.02311; 30 % is gp
 """
 
 from hotloop.core.finding import WARN
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, option
 from hotloop.rules.support.costs import DTYPES, costing, flop_rate
 
 __all__ = ["RULE"]
@@ -41,14 +41,8 @@ def judge(case: Case) -> Finding | None:
         claim=f"the steps reach {reached:.0%} of the card's {dtype} peak",
         evidence={"peak": peak},
         remedies=[
-            Remedy(
-                text="hotloop doctor --profile shows where the card's time goes", effort="option"
-            ),
-            Remedy(
-                text="hotloop run --with autocast-bf16,compile",
-                effort="option",
-                technique="autocast-bf16",
-            ),
+            option("hotloop doctor --profile shows where the card's time goes"),
+            option("hotloop run --with autocast-bf16,compile", technique="autocast-bf16"),
         ],
     )
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit, option
 
 if TYPE_CHECKING:
     from hotloop.core.case.planned_run import PlannedRun
@@ -37,7 +37,7 @@ def judge(case: Case) -> Finding | None:
             claim=f"there is a card, {hardware.name}, and {case.models[0].name} is on the CPU",
             severity="critical",
             places=[model.place for model in case.models if model.place][:1],
-            remedies=[Remedy(text='model.to("cuda"), and each batch as well', effort="code edit")],
+            remedies=[code_edit('model.to("cuda"), and each batch as well')],
         )
     if hardware.device != "cpu" or driver is None:
         return None
@@ -46,10 +46,9 @@ def judge(case: Case) -> Finding | None:
         f"{hardware.versions.get('torch', '')} sees no card: the CPU is used",
         severity="critical",
         remedies=[
-            Remedy(
-                text=f"install a CUDA build of torch ({INSTALL}), "
-                "or look at nvidia-smi and CUDA_VISIBLE_DEVICES",
-                effort="option",
+            option(
+                f"install a CUDA build of torch ({INSTALL}), "
+                "or look at nvidia-smi and CUDA_VISIBLE_DEVICES"
             )
         ],
     )
@@ -69,7 +68,7 @@ def _before_run(hardware: Hardware, planned: PlannedRun) -> Finding | None:
         claim=f"an NVIDIA card seems to be here ({planned.card_here}), but torch "
         f"{hardware.versions.get('torch', '')} sees no card: the CPU is used",
         severity="critical",
-        remedies=[Remedy(text=remedy, effort="option")],
+        remedies=[option(remedy)],
     )
 
 

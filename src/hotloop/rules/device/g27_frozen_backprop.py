@@ -12,7 +12,7 @@ Seen: examples/planted/head_only.py.
 Source: hotloop; one product of the two in a layer's backward pass is left where weights are frozen.
 """
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.costs import costing
 
 __all__ = ["RULE"]
@@ -36,8 +36,8 @@ def judge(case: Case) -> Finding | None:
         f"{case.part(seconds):.0%} of the time",
         places=[model.place] if model.place else [],
         remedies=[
-            Remedy(text=f"model.{model.frozen_graph}.requires_grad_(False)", effort="code edit"),
-            Remedy(text="or with torch.no_grad(): around its call", effort="code edit"),
+            code_edit(f"model.{model.frozen_graph}.requires_grad_(False)"),
+            code_edit("or with torch.no_grad(): around its call"),
         ],
     )
 

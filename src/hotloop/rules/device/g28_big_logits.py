@@ -14,7 +14,7 @@ Source: https://github.com/linkedin/Liger-Kernel (FusedLinearCrossEntropy)
 from math import prod
 
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 
 __all__ = ["RULE"]
 
@@ -36,11 +36,10 @@ def judge(case: Case) -> Finding | None:
         severity="note",
         places=[model.place] if model.place else [],
         remedies=[
-            Remedy(
-                text="compute head and loss in pieces, such as Liger's fused linear cross-entropy",
-                effort="code edit",
+            code_edit(
+                "compute head and loss in pieces, such as Liger's fused linear cross-entropy"
             ),
-            Remedy(text="make logits only where labels are not -100", effort="code edit"),
+            code_edit("make logits only where labels are not -100"),
         ],
     )
 

@@ -9,7 +9,7 @@ Seen: golden cases only; not yet seen on a card.
 Source: hotloop, threshold of H1.
 """
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, option
 
 __all__ = ["RULE"]
 
@@ -26,7 +26,7 @@ def judge(case: Case) -> Finding | None:
         "for the host",
         severity="warn",
         remedies=[
-            Remedy(text="hotloop run --with compile", effort="option", technique="compile"),
+            option("hotloop run --with compile", technique="compile"),
             Remedy(text="a larger micro batch"),
         ],
     )

@@ -9,7 +9,7 @@ Seen: golden cases only; not yet seen on a card.
 Source: hotloop; threshold as G1's.
 """
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.costs import costing, in_steps, products
 
 __all__ = ["RULE"]
@@ -31,10 +31,7 @@ def judge(case: Case) -> Finding | None:
         places=list(dict.fromkeys(op.place for op in float32_products if op.place)),
         evidence={"hottest": f"{hottest.name} {hottest.shapes}"},
         remedies=[
-            Remedy(
-                text="put the whole forward pass into the autocast region, without .float()",
-                effort="code edit",
-            )
+            code_edit("put the whole forward pass into the autocast region, without .float()")
         ],
     )
 

@@ -9,7 +9,7 @@ Seen: golden cases only; not yet seen on a card.
 Source: page of cudnn-benchmark; 10-20 % are often claimed for it in transformers.
 """
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 
 __all__ = ["RULE"]
 
@@ -22,7 +22,7 @@ def judge(case: Case) -> Finding | None:
     return Finding(
         claim="cudnn.benchmark concerns convolutions only, and no model here has one",
         severity="note",
-        remedies=[Remedy(text="leave the line out: it changes nothing", effort="code edit")],
+        remedies=[code_edit("leave the line out: it changes nothing")],
     )
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, SourceLocation
+from hotloop.rules.base import Case, Finding, Needs, Rule, SourceLocation, code_edit
 from hotloop.rules.support.costs import costing
 from hotloop.rules.support.syntax import calls, keyword, parse
 
@@ -54,10 +54,7 @@ def judge(case: Case) -> Finding | None:
         ][:5],
         evidence={"numbers in embeddings": f"{model.tables:,} of {model.trainable:,}"},
         remedies=[
-            Remedy(
-                text="nn.Embedding(..., sparse=True) with torch.optim.SparseAdam for its weights",
-                effort="code edit",
-            )
+            code_edit("nn.Embedding(..., sparse=True) with torch.optim.SparseAdam for its weights")
         ],
     )
 

@@ -11,7 +11,7 @@ Seen: examples/planted/half_precision.py.
 Source: https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling
 """
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, code_edit
 from hotloop.rules.support.costs import costing, in_steps
 
 __all__ = ["RULE"]
@@ -19,10 +19,7 @@ __all__ = ["RULE"]
 LEAST, SKIPPED = 0.01, 5  # of the steps; steps
 REMEDIES = (
     Remedy(text="use torch.bfloat16, where the device has it: it needs no scaler"),
-    Remedy(
-        text="scale the loss with torch.amp.GradScaler, unscale_ before clipping",
-        effort="code edit",
-    ),
+    code_edit("scale the loss with torch.amp.GradScaler, unscale_ before clipping"),
 )
 
 

@@ -15,7 +15,7 @@ Source: https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-m
 import re
 
 from hotloop.core.finding import ABSTAIN, WARN
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.costs import products
 
 __all__ = ["RULE"]
@@ -46,11 +46,10 @@ def judge(case: Case) -> Finding | None:
         places=[half[0].place] if half[0].place else [],
         evidence={"sizes": sizes},
         remedies=[
-            Remedy(
-                text=f"pad to a multiple of 64: {-(-widest // 64) * 64:,}"
+            code_edit(
+                f"pad to a multiple of 64: {-(-widest // 64) * 64:,}"
                 if widest % 8
-                else "pad sizes to a multiple of 8",
-                effort="code edit",
+                else "pad sizes to a multiple of 8"
             )
         ],
     )

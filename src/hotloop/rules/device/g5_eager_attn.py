@@ -15,7 +15,7 @@ Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scale
 
 import ast
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, code_edit
 from hotloop.rules.support.costs import Site, costing, seconds_at
 from hotloop.rules.support.syntax import Module, calls, parse
 
@@ -23,10 +23,9 @@ __all__ = ["RULE"]
 
 LEAST = 0.10
 PRODUCTS = ("matmul", "bmm", "einsum", "baddbmm")
-WRITTEN = Remedy(
-    text="torch.nn.functional.scaled_dot_product_attention(q, k, v), with is_causal=True in place "
-    "of a causal mask",
-    effort="code edit",
+WRITTEN = code_edit(
+    "torch.nn.functional.scaled_dot_product_attention(q, k, v), with is_causal=True in place "
+    "of a causal mask"
 )
 SWITCHED = Remedy(text='attn_implementation="sdpa" for a model of transformers', technique="sdpa")
 

@@ -10,7 +10,7 @@ Seen: golden cases only; not yet seen on a card.
 Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html
 """
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 
 __all__ = ["RULE"]
 
@@ -27,10 +27,9 @@ def judge(case: Case) -> Finding | None:
                     places=[model.place] if model.place else [],
                     evidence={"calls per forward pass": f"{part.calls:g}"},
                     remedies=[
-                        Remedy(
-                            text="is_causal=True in place of a mask of your own, and 16 bit "
-                            "(hotloop explain sdpa-unavailable)",
-                            effort="code edit",
+                        code_edit(
+                            "is_causal=True in place of a mask of your own, and 16 bit "
+                            "(hotloop explain sdpa-unavailable)"
                         )
                     ],
                 )

@@ -11,7 +11,7 @@ Source: https://docs.pytorch.org/docs/stable/optim.html (fused > foreach > for-l
     of 60 steps each, torch 2.13, 1 thread of an AMD EPYC).
 """
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, option
 from hotloop.rules.support.costs import costing
 
 __all__ = ["RULE"]
@@ -39,7 +39,7 @@ def judge(case: Case) -> Finding | None:
     technique = "fused-adamw" if worst.name in ("Adam", "AdamW") else None
     remedies = [Remedy(text=f"{worst.name}(..., fused=True)", technique=technique)]
     if technique:
-        run = Remedy(text="hotloop run --with fused-adamw", effort="option", technique=technique)
+        run = option("hotloop run --with fused-adamw", technique=technique)
         remedies.insert(0, run)
     return costing(
         case,

@@ -14,7 +14,7 @@ Source: https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.h
 
 from typing import Any
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit, option
 from hotloop.rules.support.costs import costing, in_steps
 
 __all__ = ["RULE"]
@@ -22,8 +22,8 @@ __all__ = ["RULE"]
 LEAST = 0.05  # of a step
 TURNING = ("nchwtonhwc", "nhwctonchw", "nchw_to_nhwc", "nhwc_to_nchw")
 REMEDIES = (
-    Remedy(text="hotloop run --with channels-last", effort="option", technique="channels-last"),
-    Remedy(text="model.to(memory_format=torch.channels_last), the batch too", effort="code edit"),
+    option("hotloop run --with channels-last", technique="channels-last"),
+    code_edit("model.to(memory_format=torch.channels_last), the batch too"),
 )
 
 

@@ -11,7 +11,7 @@ Source: https://docs.pytorch.org/docs/stable/notes/autograd.html#locally-disable
 """
 
 from hotloop.core.finding import ABSTAIN, WARN
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 
 __all__ = ["RULE"]
 
@@ -28,12 +28,7 @@ def judge(case: Case) -> Finding | None:
         "of the time) run with autograd on",
         severity="warn" if case.part(seconds) >= WARN else "note",
         places=list(dict.fromkeys(span.place for span in recorded if span.place)),
-        remedies=[
-            Remedy(
-                text="put with torch.inference_mode(): around the evaluation loop",
-                effort="code edit",
-            )
-        ],
+        remedies=[code_edit("put with torch.inference_mode(): around the evaluation loop")],
     )
 
 

@@ -14,7 +14,7 @@ Source: https://docs.python.org/3/library/gc.html#gc.freeze; threshold as gpupro
 import ast
 
 from hotloop.core.units import moment
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, option
 from hotloop.rules.support.costs import costing, seconds_at, site
 from hotloop.rules.support.syntax import parse, running
 
@@ -44,9 +44,8 @@ def judge(case: Case) -> Finding | None:
         f"{moment(process.gc_longest)} at once",
         evidence={"full collections": str(process.gc_full)},
         remedies=[
-            Remedy(
-                text="hotloop run --with gc-freeze, or gc.collect(); gc.freeze() before the loop",
-                effort="option",
+            option(
+                "hotloop run --with gc-freeze, or gc.collect(); gc.freeze() before the loop",
                 technique="gc-freeze",
             )
         ],

@@ -11,7 +11,7 @@ Seen: examples/slow/accelerate/evaluation_bound.py, examples/slow/accelerate/pad
 Source: hotloop; https://docs.kernel.org/admin-guide/cgroup-v2.html (cpu.stat, nr_throttled)
 """
 
-from hotloop.rules.base import Case, Finding, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Remedy, Rule, option
 
 __all__ = ["RULE"]
 
@@ -40,7 +40,7 @@ def judge(case: Case) -> Finding | None:
         severity="warn" if case.hardware.device == "cpu" else "note",
         evidence=evidence,
         remedies=[
-            Remedy(text="look at top, and measure again when they are done", effort="option"),
+            option("look at top, and measure again when they are done"),
             *_fewer_threads(case),
         ],
     )
@@ -52,7 +52,7 @@ def _fewer_threads(case: Case) -> list[Remedy]:
     if threads is None or cores is None or threads <= max(1, int(cores)):
         return []
     text = "hotloop run --with threads starts no more threads than there are cores"
-    return [Remedy(text=text, effort="option", technique="threads")]
+    return [option(text, technique="threads")]
 
 
 RULE = Rule(

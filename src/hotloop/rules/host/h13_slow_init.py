@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hotloop.core.units import duration
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.costs import costing, hot_path, whole_run
 from hotloop.rules.support.forecast import not_worth_it, of_row
 
@@ -58,7 +58,7 @@ def judge(case: Case) -> Finding | None:
         f"most of it {worst}",
         places=hot_path(case, [stack for stack in case.stacks if stack.row == worst]),
         evidence={row: duration(case.row(row)) for row in ROWS if case.row(row)},
-        remedies=[Remedy(text=REMEDY[worst], effort="code edit")],
+        remedies=[code_edit(REMEDY[worst])],
     )
 
 

@@ -14,7 +14,7 @@ Source: SageMaker's StepOutlier (ten outliers) and gpuprof (p99 above twice the 
 from statistics import median
 
 from hotloop.core.units import moment
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.costs import costing, hot_path
 
 __all__ = ["RULE"]
@@ -53,7 +53,7 @@ def judge(case: Case) -> Finding | None:
         places=hot_path(case, [stack for stack in case.stacks if stack.row == row]),
         evidence={"steps": ", ".join(case_numbers(case, warm, slow))},
         remedies=[
-            Remedy(text=f"look at what {who} in these steps only", effort="code edit"),
+            code_edit(f"look at what {who} in these steps only"),
         ],
     )
 

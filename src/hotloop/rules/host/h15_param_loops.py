@@ -14,7 +14,7 @@ Source: hotloop; https://docs.pytorch.org/docs/stable/optim.html (foreach)
 
 import ast
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.costs import costing, seconds_at, site
 from hotloop.rules.support.syntax import calls, parse, running
 
@@ -41,12 +41,11 @@ def judge(case: Case) -> Finding | None:
         places=[loop.place for loop in hot[:SHOWN]],
         evidence={"tensors": str(sum(g.tensors for o in case.optimizers for g in o.groups))},
         remedies=[
-            Remedy(
-                text="collect the tensors in a list and use torch._foreach_lerp_, _foreach_mul_ "
-                "or torch.nn.utils.get_total_norm on it",
-                effort="code edit",
+            code_edit(
+                "collect the tensors in a list and use torch._foreach_lerp_, _foreach_mul_ "
+                "or torch.nn.utils.get_total_norm on it"
             ),
-            Remedy(text="do it every N steps, where it is only logged", effort="code edit"),
+            code_edit("do it every N steps, where it is only logged"),
         ],
     )
 

@@ -10,7 +10,7 @@ Seen: golden cases only; not yet seen on a card.
 Source: https://docs.pytorch.org/docs/stable/amp.html; one of the five projects did so.
 """
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 
 __all__ = ["RULE"]
 
@@ -29,7 +29,7 @@ def judge(case: Case) -> Finding | None:
         "the card at every step",
         severity="note",
         places=[scaler.place for scaler in scalers if scaler.place],
-        remedies=[Remedy(text="GradScaler(enabled=False), or take it out", effort="code edit")],
+        remedies=[code_edit("GradScaler(enabled=False), or take it out")],
     )
 
 

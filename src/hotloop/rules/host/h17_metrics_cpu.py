@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.costs import costing, hot_path
 
 if TYPE_CHECKING:
@@ -50,11 +50,8 @@ def judge(case: Case) -> Finding | None:
         claim=f"computing metrics on the host takes {case.part(seconds):.0%} of the time",
         places=hot_path(case, hot),
         remedies=[
-            Remedy(
-                text="add counts up as tensors and compute the metrics once per epoch",
-                effort="code edit",
-            ),
-            Remedy(text="compute them every 50 steps", effort="code edit"),
+            code_edit("add counts up as tensors and compute the metrics once per epoch"),
+            code_edit("compute them every 50 steps"),
         ],
     )
 

@@ -12,7 +12,7 @@ Source: hotloop; the threshold is that of H7.
 """
 
 from hotloop.core.units import moment
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.costs import costing, hot_path
 
 __all__ = ["RULE"]
@@ -35,8 +35,8 @@ def judge(case: Case) -> Finding | None:
         places=hot_path(case, stacks),
         evidence={row: f"{case.row(row):.2f} s" for row in ROWS},
         remedies=[
-            Remedy(text="do it every 50 steps: if step % 50 == 0", effort="code edit"),
-            Remedy(text="leave out of the loop what nobody reads", effort="code edit"),
+            code_edit("do it every 50 steps: if step % 50 == 0"),
+            code_edit("leave out of the loop what nobody reads"),
         ],
     )
 

@@ -12,7 +12,7 @@ Seen: written after examples/blind/signal_codebook and cartpole_replay, which no
 Source: hotloop.
 """
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.costs import costing
 from hotloop.rules.support.hot_lines import hot_line
 
@@ -30,10 +30,9 @@ def judge(case: Case) -> Finding | None:
         claim=f"one line takes {case.part(hot.seconds):.0%} of the time, backward left out",
         places=[hot.place, *([hot.caller] if hot.caller else [])],
         remedies=[
-            Remedy(
-                text="look at what this line makes and how large it is; hotloop doctor --profile "
-                "lists its operators with their shapes",
-                effort="code edit",
+            code_edit(
+                "look at what this line makes and how large it is; hotloop doctor --profile "
+                "lists its operators with their shapes"
             )
         ],
     )

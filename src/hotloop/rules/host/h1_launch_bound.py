@@ -17,7 +17,7 @@ from typing import Any
 
 from hotloop.core.case.case import IN_STEP
 from hotloop.core.finding import WARN, by_share
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, option
 from hotloop.rules.support.costs import costing
 
 __all__ = ["RULE"]
@@ -25,15 +25,9 @@ __all__ = ["RULE"]
 STARVED, BUSY = 0.80, 0.80
 NOTE, CRITICAL = 0.03, 0.15  # XProf's kernel launch time: moderate and high
 REMEDIES = (
-    Remedy(
-        text="hotloop run --with compile puts many small kernels into few",
-        effort="option",
-        technique="compile",
-    ),
-    Remedy(
-        text="hotloop run --with fused-adamw updates all weights in one kernel",
-        effort="option",
-        technique="fused-adamw",
+    option("hotloop run --with compile puts many small kernels into few", technique="compile"),
+    option(
+        "hotloop run --with fused-adamw updates all weights in one kernel", technique="fused-adamw"
     ),
     Remedy(text="a larger micro batch makes larger kernels", effort="configuration line"),
 )

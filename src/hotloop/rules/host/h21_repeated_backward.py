@@ -12,7 +12,7 @@ Source: hotloop: n passes through one graph against one: 1 - 1 / n at most. Wher
     part to it (a rollout), n (n + 1) / 2 parts against n: 1 - 2 / (n + 1).
 """
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, SourceLocation
+from hotloop.rules.base import Case, Finding, Needs, Rule, SourceLocation, code_edit
 from hotloop.rules.support.costs import costing
 from hotloop.rules.support.syntax import calls, is_constant, keyword, parse
 
@@ -35,12 +35,7 @@ def judge(case: Case) -> Finding | None:
         "those before it went through",
         places=places[:3],
         evidence={"backward": f"{case.row('backward'):.1f} s of {case.seconds:.1f} s"},
-        remedies=[
-            Remedy(
-                text="add the losses up and call backward() once, without retain_graph",
-                effort="code edit",
-            )
-        ],
+        remedies=[code_edit("add the losses up and call backward() once, without retain_graph")],
     )
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, SourceLocation
+from hotloop.rules.base import Case, Finding, Needs, Rule, SourceLocation, code_edit
 from hotloop.rules.support.costs import costing
 from hotloop.rules.support.syntax import parse
 
@@ -44,10 +44,9 @@ def judge(case: Case) -> Finding | None:
         "joined, batch by batch, for compute_metrics",
         places=list(_metrics(case)),
         remedies=[
-            Remedy(
-                text="Trainer(..., preprocess_logits_for_metrics=lambda logits, labels: "
-                "logits.argmax(-1)), and let compute_metrics take those",
-                effort="code edit",
+            code_edit(
+                "Trainer(..., preprocess_logits_for_metrics=lambda logits, labels: "
+                "logits.argmax(-1)), and let compute_metrics take those"
             )
         ],
     )

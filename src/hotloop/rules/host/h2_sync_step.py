@@ -13,7 +13,7 @@ Source: https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html ("A
     CPU-GPU synchronization"); 40-50 ms a step were lost so in one of the five projects.
 """
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.costs import costing
 
 __all__ = ["RULE"]
@@ -46,10 +46,7 @@ def judge(case: Case) -> Finding | None:
             for number, sync in enumerate(waits[:SHOWN], 1)
         },
         remedies=[
-            Remedy(
-                text="add losses and metrics up as tensors, and read them every 50 steps",
-                effort="code edit",
-            ),
+            code_edit("add losses and metrics up as tensors, and read them every 50 steps"),
         ],
     )
 

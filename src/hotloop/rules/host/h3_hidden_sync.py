@@ -17,7 +17,7 @@ Source: https://docs.pytorch.org/docs/stable/generated/torch.cuda.set_sync_debug
 import ast
 from typing import Any
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.costs import costing, site
 from hotloop.rules.support.syntax import dotted, parse, running
 
@@ -26,10 +26,9 @@ __all__ = ["RULE"]
 ALWAYS = frozenset({"nonzero", "argwhere", "masked_select", "unique_consecutive"})
 NAMES = ALWAYS | {"where", "unique", "repeat_interleave", "one_hot", "bincount", "equal"}
 SHOWN = 5
-REMEDY = Remedy(
-    text="use the form whose shape is known: torch.where(mask, a, b), a sum weighted by the mask, "
-    "one_hot(..., num_classes=n), repeat_interleave(..., output_size=n)",
-    effort="code edit",
+REMEDY = code_edit(
+    "use the form whose shape is known: torch.where(mask, a, b), a sum weighted by the mask, "
+    "one_hot(..., num_classes=n), repeat_interleave(..., output_size=n)"
 )
 
 

@@ -13,7 +13,7 @@ Source: https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html ("C
 
 import ast
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.costs import costing, seconds_at, site
 from hotloop.rules.support.syntax import Module, parse, running
 
@@ -38,10 +38,8 @@ def judge(case: Case) -> Finding | None:
         "the time",
         places=[place.place for place in sites],
         remedies=[
-            Remedy(
-                text="make them on the card: torch.zeros(..., device=device)", effort="code edit"
-            ),
-            Remedy(text="make what does not change once, before the loop", effort="code edit"),
+            code_edit("make them on the card: torch.zeros(..., device=device)"),
+            code_edit("make what does not change once, before the loop"),
         ],
     )
 

@@ -13,7 +13,7 @@ Source: https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-memory-managem
 
 import ast
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.costs import costing, seconds_at, site
 from hotloop.rules.support.syntax import parse, running
 
@@ -45,8 +45,8 @@ def judge(case: Case) -> Finding | None:
         claim=f"{names or 'cleaning up in the loop'} takes {case.part(seconds):.0%} of the time",
         places=[call_site.place for call_site in sites if seconds_at(case, [call_site])],
         remedies=[
-            Remedy(text="take the calls out of the loop: torch reuses memory", effort="code edit"),
-            Remedy(text="or make them once per epoch", effort="code edit"),
+            code_edit("take the calls out of the loop: torch reuses memory"),
+            code_edit("or make them once per epoch"),
         ],
     )
 

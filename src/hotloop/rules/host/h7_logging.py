@@ -10,7 +10,7 @@ Seen: examples/planted/log_every_step.py.
 Source: hotloop; a figure drawn at each step took most of the time in one measured script.
 """
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.costs import costing, hot_path
 
 __all__ = ["RULE"]
@@ -43,8 +43,8 @@ def judge(case: Case) -> Finding | None:
         places=hot_path(case, stacks),
         evidence={"through": ", ".join(through)} if through else {},
         remedies=[
-            Remedy(text="log every 50 steps: if step % 50 == 0", effort="code edit"),
-            Remedy(text="plot and upload once per epoch, or from a thread", effort="code edit"),
+            code_edit("log every 50 steps: if step % 50 == 0"),
+            code_edit("plot and upload once per epoch, or from a thread"),
         ],
     )
 

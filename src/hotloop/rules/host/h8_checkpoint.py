@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from hotloop.core.finding import ABSTAIN
 from hotloop.core.units import bytes_, moment
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, code_edit, option
 from hotloop.rules.support.costs import costing
 from hotloop.rules.support.forecast import not_worth_it, of_row
 
@@ -52,10 +52,9 @@ def judge(case: Case) -> Finding | None:
         places=[slowest.place] if slowest.place else [],
         evidence={"each": bytes_(median(sizes))} if sizes else {},
         remedies=[
-            Remedy(text="save every N steps or epochs, and once at the end", effort="code edit"),
-            Remedy(
-                text="hotloop run --with async-checkpoint writes beside the training",
-                effort="option",
+            code_edit("save every N steps or epochs, and once at the end"),
+            option(
+                "hotloop run --with async-checkpoint writes beside the training",
                 technique="async-checkpoint",
             ),
         ],
@@ -73,9 +72,8 @@ def _before_run(planned: PlannedRun) -> Finding | None:
         "save",
         claim=f"{time.saves:.0f} checkpoints take {share:.0%} of the run",
         remedies=[
-            Remedy(
-                text="--with async-checkpoint writes them beside the training",
-                effort="option",
+            option(
+                "--with async-checkpoint writes them beside the training",
                 technique="async-checkpoint",
             ),
             Remedy(text="save less often: training.save_every_steps, training.save_every"),

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from hotloop.core.finding import WARN
 from hotloop.core.units import duration, moment
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, SourceLocation
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, SourceLocation, code_edit
 from hotloop.rules.support.costs import costing, evaluation_seconds
 from hotloop.rules.support.forecast import not_worth_it, of_row
 from hotloop.rules.support.syntax import parse
@@ -39,9 +39,8 @@ __all__ = ["RULE"]
 LEAST = 0.20
 TINY_EPOCH = 2.0  # seconds, D26
 OFTEN = ("eval_steps", "val_check_interval", "check_val_every_n_epoch", "eval_strategy")
-BATCHES = Remedy(
-    text="larger batches under torch.inference_mode(): nothing is kept for a backward pass",
-    effort="code edit",
+BATCHES = code_edit(
+    "larger batches under torch.inference_mode(): nothing is kept for a backward pass"
 )
 
 
@@ -63,10 +62,7 @@ def judge(case: Case) -> Finding | None:
             text=f"evaluate every {rounded(steps / count * less(share)):,} steps: that makes it "
             f"{WARN:.0%} of the time"
         ),
-        Remedy(
-            text="evaluate on a fixed part of the validation data, all of it at the end",
-            effort="code edit",
-        ),
+        code_edit("evaluate on a fixed part of the validation data, all of it at the end"),
     ]
     return costing(
         case,

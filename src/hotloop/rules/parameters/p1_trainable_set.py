@@ -19,7 +19,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, Severity, SourceLocation
+from hotloop.rules.base import Case, Finding, Needs, Rule, Severity, SourceLocation, code_edit
 from hotloop.rules.support.syntax import parse
 
 if TYPE_CHECKING:
@@ -65,10 +65,9 @@ def judge(case: Case) -> Finding | None:
                     "in the optimizers": f"{_in_optimizers(case):,}",
                 },
                 remedies=[
-                    Remedy(
-                        text="parameter.requires_grad_(False) for what is frozen, before the "
-                        "optimizer is built; then print what is trained",
-                        effort="code edit",
+                    code_edit(
+                        "parameter.requires_grad_(False) for what is frozen, before the "
+                        "optimizer is built; then print what is trained"
                     )
                 ],
             )

@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, Severity
+from hotloop.rules.base import Case, Finding, Needs, Rule, Severity, code_edit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,10 +63,9 @@ def judge(case: Case) -> Finding | None:
                 "steps": f"{case.steps.count}",
             },
             remedies=[
-                Remedy(
-                    text=f"{'call them in forward' if uncalled else 'let the loss depend on them'}"
-                    ", or do not build them",
-                    effort="code edit",
+                code_edit(
+                    f"{'call them in forward' if uncalled else 'let the loss depend on them'}"
+                    ", or do not build them"
                 )
             ],
         )

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import ABSTAIN, by_share
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, SourceLocation
+from hotloop.rules.base import Case, Finding, Needs, Rule, SourceLocation, code_edit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,7 +74,7 @@ def judge(case: Case) -> Finding | None:
             "wasted": "not measured" if seconds is None else f"{seconds:.1f} s",
             **{f"also {n}": waste.claim for n, waste in enumerate(wastes[1:], 1)},
         },
-        remedies=[Remedy(text=waste.remedy, effort="code edit") for waste in wastes],
+        remedies=[code_edit(waste.remedy) for waste in wastes],
     )
 
 

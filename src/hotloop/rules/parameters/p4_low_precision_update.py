@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 
 if TYPE_CHECKING:
     from hotloop.core.case.objects import Optimizer
@@ -50,10 +50,9 @@ def judge(case: Case) -> Finding | None:
                 "sampled tensors": f"{lost.tensors}, by their elements",
             },
             remedies=[
-                Remedy(
-                    text="keep the weights in float32 and run the forward pass under "
-                    "torch.autocast(device, torch.bfloat16)",
-                    effort="code edit",
+                code_edit(
+                    "keep the weights in float32 and run the forward pass under "
+                    "torch.autocast(device, torch.bfloat16)"
                 ),
             ],
         )

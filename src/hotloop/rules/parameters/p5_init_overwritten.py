@@ -19,7 +19,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, SourceLocation
+from hotloop.rules.base import Case, Finding, Needs, Rule, SourceLocation, code_edit
 from hotloop.rules.support import idioms
 from hotloop.rules.support.syntax import Function, Module, ProjectCode, dotted, parse
 
@@ -89,7 +89,7 @@ def _finding(value: Value, applied: Applied, hows: list[str]) -> Finding:
         ),
         severity="warn",
         places=[value.place, applied.place],
-        remedies=[Remedy(text="apply first, then set the special values", effort="code edit")],
+        remedies=[code_edit("apply first, then set the special values")],
     )
 
 

@@ -19,7 +19,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, SourceLocation
+from hotloop.rules.base import Case, Finding, Needs, Rule, SourceLocation, code_edit
 from hotloop.rules.support import idioms
 from hotloop.rules.support.syntax import Function, Module, parse
 
@@ -49,9 +49,7 @@ def judge(case: Case) -> Finding | None:
         evidence={
             "attention": ", ".join(sorted({a.kind for m in still for a in m.attention if a.causal}))
         },
-        remedies=[
-            Remedy(text="change the mask that the attention really uses", effort="code edit")
-        ],
+        remedies=[code_edit("change the mask that the attention really uses")],
     )
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support import idioms
 from hotloop.rules.support.syntax import TrainingLoop, calls, parse
 
@@ -41,12 +41,7 @@ def judge(case: Case) -> Finding | None:
                     "that are restored are the last ones",
                     severity="critical",
                     places=[loop.module.place(saved), loop.module.place(restored)],
-                    remedies=[
-                        Remedy(
-                            text=f"{name} = copy.deepcopy({ast.unparse(saved.value)})",
-                            effort="code edit",
-                        )
-                    ],
+                    remedies=[code_edit(f"{name} = copy.deepcopy({ast.unparse(saved.value)})")],
                 )
     return None
 

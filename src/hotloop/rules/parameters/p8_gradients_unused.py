@@ -12,7 +12,7 @@ Source: hotloop.
 """
 
 from hotloop.core.finding import ABSTAIN
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.costs import costing
 
 __all__ = ["RULE"]
@@ -35,8 +35,8 @@ def judge(case: Case) -> Finding | None:
         places=model.call_places,
         evidence={"its part of all trainable parameters": f"{part:.0%}"},
         remedies=[
-            Remedy(text="with torch.no_grad(): around its call", effort="code edit"),
-            Remedy(text="model.requires_grad_(False)", effort="code edit"),
+            code_edit("with torch.no_grad(): around its call"),
+            code_edit("model.requires_grad_(False)"),
         ],
     )
 

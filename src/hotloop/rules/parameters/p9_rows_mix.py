@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, SourceLocation
+from hotloop.rules.base import Case, Finding, Needs, Rule, SourceLocation, code_edit
 from hotloop.rules.support.syntax import calls, is_constant, keyword, parse
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def judge(case: Case) -> Finding | None:
         severity="critical",
         places=list(_built(case))[:3],
         remedies=[
-            Remedy(text="batch_first=True where the layer is built", effort="code edit"),
+            code_edit("batch_first=True where the layer is built"),
         ],
     )
 

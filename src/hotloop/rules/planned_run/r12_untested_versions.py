@@ -9,7 +9,7 @@ Seen: tests/diagnosis/test_planned_machine.py.
 Source: pyproject.toml
 """
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, option
 
 __all__ = ["RULE"]
 
@@ -31,7 +31,7 @@ def judge(case: Case) -> Finding | None:
     return Finding(
         claim=f"{' and '.join(mismatches)}: hotloop is not tested with it",
         severity="warn",
-        remedies=[Remedy(text="pip install -U torch, in a new environment", effort="option")],
+        remedies=[option("pip install -U torch, in a new environment")],
     )
 
 

@@ -9,7 +9,7 @@ Seen: tests/diagnosis/test_planned_machine.py, on a made-up card; not yet seen o
 Source: https://pytorch.org/get-started/locally/ (2026-11)
 """
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, option
 
 __all__ = ["RULE"]
 
@@ -25,7 +25,7 @@ def judge(case: Case) -> Finding | None:
     return Finding(
         claim=f"torch {torch} does not fit the card: {machine.unfit_build}",
         severity="critical",
-        remedies=[Remedy(text=f"install a build for this card ({INSTALL})", effort="option")],
+        remedies=[option(f"install a build for this card ({INSTALL})")],
     )
 
 

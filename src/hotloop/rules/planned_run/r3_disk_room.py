@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, option
 
 if TYPE_CHECKING:
     from hotloop.core.case.planned_run import PlannedRun, RunSettings
@@ -38,7 +38,7 @@ def judge(case: Case) -> Finding | None:
     return Finding(
         claim=f"{bytes_(planned.free_bytes)} are free at {planned.folder}: checkpoints may not fit",
         severity="note",
-        remedies=[Remedy(text="free some space, or put runs elsewhere: --out", effort="option")],
+        remedies=[option("free some space, or put runs elsewhere: --out")],
     )
 
 
@@ -55,7 +55,7 @@ def _refused(planned: PlannedRun, run: RunSettings) -> Finding | None:
         claim=f"{why}: hotloop train will refuse",
         severity="critical",
         remedies=[
-            Remedy(text="free some space, or name another folder with --out", effort="option"),
+            option("free some space, or name another folder with --out"),
             Remedy(text="lower training.keep"),
         ],
     )

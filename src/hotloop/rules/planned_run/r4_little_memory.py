@@ -10,7 +10,7 @@ Source: hotloop; torch and its libraries take about a quarter of the 2 GiB.
 """
 
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, option
 
 __all__ = ["RULE"]
 
@@ -27,7 +27,7 @@ def judge(case: Case) -> Finding | None:
     return Finding(
         claim=f"{bytes_(machine.free_host_bytes)}{of} of host memory are free",
         severity="warn",
-        remedies=[Remedy(text="end what else runs, or use fewer workers", effort="option")],
+        remedies=[option("end what else runs, or use fewer workers")],
     )
 
 

@@ -10,7 +10,7 @@ Source: hotloop; at 100 MB/s a checkpoint of 1 GB takes 10 s.
 """
 
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, option
 
 __all__ = ["RULE"]
 
@@ -31,7 +31,7 @@ def judge(case: Case) -> Finding | None:
     return Finding(
         claim=f"the disk {rates} at {machine.disk} ({size}, measured once)",
         severity="note",
-        remedies=[Remedy(text="a local disk for data and runs: --out", effort="option")],
+        remedies=[option("a local disk for data and runs: --out")],
     )
 
 

@@ -9,7 +9,7 @@ Seen: tests/diagnosis/test_planned_time.py.
 Source: hotloop
 """
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, option
 
 __all__ = ["RULE"]
 
@@ -27,7 +27,7 @@ def judge(case: Case) -> Finding | None:
         severity="warn",
         remedies=[
             Remedy(text=f"training.max_steps={int(time.steps * limit / time.seconds)}"),
-            Remedy(text="go on later with --resume", effort="option"),
+            option("go on later with --resume"),
         ],
     )
 

@@ -9,7 +9,7 @@ Seen: golden cases only; not yet seen on a card.
 Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html (its warning)
 """
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 
 __all__ = ["RULE"]
 
@@ -24,10 +24,9 @@ def judge(case: Case) -> Finding | None:
         severity="warn",
         places=[model.place] if model.place else [],
         remedies=[
-            Remedy(
-                text="DistributedDataParallel, started by torchrun --nproc-per-node "
-                f"{case.hardware.count}",
-                effort="code edit",
+            code_edit(
+                "DistributedDataParallel, started by torchrun --nproc-per-node "
+                f"{case.hardware.count}"
             )
         ],
     )

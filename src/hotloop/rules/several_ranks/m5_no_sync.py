@@ -10,7 +10,7 @@ Seen: examples/planted/parallel_defaults.py.
 Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html
 """
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.syntax import calls, parse
 
 __all__ = ["RULE"]
@@ -35,10 +35,7 @@ def judge(case: Case) -> Finding | None:
         severity="warn",
         places=places[:1],
         remedies=[
-            Remedy(
-                text="with model.no_sync(): around all backward passes but the last of a step",
-                effort="code edit",
-            )
+            code_edit("with model.no_sync(): around all backward passes but the last of a step")
         ],
     )
 

@@ -9,7 +9,7 @@ Seen: examples/planted/parallel_defaults.py.
 Source: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler
 """
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 
 __all__ = ["RULE"]
 
@@ -24,12 +24,7 @@ def judge(case: Case) -> Finding | None:
                 "never told the epoch",
                 severity="critical",
                 places=[loader.place] if loader.place else [],
-                remedies=[
-                    Remedy(
-                        text="sampler.set_epoch(epoch) at the start of each epoch",
-                        effort="code edit",
-                    )
-                ],
+                remedies=[code_edit("sampler.set_epoch(epoch) at the start of each epoch")],
             )
     return None
 

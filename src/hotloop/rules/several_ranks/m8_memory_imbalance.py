@@ -16,7 +16,7 @@ from statistics import median_low
 from typing import TYPE_CHECKING
 
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, code_edit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,13 +45,12 @@ def _remedies(case: Case, rank: int) -> Iterator[Remedy]:
         alone = "it alone saves" if rank == 0 else "its rows may be longer"
         yield Remedy(text=f"a smaller micro batch for all, should it run out of memory: {alone}")
     elif case.on_card:
-        yield Remedy(text='torch.load(..., map_location="cpu")', effort="code edit")
+        yield code_edit('torch.load(..., map_location="cpu")')
         yield Remedy(text="torch.cuda.set_device(local_rank) before the first tensor")
     else:
-        yield Remedy(
-            text="map what one process alone reads, in place of loading it: "
-            'np.load(..., mmap_mode="r"), torch.load(..., mmap=True)',
-            effort="code edit",
+        yield code_edit(
+            "map what one process alone reads, in place of loading it: "
+            'np.load(..., mmap_mode="r"), torch.load(..., mmap=True)'
         )
 
 

@@ -16,7 +16,7 @@ Source: hotloop, from the five projects; "Saving and loading a general checkpoin
 import ast
 import re
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, Severity
+from hotloop.rules.base import Case, Finding, Needs, Rule, Severity, code_edit
 from hotloop.rules.support import idioms
 from hotloop.rules.support.syntax import Function, Module, ProjectCode, calls, parse
 
@@ -62,10 +62,9 @@ def judge(case: Case) -> Finding | None:
                 severity=severity,
                 places=[module.place(loads[0])],
                 remedies=[
-                    Remedy(
-                        text="save and load optimizer, schedule, scaler, epoch and step beside "
-                        "the weights",
-                        effort="code edit",
+                    code_edit(
+                        "save and load optimizer, schedule, scaler, epoch and step beside "
+                        "the weights"
                     )
                 ],
             )

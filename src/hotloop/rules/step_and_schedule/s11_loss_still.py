@@ -17,7 +17,7 @@ import math
 import statistics
 
 from hotloop.core.plateau import GUESSING, guessing
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, Severity
+from hotloop.rules.base import Case, Finding, Needs, Rule, Severity, code_edit
 
 __all__ = ["RULE"]
 
@@ -41,16 +41,14 @@ def judge(case: Case) -> Finding | None:
         places=[place for place in places if place],
         evidence={"loss": f"{values[0]:.6g} at first, {values[-1]:.6g} at last"} if values else {},
         remedies=[
-            Remedy(
-                text="print scheduler.get_last_lr(): a warm-up counted in epochs and stepped by "
-                "batches, or an integer division, gives 0",
-                effort="code edit",
+            code_edit(
+                "print scheduler.get_last_lr(): a warm-up counted in epochs and stepped by "
+                "batches, or an integer division, gives 0"
             )
             if rates and case.schedulers
-            else Remedy(
-                text="check that the loss reaches the parameters: detach, no_grad, the optimizer's "
-                "parameters, the learning rate, the labels",
-                effort="code edit",
+            else code_edit(
+                "check that the loss reaches the parameters: detach, no_grad, the optimizer's "
+                "parameters, the learning rate, the labels"
             )
         ],
     )

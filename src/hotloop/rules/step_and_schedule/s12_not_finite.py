@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, code_edit
 
 if TYPE_CHECKING:
     from hotloop.core.case.planned_run import PlannedRun
@@ -46,16 +46,12 @@ def judge(case: Case) -> Finding | None:
             "the last finite one before": f"{last[-1]:.6g}" if last else "none",
         },
         remedies=[
-            Remedy(
-                text="torch.autograd.set_detect_anomaly(True) for the steps before it names the "
+            code_edit(
+                "torch.autograd.set_detect_anomaly(True) for the steps before it names the "
                 "operation; then the learning rate, a log or division of 0, an all-masked row "
-                "(hotloop explain unstable-loss)",
-                effort="code edit",
+                "(hotloop explain unstable-loss)"
             ),
-            Remedy(
-                text="stop the run when the loss is not finite, before weights are saved",
-                effort="code edit",
-            ),
+            code_edit("stop the run when the loss is not finite, before weights are saved"),
         ],
     )
 

@@ -12,7 +12,7 @@ Source: hotloop, from the five projects; with two classes in balance, 32 equal l
     once in 2 thousand million batches of 32.
 """
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, code_edit
 
 __all__ = ["RULE"]
 
@@ -40,7 +40,7 @@ def judge(case: Case) -> Finding | None:
             places=[place] if place else [],
             remedies=[
                 *([sorted_data] if loader and loader.shuffle is False else []),
-                Remedy(text="look at how the labels are read", effort="code edit"),
+                code_edit("look at how the labels are read"),
             ],
         )
     return None

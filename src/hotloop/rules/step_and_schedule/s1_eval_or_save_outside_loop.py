@@ -21,7 +21,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support import idioms
 from hotloop.rules.support.syntax import Function, TrainingLoop, parse
 
@@ -54,7 +54,7 @@ def judge(case: Case) -> Finding | None:
                     "seen": f"{case.epochs} epochs, {len(case.evaluations)} evaluations, "
                     f"{len(case.saves)} saves",
                 },
-                remedies=[Remedy(text="indent the block into the loop", effort="code edit")],
+                remedies=[code_edit("indent the block into the loop")],
             )
     return None
 

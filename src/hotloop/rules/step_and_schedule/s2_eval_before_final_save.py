@@ -13,7 +13,7 @@ Source: hotloop, from the five projects (an evaluation ran out of memory after s
 
 import ast
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support import idioms
 from hotloop.rules.support.syntax import TrainingLoop, parse
 
@@ -42,8 +42,8 @@ def judge(case: Case) -> Finding | None:
                 places=[loop.module.place(call)],
                 evidence={"training": f"{seconds:.0f} s, as planned"},
                 remedies=[
-                    Remedy(text="save before the evaluation", effort="code edit"),
-                    Remedy(text="save every half hour in the loop", effort="code edit"),
+                    code_edit("save before the evaluation"),
+                    code_edit("save every half hour in the loop"),
                 ],
             )
     return None

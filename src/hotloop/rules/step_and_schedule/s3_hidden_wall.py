@@ -18,7 +18,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import by_share
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, SourceLocation
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, SourceLocation, code_edit
 from hotloop.rules.support import idioms
 from hotloop.rules.support.costs import costing, evaluation_seconds, site
 from hotloop.rules.support.syntax import parse
@@ -56,7 +56,7 @@ def judge(case: Case) -> Finding | None:
         evidence={part: f"{seconds_of[part]:.1f} s" for part in ordered},
         remedies=[
             Remedy(text="evaluate and save less often", effort="configuration line"),
-            Remedy(text="time the whole epoch, so that this is seen", effort="code edit"),
+            code_edit("time the whole epoch, so that this is seen"),
         ],
     )
 

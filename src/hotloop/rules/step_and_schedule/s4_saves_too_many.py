@@ -19,7 +19,7 @@ import math
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, SourceLocation
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, SourceLocation, code_edit
 from hotloop.rules.support import idioms
 from hotloop.rules.support.costs import costing
 from hotloop.rules.support.syntax import Function, Module, calls, parse
@@ -69,12 +69,11 @@ def judge(case: Case) -> Finding | None:
 
 
 def _remedies(*, is_large: bool) -> list[Remedy]:
-    less = Remedy(
-        text="save when it improves by a margin, or once in so many minutes; "
-        "keep a copy of the best weights in memory until then",
-        effort="code edit",
+    less = code_edit(
+        "save when it improves by a margin, or once in so many minutes; "
+        "keep a copy of the best weights in memory until then"
     )
-    smaller = Remedy(text="save only the parameters that are trained", effort="code edit")
+    smaller = code_edit("save only the parameters that are trained")
     return [smaller, less] if is_large else [less]
 
 

@@ -21,7 +21,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, Severity, SourceLocation
+from hotloop.rules.base import Case, Finding, Needs, Rule, Severity, SourceLocation, code_edit
 from hotloop.rules.support import idioms
 from hotloop.rules.support.syntax import ProjectCode, TrainingLoop, calls, parse
 
@@ -77,10 +77,9 @@ def judge(case: Case) -> Finding | None:
                     **{f"also {n}": other for n, (_, other, _) in enumerate(faults[1:], 1)},
                 },
                 remedies=[
-                    Remedy(
-                        text=f"(loss / {window.number}).backward(), and clip, step and zero_grad "
-                        "together, once in a window",
-                        effort="code edit",
+                    code_edit(
+                        f"(loss / {window.number}).backward(), and clip, step and zero_grad "
+                        "together, once in a window"
                     )
                 ],
             )

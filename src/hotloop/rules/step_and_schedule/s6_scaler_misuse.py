@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, Severity, SourceLocation
+from hotloop.rules.base import Case, Finding, Needs, Rule, Severity, SourceLocation, code_edit
 from hotloop.rules.support.syntax import calls, parse
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def judge(case: Case) -> Finding | None:
         severity=severity,
         places=[place] if place else [],
         evidence={f"also {n}": other for n, (_, other, _, _) in enumerate(faults[1:], 1)},
-        remedies=[Remedy(text=remedy, effort="code edit")],
+        remedies=[code_edit(remedy)],
     )
 
 

@@ -22,7 +22,7 @@ import ast
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, Severity, SourceLocation
+from hotloop.rules.base import Case, Finding, Needs, Rule, Severity, SourceLocation, code_edit
 from hotloop.rules.support.syntax import calls, dotted, parse
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _finding(case: Case, fault: ScheduleFault, schedule: Scheduler | None = None
         severity=fault.severity,
         places=[place for place in fault.places if place],
         evidence=evidence,
-        remedies=[Remedy(text=fault.remedy, effort="code edit")],
+        remedies=[code_edit(fault.remedy)],
     )
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, Severity, SourceLocation
+from hotloop.rules.base import Case, Finding, Needs, Rule, Severity, SourceLocation, code_edit
 from hotloop.rules.support import idioms
 from hotloop.rules.support.syntax import Module, ProjectCode, parse
 
@@ -63,12 +63,7 @@ def judge(case: Case) -> Finding | None:
         severity=severity,
         places=[place],
         evidence={"seeds set between the first step and the last": f"{seeds}"},
-        remedies=[
-            Remedy(
-                text="seed once before training; give what must repeat a torch.Generator",
-                effort="code edit",
-            )
-        ],
+        remedies=[code_edit("seed once before training; give what must repeat a torch.Generator")],
     )
 
 

@@ -19,7 +19,7 @@ import ast
 import re
 from typing import TYPE_CHECKING, Literal
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.syntax import Module, parse
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def judge(case: Case) -> Finding | None:
                     f"{ast.unparse(call):.80}",
                     severity="critical",
                     places=[module.place(call)],
-                    remedies=[Remedy(text="swap the two arguments", effort="code edit")],
+                    remedies=[code_edit("swap the two arguments")],
                 )
     return None
 

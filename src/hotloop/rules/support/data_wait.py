@@ -7,12 +7,12 @@ import statistics
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy, SourceLocation, by_share
+from hotloop.core.finding import by_share
+from hotloop.rules.base import Case, Finding, Remedy, SourceLocation, option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from hotloop.core.case.case import Case
     from hotloop.core.case.steps_and_loaders import Frame, Loader, Stack
 
 __all__ = [
@@ -162,13 +162,7 @@ def keep_samples(loader: Loader | None) -> list[Remedy]:
     """Return the remedy that reads each sample once; [] if reading draws random numbers."""
     if loader and (loader.uses_random or loader.iterable):
         return []
-    return [
-        Remedy(
-            text="keep each sample in memory once it was read",
-            effort="option",
-            technique="sample-cache",
-        )
-    ]
+    return [option("keep each sample in memory once it was read", technique="sample-cache")]
 
 
 def read_ahead(loader: Loader) -> list[Remedy]:
@@ -179,13 +173,7 @@ def read_ahead(loader: Loader) -> list[Remedy]:
     """
     if loader.workers or loader.iterable or loader.in_memory:
         return []
-    return [
-        Remedy(
-            text="read ahead in worker processes",
-            effort="option",
-            technique="loader-workers",
-        )
-    ]
+    return [option("read ahead in worker processes", technique="loader-workers")]
 
 
 def with_workers(
@@ -200,7 +188,7 @@ def with_workers(
     if streams or count > (case.hardware.cores or count):
         return Remedy(text=text)
     choice = f"count={count}" + ":pin=on" * pin
-    return Remedy(text=text, effort="option", technique="loader-workers", choice=choice)
+    return option(text, technique="loader-workers", choice=choice)
 
 
 def costs(
