@@ -274,6 +274,6 @@ def spoken(path: Path) -> Iterator[tuple[str, int]]:
 def findings_made(path: Path, makers: set[str]) -> Iterator[tuple[int, object]]:
     """Yield the lines in which a file makes a finding, and the label that is given there."""
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in makers:
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in makers:
             labels = [word.value for word in node.keywords if word.arg == "rule"]
             yield node.lineno, ast.literal_eval(labels[0]) if labels else None

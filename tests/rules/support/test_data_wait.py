@@ -8,7 +8,6 @@ from hotloop.core.finding import SourceLocation
 from hotloop.rules.support.data_wait import (
     costs,
     feeding,
-    hottest,
     item_seconds,
     keep_samples,
     lines,
@@ -78,7 +77,7 @@ def test_the_line_that_reads_comes_before_the_line_that_works():
         SourceLocation(file=SCRIPT, line=85),
         SourceLocation(file=SCRIPT, line=60),
     ]
-    assert hottest([]) == lines([]) == []
+    assert lines([]) == []
 
 
 def test_reading_ahead_is_offered_where_processes_do_not_read_yet():

@@ -13,14 +13,7 @@ import statistics
 
 from hotloop.core.units import bytes_
 from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, code_edit
-from hotloop.rules.support.data_wait import (
-    costs,
-    feeding,
-    lines,
-    place_of,
-    stacks_of,
-    waits_for_data,
-)
+from hotloop.rules.support import data_wait
 
 __all__ = ["RULE"]
 
@@ -30,8 +23,8 @@ ALMOST_ALL = 0.5  # share of the wall time, if the loop itself reads the data
 
 def judge(case: Case) -> Finding | None:
     """Look for waits for data with idle cores and a busy disk."""
-    loader, read = feeding(case), read_per_second(case)
-    if loader is None or read is None or read < READS or not waits_for_data(case):
+    loader, read = data_wait.feeding(case), read_per_second(case)
+    if loader is None or read is None or read < READS or not data_wait.waits_for_data(case):
         return None
     if loader.workers:
         busy = None if loader.worker_cpu is None else loader.worker_cpu / loader.workers
@@ -39,11 +32,11 @@ def judge(case: Case) -> Finding | None:
         busy = case.steps.main_cpu if case.share("data wait") >= ALMOST_ALL else None
     if busy is None or busy >= IDLE:
         return None
-    return costs(
+    return data_wait.costs(
         case,
         f"reading waits for the disk: {bytes_(read)}/s arrive and the cores are {busy:.0%} busy",
         case.row("data wait"),
-        places=[*lines(stacks_of(case))[:1], *place_of(loader)],
+        places=[*data_wait.lines(data_wait.stacks_of(case))[:1], *data_wait.place_of(loader)],
         remedies=[
             Remedy(
                 text="copy the data to a local disk, or to /dev/shm where they fit, and read it"

@@ -45,5 +45,4 @@ RULE = Rule(
     title="The first epoch reads from the disk, later ones from memory",
     judge=judge,
     needs=(Needs.STEPS,),
-    numerics=None,
 )

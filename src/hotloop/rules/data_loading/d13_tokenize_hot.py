@@ -10,9 +10,9 @@ Seen: examples/slow/slow_getitem.
 Source: hotloop, threshold from the five projects (one tokenised each sample at each step).
 """
 
-from hotloop.core.finding import ABSTAIN, by_share
+from hotloop.core.finding import ABSTAIN
 from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
-from hotloop.rules.support.data_wait import feeding, keep_samples, lines
+from hotloop.rules.support.data_wait import costs, feeding, keep_samples, lines
 
 __all__ = ["RULE"]
 
@@ -35,12 +35,10 @@ def judge(case: Case) -> Finding | None:
         wait, share = case.row("data wait"), case.part(seconds)
         if not hot or seconds < OF_THE_WAIT * wait or share < ABSTAIN:
             continue
-        return Finding(
-            claim=f"{work} takes {seconds / wait:.0%} of the wait for data, at each read again",
-            severity=by_share(share),
-            share=share,
-            saves=case.per_step(seconds),
-            ceiling=case.ceiling_without(seconds),
+        return costs(
+            case,
+            f"{work} takes {seconds / wait:.0%} of the wait for data, at each read again",
+            seconds,
             places=lines(hot),
             evidence={"in the loader": f"{seconds:.1f} s of {wait:.1f} s"},
             remedies=[

@@ -50,6 +50,5 @@ RULE = Rule(
     judge=judge,
     needs=(Needs.STEPS, Needs.LOADER),
     under="D1",
-    weight=1,
     numerics="bitwise",
 )

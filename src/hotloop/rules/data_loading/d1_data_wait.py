@@ -18,15 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, code_edit, option
-from hotloop.rules.support.data_wait import (
-    costs,
-    feeding,
-    lines,
-    place_of,
-    read_ahead,
-    stacks_of,
-    waits_for_data,
-)
+from hotloop.rules.support import data_wait
 from hotloop.rules.support.forecast import not_worth_it, of_row
 from hotloop.rules.support.hot_lines import hot_line
 
@@ -43,17 +35,17 @@ def judge(case: Case) -> Finding | None:
     """Report the share of the wait for data."""
     if case.planned is not None:
         return _before_run(case.planned)
-    if not waits_for_data(case):
+    if not data_wait.waits_for_data(case):
         return None
-    seconds, loader = case.row("data wait"), feeding(case)
+    seconds, loader = case.row("data wait"), data_wait.feeding(case)
     if loader is None and hot_line(case) is not None:
         return None  # H19 names the line
     measured = next((c.factor for c in case.ceilings if c.name == "compute" and c.factor), None)
-    return costs(
+    return data_wait.costs(
         case,
         f"the loop waits for data {case.part(seconds):.0%} of the time",
         seconds,
-        places=[*place_of(loader), *lines(stacks_of(case))],
+        places=[*data_wait.place_of(loader), *data_wait.lines(data_wait.stacks_of(case))],
         evidence={
             "data wait": f"{seconds:.1f} s of {case.seconds:.1f} s",
             **({"with the same batches replayed": f"{measured:.2f}x"} if measured else {}),
@@ -71,7 +63,7 @@ def _remedies(loader: Loader | None) -> list[Remedy]:
     if loader.workers:
         text = "let the doctor look with num_workers=0 once: it then names the line that reads"
         return [Remedy(text=text)]
-    return read_ahead(loader) or [
+    return data_wait.read_ahead(loader) or [
         Remedy(text="num_workers=1 reads beside the loop")
         if loader.iterable
         else code_edit("cut each batch at once, not sample by sample")

@@ -55,6 +55,5 @@ RULE = Rule(
     judge=judge,
     needs=(Needs.STEPS, Needs.LOADER),
     under="D1",
-    weight=1,
     numerics="training",
 )

@@ -117,6 +117,5 @@ RULE = Rule(
     judge=judge,
     needs=(Needs.STEPS, Needs.BATCHES),
     before_run=True,
-    weight=1,
     numerics="training",
 )

@@ -47,6 +47,5 @@ RULE = Rule(
     judge=judge,
     needs=(Needs.STEPS, Needs.LOADER, Needs.CARD),
     under="D1",
-    weight=1,
     numerics="bitwise",
 )

@@ -43,6 +43,5 @@ RULE = Rule(
     judge=judge,
     needs=(Needs.LOADER,),
     under="D1",
-    weight=1,
     numerics="training",
 )

@@ -48,6 +48,5 @@ RULE = Rule(
     judge=judge,
     needs=(Needs.STEPS, Needs.MODEL, Needs.BATCHES, Needs.CARD),
     under="G25",
-    weight=1,
     numerics="rounding",
 )

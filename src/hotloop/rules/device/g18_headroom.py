@@ -77,6 +77,5 @@ RULE = Rule(
     judge=judge,
     needs=(Needs.STEPS, Needs.CARD),
     before_run=True,
-    weight=1,
     numerics="training",
 )

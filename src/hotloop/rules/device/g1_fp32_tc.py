@@ -57,6 +57,5 @@ RULE = Rule(
     judge=judge,
     needs=(Needs.STEPS, Needs.MODEL, Needs.CARD),
     under="G25",
-    weight=1,
     numerics="rounding",
 )

@@ -47,5 +47,4 @@ RULE = Rule(
     title="The card slows itself down",
     judge=judge,
     needs=(Needs.STEPS, Needs.CARD, Needs.READINGS),
-    weight=1,
 )

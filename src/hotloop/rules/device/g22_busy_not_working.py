@@ -42,6 +42,5 @@ RULE = Rule(
     judge=judge,
     needs=(Needs.STEPS, Needs.CARD, Needs.READINGS),
     under="G25",
-    weight=1,
     numerics="rounding",
 )

@@ -56,6 +56,5 @@ RULE = Rule(
     title="The optimizer updates tensor by tensor",
     judge=judge,
     needs=(Needs.STEPS, Needs.OPTIMIZER),
-    weight=1,
     numerics="rounding",
 )

@@ -42,5 +42,4 @@ RULE = Rule(
     title="One line takes a large part of the time",
     judge=judge,
     needs=(Needs.STEPS, Needs.STACKS),
-    weight=1,
 )

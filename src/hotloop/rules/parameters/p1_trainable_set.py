@@ -142,7 +142,6 @@ RULE = Rule(
     title="Another set of parameters is trained",
     judge=judge,
     needs=(Needs.STEPS, Needs.MODEL),
-    weight=1,
     numerics="training",
     kind="correctness",
 )

@@ -51,6 +51,5 @@ RULE = Rule(
     title="Steps wait for gradients from other processes",
     judge=judge,
     needs=(Needs.STEPS, Needs.RANKS),
-    weight=1,
     numerics="rounding",
 )

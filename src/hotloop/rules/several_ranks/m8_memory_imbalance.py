@@ -58,6 +58,5 @@ RULE = Rule(
     title="One process needs much more memory",
     judge=judge,
     needs=(Needs.RANKS,),
-    weight=1,
     numerics="bitwise",
 )

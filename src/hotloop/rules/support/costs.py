@@ -27,6 +27,7 @@ __all__ = [
     "evaluation_seconds",
     "flop_rate",
     "hot_path",
+    "hottest",
     "in_steps",
     "products",
     "seconds_at",
@@ -89,7 +90,7 @@ def costing(
     if share < least:
         return None
     known = {
-        "severity": "note" if share < ABSTAIN else by_share(share),
+        "severity": by_share(share),
         "share": share,
         "saves": case.per_step(seconds),
         "ceiling": total / (total - seconds) if total > seconds else None,
@@ -150,18 +151,19 @@ def hot_path(case: Case, stacks: Sequence[Stack]) -> list[SourceLocation]:
             break
         path.append(place)
     if not path:
-        return _innermost(stacks)
+        return hottest(stacks)
     loops = [site(loop.module, loop.node) for loop in parse(case.sources).inner_loops]
     above = [p for p in path[:-1] if any(loop.holds(p.file, p.line) for loop in loops)]
     return [path[-1], *above[-1:]]
 
 
-def _innermost(stacks: Sequence[Stack]) -> list[SourceLocation]:
+def hottest(stacks: Iterable[Stack]) -> list[SourceLocation]:
+    """Return the project's innermost line with the most time, as a list with at most one place."""
     seconds: dict[SourceLocation, float] = defaultdict(float)
     for stack in stacks:
-        if place := stack.place:
-            seconds[place] += stack.seconds
-    return sorted(seconds, key=lambda place: -seconds[place])[:1]
+        if stack.place:
+            seconds[stack.place] += stack.seconds
+    return [max(seconds, key=seconds.__getitem__)] if seconds else []
 
 
 def _seconds(stacks: Iterable[Stack]) -> float:

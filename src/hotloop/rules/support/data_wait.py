@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from hotloop.core.finding import by_share
 from hotloop.rules.base import Case, Finding, Remedy, SourceLocation, option
+from hotloop.rules.support.costs import costing, hottest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from hotloop.core.case.steps_and_loaders import Frame, Loader, Stack
 
@@ -19,7 +19,6 @@ __all__ = [
     "MATTERS",
     "costs",
     "feeding",
-    "hottest",
     "item_seconds",
     "keep_samples",
     "lines",
@@ -143,15 +142,6 @@ def lines(stacks: Iterable[Stack]) -> list[SourceLocation]:
     return list(dict.fromkeys([*first, *hottest(stacks)]))
 
 
-def hottest(stacks: Iterable[Stack]) -> list[SourceLocation]:
-    """Return the project's innermost line with the most time, as a list with at most one place."""
-    seconds: dict[SourceLocation, float] = defaultdict(float)
-    for stack in stacks:
-        if stack.place:
-            seconds[stack.place] += stack.seconds
-    return [max(seconds, key=seconds.__getitem__)] if seconds else []
-
-
 def reader(stack: Stack) -> Frame | None:
     """Return the innermost frame of the project that reads a sample, such as __getitem__."""
     own = (frame for frame in stack.frames if frame.own)
@@ -191,24 +181,6 @@ def with_workers(
     return option(text, technique="loader-workers", choice=choice)
 
 
-def costs(
-    case: Case,
-    claim: str,
-    seconds: float,
-    *,
-    places: Sequence[SourceLocation] = (),
-    evidence: Mapping[str, str] | None = None,
-    remedies: Sequence[Remedy],
-) -> Finding:
+def costs(case: Case, claim: str, seconds: float, **fields: Any) -> Finding | None:
     """Return a finding about `seconds` of the run, which are saved if the cause is removed."""
-    share = case.part(seconds)
-    return Finding(
-        claim=claim,
-        severity=by_share(share),
-        share=share,
-        saves=case.per_step(seconds),
-        ceiling=case.ceiling_without(seconds),
-        places=places,
-        evidence=evidence or {},
-        remedies=remedies,
-    )
+    return costing(case, seconds, least=0.0, claim=claim, **fields)
