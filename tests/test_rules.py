@@ -28,7 +28,7 @@ from hotloop.rules.base import HEADINGS, UNSEEN, Needs, Rule, unmet
 from hotloop.rules.diagnose import diagnose
 from hotloop.rules.parameters import p3_wasted_compute
 
-PLANNED = [rule for rule in rules.ALL if Needs.PLANNED_RUN in rule.needs]
+PLANNED = [rule for rule in rules.ALL if rule.judge is None]
 every_rule = pytest.mark.parametrize("rule", rules.ALL, ids=lambda rule: rule.label)
 planned_rule = pytest.mark.parametrize("rule", PLANNED, ids=lambda rule: rule.label)
 FOLDER = Path(rules.__file__).parent
@@ -114,18 +114,16 @@ def test_it_speaks_of_what_it_is_for(rule: Rule):
 @every_rule
 def test_its_cases_are_of_all_that_it_judges(rule: Rule):
     kinds = {case.planned is not None for case in golden(rule).POSITIVE}
-    observed = Needs.PLANNED_RUN not in rule.needs
-    assert kinds == {*([False] if observed else []), *([True] if rule.before_run else [])}, (
-        f"{rule.label}: before_run={rule.before_run}, needs={rule.needs}; its golden file has "
-        "a positive case of each, observed and planned, that these name, and of no other"
+    assert kinds == {*([False] if rule.judge else []), *([True] if rule.before_run else [])}, (
+        f"{rule.label}: judge={rule.judge}, before_run={rule.before_run}; its golden file has "
+        "a positive case of each, observed and planned, that these judge, and of no other"
     )
 
 
 @every_rule
 def test_its_remedies_name_the_techniques_that_would_do_something(rule: Rule):
     for case, techniques_ in getattr(golden(rule), "NAMED", ()):
-        finding = rule.judge(case)
-        assert finding is not None
+        (finding,) = rule.findings(case)
         assert [r.technique for r in finding.remedies if r.technique] == techniques_
 
 
@@ -213,8 +211,8 @@ def finding(label: str) -> Finding:
 
 @planned_rule
 def test_a_rule_of_planned_runs_names_the_tests_in_which_it_speaks(rule: Rule):
-    assert rule.needs == (Needs.PLANNED_RUN,)
-    assert rule.before_run
+    assert rule.needs == ()
+    assert rule.before_run is not None
     named = re.findall(r"tests/[\w/]+\.py", rule.page)
     assert named, "the page says where it was seen"
     for path in named:
@@ -224,7 +222,9 @@ def test_a_rule_of_planned_runs_names_the_tests_in_which_it_speaks(rule: Rule):
 @every_rule
 def test_a_page_says_what_its_rule_says_before_a_run(rule: Rule):
     said = "before a run" in " ".join(rule.page.lower().split())
-    assert said == rule.before_run, f"{rule.label}: does its page say what it says before a run?"
+    assert said == (rule.before_run is not None), (
+        f"{rule.label}: does its page say what it says before a run?"
+    )
 
 
 def test_every_label_in_the_source_is_that_of_a_rule():

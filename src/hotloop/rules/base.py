@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from hotloop.core.case.case import Case
+from hotloop.core.case.planned_run import PlannedRun
 from hotloop.core.finding import Finding, Remedy, Severity, SourceLocation
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ __all__ = [
     "Case",
     "Finding",
     "Needs",
+    "PlannedRun",
     "Remedy",
     "Rule",
     "Severity",
@@ -60,7 +62,6 @@ class Needs(enum.Enum):
     PROFILE = "needs --profile"
     CEILINGS = "needs --ceilings"
     RANKS = "needs more than one process"
-    PLANNED_RUN = "no run is planned"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,11 +73,12 @@ class Rule:
     name: str = ""  # "tokenize_hot"
     page: str = ""
     title: str
-    # Called only if `needs` are met. Several findings of one rule have separate causes.
-    judge: Callable[[Case], Finding | Iterable[Finding] | None]
-    # Of an observed run; PLANNED_RUN: the rule judges planned runs only.
+    # Judges an observed run that meets `needs`; None: the rule judges planned runs only. Several
+    # findings of one rule have separate causes.
+    judge: Callable[[Case], Finding | Iterable[Finding] | None] | None = None
     needs: tuple[Needs, ...] = ()
-    before_run: bool = False  # whether it also judges planned runs, without `needs`
+    # Judges a planned run; None: the rule judges observed runs only.
+    before_run: Callable[[Case, PlannedRun], Finding | Iterable[Finding] | None] | None = None
     # The umbrella rule whose cause this rule names: if both fire, they are merged into one finding,
     # led by the rule with the higher `weight`. Example: "D1" for causes of the wait for data.
     under: str | None = None
@@ -95,8 +97,12 @@ class Rule:
 
     def findings(self, case: Case) -> list[Finding]:
         """Judge a case that meets the needs, and give the findings the rule's label and kind."""
-        result = self.judge(case) or ()
-        findings = [result] if isinstance(result, Finding) else result
+        result: Finding | Iterable[Finding] | None = None
+        if case.planned is None:
+            result = self.judge and self.judge(case)
+        elif self.before_run is not None:
+            result = self.before_run(case, case.planned)
+        findings = [result] if isinstance(result, Finding) else result or ()
         return [
             replace(finding, rule=self.label, kind=finding.kind or self.kind)
             for finding in findings
@@ -126,7 +132,6 @@ def unmet(case: Case, needs: tuple[Needs, ...]) -> str | None:
         Needs.PROFILE: case.profiled,
         Needs.CEILINGS: bool(case.ceilings),
         Needs.RANKS: case.process.world > 1,
-        Needs.PLANNED_RUN: False,
     }
     return next((need.value for need in needs if not met[need]), None)
 

@@ -15,22 +15,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, code_edit
+from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Remedy, Rule, code_edit
 from hotloop.rules.support.config_files import requested
 from hotloop.rules.support.requested_effective import NAMES, in_effect
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
-    from hotloop.core.case.planned_run import PlannedData, PlannedRun, RunSettings
+    from hotloop.core.case.planned_run import PlannedData, RunSettings
 
 __all__ = ["RULE"]
 
 
-def judge(case: Case) -> Finding | Iterable[Finding] | None:
+def judge(case: Case) -> Finding | None:
     """Compare each requested setting with the effective one."""
-    if case.planned is not None:
-        return _before_run(case.planned)
     mismatches = [
         (setting, effective)
         for topic, names in NAMES.items()
@@ -53,7 +51,7 @@ def judge(case: Case) -> Finding | Iterable[Finding] | None:
     )
 
 
-def _before_run(planned: PlannedRun) -> Iterator[Finding]:
+def _before_run(case: Case, planned: PlannedRun) -> Iterator[Finding]:
     run, data, time = planned.settings, planned.data, planned.time
     if run is None:
         return
@@ -88,6 +86,6 @@ RULE = Rule(
     title="A setting that was asked for is not in effect",
     judge=judge,
     needs=(Needs.STEPS,),
-    before_run=True,
+    before_run=_before_run,
     kind="correctness",
 )

@@ -21,16 +21,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import Severity, SourceLocation, by_share
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, code_edit
+from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Remedy, Rule, code_edit
 from hotloop.rules.support.data_wait import place_of
 from hotloop.rules.support.dataset_code import returned, windows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from hotloop.core.case.planned_run import (
         PlannedData,
-        PlannedRun,
         RepeatedLines,
         RowFacts,
         RunSettings,
@@ -51,10 +50,8 @@ COPIES = code_edit("take copies out of the rows")
 LINES = code_edit("take repeated lines or files out of the text")
 
 
-def judge(case: Case) -> Finding | Iterable[Finding] | None:
+def judge(case: Case) -> Finding | None:
     """Judge windows first, then the split, then rows."""
-    if case.planned is not None:
-        return _before_run(case.planned)
     loaders = {loader.key: loader for loader in case.loaders}
     for check in (_overlap, _leak, _twice):
         for batch in case.batches:
@@ -164,7 +161,7 @@ def _places(
     return list(dict.fromkeys([place for place in places if place] + place_of(loader)))
 
 
-def _before_run(planned: PlannedRun) -> Iterator[Finding]:
+def _before_run(case: Case, planned: PlannedRun) -> Iterator[Finding]:
     run, data = planned.settings, planned.data
     if run is None or data is None:
         return
@@ -256,6 +253,6 @@ RULE = Rule(
     title="The same data come many times",
     judge=judge,
     needs=(Needs.BATCHES,),
-    before_run=True,
+    before_run=_before_run,
     kind="correctness",
 )

@@ -16,10 +16,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, Severity, code_edit
+from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Remedy, Rule, Severity, code_edit
 
 if TYPE_CHECKING:
-    from hotloop.core.case.planned_run import PlannedData
     from hotloop.core.case.steps_and_loaders import BatchFacts
 
 __all__ = ["RULE"]
@@ -30,8 +29,6 @@ CONTRADICTING_NOTE, CONTRADICTING_WARN = 0.01, 0.05  # of the training rows of a
 
 def judge(case: Case) -> Finding | None:
     """Look at the labels of the training batches."""
-    if case.planned is not None:
-        return None if case.planned.data is None else _before_run(case.planned.data)
     for batch in case.batches:
         fault = _wrong(case, batch) if batch.role == "train" else None
         if fault is None:
@@ -69,9 +66,12 @@ def _wrong(case: Case, batch: BatchFacts) -> tuple[str, str, Severity] | None:
     return None
 
 
-def _before_run(data: PlannedData) -> Finding | None:
-    wrong = None if data.rows is None else data.rows.contradicting
-    if wrong is None or (share := wrong / data.samples) < CONTRADICTING_NOTE:
+def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
+    data = planned.data
+    if data is None or data.rows is None or data.rows.contradicting is None:
+        return None
+    wrong, share = data.rows.contradicting, data.rows.contradicting / data.samples
+    if share < CONTRADICTING_NOTE:
         return None
     return Finding(
         claim=f"{wrong:,} training rows ({share:.1%}) have a label that most rows of the same text "
@@ -91,6 +91,6 @@ RULE = Rule(
     title="The labels are not what a loss can learn from",
     judge=judge,
     needs=(Needs.BATCHES,),
-    before_run=True,
+    before_run=_before_run,
     kind="correctness",
 )

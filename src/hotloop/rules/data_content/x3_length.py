@@ -15,11 +15,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Remedy, Rule
 from hotloop.rules.support.config_files import requested
 
 if TYPE_CHECKING:
-    from hotloop.core.case.planned_run import PlannedData
     from hotloop.core.case.steps_and_loaders import BatchFacts
 
 __all__ = ["RULE"]
@@ -41,8 +40,6 @@ LENGTH = (
 
 def judge(case: Case) -> Finding | None:
     """Compare widths with the setting, then with the rows."""
-    if case.planned is not None:
-        return None if case.planned.data is None else _before_run(case.planned.data)
     for batch in case.batches:
         if batch.role != "train" or not batch.widths:
             continue
@@ -82,8 +79,8 @@ def _cut(batch: BatchFacts) -> Finding | None:
     )
 
 
-def _before_run(data: PlannedData) -> Finding | None:
-    rows = data.rows
+def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
+    rows = None if planned.data is None else planned.data.rows
     share = 0.0 if rows is None else rows.cut / max(1, rows.cut + rows.tokens)
     if rows is None or share < TOKENS_NOTE:
         return None
@@ -101,6 +98,6 @@ RULE = Rule(
     title="The length of the rows is not what was asked for",
     judge=judge,
     needs=(Needs.BATCHES,),
-    before_run=True,
+    before_run=_before_run,
     kind="correctness",
 )

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Remedy, Rule
 from hotloop.rules.support.data_wait import place_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
-    from hotloop.core.case.planned_run import PlannedData, PlannedRun, RunSettings, TextFacts
+    from hotloop.core.case.planned_run import PlannedData, RunSettings, TextFacts
 
 __all__ = ["RULE"]
 
@@ -29,10 +29,8 @@ FEW, MANY = 0.01, 0.10  # of the rows
 DROPPED_NOTE, DROPPED_WARN = 0.05, 0.20  # of an epoch of a planned run
 
 
-def judge(case: Case) -> Finding | Iterable[Finding] | None:
+def judge(case: Case) -> Finding | None:
     """Count the rows that do not fill a batch."""
-    if case.planned is not None:
-        return _before_run(case.planned)
     for loader in case.loaders:
         if not loader.drop_last or not loader.length or not loader.batch_size or loader.iterable:
             continue
@@ -53,7 +51,7 @@ def judge(case: Case) -> Finding | Iterable[Finding] | None:
     return None
 
 
-def _before_run(planned: PlannedRun) -> Iterator[Finding]:
+def _before_run(case: Case, planned: PlannedRun) -> Iterator[Finding]:
     run, data = planned.settings, planned.data
     if run is None or data is None:
         return
@@ -97,6 +95,6 @@ RULE = Rule(
     title="Rows are left out",
     judge=judge,
     needs=(Needs.LOADER,),
-    before_run=True,
+    before_run=_before_run,
     kind="correctness",
 )

@@ -17,13 +17,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, code_edit, option
+from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Remedy, Rule, code_edit, option
 from hotloop.rules.support import data_wait
 from hotloop.rules.support.forecast import not_worth_it, of_row
 from hotloop.rules.support.hot_lines import hot_line
 
 if TYPE_CHECKING:
-    from hotloop.core.case.planned_run import PlannedRun
     from hotloop.core.case.steps_and_loaders import Loader
 
 __all__ = ["RULE"]
@@ -33,8 +32,6 @@ FORECAST = 0.05  # of the time
 
 def judge(case: Case) -> Finding | None:
     """Report the share of the wait for data."""
-    if case.planned is not None:
-        return _before_run(case.planned)
     if not data_wait.waits_for_data(case):
         return None
     seconds, loader = case.row("data wait"), data_wait.feeding(case)
@@ -70,7 +67,7 @@ def _remedies(loader: Loader | None) -> list[Remedy]:
     ]
 
 
-def _before_run(planned: PlannedRun) -> Finding | None:
+def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
     time, data = planned.time, planned.data
     if time is None or data is None:
         return None
@@ -101,6 +98,6 @@ RULE = Rule(
     title="The loop waits for data",
     judge=judge,
     needs=(Needs.STEPS,),
-    before_run=True,
+    before_run=_before_run,
     weight=0,
 )

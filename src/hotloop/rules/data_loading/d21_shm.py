@@ -10,16 +10,9 @@ Seen: examples/planted/loader_small_shm.py, in a /dev/shm of 64 MB.
 Source: https://docs.pytorch.org/docs/stable/multiprocessing.html#sharing-strategies (2026-11).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, code_edit, option
+from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Remedy, Rule, code_edit, option
 from hotloop.rules.support.data_wait import place_of
-
-if TYPE_CHECKING:
-    from hotloop.core.case.planned_run import PlannedRun
 
 __all__ = ["RULE"]
 
@@ -29,8 +22,6 @@ SMALL, TINY = 1 << 30, 256 << 20  # bytes; Docker gives 64 MiB
 
 def judge(case: Case) -> Finding | None:
     """Report how full /dev/shm is."""
-    if case.planned is not None:
-        return _before_run(case.planned)
     used = case.process.shm_used
     loader = max(case.loaders, key=lambda candidate: candidate.workers, default=None)
     if used is None or used <= FULL or loader is None or not loader.workers:
@@ -46,7 +37,7 @@ def judge(case: Case) -> Finding | None:
     )
 
 
-def _before_run(planned: PlannedRun) -> Finding | None:
+def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
     size = None if planned.machine is None else planned.machine.shm_bytes
     if size is None or size >= SMALL:
         return None
@@ -65,5 +56,5 @@ RULE = Rule(
     title="Shared memory is nearly full",
     judge=judge,
     needs=(Needs.LOADER,),
-    before_run=True,
+    before_run=_before_run,
 )

@@ -16,13 +16,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import ABSTAIN, by_share
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, code_edit, option
+from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Remedy, Rule, code_edit, option
 from hotloop.rules.support.data_wait import costs, feeding, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hotloop.core.case.planned_run import PlannedData
     from hotloop.core.case.steps_and_loaders import BatchFacts
 
 __all__ = ["RULE"]
@@ -37,8 +36,6 @@ RANDOM = ("RandomSampler", "SeedableRandomSampler", "SubsetRandomSampler")  # a 
 
 def judge(case: Case) -> Finding | None:
     """Take the share of padding as the share of wasted computation."""
-    if case.planned is not None:
-        return None if case.planned.data is None else _before_run(case.planned.data)
     padded = max(
         (batch for batch in case.batches if batch.role == "train" and batch.padding),
         key=lambda batch: batch.padding or 0.0,
@@ -97,8 +94,11 @@ def _is_per_token(batch: BatchFacts) -> bool:
     return shape is None or (len(shape) == 2 and abs(shape[1] - width) <= 1)
 
 
-def _before_run(data: PlannedData) -> Finding | None:
-    padding = None if data.rows is None else data.rows.padding
+def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
+    data = planned.data
+    if data is None or data.rows is None:
+        return None
+    padding = data.rows.padding
     if padding is None or padding.share < FORECAST:
         return None
     remedy = f"{'data.packing=false ' * padding.packed}data.layout=flat computes none"
@@ -116,6 +116,6 @@ RULE = Rule(
     title="Much of each batch is padding",
     judge=judge,
     needs=(Needs.STEPS, Needs.BATCHES),
-    before_run=True,
+    before_run=_before_run,
     numerics="training",
 )

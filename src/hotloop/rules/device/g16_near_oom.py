@@ -10,15 +10,8 @@ Seen: golden cases only; not yet seen on a card.
 Source: TraceML's and the TensorBoard profiler plugin's thresholds.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, option
-
-if TYPE_CHECKING:
-    from hotloop.core.case.planned_run import PlannedRun
+from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Remedy, Rule, option
 
 __all__ = ["RULE"]
 
@@ -27,8 +20,6 @@ FULL, FULLER = 0.92, 0.97  # of the GPU memory
 
 def judge(case: Case) -> Finding | None:
     """Compare the peak with the memory of the GPU."""
-    if case.planned is not None:
-        return _before_run(case, case.planned)
     peak, memory = case.process.allocator.get("peak"), case.hardware.memory_bytes
     if not peak or not memory or peak < FULL * memory:
         return None
@@ -75,7 +66,7 @@ RULE = Rule(
     title="The card's memory is almost full",
     judge=judge,
     needs=(Needs.STEPS, Needs.CARD),
-    before_run=True,
+    before_run=_before_run,
     weight=2,
     numerics="rounding",
 )

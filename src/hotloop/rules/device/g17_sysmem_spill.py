@@ -20,7 +20,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, option
+from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Remedy, Rule, option
 
 if TYPE_CHECKING:
     from hotloop.core.hardware import Hardware
@@ -36,8 +36,6 @@ FORBID = option(
 
 def judge(case: Case) -> Finding | None:
     """Compare the reserved memory with the memory of the GPU."""
-    if case.planned is not None:
-        return None if case.planned.machine is None else _before_run(case.hardware)
     memory = case.hardware.memory_bytes
     if not memory:
         return None
@@ -66,9 +64,9 @@ def judge(case: Case) -> Finding | None:
     )
 
 
-def _before_run(hardware: Hardware) -> Finding | None:
-    why = why_spills(hardware)
-    if why is None:
+def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
+    why = why_spills(case.hardware)
+    if why is None or planned.machine is None:
         return None
     return Finding(
         claim=f"a run that needs more memory than the card has will not stop but crawl: {why}",
@@ -92,7 +90,7 @@ RULE = Rule(
     title="The card's memory spills into the host's",
     judge=judge,
     needs=(Needs.STEPS, Needs.CARD, Needs.READINGS),
-    before_run=True,
+    before_run=_before_run,
     weight=3,
     numerics="rounding",
 )

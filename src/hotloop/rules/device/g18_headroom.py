@@ -11,14 +11,7 @@ Seen: golden cases only; not yet seen on a card.
 Source: SageMaker and DLProf; 60 % is hotloop's.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.planned_run import PlannedRun
+from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Remedy, Rule
 
 __all__ = ["RULE"]
 
@@ -28,8 +21,6 @@ STARVED = 0.80  # of the steps, as in H1
 
 def judge(case: Case) -> Finding | None:
     """Look for free memory, and for a use of it."""
-    if case.planned is not None:
-        return _before_run(case, case.planned)
     peak, memory = case.process.allocator.get("peak"), case.hardware.memory_bytes
     if not peak or not memory or peak >= ROOM * memory:
         return None
@@ -76,6 +67,6 @@ RULE = Rule(
     title="The card could take larger micro batches",
     judge=judge,
     needs=(Needs.STEPS, Needs.CARD),
-    before_run=True,
+    before_run=_before_run,
     numerics="training",
 )

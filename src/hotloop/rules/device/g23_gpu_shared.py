@@ -10,15 +10,8 @@ Seen: golden cases only; not yet seen on a card.
 Source: hotloop; https://docs.nvidia.com/datacenter/tesla/mig-user-guide/
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Case, Finding, Needs, Rule, option
-
-if TYPE_CHECKING:
-    from hotloop.core.case.planned_run import PlannedRun
+from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Rule, option
 
 __all__ = ["RULE"]
 
@@ -27,8 +20,6 @@ TAKEN = 0.2  # share of the GPU memory that other processes hold
 
 def judge(case: Case) -> Finding | None:
     """Count the other processes."""
-    if case.planned is not None:
-        return _before_run(case, case.planned)
     others = int(max(case.readings.get("gpu_other_processes", (0.0,))))
     mig = "MIG" in case.hardware.name.split()
     if not others and not mig:
@@ -59,5 +50,5 @@ RULE = Rule(
     title="Others use the card as well",
     judge=judge,
     needs=(Needs.CARD, Needs.READINGS),
-    before_run=True,
+    before_run=_before_run,
 )

@@ -12,13 +12,7 @@ Source: hotloop
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit, option
-
-if TYPE_CHECKING:
-    from hotloop.core.case.planned_run import PlannedRun
-    from hotloop.core.hardware import Hardware
+from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Rule, code_edit, option
 
 __all__ = ["RULE"]
 
@@ -29,8 +23,6 @@ INSTALL = "https://pytorch.org/get-started/locally/"
 
 def judge(case: Case) -> Finding | None:
     """Compare the available device with the used one."""
-    if case.planned is not None:
-        return _before_run(case.hardware, case.planned)
     hardware, driver = case.hardware, case.hardware.versions.get("driver")
     if hardware.device == "cuda" and not case.on_card:
         return Finding(
@@ -54,8 +46,9 @@ def judge(case: Case) -> Finding | None:
     )
 
 
-def _before_run(hardware: Hardware, planned: PlannedRun) -> Finding | None:
-    driver, cuda = hardware.versions.get("driver"), planned.torch_cuda
+def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
+    hardware, cuda = case.hardware, planned.torch_cuda
+    driver = hardware.versions.get("driver")
     if hardware.device != "cpu" or planned.card_here is None:
         return None
     if cuda is None:
@@ -81,7 +74,7 @@ RULE = Rule(
     title="A card is there, and the CPU trains",
     judge=judge,
     needs=(Needs.MODEL,),
-    before_run=True,
+    before_run=_before_run,
     weight=2,
     numerics="rounding",
 )

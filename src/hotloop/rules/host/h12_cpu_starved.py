@@ -58,5 +58,5 @@ def _fewer_threads(case: Case) -> list[Remedy]:
 RULE = Rule(
     title="The processor is taken away from the training",
     judge=judge,
-    before_run=True,
+    before_run=lambda case, _: judge(case),
 )

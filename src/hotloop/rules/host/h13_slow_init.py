@@ -12,17 +12,10 @@ Seen: examples/slow/pad_to_max.
 Source: 20 minutes as SageMaker's LongInitialization rule; the share is hotloop's.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from hotloop.core.units import duration
-from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
+from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Rule, code_edit
 from hotloop.rules.support.costs import costing, hot_path, whole_run
 from hotloop.rules.support.forecast import not_worth_it, of_row
-
-if TYPE_CHECKING:
-    from hotloop.core.case.planned_run import PlannedRun
 
 __all__ = ["RULE"]
 
@@ -40,8 +33,6 @@ ROWS = tuple(REMEDY)
 
 def judge(case: Case) -> Finding | None:
     """Compare the time before the first step with the whole run."""
-    if case.planned is not None:
-        return _before_run(case.planned)
     seconds = sum(map(case.row, ROWS))
     total = whole_run(case)
     if seconds < LONG and (total is None or total < SHORT):
@@ -62,7 +53,7 @@ def judge(case: Case) -> Finding | None:
     )
 
 
-def _before_run(planned: PlannedRun) -> Finding | None:
+def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
     time = planned.time
     if time is None:
         return None
@@ -80,6 +71,6 @@ RULE = Rule(
     title="The run is long in starting",
     judge=judge,
     needs=(Needs.STEPS,),
-    before_run=True,
+    before_run=_before_run,
     numerics="bitwise",
 )

@@ -11,19 +11,13 @@ Seen: examples/slow/save_every_improvement.
 Source: threshold 5 % as TraceML's; one of the five projects lost 76 % of its wall time so.
 """
 
-from __future__ import annotations
-
 from statistics import median
-from typing import TYPE_CHECKING
 
 from hotloop.core.finding import ABSTAIN
 from hotloop.core.units import bytes_, moment
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, code_edit, option
+from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Remedy, Rule, code_edit, option
 from hotloop.rules.support.costs import costing
 from hotloop.rules.support.forecast import not_worth_it, of_row
-
-if TYPE_CHECKING:
-    from hotloop.core.case.planned_run import PlannedRun
 
 __all__ = ["RULE"]
 
@@ -34,8 +28,6 @@ SHORT_RUN = 60.0  # seconds: saving is always a large part of shorter planned ru
 
 def judge(case: Case) -> Finding | None:
     """Sum the saves and look for spikes."""
-    if case.planned is not None:
-        return _before_run(case.planned)
     if len(case.saves) == 1:
         return None
     seconds = sum(save.seconds for save in case.saves)
@@ -61,7 +53,7 @@ def judge(case: Case) -> Finding | None:
     )
 
 
-def _before_run(planned: PlannedRun) -> Finding | None:
+def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
     time = planned.time
     if time is None:
         return None
@@ -85,7 +77,7 @@ RULE = Rule(
     title="Saving takes a noticeable part of the time",
     judge=judge,
     needs=(Needs.STEPS, Needs.SAVES),
-    before_run=True,
+    before_run=_before_run,
     weight=2,
     numerics="bitwise",
 )

@@ -23,7 +23,16 @@ from typing import TYPE_CHECKING
 
 from hotloop.core.finding import WARN
 from hotloop.core.units import duration, moment
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, SourceLocation, code_edit
+from hotloop.rules.base import (
+    Case,
+    Finding,
+    Needs,
+    PlannedRun,
+    Remedy,
+    Rule,
+    SourceLocation,
+    code_edit,
+)
 from hotloop.rules.support.costs import costing, evaluation_seconds
 from hotloop.rules.support.forecast import not_worth_it, of_row
 from hotloop.rules.support.syntax import parse
@@ -31,7 +40,6 @@ from hotloop.rules.support.syntax import parse
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from hotloop.core.case.planned_run import PlannedRun
     from hotloop.core.case.steps_and_loaders import EvaluationSpan
 
 __all__ = ["RULE"]
@@ -46,8 +54,6 @@ BATCHES = code_edit(
 
 def judge(case: Case) -> Finding | None:
     """Sum the time of certain evaluations, and name the place with most of it."""
-    if case.planned is not None:
-        return _before_run(case.planned)
     evaluations = [span for span in case.evaluations if span.is_sure]
     moments = sorted({span.step for span in evaluations})
     if not evaluations:
@@ -152,7 +158,7 @@ def rounded(steps: float) -> int:
     return ceil(steps / unit) * unit
 
 
-def _before_run(planned: PlannedRun) -> Finding | None:
+def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
     time, run = planned.time, planned.settings
     if time is None or run is None:
         return None
@@ -179,7 +185,7 @@ RULE = Rule(
     title="Evaluation takes a large part of the time",
     judge=judge,
     needs=(Needs.STEPS, Needs.EVALUATIONS),
-    before_run=True,
+    before_run=_before_run,
     weight=0,
     numerics="training",
 )

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, PlannedRun, Remedy, Rule
 
 if TYPE_CHECKING:
     from hotloop.core.case.planned_run import RowFacts
@@ -28,9 +28,9 @@ MOSTLY = 0.9  # share of one class in the training rows: a constant answer looks
 FEW = 0.02  # of the training rows: a router is mostly right without ever taking that task
 
 
-def judge(case: Case) -> Finding | None:
+def judge(case: Case, planned: PlannedRun) -> Finding | None:
     """Count the rows of each class or task."""
-    data = case.planned.data if case.planned else None
+    data = planned.data
     if data is None or data.rows is None or not data.rows.counts:
         return None
     return _task(data.rows) if data.kind == "tasks" else _class(data.rows)
@@ -72,9 +72,7 @@ def _task(rows: RowFacts) -> Finding | None:
 
 RULE = Rule(
     title="A class or task with hardly any rows",
-    judge=judge,
-    needs=(Needs.PLANNED_RUN,),
-    before_run=True,
+    before_run=judge,
     numerics="training",
     kind="planning",
 )

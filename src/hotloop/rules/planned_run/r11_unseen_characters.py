@@ -11,16 +11,16 @@ Source: hotloop; a character that was never seen can cost ten nats, so 0.1 % of 
     by 0.01.
 """
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, PlannedRun, Remedy, Rule
 
 __all__ = ["RULE"]
 
 UNSEEN_WARN = 0.001  # of the validation: one can cost ten nats, which moves the mean by 0.01
 
 
-def judge(case: Case) -> Finding | None:
+def judge(case: Case, planned: PlannedRun) -> Finding | None:
     """Count the characters that training lacks."""
-    data = case.planned.data if case.planned else None
+    data = planned.data
     text = data.text if data is not None else None
     if text is None or not text.unseen:
         return None
@@ -40,9 +40,7 @@ def judge(case: Case) -> Finding | None:
 
 RULE = Rule(
     title="Validation asks for characters that training lacks",
-    judge=judge,
-    needs=(Needs.PLANNED_RUN,),
-    before_run=True,
+    before_run=judge,
     numerics="training",
     kind="correctness",
 )

@@ -9,16 +9,16 @@ Seen: tests/diagnosis/test_planned_machine.py.
 Source: pyproject.toml
 """
 
-from hotloop.rules.base import Case, Finding, Needs, Rule, option
+from hotloop.rules.base import Case, Finding, PlannedRun, Rule, option
 
 __all__ = ["RULE"]
 
 TORCH, PYTHON, NEXT_PYTHON = (2, 9), (3, 11), (3, 15)  # pyproject.toml
 
 
-def judge(case: Case) -> Finding | None:
+def judge(case: Case, planned: PlannedRun) -> Finding | None:
     """Compare both versions with the range."""
-    if case.planned is None or case.planned.machine is None:
+    if planned.machine is None:
         return None
     versions, mismatches = case.hardware.versions, []
     python, torch = (_version(versions.get(name)) for name in ("python", "torch"))
@@ -48,8 +48,6 @@ def _dotted(version: tuple[int, int]) -> str:
 
 RULE = Rule(
     title="Versions that hotloop is not tested with",
-    judge=judge,
-    needs=(Needs.PLANNED_RUN,),
-    before_run=True,
+    before_run=judge,
     kind="planning",
 )

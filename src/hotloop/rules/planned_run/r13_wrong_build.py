@@ -9,16 +9,16 @@ Seen: tests/diagnosis/test_planned_machine.py, on a made-up card; not yet seen o
 Source: https://pytorch.org/get-started/locally/ (2026-11)
 """
 
-from hotloop.rules.base import Case, Finding, Needs, Rule, option
+from hotloop.rules.base import Case, Finding, PlannedRun, Rule, option
 
 __all__ = ["RULE"]
 
 INSTALL = "https://pytorch.org/get-started/locally/"
 
 
-def judge(case: Case) -> Finding | None:
+def judge(case: Case, planned: PlannedRun) -> Finding | None:
     """Report why the build does not fit the GPU."""
-    machine = case.planned.machine if case.planned else None
+    machine = planned.machine
     if machine is None or machine.unfit_build is None:
         return None
     torch = case.hardware.versions.get("torch", "")
@@ -31,8 +31,6 @@ def judge(case: Case) -> Finding | None:
 
 RULE = Rule(
     title="torch has no kernels for this card",
-    judge=judge,
-    needs=(Needs.PLANNED_RUN,),
-    before_run=True,
+    before_run=judge,
     kind="planning",
 )

@@ -13,16 +13,16 @@ Source: Kaplan et al., "Scaling Laws for Neural Language Models", arXiv 2001.083
 
 import math
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, PlannedRun, Remedy, Rule
 
 __all__ = ["RULE"]
 
 RATE_FACTOR = 10  # off the rule of thumb, either way
 
 
-def judge(case: Case) -> Finding | None:
+def judge(case: Case, planned: PlannedRun) -> Finding | None:
     """Compare the rate with the rule of thumb."""
-    run = case.planned.settings if case.planned else None
+    run = planned.settings
     if run is None or not run.from_scratch:
         return None
     usual = 0.003239 - 0.0001395 * math.log(run.parameters)
@@ -41,9 +41,7 @@ def judge(case: Case) -> Finding | None:
 
 RULE = Rule(
     title="The learning rate is far from the usual",
-    judge=judge,
-    needs=(Needs.PLANNED_RUN,),
-    before_run=True,
+    before_run=judge,
     numerics="training",
     kind="planning",
 )

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, PlannedRun, Remedy, Rule
 
 if TYPE_CHECKING:
     from hotloop.core.case.planned_run import TextFacts, ValidationSize
@@ -33,9 +33,9 @@ SPREAD = 1.3
 NOISE_NOTE, NOISE_WARN = 0.01, 0.03  # nats
 
 
-def judge(case: Case) -> Finding | None:
+def judge(case: Case, planned: PlannedRun) -> Finding | None:
     """Take the standard error as the smallest meaningful difference."""
-    data = case.planned.data if case.planned else None
+    data = planned.data
     if data is None:
         return None
     if data.text is not None:
@@ -90,8 +90,6 @@ def _nats(text: TextFacts, size: ValidationSize) -> Finding | None:
 
 RULE = Rule(
     title="The validation set is too small to tell runs apart",
-    judge=judge,
-    needs=(Needs.PLANNED_RUN,),
-    before_run=True,
+    before_run=judge,
     kind="planning",
 )

@@ -16,21 +16,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, option
+from hotloop.rules.base import Case, Finding, PlannedRun, Remedy, Rule, option
 
 if TYPE_CHECKING:
-    from hotloop.core.case.planned_run import PlannedRun, RunSettings
+    from hotloop.core.case.planned_run import RunSettings
 
 __all__ = ["RULE"]
 
 LITTLE = 10 << 30  # bytes: some checkpoints of a 100 M parameter model with its optimizer
 
 
-def judge(case: Case) -> Finding | None:
+def judge(case: Case, planned: PlannedRun) -> Finding | None:
     """Compare the free space with the need of the run, else with that of a few checkpoints."""
-    planned = case.planned
-    if planned is None:
-        return None
     if planned.settings is not None:
         return _refused(planned, planned.settings)
     if planned.free_bytes >= LITTLE:
@@ -63,8 +60,6 @@ def _refused(planned: PlannedRun, run: RunSettings) -> Finding | None:
 
 RULE = Rule(
     title="The disk is nearly full",
-    judge=judge,
-    needs=(Needs.PLANNED_RUN,),
-    before_run=True,
+    before_run=judge,
     kind="planning",
 )

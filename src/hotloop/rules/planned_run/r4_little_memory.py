@@ -10,16 +10,16 @@ Source: hotloop; torch and its libraries take about a quarter of the 2 GiB.
 """
 
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Case, Finding, Needs, Rule, option
+from hotloop.rules.base import Case, Finding, PlannedRun, Rule, option
 
 __all__ = ["RULE"]
 
 LITTLE = 2 << 30  # bytes: torch and its libraries take about a quarter of it
 
 
-def judge(case: Case) -> Finding | None:
+def judge(case: Case, planned: PlannedRun) -> Finding | None:
     """Look at the free host memory."""
-    machine = case.planned.machine if case.planned else None
+    machine = planned.machine
     if machine is None or machine.free_host_bytes >= LITTLE:
         return None
     total = case.hardware.host_memory_bytes
@@ -33,8 +33,6 @@ def judge(case: Case) -> Finding | None:
 
 RULE = Rule(
     title="The host has little memory left",
-    judge=judge,
-    needs=(Needs.PLANNED_RUN,),
-    before_run=True,
+    before_run=judge,
     kind="planning",
 )

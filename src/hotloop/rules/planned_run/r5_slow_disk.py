@@ -10,16 +10,16 @@ Source: hotloop; at 100 MB/s a checkpoint of 1 GB takes 10 s.
 """
 
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Case, Finding, Needs, Rule, option
+from hotloop.rules.base import Case, Finding, PlannedRun, Rule, option
 
 __all__ = ["RULE"]
 
 SLOW = 100e6  # bytes/s: a checkpoint of 1 GB then takes 10 s
 
 
-def judge(case: Case) -> Finding | None:
+def judge(case: Case, planned: PlannedRun) -> Finding | None:
     """Name the directions that are slow."""
-    machine = case.planned.machine if case.planned else None
+    machine = planned.machine
     if machine is None:
         return None
     known = {"write": machine.disk_write, "read": machine.disk_read}
@@ -37,8 +37,6 @@ def judge(case: Case) -> Finding | None:
 
 RULE = Rule(
     title="The disk is slow",
-    judge=judge,
-    needs=(Needs.PLANNED_RUN,),
-    before_run=True,
+    before_run=judge,
     kind="speed",
 )

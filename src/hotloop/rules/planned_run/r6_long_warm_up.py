@@ -10,16 +10,16 @@ Seen: tests/diagnosis/test_planned_settings.py.
 Source: hotloop
 """
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, PlannedRun, Remedy, Rule
 
 __all__ = ["RULE"]
 
 WARM_UP = 1 / 3  # of the steps; a tenth is usual
 
 
-def judge(case: Case) -> Finding | None:
+def judge(case: Case, planned: PlannedRun) -> Finding | None:
     """Compare the warm-up with the run."""
-    run = case.planned.settings if case.planned else None
+    run = planned.settings
     if run is None or run.warm_up <= WARM_UP * run.steps:
         return None
     never = run.warm_up >= run.steps
@@ -35,9 +35,7 @@ def judge(case: Case) -> Finding | None:
 
 RULE = Rule(
     title="The warm-up takes much of the run",
-    judge=judge,
-    needs=(Needs.PLANNED_RUN,),
-    before_run=True,
+    before_run=judge,
     numerics="training",
     kind="correctness",
 )

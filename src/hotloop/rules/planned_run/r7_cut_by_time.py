@@ -9,16 +9,16 @@ Seen: tests/diagnosis/test_planned_time.py.
 Source: hotloop
 """
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, option
+from hotloop.rules.base import Case, Finding, PlannedRun, Remedy, Rule, option
 
 __all__ = ["RULE"]
 
 
-def judge(case: Case) -> Finding | None:
+def judge(case: Case, planned: PlannedRun) -> Finding | None:
     """Compare the limit with the forecast."""
-    if case.planned is None or case.planned.settings is None or case.planned.time is None:
+    if planned.settings is None or planned.time is None:
         return None
-    limit, time = case.planned.settings.max_time, case.planned.time
+    limit, time = planned.settings.max_time, planned.time
     if limit is None or limit >= time.seconds:
         return None
     return Finding(
@@ -34,9 +34,7 @@ def judge(case: Case) -> Finding | None:
 
 RULE = Rule(
     title="A time limit ends the run before its schedule",
-    judge=judge,
-    needs=(Needs.PLANNED_RUN,),
-    before_run=True,
+    before_run=judge,
     numerics="training",
     kind="correctness",
 )

@@ -9,17 +9,17 @@ Seen: tests/diagnosis/test_planned_settings.py.
 Source: hotloop
 """
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, PlannedRun, Remedy, Rule
 
 __all__ = ["RULE"]
 
 
-def judge(case: Case) -> Finding | None:
+def judge(case: Case, planned: PlannedRun) -> Finding | None:
     """Count the validations."""
-    if case.planned is None or case.planned.settings is None or case.planned.time is None:
+    if planned.settings is None or planned.time is None:
         return None
-    run = case.planned.settings
-    if case.planned.time.validations > 1:
+    run = planned.settings
+    if planned.time.validations > 1:
         return None
     return Finding(
         claim="the run validates once, after its last step "
@@ -32,8 +32,6 @@ def judge(case: Case) -> Finding | None:
 
 RULE = Rule(
     title="The run validates once, at its end",
-    judge=judge,
-    needs=(Needs.PLANNED_RUN,),
-    before_run=True,
+    before_run=judge,
     kind="planning",
 )

@@ -10,18 +10,18 @@ Source: hotloop
 """
 
 from hotloop.core.units import duration
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import Case, Finding, PlannedRun, Remedy, Rule
 
 __all__ = ["RULE"]
 
 AT_RISK = 1200.0  # seconds of work that a crash may cost without a finding
 
 
-def judge(case: Case) -> Finding | None:
+def judge(case: Case, planned: PlannedRun) -> Finding | None:
     """Take the time between two saves as the cost of a crash."""
-    if case.planned is None or case.planned.settings is None or case.planned.time is None:
+    if planned.settings is None or planned.time is None:
         return None
-    run, time = case.planned.settings, case.planned.time
+    run, time = planned.settings, planned.time
     between = run.save_every
     if run.save_every_steps:
         between = min(between, run.save_every_steps * time.seconds / time.steps)
@@ -37,8 +37,6 @@ def judge(case: Case) -> Finding | None:
 
 RULE = Rule(
     title="Too much work between two checkpoints",
-    judge=judge,
-    needs=(Needs.PLANNED_RUN,),
-    before_run=True,
+    before_run=judge,
     kind="planning",
 )

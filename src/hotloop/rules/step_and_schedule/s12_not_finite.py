@@ -11,23 +11,15 @@ Seen: examples/planted/diverging.py.
 Source: hotloop, from the five projects (a Trainer logs `loss: 0` and exits 0).
 """
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
 
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, code_edit
-
-if TYPE_CHECKING:
-    from hotloop.core.case.planned_run import PlannedRun
+from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Remedy, Rule, code_edit
 
 __all__ = ["RULE"]
 
 
 def judge(case: Case) -> Finding | None:
     """Name the first step whose loss is not finite."""
-    if case.planned is not None:
-        return _before_run(case.planned)
     bad = [(step, value) for step, value in case.steps.losses if not math.isfinite(value)]
     first = case.steps.nonfinite
     if first is None and not bad:
@@ -56,7 +48,7 @@ def judge(case: Case) -> Finding | None:
     )
 
 
-def _before_run(planned: PlannedRun) -> Finding | None:
+def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
     problem = None if planned.settings is None else planned.settings.problem
     if problem is None:
         return None
@@ -74,7 +66,7 @@ RULE = Rule(
     title="NaN or infinite loss",
     judge=judge,
     needs=(Needs.STEPS,),
-    before_run=True,
+    before_run=_before_run,
     weight=2,
     numerics="training",
     kind="correctness",
