@@ -11,7 +11,7 @@ Source: MFU as in PaLM, appendix B, https://arxiv.org/abs/2204.02311; 30 % is gp
 
 from hotloop.core.finding import WARN
 from hotloop.rules.base import Case, Finding, Needs, Rule, option
-from hotloop.rules.support.costs import DTYPES, costing, flop_rate
+from hotloop.rules.support.costs import compute_dtype, costing, flop_rate
 
 __all__ = ["RULE"]
 
@@ -21,9 +21,7 @@ STARVED = 0.80  # of the steps, as in H1
 
 def judge(case: Case) -> Finding | None:
     """Compare the steps with the peak."""
-    rate = flop_rate(case)
-    models = [model for model in case.models if model.role == "train"]
-    dtype = DTYPES.get((models[0].compute if models else None) or "float32", "fp32")
+    rate, dtype = flop_rate(case), compute_dtype(case)
     peak = case.hardware.peak_flops(dtype)
     if rate is None or peak is None:
         return None
