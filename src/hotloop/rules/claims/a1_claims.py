@@ -88,8 +88,7 @@ def _printing(case: Case, unit: str) -> list[SourceLocation]:
     pattern = re.compile(_UNITS[unit], re.IGNORECASE)
     return [
         module.place(call)
-        for module in parse(case.sources).modules
-        for call in ast.walk(module.tree)
+        for module, call in parse(case.sources).nodes()
         if isinstance(call, ast.Call)
         if any(
             isinstance(text, ast.Constant) and pattern.search(str(text.value))

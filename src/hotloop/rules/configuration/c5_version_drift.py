@@ -56,11 +56,10 @@ def judge(case: Case) -> Finding | None:
 def _deprecated_calls(case: Case) -> dict[SourceLocation, tuple[str, str]]:
     """Return the calls of deprecated names, each with its name and the replacement."""
     old_calls = {}
-    for module in parse(case.sources).modules:
-        for node in ast.walk(module.tree):
-            name = module.name(node) if isinstance(node, ast.Call) else ""
-            if name in _OLD:
-                old_calls[module.place(node)] = (name, _OLD[name])
+    for module, node in parse(case.sources).nodes():
+        name = module.name(node) if isinstance(node, ast.Call) else ""
+        if name in _OLD:
+            old_calls[module.place(node)] = (name, _OLD[name])
     return old_calls
 
 

@@ -56,16 +56,15 @@ def judge(case: Case) -> Finding | None:
 def _fallbacks(case: Case) -> list[SourceLocation]:
     """Return the places that draw random data in place of missing data."""
     places = []
-    for module in parse(case.sources).modules:
-        for node in ast.walk(module.tree):
-            if isinstance(node, ast.ExceptHandler):
-                statements: list[ast.stmt] = node.body
-            elif isinstance(node, ast.If) and any(calls(node.test, "exists", "is_file", "isfile")):
-                statements = [*node.body, *node.orelse]
-            else:
-                continue
-            random_calls = [call for statement in statements for call in calls(statement, *_DRAWN)]
-            places += [module.place(call) for call in random_calls[:1]]
+    for module, node in parse(case.sources).nodes():
+        if isinstance(node, ast.ExceptHandler):
+            statements: list[ast.stmt] = node.body
+        elif isinstance(node, ast.If) and any(calls(node.test, "exists", "is_file", "isfile")):
+            statements = [*node.body, *node.orelse]
+        else:
+            continue
+        random_calls = [call for statement in statements for call in calls(statement, *_DRAWN)]
+        places += [module.place(call) for call in random_calls[:1]]
     return places
 
 

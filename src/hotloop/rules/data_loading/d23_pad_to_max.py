@@ -89,10 +89,9 @@ def _saved(case: Case, batch: BatchFacts) -> float:
 
 def _padding(case: Case) -> list[SourceLocation]:
     """Return the first line that pads to a given length."""
-    for module in parse(case.sources).modules:
-        for node in ast.walk(module.tree):
-            if _pads(node):
-                return [module.place(node)]
+    for module, node in parse(case.sources).nodes():
+        if _pads(node):
+            return [module.place(node)]
     return []
 
 

@@ -13,7 +13,7 @@ Source: measured: full checkpointing takes 1.36 of the step time in float32 on a
 
 from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, SourceLocation, code_edit
 from hotloop.rules.support.costs import costing
-from hotloop.rules.support.syntax import calls, parse
+from hotloop.rules.support.syntax import parse
 
 __all__ = ["RULE"]
 
@@ -53,11 +53,7 @@ def judge(case: Case) -> Finding | None:
 
 def _checkpoint_calls(case: Case) -> list[SourceLocation]:
     """Return the project's calls of activation checkpointing."""
-    return [
-        module.place(call)
-        for module in parse(case.sources).modules
-        for call in calls(module.tree, *CALLS)
-    ]
+    return [module.place(call) for module, call in parse(case.sources).calls(*CALLS)]
 
 
 RULE = Rule(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from hotloop.rules.base import Case, Finding, Needs, Rule, SourceLocation, code_edit
 from hotloop.rules.support.costs import costing
-from hotloop.rules.support.syntax import calls, keyword, parse
+from hotloop.rules.support.syntax import keyword, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,10 +60,9 @@ def judge(case: Case) -> Finding | None:
 
 
 def _embedding_calls(case: Case) -> Iterator[SourceLocation]:
-    for module in parse(case.sources).modules:
-        for call in calls(module.tree, "Embedding", "EmbeddingBag"):
-            if keyword(call, "sparse") is None:
-                yield module.place(call)
+    for module, call in parse(case.sources).calls("Embedding", "EmbeddingBag"):
+        if keyword(call, "sparse") is None:
+            yield module.place(call)
 
 
 RULE = Rule(

@@ -12,7 +12,7 @@ Source: https://docs.pytorch.org/docs/stable/autograd.html#anomaly-detection ("o
 """
 
 from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
-from hotloop.rules.support.syntax import calls, parse
+from hotloop.rules.support.syntax import parse
 
 __all__ = ["RULE"]
 
@@ -38,11 +38,7 @@ def judge(case: Case) -> Finding | None:
     return Finding(
         claim=f"{', '.join(aids)} {'is' if len(aids) == 1 else 'are'} on, as for debugging",
         severity="warn" if slow else "note",
-        places=[
-            module.place(call)
-            for module in parse(case.sources).modules
-            for call in calls(module.tree, *CALLS)
-        ],
+        places=[module.place(call) for module, call in parse(case.sources).calls(*CALLS)],
         remedies=[
             Remedy(text="switch it off, or put it behind a --debug option of the script"),
         ],

@@ -139,8 +139,7 @@ def _settings(case: Case) -> list[SourceLocation]:
         return []
     return [
         module.place(argument.value)
-        for module in parse(case.sources).modules
-        for call in ast.walk(module.tree)
+        for module, call in parse(case.sources).nodes()
         if isinstance(call, ast.Call)
         for argument in call.keywords
         if argument.arg in OFTEN

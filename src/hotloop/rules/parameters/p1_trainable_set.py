@@ -99,20 +99,19 @@ def _without_effect(case: Case) -> Iterator[Fault]:
     """Yield the lines that should freeze parameters, if no model has frozen ones."""
     if any(model.trainable < model.parameters for model in case.models):
         return
-    for module in parse(case.sources).modules:
-        for node in ast.walk(module.tree):
-            target = node.targets[0] if isinstance(node, ast.Assign) else None
-            if not isinstance(target, ast.Attribute):
-                continue
-            assert isinstance(node, ast.Assign)
-            off = isinstance(node.value, ast.Constant) and node.value.value is False
-            assignment = f"'{ast.unparse(node)}' sets an attribute"
-            if target.attr in MISSPELT:
-                claim = f"{assignment} PyTorch does not know: nothing is frozen"
-                yield "critical", claim, module.place(node)
-            elif target.attr == "requires_grad" and off and _is_module(target.value):
-                claim = f"{assignment} of a module: its parameters are not frozen"
-                yield "critical", claim, module.place(node)
+    for module, node in parse(case.sources).nodes():
+        target = node.targets[0] if isinstance(node, ast.Assign) else None
+        if not isinstance(target, ast.Attribute):
+            continue
+        assert isinstance(node, ast.Assign)
+        off = isinstance(node.value, ast.Constant) and node.value.value is False
+        assignment = f"'{ast.unparse(node)}' sets an attribute"
+        if target.attr in MISSPELT:
+            claim = f"{assignment} PyTorch does not know: nothing is frozen"
+            yield "critical", claim, module.place(node)
+        elif target.attr == "requires_grad" and off and _is_module(target.value):
+            claim = f"{assignment} of a module: its parameters are not frozen"
+            yield "critical", claim, module.place(node)
 
 
 def _is_module(node: ast.expr) -> bool:

@@ -63,10 +63,7 @@ def judge(case: Case) -> Finding | None:
     if not any(".apply(" in module.text for module in code.modules):
         return None
     classes = {
-        node.name: (module, node)
-        for module in code.modules
-        for node in ast.walk(module.tree)
-        if isinstance(node, ast.ClassDef)
+        node.name: (module, node) for module, node in code.nodes() if isinstance(node, ast.ClassDef)
     }
     kinds = _kinds(code)
     values = [v for name, (module, node) in classes.items() for v in _values(module, name, node)]
@@ -96,12 +93,11 @@ def _finding(value: Value, applied: Applied, hows: list[str]) -> Finding:
 def _kinds(code: ProjectCode) -> dict[str, set[str]]:
     """Return the layer classes that attributes hold, by attribute name: {"out": {"Linear"}}."""
     kinds: dict[str, set[str]] = {}
-    for module in code.modules:
-        for node in ast.walk(module.tree):
-            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-                for target in node.targets:
-                    if isinstance(target, ast.Attribute):
-                        kinds.setdefault(target.attr, set()).add(idioms.last_name(node.value))
+    for _, node in code.nodes():
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            for target in node.targets:
+                if isinstance(target, ast.Attribute):
+                    kinds.setdefault(target.attr, set()).add(idioms.last_name(node.value))
     return kinds
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hotloop.rules.base import Case, Finding, Needs, Rule, SourceLocation, code_edit
-from hotloop.rules.support.syntax import calls, is_constant, keyword, parse
+from hotloop.rules.support.syntax import is_constant, keyword, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,10 +65,9 @@ def judge(case: Case) -> Finding | None:
 
 
 def _built(case: Case) -> Iterator[SourceLocation]:
-    for module in parse(case.sources).modules:
-        for call in calls(module.tree, *BUILDS):
-            if not is_constant(keyword(call, "batch_first"), True):
-                yield module.place(call)
+    for module, call in parse(case.sources).calls(*BUILDS):
+        if not is_constant(keyword(call, "batch_first"), True):
+            yield module.place(call)
 
 
 RULE = Rule(

@@ -13,7 +13,7 @@ Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.Distrib
 import ast
 
 from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
-from hotloop.rules.support.syntax import calls, parse
+from hotloop.rules.support.syntax import parse
 
 __all__ = ["RULE"]
 
@@ -25,8 +25,7 @@ def judge(case: Case) -> Finding | None:
     warned = any("find_unused_parameters=True was" in text for text in case.process.warnings)
     places = [
         module.place(call)
-        for module in parse(case.sources).modules
-        for call in calls(module.tree, "DistributedDataParallel", "DDP")
+        for module, call in parse(case.sources).calls("DistributedDataParallel", "DDP")
         if any(is_on(keyword) for keyword in call.keywords)
     ]
     if not warned and not places:

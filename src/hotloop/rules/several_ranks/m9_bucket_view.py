@@ -11,7 +11,7 @@ Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.Distrib
 
 from hotloop.core.units import bytes_
 from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
-from hotloop.rules.support.syntax import calls, keyword, parse
+from hotloop.rules.support.syntax import keyword, parse
 
 __all__ = ["RULE"]
 
@@ -20,8 +20,7 @@ def judge(case: Case) -> Finding | None:
     """Look for the argument."""
     places = [
         module.place(call)
-        for module in parse(case.sources).modules
-        for call in calls(module.tree, "DistributedDataParallel", "DDP")
+        for module, call in parse(case.sources).calls("DistributedDataParallel", "DDP")
         if keyword(call, "gradient_as_bucket_view") is None
     ]
     if not places:
