@@ -35,7 +35,7 @@ def judge(case: Case) -> Finding | None:
         case,
         f"{own} takes {seconds / wait:.0%} of the wait for data",
         seconds,
-        places=hottest(hot) or data_wait.place_of(loader),
+        places=hottest(hot)[:1] or data_wait.place_of(loader),
         evidence={"collating": f"{seconds:.1f} s of {wait:.1f} s"},
         remedies=[
             *([Remedy(text=f"num_workers={workers} collates in another process")] * bool(workers)),

@@ -17,7 +17,6 @@ Source: hotloop; measured there: every 4 or every 8 steps moves the losses by 2.
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -33,7 +32,7 @@ from hotloop.rules.base import (
     SourceLocation,
     code_edit,
 )
-from hotloop.rules.support.costs import costing, evaluation_seconds
+from hotloop.rules.support.costs import costing, evaluation_seconds, hottest
 from hotloop.rules.support.forecast import not_worth_it, of_row
 from hotloop.rules.support.syntax import parse
 
@@ -93,10 +92,8 @@ def _observed(case: Case, evaluations: Sequence[EvaluationSpan]) -> tuple[float,
     total, steps = case.judged, float(case.steps.count)
     if case.stopped is None:
         return evaluation_seconds(case, evaluations), total, steps
-    first, last = (
-        min(span.step for span in evaluations),
-        max(span.step for span in evaluations),
-    )
+    first = min(span.step for span in evaluations)
+    last = max(span.step for span in evaluations)
     begin = max(span.at + span.seconds for span in evaluations if span.step == first)
     end = max(span.at + span.seconds for span in evaluations if span.step == last)
     later = [span for span in evaluations if span.step > first]
@@ -126,11 +123,7 @@ def _once(case: Case, evaluations: Sequence[EvaluationSpan]) -> Finding | None:
 
 
 def _places(case: Case, evaluations: Iterable[EvaluationSpan]) -> list[SourceLocation]:
-    places: dict[SourceLocation, float] = defaultdict(float)
-    for span in evaluations:
-        if span.place:
-            places[span.place] += span.seconds
-    return [*_settings(case), *sorted(places, key=lambda place: -places[place])]
+    return [*_settings(case), *hottest(evaluations)]
 
 
 def _settings(case: Case) -> list[SourceLocation]:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from hotloop.core.finding import by_share
 from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, SourceLocation, code_edit
 from hotloop.rules.support import idioms
-from hotloop.rules.support.costs import costing, evaluation_seconds, site
+from hotloop.rules.support.costs import costing, evaluation_seconds, hottest, site
 from hotloop.rules.support.syntax import parse
 
 if TYPE_CHECKING:
@@ -90,11 +90,7 @@ def _places(case: Case, part: str) -> list[SourceLocation]:
         "evaluating": case.evaluations,
         "saving": case.saves,
     }
-    spent: dict[SourceLocation, float] = {}
-    for span in spans.get(part, ()):
-        if span.place:
-            spent[span.place] = spent.get(span.place, 0.0) + span.seconds
-    return sorted(spent, key=lambda place: -spent[place])[:1]
+    return hottest(spans.get(part, ()))[:1]
 
 
 def _timer_before(case: Case, place: SourceLocation) -> SourceLocation | None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from hotloop.core.case.case import Case
     from hotloop.core.case.environment import Operator
-    from hotloop.core.case.steps_and_loaders import EvaluationSpan, Stack
+    from hotloop.core.case.steps_and_loaders import EvaluationSpan, Save, Stack
     from hotloop.rules.support.syntax import Module
 
 __all__ = [
@@ -151,19 +151,19 @@ def hot_path(case: Case, stacks: Sequence[Stack]) -> list[SourceLocation]:
             break
         path.append(place)
     if not path:
-        return hottest(stacks)
+        return hottest(stacks)[:1]
     loops = [site(loop.module, loop.node) for loop in parse(case.sources).inner_loops]
     above = [p for p in path[:-1] if any(loop.holds(p.file, p.line) for loop in loops)]
     return [path[-1], *above[-1:]]
 
 
-def hottest(stacks: Iterable[Stack]) -> list[SourceLocation]:
-    """Return the project's innermost line with the most time, as a list with at most one place."""
+def hottest(spent: Iterable[EvaluationSpan | Save | Stack]) -> list[SourceLocation]:
+    """Return the project's lines in which time was spent, the one with the most time first."""
     seconds: dict[SourceLocation, float] = defaultdict(float)
-    for stack in stacks:
-        if stack.place:
-            seconds[stack.place] += stack.seconds
-    return [max(seconds, key=seconds.__getitem__)] if seconds else []
+    for item in spent:
+        if item.place:
+            seconds[item.place] += item.seconds
+    return sorted(seconds, key=lambda place: -seconds[place])
 
 
 def _seconds(stacks: Iterable[Stack]) -> float:

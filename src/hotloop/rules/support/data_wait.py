@@ -139,7 +139,7 @@ def lines(stacks: Iterable[Stack]) -> list[SourceLocation]:
         if frame is not None:
             reading[SourceLocation(file=frame.file, line=frame.line)] += stack.seconds
     first = [max(reading, key=reading.__getitem__)] if reading else []
-    return list(dict.fromkeys([*first, *hottest(stacks)]))
+    return list(dict.fromkeys([*first, *hottest(stacks)[:1]]))
 
 
 def reader(stack: Stack) -> Frame | None:
