@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING, Literal
 
 from hotloop.core.case.case import Case
 from hotloop.core.case.planned_run import PlannedRun
-from hotloop.core.finding import Finding, Remedy, Severity, SourceLocation
+from hotloop.core.finding import ABSTAIN, WARN, Finding, Remedy, Severity, SourceLocation, by_share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from hotloop.core.finding import Kind
 
-# With the types that nearly every rule file uses: it imports them from here, in one line.
+# With the names in which rules are written: a rule file imports them from here, in one line.
 __all__ = [
+    "ABSTAIN",
     "HEADINGS",
     "UNSEEN",
+    "WARN",
     "Case",
     "Finding",
     "Needs",
@@ -27,6 +29,7 @@ __all__ = [
     "Rule",
     "Severity",
     "SourceLocation",
+    "by_share",
     "code_edit",
     "option",
     "unmet",

@@ -10,8 +10,7 @@ Seen: examples/slow/slow_getitem.
 Source: hotloop, threshold from the five projects (one tokenised each sample at each step).
 """
 
-from hotloop.core.finding import ABSTAIN
-from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
+from hotloop.rules.base import ABSTAIN, Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.data_wait import costs, feeding, keep_samples, lines
 
 __all__ = ["RULE"]

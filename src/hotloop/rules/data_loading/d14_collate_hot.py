@@ -9,8 +9,7 @@ Seen: examples/planted/loader_python_collate.py.
 Source: hotloop.
 """
 
-from hotloop.core.finding import ABSTAIN
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, code_edit
+from hotloop.rules.base import ABSTAIN, Case, Finding, Needs, Remedy, Rule, code_edit
 from hotloop.rules.support import data_wait
 from hotloop.rules.support.costs import hottest
 

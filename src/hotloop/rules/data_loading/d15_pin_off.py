@@ -9,8 +9,7 @@ Seen: golden case only; not yet seen on a card.
 Source: https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html (2026-11).
 """
 
-from hotloop.core.finding import ABSTAIN
-from hotloop.rules.base import Case, Finding, Needs, Rule
+from hotloop.rules.base import ABSTAIN, Case, Finding, Needs, Rule
 from hotloop.rules.support.data_wait import costs, feeding, place_of, with_workers
 
 __all__ = ["RULE"]

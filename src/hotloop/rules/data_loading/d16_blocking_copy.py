@@ -14,8 +14,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import ABSTAIN
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, SourceLocation
+from hotloop.rules.base import ABSTAIN, Case, Finding, Needs, Remedy, Rule, SourceLocation
 from hotloop.rules.support.data_wait import costs, feeding
 from hotloop.rules.support.syntax import calls, dotted, keyword, parse
 

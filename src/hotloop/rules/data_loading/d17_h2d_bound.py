@@ -9,9 +9,8 @@ Seen: golden case only; not yet seen on a card.
 Source: TraceML for the thresholds.
 """
 
-from hotloop.core.finding import WARN
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, code_edit
+from hotloop.rules.base import WARN, Case, Finding, Needs, Remedy, Rule, code_edit
 from hotloop.rules.support.data_wait import costs, feeding, place_of
 
 __all__ = ["RULE"]

@@ -9,9 +9,8 @@ Seen: golden case only; not yet seen on a card.
 Source: hotloop.
 """
 
-from hotloop.core.finding import ABSTAIN
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
+from hotloop.rules.base import ABSTAIN, Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.data_wait import costs, feeding, place_of
 
 __all__ = ["RULE"]

@@ -14,9 +14,8 @@ Source: gpuprof (p95 over five times the median); the shares of a step are ours:
 
 import statistics
 
-from hotloop.core.finding import ABSTAIN
 from hotloop.core.units import moment
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import ABSTAIN, Case, Finding, Needs, Remedy, Rule
 from hotloop.rules.support.data_wait import costs, feeding, place_of, quantile, rare, steady
 
 __all__ = ["RULE"]

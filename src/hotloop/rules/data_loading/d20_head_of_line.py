@@ -13,9 +13,8 @@ Source: hotloop; https://docs.pytorch.org/docs/stable/data.html (in_order).
 import statistics
 from itertools import pairwise
 
-from hotloop.core.finding import ABSTAIN
 from hotloop.core.units import moment
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import ABSTAIN, Case, Finding, Needs, Remedy, Rule
 from hotloop.rules.support.data_wait import costs, feeding, place_of, quantile, rare, steady
 
 __all__ = ["RULE"]

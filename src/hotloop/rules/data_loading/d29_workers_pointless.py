@@ -9,8 +9,7 @@ Seen: examples/blind/sensor_autoencoder.
 Source: the loop's own wall time; 5 % is the gate of rule D1.
 """
 
-from hotloop.core.finding import ABSTAIN
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import ABSTAIN, Case, Finding, Needs, Remedy, Rule
 from hotloop.rules.support.data_wait import MATTERS, feeding, place_of
 
 __all__ = ["RULE"]

@@ -10,9 +10,8 @@ Seen: examples/planted/compiled_lengths.py.
 Source: hotloop; 11-24 s for a gain of 4-9 % on two cores (page of compile).
 """
 
-from hotloop.core.finding import WARN
 from hotloop.core.units import duration, moment
-from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Rule, code_edit, option
+from hotloop.rules.base import WARN, Case, Finding, Needs, PlannedRun, Rule, code_edit, option
 from hotloop.rules.support.costs import costing, whole_run
 from hotloop.rules.support.forecast import of_row
 from hotloop.rules.support.idioms import compiling

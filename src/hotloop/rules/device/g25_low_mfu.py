@@ -9,8 +9,7 @@ Seen: golden cases only; not yet seen on a card.
 Source: MFU as in PaLM, appendix B, https://arxiv.org/abs/2204.02311; 30 % is gpuprof's.
 """
 
-from hotloop.core.finding import WARN
-from hotloop.rules.base import Case, Finding, Needs, Rule, option
+from hotloop.rules.base import WARN, Case, Finding, Needs, Rule, option
 from hotloop.rules.support.costs import compute_dtype, costing, flop_rate
 
 __all__ = ["RULE"]

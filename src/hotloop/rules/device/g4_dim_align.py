@@ -14,8 +14,7 @@ Source: https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-m
 
 import re
 
-from hotloop.core.finding import ABSTAIN, WARN
-from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
+from hotloop.rules.base import ABSTAIN, WARN, Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.costs import products
 
 __all__ = ["RULE"]

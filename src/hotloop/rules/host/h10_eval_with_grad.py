@@ -10,8 +10,7 @@ Seen: examples/planted/kept_losses.py.
 Source: https://docs.pytorch.org/docs/stable/notes/autograd.html#locally-disable-grad-doc
 """
 
-from hotloop.core.finding import ABSTAIN, WARN
-from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
+from hotloop.rules.base import ABSTAIN, WARN, Case, Finding, Needs, Rule, code_edit
 
 __all__ = ["RULE"]
 

@@ -16,8 +16,7 @@ from statistics import median
 from typing import Any
 
 from hotloop.core.case.case import IN_STEP
-from hotloop.core.finding import WARN, by_share
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, option
+from hotloop.rules.base import WARN, Case, Finding, Needs, Remedy, Rule, by_share, option
 from hotloop.rules.support.costs import costing
 
 __all__ = ["RULE"]

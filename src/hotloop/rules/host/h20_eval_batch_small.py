@@ -9,8 +9,7 @@ Seen: written after examples/blind/sensor_autoencoder (a loader without batch_si
 Source: hotloop.
 """
 
-from hotloop.core.finding import WARN
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import WARN, Case, Finding, Needs, Remedy, Rule
 from hotloop.rules.support.costs import costing
 
 __all__ = ["RULE"]

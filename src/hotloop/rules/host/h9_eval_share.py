@@ -20,18 +20,9 @@ import ast
 from math import ceil
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import WARN
+from hotloop.core.finding import WARN, SourceLocation
 from hotloop.core.units import duration, moment
-from hotloop.rules.base import (
-    Case,
-    Finding,
-    Needs,
-    PlannedRun,
-    Remedy,
-    Rule,
-    SourceLocation,
-    code_edit,
-)
+from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Remedy, Rule, code_edit
 from hotloop.rules.support.costs import costing, evaluation_seconds, hottest
 from hotloop.rules.support.forecast import not_worth_it, of_row
 from hotloop.rules.support.syntax import parse

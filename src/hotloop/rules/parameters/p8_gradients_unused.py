@@ -11,8 +11,7 @@ Seen: written after examples/blind/char_student, which no rule named.
 Source: hotloop.
 """
 
-from hotloop.core.finding import ABSTAIN
-from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
+from hotloop.rules.base import ABSTAIN, Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.costs import costing
 
 __all__ = ["RULE"]

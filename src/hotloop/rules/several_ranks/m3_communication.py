@@ -14,8 +14,7 @@ Source: 10 % of the TensorBoard profiler plugin, 20 % of gpuprof.
 
 from statistics import median
 
-from hotloop.core.finding import WARN
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.base import WARN, Case, Finding, Needs, Remedy, Rule
 from hotloop.rules.support.costs import costing, in_steps
 
 __all__ = ["RULE"]

@@ -20,9 +20,8 @@ from __future__ import annotations
 from statistics import median_low
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import WARN, by_share
 from hotloop.core.units import moment
-from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, SourceLocation
+from hotloop.rules.base import WARN, Case, Finding, Needs, Remedy, Rule, SourceLocation, by_share
 from hotloop.rules.support.costs import costing, hot_path
 
 if TYPE_CHECKING:
