@@ -17,6 +17,7 @@ import psutil
 from hotloop.core.errors import DeviceError, did_you_mean
 from hotloop.core.hardware import Device, Hardware
 from hotloop.core.package import __version__
+from hotloop.machine.nvml import ask
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -269,9 +270,5 @@ def card_handle(uuid: str, nvml: Any) -> Any:
 
 def _gpu_percent(uuid: str, nvml: Any) -> float | None:
     handle = card_handle(uuid, nvml) if nvml else None
-    if handle is None:
-        return None
-    try:
-        return float(nvml.nvmlDeviceGetUtilizationRates(handle).gpu)
-    except nvml.NVMLError:  # lost during the run
-        return None
+    rates = None if handle is None else ask(nvml, handle, "UtilizationRates")
+    return None if rates is None else float(rates.gpu)
