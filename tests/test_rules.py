@@ -28,13 +28,14 @@ from hotloop.rules.base import HEADINGS, UNSEEN, Needs, Rule, unmet
 from hotloop.rules.diagnose import diagnose
 from hotloop.rules.parameters import p3_wasted_compute
 
-PLANNED = [rule for rule in rules.ALL if Needs.PLANNED_RUN in rule.needs]
+PLANNED = [rule for rule in rules.ALL if rule.judge is None]
 every_rule = pytest.mark.parametrize("rule", rules.ALL, ids=lambda rule: rule.label)
 planned_rule = pytest.mark.parametrize("rule", PLANNED, ids=lambda rule: rule.label)
 FOLDER = Path(rules.__file__).parent
 SOURCE = FOLDER.parent
 ROOT = SOURCE.parents[1]
 LABELS = {rule.label for rule in rules.ALL}
+MAKERS = {"Finding", "costing", "costs", "of_row", "not_worth_it"}  # functions that make a finding
 EMPTY = Case(hardware=CPU, script="train.py", wall={}, steps=Steps(count=0))
 
 
@@ -83,7 +84,7 @@ def test_the_page_is_whole(rule: Rule):
         for name, m in sys.modules.items()
         if re.search(rf"\.rules\.\w+\.{stem(rule)}$", name) and name.startswith("hotloop")
     )
-    assert rule.page == module.__doc__, "write page=__doc__ or ''"
+    assert rule.page == module.__doc__, "rules/__init__.py takes the page from the docstring"
     card = {Needs.CARD, Needs.READINGS} & set(rule.needs)
     seen = " ".join(found["Seen:"].split())
     assert UNSEEN in seen or not card, f'it needs a card, so Seen: must say "{UNSEEN}"'
@@ -113,18 +114,16 @@ def test_it_speaks_of_what_it_is_for(rule: Rule):
 @every_rule
 def test_its_cases_are_of_all_that_it_judges(rule: Rule):
     kinds = {case.planned is not None for case in golden(rule).POSITIVE}
-    observed = Needs.PLANNED_RUN not in rule.needs
-    assert kinds == {*([False] if observed else []), *([True] if rule.before_run else [])}, (
-        f"{rule.label}: before_run={rule.before_run}, needs={rule.needs}; its golden file has "
-        "a positive case of each, observed and planned, that these name, and of no other"
+    assert kinds == {*([False] if rule.judge else []), *([True] if rule.before_run else [])}, (
+        f"{rule.label}: judge={rule.judge}, before_run={rule.before_run}; its golden file has "
+        "a positive case of each, observed and planned, that these judge, and of no other"
     )
 
 
 @every_rule
 def test_its_remedies_name_the_techniques_that_would_do_something(rule: Rule):
     for case, techniques_ in getattr(golden(rule), "NAMED", ()):
-        finding = rule.judge(case)
-        assert finding is not None
+        (finding,) = rule.findings(case)
         assert [r.technique for r in finding.remedies if r.technique] == techniques_
 
 
@@ -212,8 +211,8 @@ def finding(label: str) -> Finding:
 
 @planned_rule
 def test_a_rule_of_planned_runs_names_the_tests_in_which_it_speaks(rule: Rule):
-    assert rule.needs == (Needs.PLANNED_RUN,)
-    assert rule.before_run
+    assert rule.needs == ()
+    assert rule.before_run is not None
     named = re.findall(r"tests/[\w/]+\.py", rule.page)
     assert named, "the page says where it was seen"
     for path in named:
@@ -223,7 +222,9 @@ def test_a_rule_of_planned_runs_names_the_tests_in_which_it_speaks(rule: Rule):
 @every_rule
 def test_a_page_says_what_its_rule_says_before_a_run(rule: Rule):
     said = "before a run" in " ".join(rule.page.lower().split())
-    assert said == rule.before_run, f"{rule.label}: does its page say what it says before a run?"
+    assert said == (rule.before_run is not None), (
+        f"{rule.label}: does its page say what it says before a run?"
+    )
 
 
 def test_every_label_in_the_source_is_that_of_a_rule():
@@ -234,11 +235,20 @@ def test_every_label_in_the_source_is_that_of_a_rule():
 
 
 def test_every_finding_gets_its_label_from_the_list():
-    """A literal, the RULE of a file, or a parameter that is one of these where it is given."""
-    labels = [(path, *label) for path in SOURCE.rglob("*.py") for label in given(path)]
-    assert len(labels) > 150
-    loose = [f"{path.name}:{line}" for path, line, value in labels if not is_label(value)]
-    assert not loose
+    """A finding of a rule gets it from Rule.findings; any other has a literal."""
+    files = {path: path.parent.parent == FOLDER for path in SOURCE.rglob("*.py")}
+    made = [
+        (path, by_rule, *finding)
+        for path, by_rule in files.items()
+        for finding in findings_made(path, MAKERS if by_rule else {"Finding"})
+    ]
+    assert len(made) > 150
+    wrong = [
+        f"{path.name}:{line}"
+        for path, by_rule, line, label in made
+        if (label is not None if by_rule else label not in LABELS)
+    ]
+    assert not wrong
 
 
 def test_every_page_that_a_text_names_is_there():
@@ -261,26 +271,9 @@ def spoken(path: Path) -> Iterator[tuple[str, int]]:
             yield label[0], node.lineno
 
 
-def given(path: Path) -> Iterator[tuple[int, ast.expr]]:
-    """Yield what the file gives to findings as their rule, and the lines."""
+def findings_made(path: Path, makers: set[str]) -> Iterator[tuple[int, object]]:
+    """Yield the lines in which a file makes a finding, and the label that is given there."""
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Call):
-            name = ast.unparse(node.func)
-            if name == "Finding" and not any(word.arg is None for word in node.keywords):
-                assert "rule" in {word.arg for word in node.keywords}, path.name
-            if name == "costs" and len(node.args) > 1:  # of rules.support.data_wait
-                yield node.lineno, node.args[1]
-            if name in ("Finding", "costing", "dict", "of_row", "not_worth_it") or name.startswith(
-                "_"
-            ):
-                yield from ((node.lineno, w.value) for w in node.keywords if w.arg == "rule")
-        elif isinstance(node, ast.Dict):
-            for key, value in zip(node.keys, node.values, strict=True):
-                if isinstance(key, ast.Constant) and key.value == "rule":
-                    yield node.lineno, value
-
-
-def is_label(value: ast.expr) -> bool:
-    if isinstance(value, ast.Constant):
-        return value.value in LABELS
-    return ast.unparse(value) in {"RULE.label", "rule", "finding.rule", "self.rule"}
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in makers:
+            labels = [word.value for word in node.keywords if word.arg == "rule"]
+            yield node.lineno, ast.literal_eval(labels[0]) if labels else None

@@ -11,14 +11,16 @@ from hotloop.rules.diagnose import diagnose
 HERE, THERE = SourceLocation(file="train.py", line=3), SourceLocation(file="train.py", line=9)
 
 
-def rule(label: str, finding: dict | None, **said) -> Rule:
-    """A rule that always says the same."""
+def rule(label: str, finding: dict | None, runs: str = "observed", **said) -> Rule:
+    """A rule that always says the same of `runs`: observed, planned, or both."""
     identity, name = label.split()
 
-    def judge(case):
+    def judge(*_):
         return None if finding is None else Finding(rule=label, **{"severity": "warn", **finding})
 
-    return Rule(id=identity, name=name, title=name, page="", judge=judge, **said)
+    judges = {"judge": runs != "planned", "before_run": runs != "observed"}
+    said |= {field: judge for field, does in judges.items() if does}
+    return Rule(id=identity, name=name, title=name, page="", **said)
 
 
 def data_wait(**said) -> Rule:
@@ -155,8 +157,8 @@ def test_the_healthy_run_passes_all_rules():
 
 
 def test_a_planned_run_is_judged_by_the_rules_that_judge_one():
-    before = rule("R9 saves_too_few", {"claim": "a"}, needs=(Needs.PLANNED_RUN,), before_run=True)
-    too = rule("D1 data_wait", {"claim": "b"}, needs=(Needs.STEPS,), before_run=True)
+    before = rule("R9 saves_too_few", {"claim": "a"}, "planned")
+    too = rule("D1 data_wait", {"claim": "b"}, "both", needs=(Needs.STEPS,))
     observed = rule("D9 thread_oversub", {"claim": "c"})
     case = replace(planned(), not_checked=("d",))
     said = diagnose(case, rules=[before, too, observed])
@@ -168,12 +170,12 @@ def test_a_planned_run_is_judged_by_the_rules_that_judge_one():
 
 
 def test_several_findings_of_one_rule_stay_apart_and_what_would_not_pay_stands_aside():
-    def judge(case):
+    def judge(case, planned):
         for claim, kind in (("one", None), ("other", None), ("little", "not worth it")):
             yield Finding(rule="X5 dropped_rows", claim=claim, severity="warn", kind=kind)
 
     several = Rule(
-        id="X5", name="dropped_rows", title="x", page="", judge=judge, before_run=True,
+        id="X5", name="dropped_rows", title="x", page="", before_run=judge,
         kind="correctness",
     )  # fmt: skip
     said = diagnose(planned(), rules=[several], strict=True)

@@ -68,8 +68,9 @@ class Remedy:
 class Finding:
     """What one rule says about a run."""
 
-    rule: str  # id and name
-    kind: Kind | None = None  # of its rule; filled in when the rules are run (rules/diagnose.py)
+    # Of its rule: Rule.findings fills them in.
+    rule: str = ""  # id and name
+    kind: Kind | None = None
     claim: str  # one sentence, with its figures
     severity: Severity
     share: float | None = None  # of the whole wall time, 0..1: all of its cause
@@ -82,7 +83,7 @@ class Finding:
     remedies: Sequence[Remedy] = ()  # the best first
 
     def __post_init__(self) -> None:
-        assert _RULE.fullmatch(self.rule), self.rule
+        assert not self.rule or _RULE.fullmatch(self.rule), self.rule
 
     @property
     def effort(self) -> Effort | None:

@@ -8,6 +8,7 @@ import os
 import platform
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +17,12 @@ import psutil
 from hotloop.core.errors import DeviceError, did_you_mean
 from hotloop.core.hardware import Device, Hardware
 from hotloop.core.package import __version__
+from hotloop.machine.nvml import ask
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["card_handle", "detect", "groups", "host", "import_nvml", "readings"]
+__all__ = ["card_handle", "detect", "groups", "host", "import_nvml", "read_text", "readings"]
 
 PROC, CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
 DEVICES: tuple[Device, ...] = ("cuda", "mps", "cpu")  # in the order of preference of `auto`
@@ -40,32 +42,22 @@ def detect(
     if torch is None:
         import torch
     kind, index = _choose(device, torch)
-    cpu_name, features = _cpu(proc)
-    memory = _host_memory(proc, cgroup)
-    common: dict[str, Any] = {
-        "device": kind,
-        "host_memory_bytes": memory,
-        "cores": _cores(proc, cgroup),
-        "cpu_features": features,
-        "versions": _versions(torch, proc),
-    }
+    cpu = host(proc=proc, cgroup=cgroup, torch=torch)
     if kind == "cuda":
-        return Hardware(**common, **_cuda(torch, index))
+        return replace(cpu, device=kind, **_cuda(torch, index))
     if kind == "mps":
         limit = int(torch.mps.recommended_max_memory())
-        return Hardware(**common, name=f"{cpu_name} GPU", memory_bytes=limit)
-    return Hardware(**common, name=cpu_name, memory_bytes=memory)
+        return replace(cpu, device=kind, name=f"{cpu.name} GPU", memory_bytes=limit)
+    return cpu
 
 
-def host(*, proc: Path = PROC, cgroup: Path = CGROUP) -> Hardware:
-    """Describe this machine without its GPUs and without torch. `proc`, `cgroup` are seams."""
+def host(*, proc: Path = PROC, cgroup: Path = CGROUP, torch: Any = None) -> Hardware:
+    """Describe this machine without its GPUs, and without torch's versions unless it is given.
+
+    `proc` and `cgroup` are seams.
+    """
     name, features = _cpu(proc)
     memory = _host_memory(proc, cgroup)
-    versions = {
-        "hotloop": __version__,
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-    }
     return Hardware(
         device="cpu",
         name=name,
@@ -73,7 +65,7 @@ def host(*, proc: Path = PROC, cgroup: Path = CGROUP) -> Hardware:
         host_memory_bytes=memory,
         cores=_cores(proc, cgroup),
         cpu_features=features,
-        versions=versions,
+        versions=_versions(torch, proc),
     )
 
 
@@ -150,24 +142,23 @@ def _cuda(torch: Any, index: int) -> dict[str, Any]:
 
 
 def _versions(torch: Any, proc: Path) -> dict[str, str]:
-    text = _read(
-        proc / "driver/nvidia/version"
-    )  # "NVRM version: ... Kernel Module  535.104.05 ..."
+    # "NVRM version: ... Kernel Module  535.104.05 ..."
+    text = read_text(proc / "driver/nvidia/version")
     driver = re.search(r"Kernel Module\s+(?:for \S+\s+)?([\d.]+)", text)
     versions = {
         "hotloop": __version__,
         "python": platform.python_version(),
-        "torch": str(torch.__version__),
+        "torch": torch and torch.__version__,
         "platform": platform.platform(),
-        "cuda": torch.version.cuda,
-        "hip": torch.version.hip,
-        "driver": driver and driver[1],
+        "cuda": torch and torch.version.cuda,
+        "hip": torch and torch.version.hip,
+        "driver": torch and driver and driver[1],
     }
     return {name: str(version) for name, version in versions.items() if version}
 
 
 def _cpu(proc: Path) -> tuple[str, frozenset[str]]:
-    text = _read(proc / "cpuinfo")
+    text = read_text(proc / "cpuinfo")
     name = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
     flags = re.search(r"^(?:flags|Features)\s*:\s*(.+)$", text, re.MULTILINE)
     telling = {flag for flag in (flags[1].split() if flags else ()) if _TELLING.match(flag)}
@@ -185,9 +176,11 @@ def _cores(proc: Path, cgroup: Path) -> float | None:
 def _quotas(proc: Path, cgroup: Path) -> Iterator[float]:
     """Yield the CPU quota, in cores, of every cgroup around this process that has one."""
     for folder in groups("cpu", proc, cgroup):
-        both = _read(folder / "cpu.max").split()  # v2: "quota period" or "max period"
+        both = read_text(folder / "cpu.max").split()  # v2: "quota period" or "max period"
         if not both:
-            both = [_read(folder / f"cpu.cfs_{part}_us").strip() for part in ("quota", "period")]
+            both = [
+                read_text(folder / f"cpu.cfs_{part}_us").strip() for part in ("quota", "period")
+            ]
         quota, period = (_number(part) for part in (*both, "", "")[:2])
         if quota and period and quota > 0:  # v1 says -1 for none
             yield quota / period
@@ -195,11 +188,11 @@ def _quotas(proc: Path, cgroup: Path) -> Iterator[float]:
 
 def _host_memory(proc: Path, cgroup: Path) -> int | None:
     """Return the most bytes that this process may have: physical memory or the smallest limit."""
-    physical = re.search(r"^MemTotal:\s+(\d+) kB", _read(proc / "meminfo"), re.MULTILINE)
+    physical = re.search(r"^MemTotal:\s+(\d+) kB", read_text(proc / "meminfo"), re.MULTILINE)
     limits = [int(physical[1]) * 1024 if physical else psutil.virtual_memory().total]
     for folder in groups("memory", proc, cgroup):
         for name in ("memory.max", "memory.limit_in_bytes"):  # v2, v1
-            limits.append(_number(_read(folder / name)) or 0)
+            limits.append(_number(read_text(folder / name)) or 0)
     return min((limit for limit in limits if limit > 0), default=None)
 
 
@@ -209,7 +202,7 @@ def groups(controller: str, proc: Path = PROC, cgroup: Path = CGROUP) -> Iterato
     In a container the path of /proc/self/cgroup may not exist below the mount; then only the
     mount itself, which is the container's own group, has the files.
     """
-    for line in _read(proc / "self/cgroup").splitlines():
+    for line in read_text(proc / "self/cgroup").splitlines():
         _, controllers, path = (*line.split(":", 2), "", "")[:3]
         if controllers == "":
             roots = [cgroup, cgroup / "unified"]
@@ -223,7 +216,7 @@ def groups(controller: str, proc: Path = PROC, cgroup: Path = CGROUP) -> Iterato
                 yield root.joinpath(*names[:depth])
 
 
-def _read(path: Path) -> str:
+def read_text(path: Path) -> str:
     """Return a kernel file's text; "" if it is absent or not readable."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
@@ -277,9 +270,5 @@ def card_handle(uuid: str, nvml: Any) -> Any:
 
 def _gpu_percent(uuid: str, nvml: Any) -> float | None:
     handle = card_handle(uuid, nvml) if nvml else None
-    if handle is None:
-        return None
-    try:
-        return float(nvml.nvmlDeviceGetUtilizationRates(handle).gpu)
-    except nvml.NVMLError:  # lost during the run
-        return None
+    rates = None if handle is None else ask(nvml, handle, "UtilizationRates")
+    return None if rates is None else float(rates.gpu)

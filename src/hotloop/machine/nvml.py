@@ -5,6 +5,7 @@ Source of units, names and bits: https://docs.nvidia.com/deploy/nvml-api/ (2026-
 
 from __future__ import annotations
 
+import functools
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-__all__ = ["GpuIdentity", "GpuMemoryHolder", "cards", "holders", "look", "traffic"]
+__all__ = ["GpuIdentity", "GpuMemoryHolder", "ask", "cards", "holders", "look", "traffic"]
 
 SM_CLOCK, TEMPERATURE = 1, 0  # nvmlClockType_t, nvmlTemperatureSensors_t
 SENT, RECEIVED = 0, 1  # nvmlPcieUtilCounter_t
@@ -62,7 +63,7 @@ def cards(nvml: Any) -> tuple[list[GpuIdentity], str | None]:
 
 
 def _card(nvml: Any, index: int, handle: Any) -> GpuIdentity:
-    name, memory = _ask(nvml, handle, "Name"), _ask(nvml, handle, "MemoryInfo")
+    name, memory = ask(nvml, handle, "Name"), ask(nvml, handle, "MemoryInfo")
     if isinstance(name, bytes):  # older versions of nvidia-ml-py
         name = name.decode(errors="replace")
     return GpuIdentity(
@@ -72,7 +73,7 @@ def _card(nvml: Any, index: int, handle: Any) -> GpuIdentity:
 
 def holders(nvml: Any, handle: Any) -> list[GpuMemoryHolder] | None:
     """Return the processes that compute on a GPU, the largest first; None if unknown."""
-    processes = _ask(nvml, handle, "ComputeRunningProcesses")
+    processes = ask(nvml, handle, "ComputeRunningProcesses")
     if processes is None:
         return None
     result = [GpuMemoryHolder(pid=one.pid, memory_bytes=one.usedGpuMemory) for one in processes]
@@ -82,13 +83,13 @@ def holders(nvml: Any, handle: Any) -> list[GpuMemoryHolder] | None:
 def traffic(nvml: Any, handle: Any) -> dict[str, float]:
     """Return bytes/s over PCIe. The call blocks: the driver counts 20 ms in each direction."""
     kilobytes = {
-        "pcie_sent_bytes_per_s": _ask(nvml, handle, "PcieThroughput", SENT),
-        "pcie_received_bytes_per_s": _ask(nvml, handle, "PcieThroughput", RECEIVED),
+        "pcie_sent_bytes_per_s": ask(nvml, handle, "PcieThroughput", SENT),
+        "pcie_received_bytes_per_s": ask(nvml, handle, "PcieThroughput", RECEIVED),
     }
     return {name: 1000.0 * rate for name, rate in kilobytes.items() if rate is not None}
 
 
-def _ask(nvml: Any, handle: Any, name: str, *args: Any) -> Any:
+def ask(nvml: Any, handle: Any, name: str, *args: Any) -> Any:
     """Return the result of an NVML query; None if the GPU or the library does not support it."""
     call: Callable[..., Any] | None = getattr(nvml, f"nvmlDeviceGet{name}", None)
     try:
@@ -102,30 +103,27 @@ def look(nvml: Any, handle: Any, *, own: Collection[int]) -> tuple[dict[str, flo
 
     `nvml` is the module of nvidia-ml-py; `own` are the ids of the run's processes.
     """
-
-    def ask(name: str, *args: Any) -> Any:
-        return _ask(nvml, handle, name, *args)
-
-    used, memory = ask("UtilizationRates"), ask("MemoryInfo")
-    watts, limit = ask("PowerUsage"), ask("EnforcedPowerLimit")  # milliwatts
-    others = ask("ComputeRunningProcesses")
+    get = functools.partial(ask, nvml, handle)
+    used, memory = get("UtilizationRates"), get("MemoryInfo")
+    watts, limit = get("PowerUsage"), get("EnforcedPowerLimit")  # milliwatts
+    others = get("ComputeRunningProcesses")
     values = {
         "gpu_utilisation": used and used.gpu / 100,
         "gpu_power_w": watts and watts / 1000,
         "gpu_power_limit_w": limit and limit / 1000,
-        "gpu_clock_mhz": ask("ClockInfo", SM_CLOCK),
-        "gpu_max_clock_mhz": ask("MaxClockInfo", SM_CLOCK),
-        "gpu_temperature_c": ask("Temperature", TEMPERATURE),
+        "gpu_clock_mhz": get("ClockInfo", SM_CLOCK),
+        "gpu_max_clock_mhz": get("MaxClockInfo", SM_CLOCK),
+        "gpu_temperature_c": get("Temperature", TEMPERATURE),
         "gpu_memory_bytes": memory and memory.used,
-        "pcie_generation": ask("CurrPcieLinkGeneration"),
-        "pcie_generation_max": ask("MaxPcieLinkGeneration"),
-        "pcie_width": ask("CurrPcieLinkWidth"),
-        "pcie_width_max": ask("MaxPcieLinkWidth"),
+        "pcie_generation": get("CurrPcieLinkGeneration"),
+        "pcie_generation_max": get("MaxPcieLinkGeneration"),
+        "pcie_width": get("CurrPcieLinkWidth"),
+        "pcie_width_max": get("MaxPcieLinkWidth"),
         "gpu_other_processes": None if others is None else _others([p.pid for p in others], own),
     }
-    bits = ask("CurrentClocksEventReasons")
+    bits = get("CurrentClocksEventReasons")
     if bits is None:  # its older name
-        bits = ask("CurrentClocksThrottleReasons")
+        bits = get("CurrentClocksThrottleReasons")
     reasons = [name for bit, name in REASONS.items() if (bits or 0) & bit]
     return {name: float(value) for name, value in values.items() if value is not None}, reasons
 

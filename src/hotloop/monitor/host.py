@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
 
 from hotloop.machine.clock import clock
-from hotloop.machine.detect import groups
+from hotloop.machine.detect import CGROUP, PROC, groups, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
 __all__ = ["HostReading"]
-
-PROC, CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
 
 
 class HostReading:
@@ -92,7 +90,7 @@ def _limiting_group(memory: int | None, proc: Path, cgroup: Path) -> Path | None
     """Return the control group whose limit is `memory`; None if the machine is the limit."""
     for group in groups("memory", proc, cgroup):
         for name in ("memory.max", "memory.limit_in_bytes"):  # v2, v1
-            if memory is not None and _text(group / name).strip() == str(memory):
+            if memory is not None and read_text(group / name).strip() == str(memory):
                 return group
     return None
 
@@ -106,7 +104,7 @@ def _memory_use(group: Path) -> dict[str, float]:
         ("memory.current", "inactive_file"),
         ("memory.usage_in_bytes", "total_inactive_file"),
     ):
-        if (text := _text(group / use).strip()).isdecimal():
+        if (text := read_text(group / use).strip()).isdecimal():
             idle = _numbers(group / "memory.stat").get(cache, 0.0)
             return {"ram_used_bytes": max(0.0, float(text) - idle)}
     return {}
@@ -118,12 +116,5 @@ def _has_quota(group: Path) -> bool:
 
 
 def _numbers(path: Path) -> Mapping[str, float]:
-    matches = re.findall(r"^(\w+) (\d+)$", _text(path), re.MULTILINE)
+    matches = re.findall(r"^(\w+) (\d+)$", read_text(path), re.MULTILINE)
     return {name: float(number) for name, number in matches}
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:  # not Linux, or not readable
-        return ""

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
 
 from hotloop.core.errors import UsageError
 from hotloop.machine.clock import clock
+from hotloop.machine.detect import PROC
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 __all__ = ["Tree"]
 
-PROC = Path("/proc")
 SEARCH = 10.0  # seconds between two searches for children if all processes must be scanned
 _GONE = (psutil.Error, OSError)
 

@@ -12,10 +12,19 @@ __all__ = ["ALL", "judged"]
 
 _IS_RULE = re.compile(r"\.[a-z]\d+_\w+$")  # rules/host/h1_launch_bound.py
 
+
+def _of_file(name: str) -> Rule:
+    """Return the rule of a module, whose name and docstring give its id, its name and its page."""
+    module = importlib.import_module(name)
+    rule: Rule = module.RULE
+    id, _, rest = name.rpartition(".")[2].partition("_")
+    return replace(rule, id=id.upper(), name=rest, page=module.__doc__ or "")
+
+
 ALL: tuple[Rule, ...] = tuple(
     sorted(
         (
-            importlib.import_module(module.name).RULE
+            _of_file(module.name)
             for module in pkgutil.walk_packages(__path__, f"{__name__}.")
             if _IS_RULE.search(module.name)
         ),

@@ -6,15 +6,34 @@ import enum
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from hotloop.core.finding import Finding
+from hotloop.core.case.case import Case
+from hotloop.core.case.planned_run import PlannedRun
+from hotloop.core.finding import ABSTAIN, WARN, Finding, Remedy, Severity, SourceLocation, by_share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from hotloop.core.case.case import Case
     from hotloop.core.finding import Kind
 
-__all__ = ["HEADINGS", "UNSEEN", "Needs", "Rule", "unmet"]
+# With the names in which rules are written: a rule file imports them from here, in one line.
+__all__ = [
+    "ABSTAIN",
+    "HEADINGS",
+    "UNSEEN",
+    "WARN",
+    "Case",
+    "Finding",
+    "Needs",
+    "PlannedRun",
+    "Remedy",
+    "Rule",
+    "Severity",
+    "SourceLocation",
+    "by_share",
+    "code_edit",
+    "option",
+    "unmet",
+]
 
 HEADINGS = (
     "Looks at:",
@@ -46,22 +65,23 @@ class Needs(enum.Enum):
     PROFILE = "needs --profile"
     CEILINGS = "needs --ceilings"
     RANKS = "needs more than one process"
-    PLANNED_RUN = "no run is planned"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """One rule of the doctor; the docstring of its file is its page in the docs."""
 
-    id: str  # "D13"
-    name: str  # "tokenize_hot"
+    # Filled in by rules/__init__.py: the name and the docstring of the rule's file say them.
+    id: str = ""  # "D13"
+    name: str = ""  # "tokenize_hot"
+    page: str = ""
     title: str
-    page: str
-    # Called only if `needs` are met. Several findings of one rule have separate causes.
-    judge: Callable[[Case], Finding | Iterable[Finding] | None]
-    # Of an observed run; PLANNED_RUN: the rule judges planned runs only.
+    # Judges an observed run that meets `needs`; None: the rule judges planned runs only. Several
+    # findings of one rule have separate causes.
+    judge: Callable[[Case], Finding | Iterable[Finding] | None] | None = None
     needs: tuple[Needs, ...] = ()
-    before_run: bool = False  # whether it also judges planned runs, without `needs`
+    # Judges a planned run; None: the rule judges observed runs only.
+    before_run: Callable[[Case, PlannedRun], Finding | Iterable[Finding] | None] | None = None
     # The umbrella rule whose cause this rule names: if both fire, they are merged into one finding,
     # led by the rule with the higher `weight`. Example: "D1" for causes of the wait for data.
     under: str | None = None
@@ -79,10 +99,17 @@ class Rule:
         return f"{self.id} {self.name}"
 
     def findings(self, case: Case) -> list[Finding]:
-        """Judge a case that meets the needs; the rule's kind is the default of its findings."""
-        result = self.judge(case) or ()
-        findings = [result] if isinstance(result, Finding) else result
-        return [replace(finding, kind=finding.kind or self.kind) for finding in findings]
+        """Judge a case that meets the needs, and give the findings the rule's label and kind."""
+        result: Finding | Iterable[Finding] | None = None
+        if case.planned is None:
+            result = self.judge and self.judge(case)
+        elif self.before_run is not None:
+            result = self.before_run(case, case.planned)
+        findings = [result] if isinstance(result, Finding) else result or ()
+        return [
+            replace(finding, rule=self.label, kind=finding.kind or self.kind)
+            for finding in findings
+        ]
 
 
 def unmet(case: Case, needs: tuple[Needs, ...]) -> str | None:
@@ -108,6 +135,15 @@ def unmet(case: Case, needs: tuple[Needs, ...]) -> str | None:
         Needs.PROFILE: case.profiled,
         Needs.CEILINGS: bool(case.ceilings),
         Needs.RANKS: case.process.world > 1,
-        Needs.PLANNED_RUN: False,
     }
     return next((need.value for need in needs if not met[need]), None)
+
+
+def code_edit(text: str) -> Remedy:
+    """Return a remedy that edits the code."""
+    return Remedy(text=text, effort="code edit")
+
+
+def option(text: str, *, technique: str | None = None, choice: str = "") -> Remedy:
+    """Return a remedy that takes an option or a command, and no edit."""
+    return Remedy(text=text, effort="option", technique=technique, choice=choice)

@@ -23,7 +23,7 @@ Judged = tuple[Rule, Finding]
 Cause = tuple[str, bool, int]  # umbrella, whether it concerns correctness, number within the rule
 
 # Needs that are not reported as unmet: such a script has nothing there to check.
-_ABSENT = {Needs.LOADER, Needs.CONFIG, Needs.RANKS, Needs.OPTIMIZER, Needs.PLANNED_RUN}
+_ABSENT = {Needs.LOADER, Needs.CONFIG, Needs.RANKS, Needs.OPTIMIZER}
 # Needs that are reported only if the script was stopped early, as they may be met later.
 _LATER = {Needs.SAVES, Needs.EVALUATIONS}
 
@@ -34,8 +34,7 @@ def diagnose(case: Case, *, rules: Sequence[Rule] = ALL, strict: bool = False) -
     A planned run is judged by the rules with `before_run`. A rule that raises is listed in
     `not_checked`; with `strict`, its exception propagates.
     """
-    if case.planned is not None:
-        rules = [rule for rule in rules if rule.before_run]
+    rules = [rule for rule in rules if (rule.judge if case.planned is None else rule.before_run)]
     judged: list[Judged] = []
     broken: list[str] = []
     for rule in rules:

@@ -19,10 +19,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from hotloop.core.errors import DataError
-from hotloop.core.finding import ABSTAIN, Diagnosis, Finding, Remedy, SourceLocation, by_share
+from hotloop.core.finding import ABSTAIN, Diagnosis, Finding, SourceLocation, by_share
 from hotloop.core.measurement import Measurement
 from hotloop.core.units import duration
 from hotloop.rules import judged
+from hotloop.rules.base import code_edit, option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -343,8 +344,8 @@ def _finding(path: Path, how_long: str, intervals: Sequence[Interval], share: fl
             },
         },
         remedies=[
-            Remedy(text="hotloop doctor train.py shows what it is, with the line", effort="option"),
-            Remedy(text="time the whole epoch: saving and evaluating too", effort="code edit"),
+            option("hotloop doctor train.py shows what it is, with the line"),
+            code_edit("time the whole epoch: saving and evaluating too"),
         ],
     )
 

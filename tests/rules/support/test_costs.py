@@ -13,6 +13,7 @@ from hotloop.rules.support.costs import (
     costing,
     flop_rate,
     hot_path,
+    hottest,
     in_steps,
     seconds_at,
     whole_run,
@@ -26,7 +27,7 @@ for x in loader:
 
 
 def found(case: Case, seconds: float, **said: object) -> Finding | None:
-    return costing(case, seconds, rule="H18 after_step", claim="it costs", **said)
+    return costing(case, seconds, claim="it costs", **said)
 
 
 def test_a_finding_carries_share_saving_ceiling_and_severity():
@@ -94,7 +95,7 @@ def test_without_a_line_that_holds_half_the_innermost_is_named():
     stacks = [stack("log", seconds, (SCRIPT, line, "f")) for line, seconds in ((7, 2.0), (8, 3.0))]
     stacks.append(stack("log", 2.0, (SCRIPT, 9, "f")))
     assert hot_path(healthy(), stacks) == [SourceLocation(file=SCRIPT, line=8)]
-    assert hot_path(healthy(), []) == []
+    assert hot_path(healthy(), []) == hottest([]) == []
     assert hot_path(healthy(), [stack("log", 1.0, ("/usr/lib/x.py", 4, "f"))]) == []
 
 

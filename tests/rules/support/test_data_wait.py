@@ -8,7 +8,6 @@ from hotloop.core.finding import SourceLocation
 from hotloop.rules.support.data_wait import (
     costs,
     feeding,
-    hottest,
     item_seconds,
     keep_samples,
     lines,
@@ -78,7 +77,7 @@ def test_the_line_that_reads_comes_before_the_line_that_works():
         SourceLocation(file=SCRIPT, line=85),
         SourceLocation(file=SCRIPT, line=60),
     ]
-    assert hottest([]) == lines([]) == []
+    assert lines([]) == []
 
 
 def test_reading_ahead_is_offered_where_processes_do_not_read_yet():
@@ -109,7 +108,7 @@ def test_samples_that_draw_random_numbers_are_not_kept():
 
 def test_seconds_become_share_saving_and_ceiling():
     case = healthy(wall={"data wait": 5.0, "forward": 15.0})
-    finding = costs(case, "D1 data_wait", "it waits", 5.0, remedies=[])
+    finding = costs(case, "it waits", 5.0, remedies=[])
     assert (finding.share, finding.severity) == (0.25, "critical")
     assert finding.saves == 0.005
     assert finding.ceiling == pytest.approx(4 / 3)

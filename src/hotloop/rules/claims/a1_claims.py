@@ -14,22 +14,14 @@ Seen: examples/planted/boasted_speed.py.
 Source: core/gpu_specs.py for the peaks, each with its citation; twofold is ours.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import statistics
 from collections import defaultdict
-from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
 from hotloop.core.units import count
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, SourceLocation, code_edit
 from hotloop.rules.support.syntax import parse
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import SourceLocation
 
 __all__ = ["RULE"]
 
@@ -53,16 +45,14 @@ def judge(case: Case) -> Finding | None:
         if printed is None or bound is None or printed <= bound:
             continue
         return Finding(
-            rule=RULE.label,
             claim=f"the script prints {count(printed)} {unit}, {why}",
             severity="warn",
             places=_printing(case, unit),
             evidence={"printed": f"{count(printed)} {unit}", "bound": f"{count(bound)} {unit}"},
             remedies=[
-                Remedy(
-                    text="time whole steps, from one batch to the next"
-                    + ", with torch.cuda.synchronize() before the clock is read" * case.on_card,
-                    effort="code edit",
+                code_edit(
+                    "time whole steps, from one batch to the next"
+                    + ", with torch.cuda.synchronize() before the clock is read" * case.on_card
                 )
             ],
         )
@@ -98,8 +88,7 @@ def _printing(case: Case, unit: str) -> list[SourceLocation]:
     pattern = re.compile(_UNITS[unit], re.IGNORECASE)
     return [
         module.place(call)
-        for module in parse(case.sources).modules
-        for call in ast.walk(module.tree)
+        for module, call in parse(case.sources).nodes()
         if isinstance(call, ast.Call)
         if any(
             isinstance(text, ast.Constant) and pattern.search(str(text.value))
@@ -201,10 +190,7 @@ def _peak(case: Case) -> float | None:
 
 
 RULE = Rule(
-    id="A1",
-    name="claims",
     title="A figure the script prints cannot be true",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS,),
     kind="correctness",

@@ -14,16 +14,8 @@ Seen: examples/slow/config_keys.
 Source: two of the five projects.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 from hotloop.rules.support.config_files import near, unread
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
 
 __all__ = ["RULE"]
 
@@ -36,7 +28,6 @@ def judge(case: Case) -> Finding | None:
     keys = ", ".join(f'"{setting.key}"' for setting in unread_settings[:3])
     more = f" and {len(unread_settings) - 3} more" if len(unread_settings) > 3 else ""
     return Finding(
-        rule=RULE.label,
         claim=f"no program of the project reads {keys}{more} of the configuration",
         severity="note",
         places=[setting.place for setting in unread_settings if setting.place],
@@ -50,10 +41,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="C1",
-    name="unread_key",
     title="A configuration key that nobody reads",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.CONFIG, Needs.CODE),
     kind="correctness",

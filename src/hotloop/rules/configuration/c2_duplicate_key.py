@@ -10,16 +10,8 @@ Seen: examples/slow/config_keys.
 Source: two of the five projects; YAML 1.2.2, 3.2.1.1 (keys are unique); RFC 8259, 4.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 from hotloop.rules.support.config_files import own, settings
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
 
 __all__ = ["RULE"]
 
@@ -35,7 +27,6 @@ def judge(case: Case) -> Finding | None:
     assert worst.place is not None
     last = "the last section" if worst.value is None else f'"{worst.value}"'
     return Finding(
-        rule=RULE.label,
         claim=f'"{worst.key}" stands twice, in lines {worst.first.line} and {worst.place.line}; '
         f"{last} counts",
         severity="critical" if differing else "note",
@@ -48,10 +39,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="C2",
-    name="duplicate_key",
     title="A configuration key stands twice",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.CONFIG,),
     kind="correctness",

@@ -10,16 +10,8 @@ Seen: examples/planted/asked_in_vain.py.
 Source: one of the five projects; difflib's ratio, cutoff 0.8 ours.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 from hotloop.rules.support.config_files import near, unread
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
 
 __all__ = ["RULE"]
 
@@ -32,7 +24,6 @@ def judge(case: Case) -> Finding | None:
         return None
     setting, meant = misspelt[0]
     return Finding(
-        rule=RULE.label,
         claim=f'nobody reads "{setting.key}"; the code reads "{meant}", which takes its default',
         severity="warn",
         places=[setting.place for setting, _ in misspelt if setting.place],
@@ -42,10 +33,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="C3",
-    name="unknown_key",
     title="A configuration key is misspelt",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.CONFIG, Needs.CODE),
     kind="correctness",

@@ -15,24 +15,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Remedy, Rule, code_edit
 from hotloop.rules.support.config_files import requested
 from hotloop.rules.support.requested_effective import NAMES, in_effect
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
-    from hotloop.core.case.case import Case
-    from hotloop.core.case.planned_run import PlannedData, PlannedRun, RunSettings
+    from hotloop.core.case.planned_run import PlannedData, RunSettings
 
 __all__ = ["RULE"]
 
 
-def judge(case: Case) -> Finding | Iterable[Finding] | None:
+def judge(case: Case) -> Finding | None:
     """Compare each requested setting with the effective one."""
-    if case.planned is not None:
-        return _before_run(case.planned)
     mismatches = [
         (setting, effective)
         for topic, names in NAMES.items()
@@ -43,7 +39,6 @@ def judge(case: Case) -> Finding | Iterable[Finding] | None:
         return None
     setting, effective = mismatches[0]
     return Finding(
-        rule=RULE.label,
         claim=f"{setting.key}={setting.value} is asked for and not in effect: {effective}",
         severity="warn",
         places=[setting.place for setting, _ in mismatches if setting.place],
@@ -51,15 +46,12 @@ def judge(case: Case) -> Finding | Iterable[Finding] | None:
             setting.key: f"{setting.value} asked; {effective}" for setting, effective in mismatches
         },
         remedies=[
-            Remedy(
-                text=f'follow "{setting.name}" from where it is read to where it should be used',
-                effort="code edit",
-            )
+            code_edit(f'follow "{setting.name}" from where it is read to where it should be used')
         ],
     )
 
 
-def _before_run(planned: PlannedRun) -> Iterator[Finding]:
+def _before_run(case: Case, planned: PlannedRun) -> Iterator[Finding]:
     run, data, time = planned.settings, planned.data, planned.time
     if run is None:
         return
@@ -67,7 +59,6 @@ def _before_run(planned: PlannedRun) -> Iterator[Finding]:
         yield _large_batch(run, data)
     if run.patience is not None and time is not None and time.validations <= run.patience:
         yield Finding(
-            rule=RULE.label,
             claim=f"training.patience={run.patience} is not in effect: the run validates "
             f"{time.validations} times",
             severity="warn",
@@ -75,7 +66,6 @@ def _before_run(planned: PlannedRun) -> Iterator[Finding]:
         )
     if run.refused:
         yield Finding(
-            rule=RULE.label,
             claim=f"asked for and refused here: {', '.join(run.refused)}",
             severity="note",
             evidence=run.refused,
@@ -85,7 +75,6 @@ def _before_run(planned: PlannedRun) -> Iterator[Finding]:
 def _large_batch(run: RunSettings, data: PlannedData) -> Finding:
     shorter = "" if data.text is None else "a shorter model.context "
     return Finding(
-        rule=RULE.label,
         claim=f"training.batch_size={run.batch_size} is not in effect: the {data.noun} has "
         f"only {data.samples:,} {data.unit}, and every step has those",
         severity="warn",
@@ -94,12 +83,9 @@ def _large_batch(run: RunSettings, data: PlannedData) -> Finding:
 
 
 RULE = Rule(
-    id="C4",
-    name="requested_not_effective",
     title="A setting that was asked for is not in effect",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS,),
-    before_run=True,
+    before_run=_before_run,
     kind="correctness",
 )

@@ -10,19 +10,11 @@ Seen: examples/planted/asked_in_vain.py.
 Source: the warnings of torch 2.13 itself.
 """
 
-from __future__ import annotations
-
 import ast
 import re
-from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, SourceLocation, code_edit
 from hotloop.rules.support.syntax import parse
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import SourceLocation
 
 __all__ = ["RULE"]
 
@@ -47,7 +39,6 @@ def judge(case: Case) -> Finding | None:
     first = " ".join(ignored[0].split()) if ignored else ""
     version = case.hardware.versions.get("torch", "this version")
     return Finding(
-        rule=RULE.label,
         claim=f"a library says that it ignores something: {first[:120].rstrip('.')}"
         if ignored
         else f"{name} is deprecated in torch {version}",
@@ -57,7 +48,7 @@ def judge(case: Case) -> Finding | None:
         remedies=[
             Remedy(text="take out what is ignored, or set what the warning names")
             if ignored
-            else Remedy(text=f"write {new}", effort="code edit")
+            else code_edit(f"write {new}")
         ],
     )
 
@@ -65,19 +56,15 @@ def judge(case: Case) -> Finding | None:
 def _deprecated_calls(case: Case) -> dict[SourceLocation, tuple[str, str]]:
     """Return the calls of deprecated names, each with its name and the replacement."""
     old_calls = {}
-    for module in parse(case.sources).modules:
-        for node in ast.walk(module.tree):
-            name = module.name(node) if isinstance(node, ast.Call) else ""
-            if name in _OLD:
-                old_calls[module.place(node)] = (name, _OLD[name])
+    for module, node in parse(case.sources).nodes():
+        name = module.name(node) if isinstance(node, ast.Call) else ""
+        if name in _OLD:
+            old_calls[module.place(node)] = (name, _OLD[name])
     return old_calls
 
 
 RULE = Rule(
-    id="C5",
-    name="version_drift",
     title="The installed version ignores or deprecates an argument",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.CODE,),
     kind="correctness",

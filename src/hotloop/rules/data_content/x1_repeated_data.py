@@ -20,25 +20,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy, SourceLocation, by_share
-from hotloop.rules.base import Needs, Rule
+from hotloop.core.finding import Severity, SourceLocation, by_share
+from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Remedy, Rule, code_edit
 from hotloop.rules.support.data_wait import place_of
 from hotloop.rules.support.dataset_code import returned, windows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
-    from hotloop.core.case.case import Case
     from hotloop.core.case.planned_run import (
         PlannedData,
-        PlannedRun,
         RepeatedLines,
         RowFacts,
         RunSettings,
         TextFacts,
     )
     from hotloop.core.case.steps_and_loaders import BatchFacts, Loader
-    from hotloop.core.finding import Severity
 
 __all__ = ["RULE"]
 
@@ -49,14 +46,12 @@ ALL = 0.9  # share of its rows: such an evaluation reads the training data
 EPOCHS_NOTE, EPOCHS_WARN = 4, 40
 LEAKED_NOTE, LEAKED_WARN = 0.01, 0.05  # of the validation rows or texts
 REPEATED_NOTE, REPEATED_WARN = 0.10, 0.30  # of the training texts, or characters in long lines
-COPIES = Remedy(text="take copies out of the rows", effort="code edit")
-LINES = Remedy(text="take repeated lines or files out of the text", effort="code edit")
+COPIES = code_edit("take copies out of the rows")
+LINES = code_edit("take repeated lines or files out of the text")
 
 
-def judge(case: Case) -> Finding | Iterable[Finding] | None:
+def judge(case: Case) -> Finding | None:
     """Judge windows first, then the split, then rows."""
-    if case.planned is not None:
-        return _before_run(case.planned)
     loaders = {loader.key: loader for loader in case.loaders}
     for check in (_overlap, _leak, _twice):
         for batch in case.batches:
@@ -75,16 +70,14 @@ def _overlap(case: Case, batch: BatchFacts, loader: Loader | None) -> Finding | 
         return None
     apart = f": windows are {batch.shifted} apart" if batch.shifted else ""
     return Finding(
-        rule=RULE.label,
         claim=f"{span} reads each position {times:.0f} times{apart}",
         severity="critical" if times >= MANY else "warn",
         places=_places(case, batch, loader, "__len__"),
         evidence={"rows of an epoch": f"{loader.length}"} if loader and loader.length else {},
         remedies=[
-            Remedy(
-                text="windows side by side: len(data) // block_size of them in __len__, starting at"
-                " i * block_size in __getitem__; overlap on purpose needs fewer epochs",
-                effort="code edit",
+            code_edit(
+                "windows side by side: len(data) // block_size of them in __len__, starting at"
+                " i * block_size in __getitem__; overlap on purpose needs fewer epochs"
             )
         ],
     )
@@ -117,16 +110,14 @@ def _leak(case: Case, batch: BatchFacts, loader: Loader | None) -> Finding | Non
     if same or beside or _awaits(case):
         severity = "note"
     return Finding(
-        rule=RULE.label,
         claim=claim,
         severity=severity,
         places=_places(case, batch, loader, "__init__"),
         remedies=[
-            Remedy(text="evaluate rows that are not trained on", effort="code edit")
+            code_edit("evaluate rows that are not trained on")
             if same
-            else Remedy(
-                text="drop equal rows, then split, before windows are cut or rows are augmented",
-                effort="code edit",
+            else code_edit(
+                "drop equal rows, then split, before windows are cut or rows are augmented"
             )
         ],
     )
@@ -152,7 +143,6 @@ def _twice(case: Case, batch: BatchFacts, loader: Loader | None) -> Finding | No
         for other in case.batches
     )
     return Finding(
-        rule=RULE.label,
         claim=f"{share:.0%} of the rows came before in the same epoch",
         severity="note" if beside else by_share(share, warn=0.25, critical=0.5),
         places=_places(case, batch, loader, "__getitem__"),
@@ -171,7 +161,7 @@ def _places(
     return list(dict.fromkeys([place for place in places if place] + place_of(loader)))
 
 
-def _before_run(planned: PlannedRun) -> Iterator[Finding]:
+def _before_run(case: Case, planned: PlannedRun) -> Iterator[Finding]:
     run, data = planned.settings, planned.data
     if run is None or data is None:
         return
@@ -189,7 +179,6 @@ def _many_epochs(run: RunSettings, data: PlannedData) -> Finding:
     if data.text is not None:
         size = f"{data.text.train:,} characters, {size} of {data.text.context}"
     return Finding(
-        rule=RULE.label,
         claim=f"{run.steps:,} steps read the training {data.noun} {run.epochs:.4g} times: "
         f"once takes {once:,} step{'s' * (once > 1)}",
         severity="warn" if run.epochs > EPOCHS_WARN else "note",
@@ -211,7 +200,6 @@ def _lines(text: TextFacts) -> Iterator[Finding]:
     again, leaked = text.repeated, text.leaked
     if again is not None and again.share >= REPEATED_NOTE:
         yield Finding(
-            rule=RULE.label,
             claim=f"{again.share:.0%} of the training text, {long}, has stood there before",
             severity="warn" if again.share >= REPEATED_WARN else "note",
             evidence=_example(text, again),
@@ -219,7 +207,6 @@ def _lines(text: TextFacts) -> Iterator[Finding]:
         )
     if leaked is not None and leaked.share >= REPEATED_NOTE:
         yield Finding(
-            rule=RULE.label,
             claim=f"{leaked.share:.0%} of the validation text, {long}, stands in the training text "
             "as well: the validation loss is too good",
             severity="warn",
@@ -240,7 +227,6 @@ def _copies(rows: RowFacts) -> Iterator[Finding]:
     if share < REPEATED_NOTE:
         return
     yield Finding(
-        rule=RULE.label,
         claim=f"{rows.copies:,} of {rows.texts:,} training texts ({share:.0%}) are copies of "
         "others",
         severity="warn" if share >= REPEATED_WARN else "note",
@@ -257,7 +243,6 @@ def _leaked(data: PlannedData, share: float) -> Iterator[Finding]:
         fault += " good"
     together = Remedy(text="data.group=KEY keeps rows together that belong together")
     yield Finding(
-        rule=RULE.label,
         claim=f"{share:.1%} of the validation {fault}",
         severity="warn" if share >= LEAKED_WARN else "note",
         remedies=[*[together] * (data.kind == "labels"), COPIES],
@@ -265,12 +250,9 @@ def _leaked(data: PlannedData, share: float) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    id="X1",
-    name="repeated_data",
     title="The same data come many times",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.BATCHES,),
-    before_run=True,
+    before_run=_before_run,
     kind="correctness",
 )

@@ -16,14 +16,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Remedy, Rule, Severity, code_edit
 
 if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.case.planned_run import PlannedData
     from hotloop.core.case.steps_and_loaders import BatchFacts
-    from hotloop.core.finding import Severity
 
 __all__ = ["RULE"]
 
@@ -33,20 +29,17 @@ CONTRADICTING_NOTE, CONTRADICTING_WARN = 0.01, 0.05  # of the training rows of a
 
 def judge(case: Case) -> Finding | None:
     """Look at the labels of the training batches."""
-    if case.planned is not None:
-        return None if case.planned.data is None else _before_run(case.planned.data)
     for batch in case.batches:
         fault = _wrong(case, batch) if batch.role == "train" else None
         if fault is None:
             continue
         claim, remedy, severity = fault
         return Finding(
-            rule=RULE.label,
             claim=claim,
             severity=severity,
             places=[batch.place] if batch.place else [],
             evidence={"a sample": batch.decoded[:200]} if batch.decoded else {},
-            remedies=[Remedy(text=remedy, effort="code edit")],
+            remedies=[code_edit(remedy)],
         )
     return None
 
@@ -73,12 +66,14 @@ def _wrong(case: Case, batch: BatchFacts) -> tuple[str, str, Severity] | None:
     return None
 
 
-def _before_run(data: PlannedData) -> Finding | None:
-    wrong = None if data.rows is None else data.rows.contradicting
-    if wrong is None or (share := wrong / data.samples) < CONTRADICTING_NOTE:
+def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
+    data = planned.data
+    if data is None or data.rows is None or data.rows.contradicting is None:
+        return None
+    wrong, share = data.rows.contradicting, data.rows.contradicting / data.samples
+    if share < CONTRADICTING_NOTE:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"{wrong:,} training rows ({share:.1%}) have a label that most rows of the same text "
         "have not: nothing can learn both",
         severity="warn" if share >= CONTRADICTING_WARN else "note",
@@ -87,18 +82,15 @@ def _before_run(data: PlannedData) -> Finding | None:
                 text="look whether data.text_a, data.text_b and data.max_length leave out what"
                 " tells them apart"
             ),
-            Remedy(text="settle the labels", effort="code edit"),
+            code_edit("settle the labels"),
         ],
     )
 
 
 RULE = Rule(
-    id="X2",
-    name="not_what_you_think",
     title="The labels are not what a loss can learn from",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.BATCHES,),
-    before_run=True,
+    before_run=_before_run,
     kind="correctness",
 )

@@ -15,13 +15,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Remedy, Rule
 from hotloop.rules.support.config_files import requested
 
 if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.case.planned_run import PlannedData
     from hotloop.core.case.steps_and_loaders import BatchFacts
 
 __all__ = ["RULE"]
@@ -43,8 +40,6 @@ LENGTH = (
 
 def judge(case: Case) -> Finding | None:
     """Compare widths with the setting, then with the rows."""
-    if case.planned is not None:
-        return None if case.planned.data is None else _before_run(case.planned.data)
     for batch in case.batches:
         if batch.role != "train" or not batch.widths:
             continue
@@ -65,7 +60,6 @@ def _not_in_effect(case: Case, batch: BatchFacts) -> Finding | None:
     if not one_width and widest <= int(setting.value or 0):
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"{setting.key}={setting.value} is not in effect: batches are {widest} wide",
         severity="warn",
         places=[place for place in (setting.place, batch.place) if place],
@@ -77,7 +71,6 @@ def _cut(batch: BatchFacts) -> Finding | None:
     if batch.truncated is None or batch.truncated < CUT:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"{batch.truncated:.0%} of the rows fill all {max(batch.widths)} positions: what was "
         "longer is cut",
         severity="warn" if batch.truncated >= MANY else "note",
@@ -86,13 +79,12 @@ def _cut(batch: BatchFacts) -> Finding | None:
     )
 
 
-def _before_run(data: PlannedData) -> Finding | None:
-    rows = data.rows
+def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
+    rows = None if planned.data is None else planned.data.rows
     share = 0.0 if rows is None else rows.cut / max(1, rows.cut + rows.tokens)
     if rows is None or share < TOKENS_NOTE:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"{rows.cut:,} of the tokens to train on ({share:.0%}) are cut off: their rows are "
         f"longer than data.max_length={rows.max_length}",
         severity="warn" if share >= TOKENS_WARN else "note",
@@ -103,12 +95,9 @@ def _before_run(data: PlannedData) -> Finding | None:
 
 
 RULE = Rule(
-    id="X3",
-    name="length",
     title="The length of the rows is not what was asked for",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.BATCHES,),
-    before_run=True,
+    before_run=_before_run,
     kind="correctness",
 )

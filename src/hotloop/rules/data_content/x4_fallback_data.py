@@ -12,19 +12,11 @@ Seen: examples/planted/made_up.py.
 Source: two of the five projects.
 """
 
-from __future__ import annotations
-
 import ast
 import re
-from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, SourceLocation
 from hotloop.rules.support.syntax import calls, parse
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import SourceLocation
 
 __all__ = ["RULE"]
 
@@ -46,7 +38,6 @@ def judge(case: Case) -> Finding | None:
     if not stands_in and (not places or (message is None and not missing)):
         return None
     return Finding(
-        rule=RULE.label,
         claim=f'the script trains on made-up data: "{message.strip()[:100]}"'
         if message is not None
         else f"{missing[0]} was not there, and random data stand in for it",
@@ -65,24 +56,20 @@ def judge(case: Case) -> Finding | None:
 def _fallbacks(case: Case) -> list[SourceLocation]:
     """Return the places that draw random data in place of missing data."""
     places = []
-    for module in parse(case.sources).modules:
-        for node in ast.walk(module.tree):
-            if isinstance(node, ast.ExceptHandler):
-                statements: list[ast.stmt] = node.body
-            elif isinstance(node, ast.If) and any(calls(node.test, "exists", "is_file", "isfile")):
-                statements = [*node.body, *node.orelse]
-            else:
-                continue
-            random_calls = [call for statement in statements for call in calls(statement, *_DRAWN)]
-            places += [module.place(call) for call in random_calls[:1]]
+    for module, node in parse(case.sources).nodes():
+        if isinstance(node, ast.ExceptHandler):
+            statements: list[ast.stmt] = node.body
+        elif isinstance(node, ast.If) and any(calls(node.test, "exists", "is_file", "isfile")):
+            statements = [*node.body, *node.orelse]
+        else:
+            continue
+        random_calls = [call for statement in statements for call in calls(statement, *_DRAWN)]
+        places += [module.place(call) for call in random_calls[:1]]
     return places
 
 
 RULE = Rule(
-    id="X4",
-    name="fallback_data",
     title="Made-up data are used after a failed load",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.CODE,),
     kind="correctness",

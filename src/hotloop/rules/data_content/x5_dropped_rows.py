@@ -15,15 +15,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Remedy, Rule
 from hotloop.rules.support.data_wait import place_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
-    from hotloop.core.case.case import Case
-    from hotloop.core.case.planned_run import PlannedData, PlannedRun, RunSettings, TextFacts
+    from hotloop.core.case.planned_run import PlannedData, RunSettings, TextFacts
 
 __all__ = ["RULE"]
 
@@ -31,10 +29,8 @@ FEW, MANY = 0.01, 0.10  # of the rows
 DROPPED_NOTE, DROPPED_WARN = 0.05, 0.20  # of an epoch of a planned run
 
 
-def judge(case: Case) -> Finding | Iterable[Finding] | None:
+def judge(case: Case) -> Finding | None:
     """Count the rows that do not fill a batch."""
-    if case.planned is not None:
-        return _before_run(case.planned)
     for loader in case.loaders:
         if not loader.drop_last or not loader.length or not loader.batch_size or loader.iterable:
             continue
@@ -44,7 +40,6 @@ def judge(case: Case) -> Finding | Iterable[Finding] | None:
             continue
         subject = "each training epoch" if training else "the evaluation"
         return Finding(
-            rule=RULE.label,
             claim=f"{subject} leaves out {dropped} of {loader.length} rows (drop_last)",
             severity="critical" if share == 1 else "warn" if share >= FEW else "note",
             places=place_of(loader),
@@ -56,7 +51,7 @@ def judge(case: Case) -> Finding | Iterable[Finding] | None:
     return None
 
 
-def _before_run(planned: PlannedRun) -> Iterator[Finding]:
+def _before_run(case: Case, planned: PlannedRun) -> Iterator[Finding]:
     run, data = planned.settings, planned.data
     if run is None or data is None:
         return
@@ -66,7 +61,6 @@ def _before_run(planned: PlannedRun) -> Iterator[Finding]:
     share = left_out / data.samples
     if share >= DROPPED_NOTE:
         yield Finding(
-            rule=RULE.label,
             claim=f"data.drop_last leaves {left_out:,} of {data.samples:,} {data.unit} "
             f"({share:.0%}) out of each epoch",
             severity="warn" if share >= DROPPED_WARN else "note",
@@ -78,7 +72,6 @@ def _before_run(planned: PlannedRun) -> Iterator[Finding]:
 
 def _unread(run: RunSettings, data: PlannedData) -> Finding:
     return Finding(
-        rule=RULE.label,
         claim=f"{run.steps:,} steps read {run.epochs:.1%} of the training {data.noun}; all of it "
         f"once takes {run.steps_per_epoch:,} steps",
         severity="note",
@@ -91,7 +84,6 @@ def _limited(text: TextFacts) -> Iterator[Finding]:
     if text.limit is None or text.limit_origin is None or read < text.limit:
         return
     yield Finding(
-        rule=RULE.label,
         claim=f"no more than the first {read:,} characters are read: "
         f"data.max_chars={text.limit} ({text.limit_origin})",
         severity="note",
@@ -100,12 +92,9 @@ def _limited(text: TextFacts) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    id="X5",
-    name="dropped_rows",
     title="Rows are left out",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.LOADER,),
-    before_run=True,
+    before_run=_before_run,
     kind="correctness",
 )

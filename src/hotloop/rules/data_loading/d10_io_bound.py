@@ -9,26 +9,11 @@ Seen: examples/planted/disk_bound.py.
 Source: gpuprof and SageMaker's IOBottleneck rule; 1 MB/s, to tell reading from sleeping, is ours.
 """
 
-from __future__ import annotations
-
 import statistics
-from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Remedy
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Needs, Rule
-from hotloop.rules.support.data_wait import (
-    costs,
-    feeding,
-    lines,
-    place_of,
-    stacks_of,
-    waits_for_data,
-)
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, code_edit
+from hotloop.rules.support import data_wait
 
 __all__ = ["RULE"]
 
@@ -38,8 +23,8 @@ ALMOST_ALL = 0.5  # share of the wall time, if the loop itself reads the data
 
 def judge(case: Case) -> Finding | None:
     """Look for waits for data with idle cores and a busy disk."""
-    loader, read = feeding(case), read_per_second(case)
-    if loader is None or read is None or read < READS or not waits_for_data(case):
+    loader, read = data_wait.feeding(case), read_per_second(case)
+    if loader is None or read is None or read < READS or not data_wait.waits_for_data(case):
         return None
     if loader.workers:
         busy = None if loader.worker_cpu is None else loader.worker_cpu / loader.workers
@@ -47,17 +32,16 @@ def judge(case: Case) -> Finding | None:
         busy = case.steps.main_cpu if case.share("data wait") >= ALMOST_ALL else None
     if busy is None or busy >= IDLE:
         return None
-    return costs(
+    return data_wait.costs(
         case,
-        RULE.label,
         f"reading waits for the disk: {bytes_(read)}/s arrive and the cores are {busy:.0%} busy",
         case.row("data wait"),
-        places=[*lines(stacks_of(case))[:1], *place_of(loader)],
+        places=[*data_wait.lines(data_wait.stacks_of(case))[:1], *data_wait.place_of(loader)],
         remedies=[
             Remedy(
                 text="copy the data to a local disk, or to /dev/shm where they fit, and read it"
             ),
-            Remedy(text="pack many small files into few large ones", effort="code edit"),
+            code_edit("pack many small files into few large ones"),
         ],
     )
 
@@ -69,10 +53,7 @@ def read_per_second(case: Case) -> float | None:
 
 
 RULE = Rule(
-    id="D10",
-    name="io_bound",
     title="The data are waited for at the disk",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.LOADER),
     under="D1",

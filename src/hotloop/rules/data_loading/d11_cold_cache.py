@@ -10,17 +10,10 @@ Seen: examples/planted/disk_cold.py.
 Source: gpuprof for the threefold; 1.2 times is ours.
 """
 
-from __future__ import annotations
-
 import statistics
-from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 
 __all__ = ["RULE"]
 
@@ -38,7 +31,6 @@ def judge(case: Case) -> Finding | None:
     if first < LEAST or first < READ * last or cold < SLOWER * warm:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"the files came from the disk at first: a step took {cold / warm:.1f} times as long "
         "as at the end",
         severity="note",
@@ -50,11 +42,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="D11",
-    name="cold_cache",
     title="The first epoch reads from the disk, later ones from memory",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS,),
-    numerics=None,
 )

@@ -10,19 +10,11 @@ Seen: golden case only; it takes data as large as 40 % of the memory, which no s
 Source: gpuprof.
 """
 
-from __future__ import annotations
-
 import statistics
-from typing import TYPE_CHECKING
 
-from hotloop.core.finding import ABSTAIN, Remedy
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import ABSTAIN, Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.data_wait import costs, feeding, place_of
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -39,24 +31,20 @@ def judge(case: Case) -> Finding | None:
         return None
     return costs(
         case,
-        RULE.label,
         f"{bytes_(late)}/s are read from the disk in epoch {case.epochs} too: the data do not fit "
         "in the page cache",
         case.row("data wait"),
         places=place_of(feeding(case)),
         evidence={"page cache": f"{cache:.0%} of the memory"},
         remedies=[
-            Remedy(text="store fewer bytes a sample: 8 or 16 bits, or smaller", effort="code edit"),
-            Remedy(text="read large shards in order, shuffle inside them", effort="code edit"),
+            code_edit("store fewer bytes a sample: 8 or 16 bits, or smaller"),
+            code_edit("read large shards in order, shuffle inside them"),
         ],
     )
 
 
 RULE = Rule(
-    id="D12",
-    name="cache_thrash",
     title="The data do not fit in the page cache",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.LOADER),
     under="D1",

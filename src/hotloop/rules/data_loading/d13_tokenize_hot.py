@@ -10,16 +10,8 @@ Seen: examples/slow/slow_getitem.
 Source: hotloop, threshold from the five projects (one tokenised each sample at each step).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import ABSTAIN, Finding, Remedy, by_share
-from hotloop.rules.base import Needs, Rule
-from hotloop.rules.support.data_wait import feeding, keep_samples, lines
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import ABSTAIN, Case, Finding, Needs, Rule, code_edit
+from hotloop.rules.support.data_wait import costs, feeding, keep_samples, lines
 
 __all__ = ["RULE"]
 
@@ -42,28 +34,22 @@ def judge(case: Case) -> Finding | None:
         wait, share = case.row("data wait"), case.part(seconds)
         if not hot or seconds < OF_THE_WAIT * wait or share < ABSTAIN:
             continue
-        return Finding(
-            rule=RULE.label,
-            claim=f"{work} takes {seconds / wait:.0%} of the wait for data, at each read again",
-            severity=by_share(share),
-            share=share,
-            saves=case.per_step(seconds),
-            ceiling=case.ceiling_without(seconds),
+        return costs(
+            case,
+            f"{work} takes {seconds / wait:.0%} of the wait for data, at each read again",
+            seconds,
             places=lines(hot),
             evidence={"in the loader": f"{seconds:.1f} s of {wait:.1f} s"},
             remedies=[
                 *keep_samples(feeding(case)),
-                Remedy(text="do it once before training and keep the result", effort="code edit"),
+                code_edit("do it once before training and keep the result"),
             ],
         )
     return None
 
 
 RULE = Rule(
-    id="D13",
-    name="tokenize_hot",
     title="Tokenising or decoding at every read",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.STACKS),
     under="D1",

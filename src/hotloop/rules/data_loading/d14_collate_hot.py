@@ -9,24 +9,9 @@ Seen: examples/planted/loader_python_collate.py.
 Source: hotloop.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import ABSTAIN, Remedy
-from hotloop.rules.base import Needs, Rule
-from hotloop.rules.support.data_wait import (
-    costs,
-    feeding,
-    hottest,
-    place_of,
-    stacks_of,
-    workers_for,
-)
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
+from hotloop.rules.base import ABSTAIN, Case, Finding, Needs, Remedy, Rule, code_edit
+from hotloop.rules.support import data_wait
+from hotloop.rules.support.costs import hottest
 
 __all__ = ["RULE"]
 
@@ -35,7 +20,7 @@ OF_THE_WAIT = 0.20
 
 def judge(case: Case) -> Finding | None:
     """Add up the stacks that pass through collating."""
-    loader, waiting = feeding(case), stacks_of(case)
+    loader, waiting = data_wait.feeding(case), data_wait.stacks_of(case)
     own = loader.collate if loader else "default_collate"
     if loader and loader.in_memory and own == "default_collate":
         return None
@@ -44,30 +29,25 @@ def judge(case: Case) -> Finding | None:
     read = sum(stack.seconds for stack in waiting if stack.passes("__getitem"))
     if not hot or seconds < OF_THE_WAIT * wait or seconds < read or case.part(seconds) < ABSTAIN:
         return None
-    workers = workers_for(case, loader) if loader else 0
-    return costs(
+    workers = data_wait.workers_for(case, loader) if loader else 0
+    return data_wait.costs(
         case,
-        RULE.label,
         f"{own} takes {seconds / wait:.0%} of the wait for data",
         seconds,
-        places=hottest(hot) or place_of(loader),
+        places=hottest(hot)[:1] or data_wait.place_of(loader),
         evidence={"collating": f"{seconds:.1f} s of {wait:.1f} s"},
         remedies=[
             *([Remedy(text=f"num_workers={workers} collates in another process")] * bool(workers)),
-            Remedy(
-                text="allocate the batch once with torch.full(...) and copy each sample into it; "
-                "no Python loop over its elements",
-                effort="code edit",
+            code_edit(
+                "allocate the batch once with torch.full(...) and copy each sample into it; "
+                "no Python loop over its elements"
             ),
         ],
     )
 
 
 RULE = Rule(
-    id="D14",
-    name="collate_hot",
     title="Putting samples into a batch is slow",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.STACKS),
     under="D1",

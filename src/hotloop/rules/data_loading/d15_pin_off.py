@@ -9,17 +9,8 @@ Seen: golden case only; not yet seen on a card.
 Source: https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html (2026-11).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import ABSTAIN
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import ABSTAIN, Case, Finding, Needs, Rule
 from hotloop.rules.support.data_wait import costs, feeding, place_of, with_workers
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -32,7 +23,6 @@ def judge(case: Case) -> Finding | None:
     text = "DataLoader(pin_memory=True), and .to(device, non_blocking=True)"
     return costs(
         case,
-        RULE.label,
         f"batches go to the card from pageable memory, {case.part(seconds):.0%} of the time",
         seconds,
         places=place_of(loader),
@@ -41,10 +31,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="D15",
-    name="pin_off",
     title="Batches are copied from pageable memory",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.LOADER, Needs.CARD),
     under="D17",

@@ -14,16 +14,12 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import ABSTAIN, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import ABSTAIN, Case, Finding, Needs, Remedy, Rule, SourceLocation
 from hotloop.rules.support.data_wait import costs, feeding
 from hotloop.rules.support.syntax import calls, dotted, keyword, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding, SourceLocation
 
 __all__ = ["RULE"]
 
@@ -38,7 +34,6 @@ def judge(case: Case) -> Finding | None:
         return None
     return costs(
         case,
-        RULE.label,
         f"the host waits for copies to the card, {case.part(seconds):.0%} of the time, although "
         "the batches are pinned",
         seconds,
@@ -63,10 +58,7 @@ def _target(call: ast.Call) -> str:
 
 
 RULE = Rule(
-    id="D16",
-    name="blocking_copy",
     title="The host waits for each copy to the card",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.LOADER, Needs.CODE, Needs.CARD),
     under="D17",

@@ -9,18 +9,9 @@ Seen: golden case only; not yet seen on a card.
 Source: TraceML for the thresholds.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import WARN, Remedy
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import WARN, Case, Finding, Needs, Remedy, Rule, code_edit
 from hotloop.rules.support.data_wait import costs, feeding, place_of
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -33,23 +24,19 @@ def judge(case: Case) -> Finding | None:
     size = loader.batch_bytes if loader else None
     return costs(
         case,
-        RULE.label,
         f"copying batches to the card takes {case.part(seconds):.0%} of the time",
         seconds,
         places=place_of(loader),
         evidence={"a batch": bytes_(size)} if size else {},
         remedies=[
             Remedy(text="pin_memory=True and .to(device, non_blocking=True)"),
-            Remedy(text="copy the next batch on a stream of its own", effort="code edit"),
+            code_edit("copy the next batch on a stream of its own"),
         ],
     )
 
 
 RULE = Rule(
-    id="D17",
-    name="h2d_bound",
     title="Copying to the card takes much of the time",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.CARD),
     weight=0,

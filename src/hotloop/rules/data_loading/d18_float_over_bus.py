@@ -9,18 +9,9 @@ Seen: golden case only; not yet seen on a card.
 Source: hotloop.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import ABSTAIN, Remedy
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import ABSTAIN, Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.data_wait import costs, feeding, place_of
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -43,26 +34,21 @@ def judge(case: Case) -> Finding | None:
         return None
     return costs(
         case,
-        RULE.label,
         f"pictures of {' x '.join(map(str, shapes[0][1:]))} go to the card as float32",
         seconds,
         places=[*([loader.getitem] if loader.getitem else []), *place_of(loader)],
         evidence={"a batch": bytes_(loader.batch_bytes)} if loader.batch_bytes else {},
         remedies=[
-            Remedy(
-                text="keep uint8 in the data set; x.to(device).float().div_(255) and the "
-                "normalisation on the card",
-                effort="code edit",
+            code_edit(
+                "keep uint8 in the data set; x.to(device).float().div_(255) and the "
+                "normalisation on the card"
             )
         ],
     )
 
 
 RULE = Rule(
-    id="D18",
-    name="float_over_bus",
     title="Pictures are sent to the card as float32",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.LOADER, Needs.BATCHES, Needs.CARD),
     under="D17",

@@ -12,19 +12,11 @@ Source: gpuprof (p95 over five times the median); the shares of a step are ours:
     prefetch_factor measured bitwise for RULES (torch 2.13).
 """
 
-from __future__ import annotations
-
 import statistics
-from typing import TYPE_CHECKING
 
-from hotloop.core.finding import ABSTAIN, Remedy
 from hotloop.core.units import moment
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import ABSTAIN, Case, Finding, Needs, Remedy, Rule
 from hotloop.rules.support.data_wait import costs, feeding, place_of, quantile, rare, steady
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -44,7 +36,6 @@ def judge(case: Case) -> Finding | None:
         return None
     return costs(
         case,
-        RULE.label,
         f"one batch in twenty comes {moment(late)} late or more, though the workers keep up",
         seconds,
         places=place_of(loader),
@@ -54,13 +45,9 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="D19",
-    name="jitter",
     title="Some batches come late, though most are ready",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.LOADER),
     under="D1",
-    weight=1,
     numerics="bitwise",
 )

@@ -17,25 +17,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Remedy
-from hotloop.rules.base import Needs, Rule
-from hotloop.rules.support.data_wait import (
-    costs,
-    feeding,
-    lines,
-    place_of,
-    read_ahead,
-    stacks_of,
-    waits_for_data,
-)
+from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Remedy, Rule, code_edit, option
+from hotloop.rules.support import data_wait
 from hotloop.rules.support.forecast import not_worth_it, of_row
 from hotloop.rules.support.hot_lines import hot_line
 
 if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.case.planned_run import PlannedRun
     from hotloop.core.case.steps_and_loaders import Loader
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -44,20 +32,17 @@ FORECAST = 0.05  # of the time
 
 def judge(case: Case) -> Finding | None:
     """Report the share of the wait for data."""
-    if case.planned is not None:
-        return _before_run(case.planned)
-    if not waits_for_data(case):
+    if not data_wait.waits_for_data(case):
         return None
-    seconds, loader = case.row("data wait"), feeding(case)
+    seconds, loader = case.row("data wait"), data_wait.feeding(case)
     if loader is None and hot_line(case) is not None:
         return None  # H19 names the line
     measured = next((c.factor for c in case.ceilings if c.name == "compute" and c.factor), None)
-    return costs(
+    return data_wait.costs(
         case,
-        RULE.label,
         f"the loop waits for data {case.part(seconds):.0%} of the time",
         seconds,
-        places=[*place_of(loader), *lines(stacks_of(case))],
+        places=[*data_wait.place_of(loader), *data_wait.lines(data_wait.stacks_of(case))],
         evidence={
             "data wait": f"{seconds:.1f} s of {case.seconds:.1f} s",
             **({"with the same batches replayed": f"{measured:.2f}x"} if measured else {}),
@@ -71,29 +56,28 @@ def _remedies(loader: Loader | None) -> list[Remedy]:
     if loader is None:
         text = "make a batch with less work; where it does not depend on the model, a DataLoader "
         text += "with num_workers=1 makes it beside the loop"
-        return [Remedy(text=text, effort="code edit")]
+        return [code_edit(text)]
     if loader.workers:
         text = "let the doctor look with num_workers=0 once: it then names the line that reads"
         return [Remedy(text=text)]
-    return read_ahead(loader) or [
+    return data_wait.read_ahead(loader) or [
         Remedy(text="num_workers=1 reads beside the loop")
         if loader.iterable
-        else Remedy(text="cut each batch at once, not sample by sample", effort="code edit")
+        else code_edit("cut each batch at once, not sample by sample")
     ]
 
 
-def _before_run(planned: PlannedRun) -> Finding | None:
+def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
     time, data = planned.time, planned.data
     if time is None or data is None:
         return None
     if (share := time.share("data wait")) < FORECAST:
-        return not_worth_it(time, "data wait", rule=RULE.label, what="making batches faster")
+        return not_worth_it(time, "data wait", what="making batches faster")
     if data.in_memory:
         note = "batches are cut from memory by the loop: loader processes would not be faster"
         return of_row(
             time,
             "data wait",
-            rule=RULE.label,
             claim=f"making batches takes {share:.0%} of the time",
             evidence={"data": note},
             remedies=[Remedy(text="a larger training.batch_size or model makes longer steps")],
@@ -101,25 +85,19 @@ def _before_run(planned: PlannedRun) -> Finding | None:
     return of_row(
         time,
         "data wait",
-        rule=RULE.label,
         claim=f"steps wait for their data {share:.0%} of the time",
         remedies=[
-            Remedy(
-                text="--with loader-workers makes batches in other processes",
-                effort="option",
-                technique="loader-workers",
+            option(
+                "--with loader-workers makes batches in other processes", technique="loader-workers"
             )
         ],
     )
 
 
 RULE = Rule(
-    id="D1",
-    name="data_wait",
     title="The loop waits for data",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS,),
-    before_run=True,
+    before_run=_before_run,
     weight=0,
 )

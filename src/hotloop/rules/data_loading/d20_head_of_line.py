@@ -10,20 +10,12 @@ Seen: examples/planted/loader_held_up.py.
 Source: hotloop; https://docs.pytorch.org/docs/stable/data.html (in_order).
 """
 
-from __future__ import annotations
-
 import statistics
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
-from hotloop.core.finding import ABSTAIN, Remedy
 from hotloop.core.units import moment
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import ABSTAIN, Case, Finding, Needs, Remedy, Rule
 from hotloop.rules.support.data_wait import costs, feeding, place_of, quantile, rare, steady
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -48,7 +40,6 @@ def judge(case: Case) -> Finding | None:
         return None
     return costs(
         case,
-        RULE.label,
         f"{len(late)} of {len(waits)} batches take {LATE:.0f} times as long as the others and hold "
         "up batches that are ready",
         seconds,
@@ -59,13 +50,9 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="D20",
-    name="head_of_line",
     title="One slow sample holds up the batches behind it",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.LOADER),
     under="D1",
-    weight=1,
     numerics="training",
 )

@@ -10,18 +10,9 @@ Seen: examples/planted/loader_small_shm.py, in a /dev/shm of 64 MB.
 Source: https://docs.pytorch.org/docs/stable/multiprocessing.html#sharing-strategies (2026-11).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Remedy, Rule, code_edit, option
 from hotloop.rules.support.data_wait import place_of
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.case.planned_run import PlannedRun
 
 __all__ = ["RULE"]
 
@@ -31,14 +22,11 @@ SMALL, TINY = 1 << 30, 256 << 20  # bytes; Docker gives 64 MiB
 
 def judge(case: Case) -> Finding | None:
     """Report how full /dev/shm is."""
-    if case.planned is not None:
-        return _before_run(case.planned)
     used = case.process.shm_used
     loader = max(case.loaders, key=lambda candidate: candidate.workers, default=None)
     if used is None or used <= FULL or loader is None or not loader.workers:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"/dev/shm is {used:.0%} full, and {loader.workers} workers hand batches over in it",
         severity="critical" if used > LAST else "warn",
         places=place_of(loader),
@@ -49,31 +37,24 @@ def judge(case: Case) -> Finding | None:
     )
 
 
-def _before_run(planned: PlannedRun) -> Finding | None:
+def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
     size = None if planned.machine is None else planned.machine.shm_bytes
     if size is None or size >= SMALL:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"/dev/shm has {bytes_(size)}: worker processes hand over batches in it, and end "
         'with "bus error" or "no space left" when it is full',
         severity="warn" if size < TINY else "note",
         remedies=[
-            Remedy(text="docker run --shm-size=8g, or --ipc=host", effort="option"),
-            Remedy(
-                text='torch.multiprocessing.set_sharing_strategy("file_system")',
-                effort="code edit",
-            ),
+            option("docker run --shm-size=8g, or --ipc=host"),
+            code_edit('torch.multiprocessing.set_sharing_strategy("file_system")'),
         ],
     )
 
 
 RULE = Rule(
-    id="D21",
-    name="shm",
     title="Shared memory is nearly full",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.LOADER,),
-    before_run=True,
+    before_run=_before_run,
 )

@@ -15,15 +15,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import ABSTAIN, Finding, Remedy, by_share
-from hotloop.rules.base import Needs, Rule
+from hotloop.core.finding import ABSTAIN, by_share
+from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Remedy, Rule, code_edit, option
 from hotloop.rules.support.data_wait import costs, feeding, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hotloop.core.case.case import Case
-    from hotloop.core.case.planned_run import PlannedData
     from hotloop.core.case.steps_and_loaders import BatchFacts
 
 __all__ = ["RULE"]
@@ -38,8 +36,6 @@ RANDOM = ("RandomSampler", "SeedableRandomSampler", "SubsetRandomSampler")  # a 
 
 def judge(case: Case) -> Finding | None:
     """Take the share of padding as the share of wasted computation."""
-    if case.planned is not None:
-        return None if case.planned.data is None else _before_run(case.planned.data)
     padded = max(
         (batch for batch in case.batches if batch.role == "train" and batch.padding),
         key=lambda batch: batch.padding or 0.0,
@@ -53,7 +49,6 @@ def judge(case: Case) -> Finding | None:
     lengths = sorted(padded.lengths)
     return costs(
         case,
-        RULE.label,
         f"{padded.padding:.0%} of what the model computes on is padding",
         seconds,
         places=[padded.place] if padded.place else place_of(feeding(case)),
@@ -62,12 +57,11 @@ def judge(case: Case) -> Finding | None:
         else {},
         remedies=[
             *_bucketed(case, padded),
-            Remedy(
-                text="batches of similar length: sort each 50 batches' worth of shuffled indices "
-                "by length in a batch_sampler",
-                effort="code edit",
+            code_edit(
+                "batches of similar length: sort each 50 batches' worth of shuffled indices "
+                "by length in a batch_sampler"
             ),
-            Remedy(text=PACK + MADE * _is_per_token(padded), effort="code edit"),
+            code_edit(PACK + MADE * _is_per_token(padded)),
         ],
     )
 
@@ -85,13 +79,10 @@ def _bucketed(case: Case, batch: BatchFacts) -> Iterator[Remedy]:
         return  # the script pads to one width, and the batch has no mask to cut it by
     if {"length-bucketing", "token-budget", "vectorised-reads"} & case.techniques.keys():
         return
-    yield Remedy(
-        text="batches of rows of similar length", effort="option", technique="length-bucketing"
-    )
+    yield option("batches of rows of similar length", technique="length-bucketing")
     if _is_per_token(batch) and not loader.drop_last:
-        yield Remedy(
-            text="batches of about as many tokens each, of few long rows or many short ones",
-            effort="option",
+        yield option(
+            "batches of about as many tokens each, of few long rows or many short ones",
             technique="token-budget",
         )
 
@@ -103,15 +94,17 @@ def _is_per_token(batch: BatchFacts) -> bool:
     return shape is None or (len(shape) == 2 and abs(shape[1] - width) <= 1)
 
 
-def _before_run(data: PlannedData) -> Finding | None:
-    padding = None if data.rows is None else data.rows.padding
+def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
+    data = planned.data
+    if data is None or data.rows is None:
+        return None
+    padding = data.rows.padding
     if padding is None or padding.share < FORECAST:
         return None
     remedy = f"{'data.packing=false ' * padding.packed}data.layout=flat computes none"
     if data.kind == "tasks":
         remedy = "smaller micro batches (training.accumulation) hold rows of more like length"
     return Finding(
-        rule=RULE.label,
         claim=f"{padding.share:.0%} of what the model computes on is padding",
         severity=by_share(padding.share),
         evidence={"median row": f"{padding.median} of up to {padding.longest} tokens"},
@@ -120,13 +113,9 @@ def _before_run(data: PlannedData) -> Finding | None:
 
 
 RULE = Rule(
-    id="D22",
-    name="pad_waste",
     title="Much of each batch is padding",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.BATCHES),
-    before_run=True,
-    weight=1,
+    before_run=_before_run,
     numerics="training",
 )

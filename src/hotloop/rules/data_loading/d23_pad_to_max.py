@@ -18,25 +18,19 @@ import statistics
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import ABSTAIN, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.core.finding import ABSTAIN
+from hotloop.rules.base import Case, Finding, Needs, Rule, SourceLocation, code_edit, option
 from hotloop.rules.support.data_wait import costs, feeding, place_of
 from hotloop.rules.support.syntax import dotted, parse
 
 if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
     from hotloop.core.case.steps_and_loaders import BatchFacts
-    from hotloop.core.finding import Finding, SourceLocation
 
 __all__ = ["RULE"]
 
 FILLED = 0.60
 CUT = [
-    Remedy(
-        text="cut each batch to its longest row, by its attention_mask",
-        effort="option",
-        technique="dynamic-padding",
-    )
+    option("cut each batch to its longest row, by its attention_mask", technique="dynamic-padding")
 ]
 MADE = (
     "full",
@@ -60,17 +54,15 @@ def judge(case: Case) -> Finding | None:
             continue
         return costs(
             case,
-            RULE.label,
             f"every row is padded to {width} tokens and holds {mean:.0f} on average",
             seconds,
             places=_padding(case) or ([batch.place] if batch.place else place_of(feeding(case))),
             evidence={"above a batch's longest row": f"{_above(batch):.0%} of the width"},
             remedies=[
                 *(CUT if any("attention_mask" in name for name in batch.shapes) else []),
-                Remedy(
-                    text="pad in collate_fn: torch.nn.utils.rnn.pad_sequence(rows, "
-                    "batch_first=True), or padding='longest' in the tokenizer's call",
-                    effort="code edit",
+                code_edit(
+                    "pad in collate_fn: torch.nn.utils.rnn.pad_sequence(rows, "
+                    "batch_first=True), or padding='longest' in the tokenizer's call"
                 ),
             ],
         )
@@ -97,10 +89,9 @@ def _saved(case: Case, batch: BatchFacts) -> float:
 
 def _padding(case: Case) -> list[SourceLocation]:
     """Return the first line that pads to a given length."""
-    for module in parse(case.sources).modules:
-        for node in ast.walk(module.tree):
-            if _pads(node):
-                return [module.place(node)]
+    for module, node in parse(case.sources).nodes():
+        if _pads(node):
+            return [module.place(node)]
     return []
 
 
@@ -133,10 +124,7 @@ def _missing(node: ast.AST) -> bool:
 
 
 RULE = Rule(
-    id="D23",
-    name="pad_to_max",
     title="Rows are padded to the model's length",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.BATCHES),
     under="D22",

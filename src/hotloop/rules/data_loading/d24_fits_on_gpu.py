@@ -10,18 +10,9 @@ Seen: golden case only; not yet seen on a card.
 Source: hotloop.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import ABSTAIN, Remedy
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import ABSTAIN, Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.data_wait import costs, feeding, place_of
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -39,29 +30,21 @@ def judge(case: Case) -> Finding | None:
         return None
     return costs(
         case,
-        RULE.label,
         f"the data ({bytes_(loader.dataset_bytes)}) fit in the card's free memory and are copied "
         "batch by batch",
         seconds,
         places=place_of(loader),
         evidence={"free on the card": bytes_(free)},
         remedies=[
-            Remedy(
-                text="data = data.to(device) once; cut batches with data[torch.randperm(n)[a:b]]",
-                effort="code edit",
-            )
+            code_edit("data = data.to(device) once; cut batches with data[torch.randperm(n)[a:b]]")
         ],
     )
 
 
 RULE = Rule(
-    id="D24",
-    name="fits_on_gpu",
     title="The data fit in the card's memory",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.LOADER, Needs.CARD),
     under="D1",
-    weight=1,
     numerics="bitwise",
 )

@@ -10,19 +10,12 @@ Seen: examples/planted/loader_whole_stream.py.
 Source: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.IterableDataset (2026-11).
 """
 
-from __future__ import annotations
-
 import ast
 import re
-from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, code_edit
 from hotloop.rules.support.data_wait import place_of
 from hotloop.rules.support.dataset_code import method
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
 
 __all__ = ["RULE"]
 
@@ -40,17 +33,15 @@ def judge(case: Case) -> Finding | None:
             continue
         reading = [definition[0].place(definition[1])] if definition else []
         return Finding(
-            rule=RULE.label,
             claim=f"each of {loader.workers} workers reads all of {loader.dataset or 'the stream'}:"
             f" every sample comes {loader.workers} times an epoch",
             severity="critical",
             places=[*reading, *place_of(loader)],
             remedies=[
                 Remedy(text="num_workers=1"),
-                Remedy(
-                    text="in __iter__: info = torch.utils.data.get_worker_info(); read only "
-                    "itertools.islice(samples, info.id, None, info.num_workers)",
-                    effort="code edit",
+                code_edit(
+                    "in __iter__: info = torch.utils.data.get_worker_info(); read only "
+                    "itertools.islice(samples, info.id, None, info.num_workers)"
                 ),
             ],
         )
@@ -58,10 +49,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="D25",
-    name="iterable_dup",
     title="Each worker reads the whole stream",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.LOADER,),
     weight=2,

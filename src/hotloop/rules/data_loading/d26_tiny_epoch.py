@@ -10,20 +10,12 @@ Seen: examples/planted/loader_tiny_epochs.py.
 Source: the five projects (one started its workers for each epoch of 25 rows); thresholds ours.
 """
 
-from __future__ import annotations
-
 import statistics
-from typing import TYPE_CHECKING
 
 from hotloop.core.case.case import IN_STEP
-from hotloop.core.finding import Remedy
 from hotloop.core.units import moment
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 from hotloop.rules.support.data_wait import MATTERS, costs, feeding, place_of, steady
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -44,7 +36,6 @@ def judge(case: Case) -> Finding | None:
         return None
     return costs(
         case,
-        RULE.label,
         f"an epoch takes {moment(epoch)}, and {moment(start)} of it to start and end",
         seconds,
         places=place_of(loader),
@@ -63,13 +54,9 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="D26",
-    name="tiny_epoch",
     title="Epochs so short that starting them counts",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.LOADER),
     under="D1",
-    weight=1,
     numerics="training",
 )

@@ -11,27 +11,9 @@ Seen: examples/slow/accelerate/slow_getitem.py, examples/slow/hf/slow_getitem.py
 Source: the five projects (one parsed and tokenised its rows in each of 3 epochs); 90 % is ours.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Remedy
 from hotloop.core.units import bytes_, moment
-from hotloop.rules.base import Needs, Rule
-from hotloop.rules.support.data_wait import (
-    MATTERS,
-    costs,
-    feeding,
-    item_seconds,
-    keep_samples,
-    place_of,
-    reading_seconds,
-    waits_for_data,
-)
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
+from hotloop.rules.support import data_wait
 
 __all__ = ["RULE"]
 
@@ -40,43 +22,35 @@ EQUAL = 0.90  # share of sampled items
 
 def judge(case: Case) -> Finding | None:
     """Look for samples that are computed again with an equal result."""
-    loader = feeding(case)
-    if loader is None or loader.iterations < 2 or not waits_for_data(case):
+    loader = data_wait.feeding(case)
+    if loader is None or loader.iterations < 2 or not data_wait.waits_for_data(case):
         return None
-    item = item_seconds(loader)
+    item = data_wait.item_seconds(loader)
     if loader.repeats is None or loader.repeats < EQUAL or loader.uses_random or loader.in_memory:
         return None
     again = 1 - 1 / loader.iterations  # of all readings
-    reading = reading_seconds(case, loader)
-    if reading is not None and case.part(reading * again) < MATTERS:
+    reading = data_wait.reading_seconds(case, loader)
+    if reading is not None and case.part(reading * again) < data_wait.MATTERS:
         return None
     size = (loader.batch_bytes or 0) * (loader.batches or 0)
-    return costs(
+    return data_wait.costs(
         case,
-        RULE.label,
         f"reading gives the same samples in each of {loader.iterations} epochs"
         + (f", {moment(item)} a sample" if item else ""),
         case.row("data wait") * again,  # an upper bound: other causes of the wait are included
-        places=[*([loader.getitem] if loader.getitem else []), *place_of(loader)],
+        places=[*([loader.getitem] if loader.getitem else []), *data_wait.place_of(loader)],
         evidence={"all samples": bytes_(size)} if size else {},
         remedies=[
-            *keep_samples(loader),
-            Remedy(
-                text="read once, np.save the result and open it with np.load(mmap_mode='r')",
-                effort="code edit",
-            ),
+            *data_wait.keep_samples(loader),
+            code_edit("read once, np.save the result and open it with np.load(mmap_mode='r')"),
         ],
     )
 
 
 RULE = Rule(
-    id="D27",
-    name="decode_repeated",
     title="The same samples are made again each epoch",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.LOADER),
     under="D1",
-    weight=1,
     numerics="bitwise",
 )

@@ -15,26 +15,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Remedy
 from hotloop.core.units import moment
-from hotloop.rules.base import Needs, Rule
-from hotloop.rules.support.data_wait import (
-    costs,
-    feeding,
-    item_seconds,
-    keep_samples,
-    lines,
-    read_ahead,
-    reader,
-    stacks_of,
-    waits_for_data,
-    workers_for,
-)
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, code_edit
+from hotloop.rules.support import data_wait
 
 if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
     from hotloop.core.case.steps_and_loaders import Loader, Stack
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -43,19 +29,18 @@ OF_THE_WAIT = 0.50
 
 def judge(case: Case) -> Finding | None:
     """Sum the stacks that pass through the project's reading functions."""
-    loader, waiting = feeding(case), stacks_of(case)
-    hot = [stack for stack in waiting if reader(stack)]
+    loader, waiting = data_wait.feeding(case), data_wait.stacks_of(case)
+    hot = [stack for stack in waiting if data_wait.reader(stack)]
     seconds, wait = sum(stack.seconds for stack in hot), case.row("data wait")
-    if not hot or seconds < OF_THE_WAIT * wait or not waits_for_data(case):
+    if not hot or seconds < OF_THE_WAIT * wait or not data_wait.waits_for_data(case):
         return None
-    item = item_seconds(loader) if loader else None
-    return costs(
+    item = data_wait.item_seconds(loader) if loader else None
+    return data_wait.costs(
         case,
-        RULE.label,
         f"{_name(hot)} takes {seconds / wait:.0%} of the wait for data"
         + (f", {moment(item)} a sample" if item else ""),
         seconds,
-        places=lines(hot),
+        places=data_wait.lines(hot),
         evidence={"in it": f"{seconds:.1f} s of {wait:.1f} s"},
         remedies=_remedies(case, loader),
     )
@@ -65,31 +50,26 @@ def _name(hot: list[Stack]) -> str:
     """Return the function that reads, else the innermost function of the project."""
     samples: Counter[str] = Counter()
     for stack in hot:
-        frame = reader(stack) or next(frame for frame in stack.frames if frame.own)
+        frame = data_wait.reader(stack) or next(frame for frame in stack.frames if frame.own)
         samples[frame.function] += stack.samples
     return samples.most_common(1)[0][0]
 
 
 def _remedies(case: Case, loader: Loader | None) -> list[Remedy]:
-    remedies = keep_samples(loader)
+    remedies = data_wait.keep_samples(loader)
     if loader is None:
         return [
             *remedies,
-            Remedy(
-                text="do what is the same for each batch once, before the loop", effort="code edit"
-            ),
+            code_edit("do what is the same for each batch once, before the loop"),
         ]
-    if not loader.workers and workers_for(case, loader):
-        remedies += read_ahead(loader)
+    if not loader.workers and data_wait.workers_for(case, loader):
+        remedies += data_wait.read_ahead(loader)
     once = "do it once in __init__, so that __getitem__ only indexes"
-    return [*remedies, Remedy(text=once, effort="code edit")]
+    return [*remedies, code_edit(once)]
 
 
 RULE = Rule(
-    id="D28",
-    name="slow_getitem",
     title="The project's own reading of a sample is slow",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.STACKS),
     under="D1",

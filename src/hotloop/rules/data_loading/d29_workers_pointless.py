@@ -9,16 +9,8 @@ Seen: examples/blind/sensor_autoencoder.
 Source: the loop's own wall time; 5 % is the gate of rule D1.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import ABSTAIN, Finding, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import ABSTAIN, Case, Finding, Needs, Remedy, Rule
 from hotloop.rules.support.data_wait import MATTERS, feeding, place_of
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
 
 __all__ = ["RULE"]
 
@@ -32,7 +24,6 @@ def judge(case: Case) -> Finding | None:
         return None
     factor = case.ceiling_without(case.row("data wait")) or 1.0
     return Finding(
-        rule=RULE.label,
         claim=f"loader processes would not help: without any wait for data it is {factor:.2f}x",
         severity="note",
         share=wait,
@@ -43,10 +34,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="D29",
-    name="workers_pointless",
     title="Worker processes would not pay",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.LOADER),
     kind="not worth it",

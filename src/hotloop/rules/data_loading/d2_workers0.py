@@ -11,71 +11,47 @@ Source: hotloop. Handing a batch over costs time as well: of samples that are cu
     came without and 109k/s with 2 workers (RULES; 2 cores, torch 2.13). hotloop tune measures it.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from hotloop.core.case.case import IN_STEP
-from hotloop.core.finding import Remedy
 from hotloop.core.units import moment
-from hotloop.rules.base import Needs, Rule
-from hotloop.rules.support.data_wait import (
-    MATTERS,
-    costs,
-    feeding,
-    item_seconds,
-    place_of,
-    read_ahead,
-    reading_seconds,
-    waits_for_data,
-    workers_for,
-)
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.support import data_wait
 
 __all__ = ["RULE"]
 
 
 def judge(case: Case) -> Finding | None:
     """Compute the share of the wall time in which the loop's own process reads samples."""
-    loader = feeding(case)
-    if loader is None or loader.workers or not waits_for_data(case):
+    loader = data_wait.feeding(case)
+    if loader is None or loader.workers or not data_wait.waits_for_data(case):
         return None
-    item, workers = item_seconds(loader), workers_for(case, loader)
+    item, workers = data_wait.item_seconds(loader), data_wait.workers_for(case, loader)
     if item is None or loader.in_memory or not workers:
         return None
-    if case.part(reading_seconds(case, loader) or 0.0) < MATTERS:
+    if case.part(data_wait.reading_seconds(case, loader) or 0.0) < data_wait.MATTERS:
         return None
     wait = case.row("data wait")
     left = max(0.0, wait / workers - (sum(map(case.row, IN_STEP)) - wait))
     same = "no result changes" if loader.uses_random is False else "random streams change"
-    return costs(
+    return data_wait.costs(
         case,
-        RULE.label,
         f"one process reads the data and trains: num_workers=0, {moment(item)} a sample",
         wait - left,
-        places=place_of(loader),
+        places=data_wait.place_of(loader),
         evidence={
             "a batch": moment(item * (loader.batch_size or 1)),
             "cores": f"{case.hardware.cores or 1:g}",
         },
         remedies=[
-            *read_ahead(loader),
+            *data_wait.read_ahead(loader),
             Remedy(text=f"DataLoader(..., num_workers={workers}, persistent_workers=True); {same}"),
         ],
     )
 
 
 RULE = Rule(
-    id="D2",
-    name="workers0",
     title="The loop reads its data itself",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.LOADER),
     under="D1",
-    weight=1,
     numerics="training",
 )

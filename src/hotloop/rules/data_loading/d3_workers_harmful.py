@@ -11,19 +11,11 @@ Source: measured for RULES: 439k samples/s without, 109k with 2 workers, 860k wi
     1,228k by slicing (2 cores, torch 2.13); https://github.com/pytorch/pytorch/pull/181501.
 """
 
-from __future__ import annotations
-
 import statistics
-from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Remedy
 from hotloop.core.units import moment
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.data_wait import costs, feeding, place_of, waits_for_data, with_workers
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -37,23 +29,19 @@ def judge(case: Case) -> Finding | None:
         return None
     return costs(
         case,
-        RULE.label,
         f"{loader.workers} processes hand over samples that lie in memory already",
         case.row("data wait"),
         places=place_of(loader),
         evidence={"a batch": moment(statistics.median(loader.waits))} if loader.waits else {},
         remedies=[
             with_workers(case, loader, "num_workers=0", count=0),
-            Remedy(text="cut whole batches: __getitems__ in the data set", effort="code edit"),
+            code_edit("cut whole batches: __getitems__ in the data set"),
         ],
     )
 
 
 RULE = Rule(
-    id="D3",
-    name="workers_harmful",
     title="Worker processes that cost more than they save",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.LOADER),
     under="D1",

@@ -10,18 +10,9 @@ Seen: examples/planted/stacked_rows.py.
 Source: measured for RULES: 439k samples/s one by one, 1,228k by slicing (2 cores, torch 2.13).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Remedy
 from hotloop.core.units import count
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, code_edit, option
 from hotloop.rules.support.data_wait import costs, feeding, item_seconds, place_of
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -40,35 +31,26 @@ def judge(case: Case) -> Finding | None:
         return None
     return costs(
         case,
-        RULE.label,
         f"{loader.dataset or 'the data set'} lies in memory and is read one sample at a time",
         wait,
         places=[*place_of(loader), *([loader.getitem] if loader.getitem else [])],
         evidence={"samples": f"{count(1 / item)}/s"} if item else {},
         remedies=[
-            Remedy(
-                text="cut each batch from its tensors at once",
-                effort="option",
-                technique="vectorised-reads",
-            ),
+            option("cut each batch from its tensors at once", technique="vectorised-reads"),
             Remedy(
                 text="DataLoader(data, batch_size=None, sampler=BatchSampler(RandomSampler(data), "
                 f"{loader.batch_size or 32}, {loader.drop_last})) cuts a batch at once"
             ),
-            Remedy(
-                text="give the data set __getitems__(self, indices) that cuts all of them, and "
-                "DataLoader(..., collate_fn=lambda batch: batch)",
-                effort="code edit",
+            code_edit(
+                "give the data set __getitems__(self, indices) that cuts all of them, and "
+                "DataLoader(..., collate_fn=lambda batch: batch)"
             ),
         ],
     )
 
 
 RULE = Rule(
-    id="D4",
-    name="per_sample_index",
     title="A tensor is cut sample by sample",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.LOADER),
     under="D1",

@@ -13,18 +13,11 @@ Source: measured for RULES: an epoch of 25 samples takes 129 ms without workers,
     54 ms with 4 persistent ones (2 cores, torch 2.13).
 """
 
-from __future__ import annotations
-
 import statistics
-from typing import TYPE_CHECKING
 
 from hotloop.core.units import moment
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule
 from hotloop.rules.support.data_wait import MATTERS, costs, place_of, steady, with_workers
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -42,7 +35,6 @@ def judge(case: Case) -> Finding | None:
             continue
         return costs(
             case,
-            RULE.label,
             f"{loader.workers} worker processes start anew each epoch: "
             f"{moment(statistics.median(starts))} before its first batch, {moment(ends)} to end it",
             seconds,
@@ -61,10 +53,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="D5",
-    name="worker_restart",
     title="Worker processes start anew each epoch",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.LOADER),
     under="D1",

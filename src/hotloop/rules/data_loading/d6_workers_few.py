@@ -12,24 +12,10 @@ Seen: examples/planted/loader_one_worker.py.
 Source: gpuprof for the empty queue, hotloop for the thresholds.
 """
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
 
-from hotloop.rules.base import Needs, Rule
-from hotloop.rules.support.data_wait import (
-    costs,
-    feeding,
-    place_of,
-    unused_cores,
-    waits_for_data,
-    with_workers,
-)
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
+from hotloop.rules.base import Case, Finding, Needs, Rule
+from hotloop.rules.support import data_wait
 
 __all__ = ["RULE"]
 
@@ -38,39 +24,38 @@ EMPTY, BUSY, FREE = 0.20, 0.80, 0.5  # share of the waits; of a core per worker;
 
 def judge(case: Case) -> Finding | None:
     """Look for busy workers while cores are idle."""
-    loader = feeding(case)
-    if loader is None or not loader.workers or not waits_for_data(case):
+    loader = data_wait.feeding(case)
+    if loader is None or not loader.workers or not data_wait.waits_for_data(case):
         return None
     if loader.empty is None or loader.empty < EMPTY:
         return None
     busy = loader.worker_cpu
     if busy is None or busy < BUSY * loader.workers:
         return None
-    free = unused_cores(case)
+    free = data_wait.unused_cores(case)
     if free is None or free < FREE:
         return None
     more = loader.workers + max(1, math.floor(free))
     count = min(more, 2 * loader.workers)
-    return costs(
+    return data_wait.costs(
         case,
-        RULE.label,
         f"num_workers={loader.workers} is too few: {loader.empty:.0%} of the batches were not "
         f"ready, and {free:.1f} of {case.hardware.cores:g} cores are unused",
         case.row("data wait") * (1 - loader.workers / more),
-        places=place_of(loader),
+        places=data_wait.place_of(loader),
         evidence={"workers busy": f"{busy:.1f} cores"},
-        remedies=[with_workers(case, loader, f"num_workers={count}, and measure it", count=count)],
+        remedies=[
+            data_wait.with_workers(
+                case, loader, f"num_workers={count}, and measure it", count=count
+            )
+        ],
     )
 
 
 RULE = Rule(
-    id="D6",
-    name="workers_few",
     title="Too few worker processes",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.LOADER),
     under="D1",
-    weight=1,
     numerics="training",
 )

@@ -9,25 +9,9 @@ Seen: examples/planted/loader_full_cores.py.
 Source: gpuprof, and SageMaker's CPUBottleneck rule (90 %).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Remedy
 from hotloop.core.units import many
-from hotloop.rules.base import Needs, Rule
-from hotloop.rules.support.data_wait import (
-    costs,
-    feeding,
-    keep_samples,
-    place_of,
-    unused_cores,
-    waits_for_data,
-)
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
+from hotloop.rules.support import data_wait
 
 __all__ = ["RULE"]
 
@@ -36,34 +20,32 @@ FULL, MOST = 0.90, 0.50  # of the cores, by the whole run and by the workers
 
 def judge(case: Case) -> Finding | None:
     """Compare the cores that the workers use with the available ones."""
-    loader, cores = feeding(case), case.hardware.cores
-    if loader is None or not loader.worker_cpu or cores is None or not waits_for_data(case):
+    loader, cores = data_wait.feeding(case), case.hardware.cores
+    if (
+        loader is None
+        or not loader.worker_cpu
+        or cores is None
+        or not data_wait.waits_for_data(case)
+    ):
         return None
-    unused = unused_cores(case)
+    unused = data_wait.unused_cores(case)
     if unused is None or unused > (1 - FULL) * cores or loader.worker_cpu < MOST * cores:
         return None
-    return costs(
+    return data_wait.costs(
         case,
-        RULE.label,
         f"{loader.workers} workers keep {loader.worker_cpu:.1f} of {many(cores, 'core')} busy, the "
         "loop has the rest and still waits: more workers cannot help",
         case.row("data wait"),
-        places=[*([loader.getitem] if loader.getitem else []), *place_of(loader)],
+        places=[*([loader.getitem] if loader.getitem else []), *data_wait.place_of(loader)],
         remedies=[
-            *keep_samples(loader),
-            Remedy(
-                text="do the deterministic part of reading a sample once, before training",
-                effort="code edit",
-            ),
+            *data_wait.keep_samples(loader),
+            code_edit("do the deterministic part of reading a sample once, before training"),
         ],
     )
 
 
 RULE = Rule(
-    id="D7",
-    name="workers_cpu_full",
     title="No core is left for another worker",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.LOADER),
     under="D1",

@@ -11,18 +11,11 @@ Source: torch's own warning reads sched_getaffinity and not cpu.max, so it is si
     (torch/utils/data/dataloader.py, 2.13).
 """
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding
 from hotloop.core.units import many
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule
 from hotloop.rules.support.data_wait import place_of, with_workers
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
 
 __all__ = ["RULE"]
 
@@ -35,7 +28,6 @@ def judge(case: Case) -> Finding | None:
         return None
     few = max(1, math.floor(cores) - 1)
     return Finding(
-        rule=RULE.label,
         claim=f"num_workers={loader.workers} on {many(cores, 'core')}: more processes than can run",
         severity="note",
         places=place_of(loader),
@@ -47,13 +39,9 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="D8",
-    name="workers_too_many",
     title="More worker processes than cores",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.LOADER,),
     under="D1",
-    weight=1,
     numerics="training",
 )

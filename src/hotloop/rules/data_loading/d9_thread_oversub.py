@@ -10,17 +10,10 @@ Seen: examples/slow/overthreaded_cpu.
 Source: TECHNIQUES: one spin-waiting thread too many cost 30x on 2 cores (torch 2.13); 1.5 is ours.
 """
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
 from hotloop.core.units import many
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, option
 
 __all__ = ["RULE"]
 
@@ -35,7 +28,6 @@ def judge(case: Case) -> Finding | None:
     fit = max(1, math.floor(cores / case.process.world))
     throttled = case.process.throttled
     return Finding(
-        rule=RULE.label,
         claim=f"{threads * case.process.world} threads compute on {many(cores, 'core')}",
         severity="warn" if case.on_card else "critical",
         places=case.process.thread_places[:1],
@@ -44,17 +36,14 @@ def judge(case: Case) -> Finding | None:
             **({"throttled periods": f"{throttled:.0%}"} if throttled else {}),
         },
         remedies=[
-            Remedy(text="hotloop run --with threads", effort="option", technique="threads"),
+            option("hotloop run --with threads", technique="threads"),
             Remedy(text=f"torch.set_num_threads({fit}), or OMP_NUM_THREADS={fit} before starting"),
         ],
     )
 
 
 RULE = Rule(
-    id="D9",
-    name="thread_oversub",
     title="More threads than cores",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS,),
     numerics="rounding",

@@ -12,15 +12,7 @@ Source: https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html; ga
     are often claimed for models without convolutions do not exist.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 
 __all__ = ["RULE"]
 
@@ -44,7 +36,6 @@ def judge(case: Case) -> Finding | None:
     else:
         return None
     return Finding(
-        rule=RULE.label,
         claim=claim,
         severity="warn" if case.profiled or switch == "True" else "note",
         evidence={"convolutions": f"{convolutions:.0%} of a step"} if case.profiled else {},
@@ -53,13 +44,9 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="G10",
-    name="cudnn_bench",
     title="cuDNN's search is off where it would help, or on where it costs",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.MODEL, Needs.BATCHES, Needs.CARD),
     under="G25",
-    weight=1,
     numerics="rounding",
 )

@@ -10,18 +10,11 @@ Source: https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html ("D
     convolutions directly followed by a batch norm")
 """
 
-from __future__ import annotations
-
 import ast
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.syntax import dotted, is_constant, keyword, parse
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
 
 __all__ = ["RULE"]
 
@@ -32,7 +25,6 @@ def judge(case: Case) -> Finding | None:
     if not count:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"{count} convolution{'s add a bias' if count > 1 else ' adds a bias'} that batch "
         "norm takes out again",
         severity="note",
@@ -41,7 +33,7 @@ def judge(case: Case) -> Finding | None:
             for module in parse(case.sources).modules
             for conv in before_norm(module.tree)
         ],
-        remedies=[Remedy(text="nn.Conv2d(..., bias=False)", effort="code edit")],
+        remedies=[code_edit("nn.Conv2d(..., bias=False)")],
     )
 
 
@@ -70,10 +62,7 @@ def constructs(node: ast.AST, prefix: str) -> bool:
 
 
 RULE = Rule(
-    id="G11",
-    name="bias_bn",
     title="A bias that batch norm takes out again",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.MODEL,),
     numerics="training",

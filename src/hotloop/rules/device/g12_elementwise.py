@@ -9,17 +9,8 @@ Seen: golden cases only; not yet seen on a card.
 Source: threshold of hotloop; gains of 14-45 % by compiling are others' (page of compile).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, option
 from hotloop.rules.support.costs import costing, in_steps
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -47,25 +38,17 @@ def judge(case: Case) -> Finding | None:
     return costing(
         case,
         in_steps(case, share),
-        rule=RULE.label,
         claim=f"element by element operations take {share:.0%} of a step on the card",
         places=list(dict.fromkeys(op.place for op in hottest if op.place)),
         evidence={op.name: f"{op.share:.0%} of a step" for op in hottest},
         remedies=[
-            Remedy(
-                text="hotloop run --with compile makes one kernel of neighbours",
-                effort="option",
-                technique="compile",
-            )
+            option("hotloop run --with compile makes one kernel of neighbours", technique="compile")
         ],
     )
 
 
 RULE = Rule(
-    id="G12",
-    name="elementwise",
     title="Most of the card's time goes into small operations",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.PROFILE, Needs.CARD),
     under="G25",

@@ -12,18 +12,10 @@ Seen: examples/planted/compiled_lengths.py.
 Source: https://docs.pytorch.org/docs/stable/torch.compiler_troubleshooting.html; tlparse
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
 from hotloop.core.units import duration
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, code_edit
 from hotloop.rules.support.idioms import compiling
 from hotloop.rules.support.syntax import parse
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
 
 __all__ = ["RULE"]
 
@@ -44,7 +36,6 @@ def judge(case: Case) -> Finding | None:
         claim = f"{process.graph_breaks} breaks cut compiled code into {process.graphs} graphs"
     seconds = max(process.compile_seconds, case.row("compile"))
     return Finding(
-        rule=RULE.label,
         claim=claim,
         severity="warn" if limit or process.late_graphs else "note",
         places=compiling(parse(case.sources)),
@@ -54,16 +45,13 @@ def judge(case: Case) -> Finding | None:
         },
         remedies=[
             Remedy(text="torch.compile(model, dynamic=True) where only lengths differ"),
-            Remedy(text="pad batches to a few lengths", effort="code edit"),
+            code_edit("pad batches to a few lengths"),
         ],
     )
 
 
 RULE = Rule(
-    id="G13",
-    name="recompiles",
     title="Compiled code is compiled again and again",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS,),
     weight=2,

@@ -10,30 +10,18 @@ Seen: examples/planted/compiled_lengths.py.
 Source: hotloop; 11-24 s for a gain of 4-9 % on two cores (page of compile).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import WARN, Remedy
 from hotloop.core.units import duration, moment
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import WARN, Case, Finding, Needs, PlannedRun, Rule, code_edit, option
 from hotloop.rules.support.costs import costing, whole_run
 from hotloop.rules.support.forecast import of_row
 from hotloop.rules.support.idioms import compiling
 from hotloop.rules.support.syntax import parse
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.case.planned_run import PlannedRun
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
 
 def judge(case: Case) -> Finding | None:
     """Divide the compile time by the number of steps."""
-    if case.planned is not None:
-        return _before_run(case.planned)
     seconds = max(case.row("compile"), case.process.compile_seconds)
     total, step = whole_run(case), case.step_time
     if not case.process.graphs or total is None or step is None:
@@ -44,12 +32,11 @@ def judge(case: Case) -> Finding | None:
         seconds,
         least=WARN,
         of=total,
-        rule=RULE.label,
         claim=_claim(seconds, total, steps, step.median),
         places=compiling(parse(case.sources)),
         remedies=[
-            Remedy(text="leave torch.compile out, and compare", effort="code edit"),
-            Remedy(text="set TORCHINDUCTOR_CACHE_DIR to a folder that stays", effort="option"),
+            code_edit("leave torch.compile out, and compare"),
+            option("set TORCHINDUCTOR_CACHE_DIR to a folder that stays"),
         ],
     )
 
@@ -63,26 +50,22 @@ def _claim(seconds: float, total: float, steps: int, step: float) -> str:
     return f"compiling takes {duration(seconds)}, {seconds / total:.0%} of the run: it {pays}"
 
 
-def _before_run(planned: PlannedRun) -> Finding | None:
+def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
     time = planned.time
     if time is None or time.share("compile") < WARN:
         return None
     return of_row(
         time,
         "compile",
-        rule=RULE.label,
         claim=_claim(time.rows["compile"], time.seconds, time.steps, time.step),
-        remedies=[Remedy(text="look at the same command with --without compile", effort="option")],
+        remedies=[option("look at the same command with --without compile")],
     )
 
 
 RULE = Rule(
-    id="G14",
-    name="compile_loss",
     title="Compiling may cost more than it saves",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS,),
-    before_run=True,
+    before_run=_before_run,
     numerics="rounding",
 )

@@ -10,16 +10,8 @@ Seen: golden cases only; not yet seen on a card.
 Source: https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management; TraceML
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, option
 
 __all__ = ["RULE"]
 
@@ -39,14 +31,10 @@ def judge(case: Case) -> Finding | None:
     else:
         return None
     return Finding(
-        rule=RULE.label,
         claim=claim,
         severity="warn" if retries else "note",
         remedies=[
-            Remedy(
-                text="PYTORCH_ALLOC_CONF=expandable_segments:True in the environment",
-                effort="option",
-            ),
+            option("PYTORCH_ALLOC_CONF=expandable_segments:True in the environment"),
             Remedy(
                 text="a smaller micro batch, or batches of few shapes "
                 "(hotloop explain out-of-memory)"
@@ -56,10 +44,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="G15",
-    name="alloc_retry",
     title="The allocator runs out and starts again",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.CARD),
     weight=2,

@@ -10,17 +10,8 @@ Seen: golden cases only; not yet seen on a card.
 Source: TraceML's and the TensorBoard profiler plugin's thresholds.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.case.planned_run import PlannedRun
+from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Remedy, Rule, option
 
 __all__ = ["RULE"]
 
@@ -29,14 +20,11 @@ FULL, FULLER = 0.92, 0.97  # of the GPU memory
 
 def judge(case: Case) -> Finding | None:
     """Compare the peak with the memory of the GPU."""
-    if case.planned is not None:
-        return _before_run(case, case.planned)
     peak, memory = case.process.allocator.get("peak"), case.hardware.memory_bytes
     if not peak or not memory or peak < FULL * memory:
         return None
     share = peak / memory
     return Finding(
-        rule=RULE.label,
         claim=f"tensors take {bytes_(peak)} of {bytes_(memory)}, {share:.0%} of the card",
         severity="critical" if share >= FULLER else "warn",
         remedies=[
@@ -44,10 +32,8 @@ def judge(case: Case) -> Finding | None:
                 text="half the micro batch and twice the accumulation "
                 "(hotloop explain out-of-memory)"
             ),
-            Remedy(
-                text="hotloop run --with activation-checkpointing",
-                effort="option",
-                technique="activation-checkpointing",
+            option(
+                "hotloop run --with activation-checkpointing", technique="activation-checkpointing"
             ),
         ],
     )
@@ -60,7 +46,6 @@ def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
     have = case.hardware.memory_bytes
     critical = memory.halved is not None or (have is not None and memory.peak_bytes > have)
     return Finding(
-        rule=RULE.label,
         claim=memory.halved or f"memory: {memory.sentence}",
         severity="critical" if critical else "warn",
         evidence={"advice": memory.advice} if memory.advice else {},
@@ -69,9 +54,8 @@ def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
                 text=f"training.accumulation={run.accumulation * 2} halves the micro batch, not "
                 "the batch (hotloop explain out-of-memory)"
             ),
-            Remedy(
-                text="--with activation-checkpointing:mode=selective computes again what it frees",
-                effort="option",
+            option(
+                "--with activation-checkpointing:mode=selective computes again what it frees",
                 technique="activation-checkpointing",
             ),
         ],
@@ -79,13 +63,10 @@ def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
 
 
 RULE = Rule(
-    id="G16",
-    name="near_oom",
     title="The card's memory is almost full",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.CARD),
-    before_run=True,
+    before_run=_before_run,
     weight=2,
     numerics="rounding",
 )

@@ -19,28 +19,23 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Remedy, Rule, option
 
 if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
     from hotloop.core.hardware import Hardware
 
 __all__ = ["RULE", "why_spills"]
 
 FULL, BUSY = 0.95, 0.30  # of the memory; of the time
 NAMES = ("gpu_memory_bytes", "gpu_utilisation", "gpu_power_w", "gpu_power_limit_w")
-FORBID = Remedy(
-    text='NVIDIA control panel: "CUDA - Sysmem Fallback Policy" to "Prefer No Sysmem Fallback"',
-    effort="option",
+FORBID = option(
+    'NVIDIA control panel: "CUDA - Sysmem Fallback Policy" to "Prefer No Sysmem Fallback"'
 )
 
 
 def judge(case: Case) -> Finding | None:
     """Compare the reserved memory with the memory of the GPU."""
-    if case.planned is not None:
-        return None if case.planned.machine is None else _before_run(case.hardware)
     memory = case.hardware.memory_bytes
     if not memory:
         return None
@@ -59,7 +54,6 @@ def judge(case: Case) -> Finding | None:
     if reserved > memory:
         claim = f"torch holds {bytes_(reserved)}, and the card has {bytes_(memory)}"
     return Finding(
-        rule=RULE.label,
         claim=f"{claim}: memory spills into the host's",
         severity="critical",
         evidence={name: f"{value:.3g}" for name, value in readings.items()},
@@ -70,12 +64,11 @@ def judge(case: Case) -> Finding | None:
     )
 
 
-def _before_run(hardware: Hardware) -> Finding | None:
-    why = why_spills(hardware)
-    if why is None:
+def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
+    why = why_spills(case.hardware)
+    if why is None or planned.machine is None:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"a run that needs more memory than the card has will not stop but crawl: {why}",
         severity="note",
         remedies=[
@@ -94,13 +87,10 @@ def why_spills(hardware: Hardware) -> str | None:
 
 
 RULE = Rule(
-    id="G17",
-    name="sysmem_spill",
     title="The card's memory spills into the host's",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.CARD, Needs.READINGS),
-    before_run=True,
+    before_run=_before_run,
     weight=3,
     numerics="rounding",
 )

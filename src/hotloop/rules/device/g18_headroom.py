@@ -11,16 +11,7 @@ Seen: golden cases only; not yet seen on a card.
 Source: SageMaker and DLProf; 60 % is hotloop's.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.case.planned_run import PlannedRun
+from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Remedy, Rule
 
 __all__ = ["RULE"]
 
@@ -30,8 +21,6 @@ STARVED = 0.80  # of the steps, as in H1
 
 def judge(case: Case) -> Finding | None:
     """Look for free memory, and for a use of it."""
-    if case.planned is not None:
-        return _before_run(case, case.planned)
     peak, memory = case.process.allocator.get("peak"), case.hardware.memory_bytes
     if not peak or not memory or peak >= ROOM * memory:
         return None
@@ -47,7 +36,6 @@ def judge(case: Case) -> Finding | None:
         text = f"twice the micro batch, accumulation {max(1, backwards // 2)}: the batch stays"
         remedies.insert(0, Remedy(text=text))
     return Finding(
-        rule=RULE.label,
         claim=claim,
         severity="note",
         evidence={"batch norm or dropout": "the numbers change with the micro batch"}
@@ -67,7 +55,6 @@ def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
     ):  # half as many micro batches need up to twice the memory
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"{run.accumulation} micro batches make a step, and one takes {share:.0%} of the "
         "memory: fewer, larger ones keep the card busier",
         severity="note",
@@ -77,13 +64,9 @@ def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
 
 
 RULE = Rule(
-    id="G18",
-    name="headroom",
     title="The card could take larger micro batches",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.CARD),
-    before_run=True,
-    weight=1,
+    before_run=_before_run,
     numerics="training",
 )

@@ -11,18 +11,9 @@ Source: measured: full checkpointing takes 1.36 of the step time in float32 on a
     activation-checkpointing); 21 % is what others measured.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, SourceLocation, code_edit
 from hotloop.rules.support.costs import costing
-from hotloop.rules.support.syntax import calls, parse
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding, SourceLocation
+from hotloop.rules.support.syntax import parse
 
 __all__ = ["RULE"]
 
@@ -47,7 +38,6 @@ def judge(case: Case) -> Finding | None:
     return costing(
         case,
         min(forward, case.row("backward")),
-        rule=RULE.label,
         claim=f"activation checkpointing is on, and {peak / memory:.0%} of the memory is used",
         places=_checkpoint_calls(case) or ([model.place] if model.place else []),
         evidence={"backward to forward": f"{ratio:.1f}, about 2 without it"} if ratio else {},
@@ -56,25 +46,18 @@ def judge(case: Case) -> Finding | None:
                 text="call the block itself in place of checkpoint(block, x), or "
                 "model.gradient_checkpointing_disable(), and look at the peak"
             ),
-            Remedy(text="or keep what is costly: selective checkpointing", effort="code edit"),
+            code_edit("or keep what is costly: selective checkpointing"),
         ],
     )
 
 
 def _checkpoint_calls(case: Case) -> list[SourceLocation]:
     """Return the project's calls of activation checkpointing."""
-    return [
-        module.place(call)
-        for module in parse(case.sources).modules
-        for call in calls(module.tree, *CALLS)
-    ]
+    return [module.place(call) for module, call in parse(case.sources).calls(*CALLS)]
 
 
 RULE = Rule(
-    id="G19",
-    name="ckpt_needless",
     title="Activations are computed twice though memory is free",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.MODEL),
     weight=2,

@@ -11,26 +11,18 @@ Source: the TensorBoard profiler plugin and DLProf (tensor cores eligible and un
     in hotloop/core/gpu_specs.py.
 """
 
-from __future__ import annotations
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, option
 from hotloop.rules.support.costs import costing, in_steps, products
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
 
 __all__ = ["RULE"]
 
 LEAST = 0.20  # of the step
 SWITCH = "cuda.matmul.fp32_precision"
 REMEDIES = (
-    Remedy(
-        text="hotloop run --with autocast-bf16 computes products in bfloat16",
-        effort="option",
-        technique="autocast-bf16",
+    option(
+        "hotloop run --with autocast-bf16 computes products in bfloat16", technique="autocast-bf16"
     ),
     Remedy(
         text='torch.set_float32_matmul_precision("high") uses TF32',
@@ -48,7 +40,6 @@ def judge(case: Case) -> Finding | None:
     peaks = hardware.card.flops if hardware.card else {}
     faster = peaks["bf16"] / peaks["fp32"] if {"bf16", "fp32"} <= peaks.keys() else None
     fields: dict[str, Any] = {
-        "rule": RULE.label,
         "claim": "matrix products run in full float32: the tensor cores stand still",
         "evidence": {"peaks": f"bf16 {faster:.1f} times float32"} if faster else {},
         "remedies": REMEDIES,
@@ -62,13 +53,9 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="G1",
-    name="fp32_tc",
     title="Matrix products leave the tensor cores unused",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.MODEL, Needs.CARD),
     under="G25",
-    weight=1,
     numerics="rounding",
 )

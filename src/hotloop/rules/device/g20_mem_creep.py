@@ -17,16 +17,12 @@ import ast
 from statistics import median
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy, SourceLocation
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Needs, Rule
-from hotloop.rules.support.syntax import calls, dotted, parse, running
+from hotloop.rules.base import Case, Finding, Needs, Rule, SourceLocation, code_edit
+from hotloop.rules.support.syntax import ProjectCode, calls, dotted, parse, running
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from hotloop.core.case.case import Case
-    from hotloop.rules.support.syntax import ProjectCode
 
 __all__ = ["RULE"]
 
@@ -44,13 +40,10 @@ def judge(case: Case) -> Finding | None:
     if grown >= NOTE:
         claim = f"tensors take ever more memory: {bytes_(grown)} in {case.steps.count:,} steps"
     return Finding(
-        rule=RULE.label,
         claim=claim,
         severity="warn" if grown >= WARN else "note",
         places=places,
-        remedies=[
-            Remedy(text="add up loss.detach(), and read the sum at the end", effort="code edit")
-        ],
+        remedies=[code_edit("add up loss.detach(), and read the sum at the end")],
     )
 
 
@@ -90,10 +83,7 @@ def keeps(code: ProjectCode) -> list[SourceLocation]:
 
 
 RULE = Rule(
-    id="G20",
-    name="mem_creep",
     title="Memory grows from step to step",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS,),
     weight=3,

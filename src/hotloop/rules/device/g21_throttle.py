@@ -10,16 +10,9 @@ Seen: golden cases only; not yet seen on a card.
 Source: gpuprof's thresholds; https://docs.nvidia.com/deploy/nvml-api/ (clocks event reasons)
 """
 
-from __future__ import annotations
-
 from statistics import median
-from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, Needs, Rule, option
 
 __all__ = ["RULE"]
 
@@ -40,23 +33,18 @@ def judge(case: Case) -> Finding | None:
         return None
     why = ", ".join(hot or capped) or f"{degrees:.0f} degrees"
     return Finding(
-        rule=RULE.label,
         claim=f"the card runs at {ratio:.0%} of its clock: {why}",
         severity="warn" if hot or slow else "note",
         evidence={"temperature": f"{degrees:.0f} C"} if degrees else {},
         remedies=[
-            Remedy(text="look at nvidia-smi -q -d PERFORMANCE, fans and dust", effort="option"),
-            Remedy(text="a power limit 10 % lower: nvidia-smi -pl", effort="option"),
+            option("look at nvidia-smi -q -d PERFORMANCE, fans and dust"),
+            option("a power limit 10 % lower: nvidia-smi -pl"),
         ],
     )
 
 
 RULE = Rule(
-    id="G21",
-    name="throttle",
     title="The card slows itself down",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.CARD, Needs.READINGS),
-    weight=1,
 )

@@ -9,16 +9,9 @@ Seen: golden cases only; not yet seen on a card.
 Source: https://github.com/XuehaiPan/nvitop/issues/189
 """
 
-from __future__ import annotations
-
 from statistics import median
-from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, option
 
 __all__ = ["RULE"]
 
@@ -35,26 +28,19 @@ def judge(case: Case) -> Finding | None:
     if busy < BUSY or watts >= WORKING * limit:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"the card is busy {busy:.0%} of the time at {watts / limit:.0%} of its power",
         severity="warn",
         remedies=[
             Remedy(text="a larger micro batch (hotloop explain low-utilisation)"),
-            Remedy(
-                text="hotloop doctor --profile shows which operations are small", effort="option"
-            ),
+            option("hotloop doctor --profile shows which operations are small"),
         ],
     )
 
 
 RULE = Rule(
-    id="G22",
-    name="busy_not_working",
     title="The card is busy without doing much",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.CARD, Needs.READINGS),
     under="G25",
-    weight=1,
     numerics="rounding",
 )

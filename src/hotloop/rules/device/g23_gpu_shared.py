@@ -10,17 +10,8 @@ Seen: golden cases only; not yet seen on a card.
 Source: hotloop; https://docs.nvidia.com/datacenter/tesla/mig-user-guide/
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.case.planned_run import PlannedRun
+from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Rule, option
 
 __all__ = ["RULE"]
 
@@ -29,18 +20,15 @@ TAKEN = 0.2  # share of the GPU memory that other processes hold
 
 def judge(case: Case) -> Finding | None:
     """Count the other processes."""
-    if case.planned is not None:
-        return _before_run(case, case.planned)
     others = int(max(case.readings.get("gpu_other_processes", (0.0,))))
     mig = "MIG" in case.hardware.name.split()
     if not others and not mig:
         return None
     claim = f"{others} other process{'es use' if others > 1 else ' uses'} the card as well"
     return Finding(
-        rule=RULE.label,
         claim=claim if others else f"{case.hardware.name} is a slice of a card",
         severity="warn" if others else "note",
-        remedies=[Remedy(text="look at nvidia-smi", effort="option")],
+        remedies=[option("look at nvidia-smi")],
     )
 
 
@@ -52,19 +40,15 @@ def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
     if free is None or have - free < TAKEN * have:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"{bytes_(have - free)} of the card's {bytes_(have)} are taken by other processes",
         severity="warn",
-        remedies=[Remedy(text="look at nvidia-smi", effort="option")],
+        remedies=[option("look at nvidia-smi")],
     )
 
 
 RULE = Rule(
-    id="G23",
-    name="gpu_shared",
     title="Others use the card as well",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.CARD, Needs.READINGS),
-    before_run=True,
+    before_run=_before_run,
 )

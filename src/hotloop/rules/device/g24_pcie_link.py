@@ -11,17 +11,8 @@ Seen: golden cases only; not yet seen on a card.
 Source: hotloop; https://docs.nvidia.com/deploy/nvml-api/ (nvmlDeviceGetMaxPcieLinkGeneration)
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, option
 from hotloop.rules.support.costs import costing
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -42,19 +33,15 @@ def judge(case: Case) -> Finding | None:
         case,
         case.row("host to device") * (1 - speed),
         least=0.0,
-        rule=RULE.label,
         claim=f"the card's bus runs as PCIe {now:.0f} x{lanes:.0f} and could be {full:.0f} "
         f"x{all_lanes:.0f}",
         evidence={"copies to the card": f"{case.share('host to device'):.1%} of the time"},
-        remedies=[Remedy(text="another slot, no riser card, or the BIOS setting", effort="option")],
+        remedies=[option("another slot, no riser card, or the BIOS setting")],
     )
 
 
 RULE = Rule(
-    id="G24",
-    name="pcie_link",
     title="The card's bus runs below its speed",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.CARD, Needs.READINGS),
 )

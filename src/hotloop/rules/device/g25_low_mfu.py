@@ -9,17 +9,8 @@ Seen: golden cases only; not yet seen on a card.
 Source: MFU as in PaLM, appendix B, https://arxiv.org/abs/2204.02311; 30 % is gpuprof's.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import WARN, Remedy
-from hotloop.rules.base import Needs, Rule
-from hotloop.rules.support.costs import DTYPES, costing, flop_rate
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
+from hotloop.rules.base import WARN, Case, Finding, Needs, Rule, option
+from hotloop.rules.support.costs import compute_dtype, costing, flop_rate
 
 __all__ = ["RULE"]
 
@@ -29,9 +20,7 @@ STARVED = 0.80  # of the steps, as in H1
 
 def judge(case: Case) -> Finding | None:
     """Compare the steps with the peak."""
-    rate = flop_rate(case)
-    models = [model for model in case.models if model.role == "train"]
-    dtype = DTYPES.get((models[0].compute if models else None) or "float32", "fp32")
+    rate, dtype = flop_rate(case), compute_dtype(case)
     peak = case.hardware.peak_flops(dtype)
     if rate is None or peak is None:
         return None
@@ -46,27 +35,17 @@ def judge(case: Case) -> Finding | None:
         case,
         saving,
         severity="warn" if share >= WARN else "note",
-        rule=RULE.label,
         claim=f"the steps reach {reached:.0%} of the card's {dtype} peak",
         evidence={"peak": peak},
         remedies=[
-            Remedy(
-                text="hotloop doctor --profile shows where the card's time goes", effort="option"
-            ),
-            Remedy(
-                text="hotloop run --with autocast-bf16,compile",
-                effort="option",
-                technique="autocast-bf16",
-            ),
+            option("hotloop doctor --profile shows where the card's time goes"),
+            option("hotloop run --with autocast-bf16,compile", technique="autocast-bf16"),
         ],
     )
 
 
 RULE = Rule(
-    id="G25",
-    name="low_mfu",
     title="The card reaches little of its peak",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.MODEL, Needs.CARD),
     weight=0,

@@ -12,15 +12,7 @@ Source: hotloop
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.case.planned_run import PlannedRun
-    from hotloop.core.hardware import Hardware
+from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Rule, code_edit, option
 
 __all__ = ["RULE"]
 
@@ -31,36 +23,32 @@ INSTALL = "https://pytorch.org/get-started/locally/"
 
 def judge(case: Case) -> Finding | None:
     """Compare the available device with the used one."""
-    if case.planned is not None:
-        return _before_run(case.hardware, case.planned)
     hardware, driver = case.hardware, case.hardware.versions.get("driver")
     if hardware.device == "cuda" and not case.on_card:
         return Finding(
-            rule=RULE.label,
             claim=f"there is a card, {hardware.name}, and {case.models[0].name} is on the CPU",
             severity="critical",
             places=[model.place for model in case.models if model.place][:1],
-            remedies=[Remedy(text='model.to("cuda"), and each batch as well', effort="code edit")],
+            remedies=[code_edit('model.to("cuda"), and each batch as well')],
         )
     if hardware.device != "cpu" or driver is None:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"there is an NVIDIA driver ({driver}), but torch "
         f"{hardware.versions.get('torch', '')} sees no card: the CPU is used",
         severity="critical",
         remedies=[
-            Remedy(
-                text=f"install a CUDA build of torch ({INSTALL}), "
-                "or look at nvidia-smi and CUDA_VISIBLE_DEVICES",
-                effort="option",
+            option(
+                f"install a CUDA build of torch ({INSTALL}), "
+                "or look at nvidia-smi and CUDA_VISIBLE_DEVICES"
             )
         ],
     )
 
 
-def _before_run(hardware: Hardware, planned: PlannedRun) -> Finding | None:
-    driver, cuda = hardware.versions.get("driver"), planned.torch_cuda
+def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
+    hardware, cuda = case.hardware, planned.torch_cuda
+    driver = hardware.versions.get("driver")
     if hardware.device != "cpu" or planned.card_here is None:
         return None
     if cuda is None:
@@ -70,11 +58,10 @@ def _before_run(hardware: Hardware, planned: PlannedRun) -> Finding | None:
     else:
         remedy = "look at nvidia-smi and CUDA_VISIBLE_DEVICES"
     return Finding(
-        rule=RULE.label,
         claim=f"an NVIDIA card seems to be here ({planned.card_here}), but torch "
         f"{hardware.versions.get('torch', '')} sees no card: the CPU is used",
         severity="critical",
-        remedies=[Remedy(text=remedy, effort="option")],
+        remedies=[option(remedy)],
     )
 
 
@@ -84,13 +71,10 @@ def _first(version: str) -> int:
 
 
 RULE = Rule(
-    id="G26",
-    name="wrong_device",
     title="A card is there, and the CPU trains",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.MODEL,),
-    before_run=True,
+    before_run=_before_run,
     weight=2,
     numerics="rounding",
 )

@@ -12,17 +12,8 @@ Seen: examples/planted/head_only.py.
 Source: hotloop; one product of the two in a layer's backward pass is left where weights are frozen.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.costs import costing
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -41,22 +32,18 @@ def judge(case: Case) -> Finding | None:
     return costing(
         case,
         seconds,
-        rule=RULE.label,
         claim=f"the backward pass goes through {model.frozen_graph}, which nothing trains: "
         f"{case.part(seconds):.0%} of the time",
         places=[model.place] if model.place else [],
         remedies=[
-            Remedy(text=f"model.{model.frozen_graph}.requires_grad_(False)", effort="code edit"),
-            Remedy(text="or with torch.no_grad(): around its call", effort="code edit"),
+            code_edit(f"model.{model.frozen_graph}.requires_grad_(False)"),
+            code_edit("or with torch.no_grad(): around its call"),
         ],
     )
 
 
 RULE = Rule(
-    id="G27",
-    name="frozen_backprop",
     title="The backward pass goes through layers that nothing trains",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.MODEL),
     weight=2,

@@ -11,17 +11,10 @@ Seen: golden cases only; not yet seen on a card.
 Source: https://github.com/linkedin/Liger-Kernel (FusedLinearCrossEntropy)
 """
 
-from __future__ import annotations
-
 from math import prod
-from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 
 __all__ = ["RULE"]
 
@@ -38,26 +31,21 @@ def judge(case: Case) -> Finding | None:
     if not peak or not model.output or model.output[-1] < VOCABULARY or size < LEAST * peak:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"logits {' x '.join(map(str, model.output))} and their gradient take "
         f"{bytes_(size)} of {bytes_(peak)}",
         severity="note",
         places=[model.place] if model.place else [],
         remedies=[
-            Remedy(
-                text="compute head and loss in pieces, such as Liger's fused linear cross-entropy",
-                effort="code edit",
+            code_edit(
+                "compute head and loss in pieces, such as Liger's fused linear cross-entropy"
             ),
-            Remedy(text="make logits only where labels are not -100", effort="code edit"),
+            code_edit("make logits only where labels are not -100"),
         ],
     )
 
 
 RULE = Rule(
-    id="G28",
-    name="big_logits",
     title="The logits take a large part of the memory",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.MODEL, Needs.CARD),
     numerics="rounding",

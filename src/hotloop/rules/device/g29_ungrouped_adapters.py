@@ -9,15 +9,7 @@ Seen: golden cases only; not yet seen on a card.
 Source: hotloop, threshold of H1.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, option
 
 __all__ = ["RULE"]
 
@@ -30,22 +22,18 @@ def judge(case: Case) -> Finding | None:
     if model is None or (case.steps.starved or 0.0) < STARVED:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"adapters ({', '.join(model.adapters)}) add many small products, and the card waits "
         "for the host",
         severity="warn",
         remedies=[
-            Remedy(text="hotloop run --with compile", effort="option", technique="compile"),
+            option("hotloop run --with compile", technique="compile"),
             Remedy(text="a larger micro batch"),
         ],
     )
 
 
 RULE = Rule(
-    id="G29",
-    name="ungrouped_adapters",
     title="Many small adapters keep the card waiting",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.MODEL, Needs.CARD),
     under="H1",

@@ -9,17 +9,8 @@ Seen: golden cases only; not yet seen on a card.
 Source: hotloop; threshold as G1's.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.costs import costing, in_steps, products
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -36,24 +27,17 @@ def judge(case: Case) -> Finding | None:
     return costing(
         case,
         in_steps(case, share / 2),  # 16-bit products are at least twice as fast
-        rule=RULE.label,
         claim=f"autocast is on, but matrix products in float32 take {share:.0%} of a step",
         places=list(dict.fromkeys(op.place for op in float32_products if op.place)),
         evidence={"hottest": f"{hottest.name} {hottest.shapes}"},
         remedies=[
-            Remedy(
-                text="put the whole forward pass into the autocast region, without .float()",
-                effort="code edit",
-            )
+            code_edit("put the whole forward pass into the autocast region, without .float()")
         ],
     )
 
 
 RULE = Rule(
-    id="G2",
-    name="amp_partial",
     title="Hot matrix products run outside autocast",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.PROFILE, Needs.CARD),
     under="G25",

@@ -9,15 +9,7 @@ Seen: examples/slow/adapters_never_called.
 Source: hotloop
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 
 __all__ = ["RULE"]
 
@@ -31,7 +23,6 @@ def judge(case: Case) -> Finding | None:
         idle = sum(group.frozen + group.without_gradient for group in optimizer.groups)
         if optimizer.steps and idle and idle >= LEAST * total:
             return Finding(
-                rule=RULE.label,
                 claim=f"{idle:,} of the {total:,} numbers that {optimizer.name} holds are never "
                 "trained",
                 severity="note",
@@ -44,10 +35,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="G30",
-    name="dead_params",
     title="The optimizer holds parameters that are never trained",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.OPTIMIZER),
     numerics="bitwise",

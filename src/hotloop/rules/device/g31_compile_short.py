@@ -10,16 +10,8 @@ Seen: examples/slow/accelerate/evaluation_bound.py, examples/slow/accelerate/pad
 Source: page of compile: 11-24 s on two cores.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
 from hotloop.core.units import duration, moment
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 
 __all__ = ["RULE"]
 
@@ -37,7 +29,6 @@ def judge(case: Case) -> Finding | None:
     if gain >= COLD:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"compiling would not pay back: {steps:,} steps of {moment(step.median)} "
         f"take {duration(gain)} in all, and it takes {COLD:.0f} s or more",
         severity="note",
@@ -46,10 +37,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="G31",
-    name="compile_short",
     title="Too few steps to compile for",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS,),
     kind="not worth it",

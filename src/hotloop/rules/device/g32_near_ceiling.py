@@ -9,16 +9,8 @@ Seen: examples/planted/large_products.py.
 Source: hotloop
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 from hotloop.rules.support.costs import compute_dtype, flop_rate
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
 
 __all__ = ["RULE"]
 
@@ -33,7 +25,6 @@ def judge(case: Case) -> Finding | None:
         return None
     reached = rate / ceiling.median
     return Finding(
-        rule=RULE.label,
         claim=f"the steps reach {reached:.0%} of the {dtype} speed measured here: faster kernels "
         "have little to give",
         severity="note",
@@ -49,10 +40,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="G32",
-    name="near_ceiling",
     title="Computation is near its ceiling",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.MODEL, Needs.CEILINGS),
     kind="not worth it",

@@ -9,15 +9,7 @@ Seen: golden cases only; not yet seen on a card.
 Source: page of cudnn-benchmark; 10-20 % are often claimed for it in transformers.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 
 __all__ = ["RULE"]
 
@@ -28,18 +20,14 @@ def judge(case: Case) -> Finding | None:
     if switch != "True" or any(model.convolutions for model in case.models):
         return None
     return Finding(
-        rule=RULE.label,
         claim="cudnn.benchmark concerns convolutions only, and no model here has one",
         severity="note",
-        remedies=[Remedy(text="leave the line out: it changes nothing", effort="code edit")],
+        remedies=[code_edit("leave the line out: it changes nothing")],
     )
 
 
 RULE = Rule(
-    id="G33",
-    name="no_convolution",
     title="cudnn.benchmark does nothing here",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.MODEL, Needs.CARD),
     kind="not worth it",

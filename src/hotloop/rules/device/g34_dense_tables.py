@@ -15,16 +15,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, SourceLocation, code_edit
 from hotloop.rules.support.costs import costing
-from hotloop.rules.support.syntax import calls, keyword, parse
+from hotloop.rules.support.syntax import keyword, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding, SourceLocation
 
 __all__ = ["RULE"]
 
@@ -50,7 +46,6 @@ def judge(case: Case) -> Finding | None:
         case,
         case.row("optimizer") * model.tables / model.trainable,
         least=LEAST,
-        rule=RULE.label,
         claim=f"each step updates all {model.table_rows:,} rows of an embedding, and a batch looks "
         f"up {max(numbers):,} at most",
         places=[
@@ -59,26 +54,19 @@ def judge(case: Case) -> Finding | None:
         ][:5],
         evidence={"numbers in embeddings": f"{model.tables:,} of {model.trainable:,}"},
         remedies=[
-            Remedy(
-                text="nn.Embedding(..., sparse=True) with torch.optim.SparseAdam for its weights",
-                effort="code edit",
-            )
+            code_edit("nn.Embedding(..., sparse=True) with torch.optim.SparseAdam for its weights")
         ],
     )
 
 
 def _embedding_calls(case: Case) -> Iterator[SourceLocation]:
-    for module in parse(case.sources).modules:
-        for call in calls(module.tree, "Embedding", "EmbeddingBag"):
-            if keyword(call, "sparse") is None:
-                yield module.place(call)
+    for module, call in parse(case.sources).calls("Embedding", "EmbeddingBag"):
+        if keyword(call, "sparse") is None:
+            yield module.place(call)
 
 
 RULE = Rule(
-    id="G34",
-    name="dense_tables",
     title="Whole embedding tables are updated for a few rows",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.MODEL, Needs.OPTIMIZER, Needs.BATCHES),
     under="G7",

@@ -11,26 +11,15 @@ Seen: examples/planted/half_precision.py.
 Source: https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, code_edit
 from hotloop.rules.support.costs import costing, in_steps
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
 
 __all__ = ["RULE"]
 
 LEAST, SKIPPED = 0.01, 5  # of the steps; steps
 REMEDIES = (
     Remedy(text="use torch.bfloat16, where the device has it: it needs no scaler"),
-    Remedy(
-        text="scale the loss with torch.amp.GradScaler, unscale_ before clipping",
-        effort="code edit",
-    ),
+    code_edit("scale the loss with torch.amp.GradScaler, unscale_ before clipping"),
 )
 
 
@@ -40,7 +29,6 @@ def judge(case: Case) -> Finding | None:
     scaled = [scaler for scaler in case.scalers if scaler.enabled and scaler.scaled]
     if half and not scaled:
         return Finding(
-            rule=RULE.label,
             claim=f"{half[0].name} trains in float16 without a gradient scaler: small gradients "
             "become zero",
             severity="warn",
@@ -56,7 +44,6 @@ def judge(case: Case) -> Finding | None:
         case,
         in_steps(case, min(1.0, share)),
         least=0.0,
-        rule=RULE.label,
         claim=f"the gradient scaler left out {worst.skipped} of {worst.steps:,} steps: float16 "
         "overflows",
         places=[worst.place] if worst.place else [],
@@ -66,10 +53,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="G3",
-    name="fp16_no_scaler",
     title="float16 without a working gradient scaler",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.MODEL),
     weight=2,

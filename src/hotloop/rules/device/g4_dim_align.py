@@ -12,17 +12,10 @@ Source: https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-m
     (alignment to 16 bytes); vocabulary to 64 as nanoGPT does.
 """
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
 
-from hotloop.core.finding import ABSTAIN, WARN, Finding, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import ABSTAIN, WARN, Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.costs import products
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
 
 __all__ = ["RULE"]
 
@@ -47,17 +40,15 @@ def judge(case: Case) -> Finding | None:
     else:
         return None
     return Finding(
-        rule=RULE.label,
         claim=claim,
         severity="warn" if share >= WARN else "note",
         places=[half[0].place] if half[0].place else [],
         evidence={"sizes": sizes},
         remedies=[
-            Remedy(
-                text=f"pad to a multiple of 64: {-(-widest // 64) * 64:,}"
+            code_edit(
+                f"pad to a multiple of 64: {-(-widest // 64) * 64:,}"
                 if widest % 8
-                else "pad sizes to a multiple of 8",
-                effort="code edit",
+                else "pad sizes to a multiple of 8"
             )
         ],
     )
@@ -70,10 +61,7 @@ def odd(shapes: str) -> bool:
 
 
 RULE = Rule(
-    id="G4",
-    name="dim_align",
     title="Sizes that tensor cores do not like",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.MODEL, Needs.CARD),
     under="G25",

@@ -13,29 +13,19 @@ Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scale
     (page of sdpa): measure.
 """
 
-from __future__ import annotations
-
 import ast
-from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, code_edit
 from hotloop.rules.support.costs import Site, costing, seconds_at
-from hotloop.rules.support.syntax import calls, parse
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
-    from hotloop.rules.support.syntax import Module
+from hotloop.rules.support.syntax import Module, calls, parse
 
 __all__ = ["RULE"]
 
 LEAST = 0.10
 PRODUCTS = ("matmul", "bmm", "einsum", "baddbmm")
-WRITTEN = Remedy(
-    text="torch.nn.functional.scaled_dot_product_attention(q, k, v), with is_causal=True in place "
-    "of a causal mask",
-    effort="code edit",
+WRITTEN = code_edit(
+    "torch.nn.functional.scaled_dot_product_attention(q, k, v), with is_causal=True in place "
+    "of a causal mask"
 )
 SWITCHED = Remedy(text='attn_implementation="sdpa" for a model of transformers', technique="sdpa")
 
@@ -58,7 +48,6 @@ def judge(case: Case) -> Finding | None:
         case,
         seconds * factor,
         least=LEAST,
-        rule=RULE.label,
         claim=f"attention written out takes {share:.0%} of the time",
         places=[attention_site.place for attention_site in sites],
         evidence={"in the forward pass": f"{seconds:.2f} s of {forward:.2f} s"},
@@ -88,10 +77,7 @@ def written_out(module: Module) -> list[Site]:
 
 
 RULE = Rule(
-    id="G5",
-    name="eager_attn",
     title="Attention is written out",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.STACKS, Needs.MODEL),
     under="G25",

@@ -10,15 +10,7 @@ Seen: golden cases only; not yet seen on a card.
 Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 
 __all__ = ["RULE"]
 
@@ -30,16 +22,14 @@ def judge(case: Case) -> Finding | None:
             if part.kind == "sdpa" and part.kernel == "math" and model.role == "train":
                 why = f": {part.why_math}" if part.why_math else ""
                 return Finding(
-                    rule=RULE.label,
                     claim=f"attention of {model.name} runs in the math form, no fused kernel{why}",
                     severity="warn",
                     places=[model.place] if model.place else [],
                     evidence={"calls per forward pass": f"{part.calls:g}"},
                     remedies=[
-                        Remedy(
-                            text="is_causal=True in place of a mask of your own, and 16 bit "
-                            "(hotloop explain sdpa-unavailable)",
-                            effort="code edit",
+                        code_edit(
+                            "is_causal=True in place of a mask of your own, and 16 bit "
+                            "(hotloop explain sdpa-unavailable)"
                         )
                     ],
                 )
@@ -47,10 +37,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="G6",
-    name="sdpa_math",
     title="Fused attention falls back to the slow form",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.MODEL, Needs.CARD),
     under="G25",

@@ -11,17 +11,8 @@ Source: https://docs.pytorch.org/docs/stable/optim.html (fused > foreach > for-l
     of 60 steps each, torch 2.13, 1 thread of an AMD EPYC).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, option
 from hotloop.rules.support.costs import costing
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -48,13 +39,12 @@ def judge(case: Case) -> Finding | None:
     technique = "fused-adamw" if worst.name in ("Adam", "AdamW") else None
     remedies = [Remedy(text=f"{worst.name}(..., fused=True)", technique=technique)]
     if technique:
-        run = Remedy(text="hotloop run --with fused-adamw", effort="option", technique=technique)
+        run = option("hotloop run --with fused-adamw", technique=technique)
         remedies.insert(0, run)
     return costing(
         case,
         GOES * seconds,
         least=LEAST,
-        rule=RULE.label,
         claim=f"{worst.name} takes {case.part(seconds):.0%} of the time and is not fused",
         places=[optimizer.place for optimizer in slow if optimizer.place],
         evidence={"tensors": str(sum(group.tensors for group in worst.groups))},
@@ -63,12 +53,8 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="G7",
-    name="opt_unfused",
     title="The optimizer updates tensor by tensor",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.OPTIMIZER),
-    weight=1,
     numerics="rounding",
 )

@@ -11,17 +11,8 @@ Seen: examples/planted/conv_habits.py.
 Source: https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 from hotloop.rules.support.costs import costing
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -42,7 +33,6 @@ def judge(case: Case) -> Finding | None:
         case,
         seconds,
         least=LEAST,
-        rule=RULE.label,
         claim=f"filling gradients with zeros takes {case.part(seconds):.1%} of the time",
         places=[place] if place else [],
         evidence={"without it": same},
@@ -51,10 +41,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="G8",
-    name="set_to_none",
     title="Gradients are filled with zeros instead of dropped",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.STACKS, Needs.OPTIMIZER),
     numerics="training",

@@ -12,24 +12,18 @@ Seen: golden cases only; not yet seen on a card.
 Source: https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.html
 """
 
-from __future__ import annotations
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit, option
 from hotloop.rules.support.costs import costing, in_steps
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
 
 __all__ = ["RULE"]
 
 LEAST = 0.05  # of a step
 TURNING = ("nchwtonhwc", "nhwctonchw", "nchw_to_nhwc", "nhwc_to_nchw")
 REMEDIES = (
-    Remedy(text="hotloop run --with channels-last", effort="option", technique="channels-last"),
-    Remedy(text="model.to(memory_format=torch.channels_last), the batch too", effort="code edit"),
+    option("hotloop run --with channels-last", technique="channels-last"),
+    code_edit("model.to(memory_format=torch.channels_last), the batch too"),
 )
 
 
@@ -48,7 +42,6 @@ def judge(case: Case) -> Finding | None:
     if model is None:
         return None
     fields: dict[str, Any] = {
-        "rule": RULE.label,
         "claim": f"{model.convolutions} convolutions run in 16 bit without channels_last",
         "places": [model.place] if model.place else [],
         "remedies": REMEDIES,
@@ -61,10 +54,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="G9",
-    name="layout",
     title="Convolutions run in the layout tensor cores do not read",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.MODEL, Needs.CARD),
     under="G25",

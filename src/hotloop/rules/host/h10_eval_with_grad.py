@@ -10,15 +10,7 @@ Seen: examples/planted/kept_losses.py.
 Source: https://docs.pytorch.org/docs/stable/notes/autograd.html#locally-disable-grad-doc
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import ABSTAIN, WARN, Finding, Remedy
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import ABSTAIN, WARN, Case, Finding, Needs, Rule, code_edit
 
 __all__ = ["RULE"]
 
@@ -31,25 +23,16 @@ def judge(case: Case) -> Finding | None:
     if not recorded or case.part(seconds) < ABSTAIN:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"{len(recorded)} of {len(sure)} evaluations ({case.part(seconds):.0%} "
         "of the time) run with autograd on",
         severity="warn" if case.part(seconds) >= WARN else "note",
         places=list(dict.fromkeys(span.place for span in recorded if span.place)),
-        remedies=[
-            Remedy(
-                text="put with torch.inference_mode(): around the evaluation loop",
-                effort="code edit",
-            )
-        ],
+        remedies=[code_edit("put with torch.inference_mode(): around the evaluation loop")],
     )
 
 
 RULE = Rule(
-    id="H10",
-    name="eval_with_grad",
     title="Evaluation records what only training needs",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.EVALUATIONS),
     under="H9",

@@ -11,20 +11,12 @@ Source: https://docs.python.org/3/library/gc.html#gc.freeze; threshold as gpupro
     a full collection with torch loaded takes 0.29 s, 10 us after a freeze (page of gc-freeze).
 """
 
-from __future__ import annotations
-
 import ast
-from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Remedy
 from hotloop.core.units import moment
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, option
 from hotloop.rules.support.costs import costing, seconds_at, site
 from hotloop.rules.support.syntax import parse, running
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -48,14 +40,12 @@ def judge(case: Case) -> Finding | None:
         case,
         seconds,
         least=SHORTEST if long else LEAST,
-        rule=RULE.label,
         claim=f"the garbage collector takes {share:.1%} of the time, at most "
         f"{moment(process.gc_longest)} at once",
         evidence={"full collections": str(process.gc_full)},
         remedies=[
-            Remedy(
-                text="hotloop run --with gc-freeze, or gc.collect(); gc.freeze() before the loop",
-                effort="option",
+            option(
+                "hotloop run --with gc-freeze, or gc.collect(); gc.freeze() before the loop",
                 technique="gc-freeze",
             )
         ],
@@ -63,10 +53,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="H11",
-    name="gc",
     title="Python's garbage collector stops the training",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS,),
     numerics="bitwise",

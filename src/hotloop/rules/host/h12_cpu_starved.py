@@ -11,15 +11,7 @@ Seen: examples/slow/accelerate/evaluation_bound.py, examples/slow/accelerate/pad
 Source: hotloop; https://docs.kernel.org/admin-guide/cgroup-v2.html (cpu.stat, nr_throttled)
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, Remedy, Rule, option
 
 __all__ = ["RULE"]
 
@@ -44,12 +36,11 @@ def judge(case: Case) -> Finding | None:
     switches = case.process.involuntary_switches
     evidence = {"involuntary switches": f"{switches:.0f}/s"} if switches else {}
     return Finding(
-        rule=RULE.label,
         claim="; ".join(because),
         severity="warn" if case.hardware.device == "cpu" else "note",
         evidence=evidence,
         remedies=[
-            Remedy(text="look at top, and measure again when they are done", effort="option"),
+            option("look at top, and measure again when they are done"),
             *_fewer_threads(case),
         ],
     )
@@ -61,14 +52,11 @@ def _fewer_threads(case: Case) -> list[Remedy]:
     if threads is None or cores is None or threads <= max(1, int(cores)):
         return []
     text = "hotloop run --with threads starts no more threads than there are cores"
-    return [Remedy(text=text, effort="option", technique="threads")]
+    return [option(text, technique="threads")]
 
 
 RULE = Rule(
-    id="H12",
-    name="cpu_starved",
     title="The processor is taken away from the training",
-    page=__doc__ or "",
     judge=judge,
-    before_run=True,
+    before_run=lambda case, _: judge(case),
 )

@@ -12,20 +12,10 @@ Seen: examples/slow/pad_to_max.
 Source: 20 minutes as SageMaker's LongInitialization rule; the share is hotloop's.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Remedy
 from hotloop.core.units import duration
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Rule, code_edit
 from hotloop.rules.support.costs import costing, hot_path, whole_run
 from hotloop.rules.support.forecast import not_worth_it, of_row
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.case.planned_run import PlannedRun
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -43,8 +33,6 @@ ROWS = tuple(REMEDY)
 
 def judge(case: Case) -> Finding | None:
     """Compare the time before the first step with the whole run."""
-    if case.planned is not None:
-        return _before_run(case.planned)
     seconds = sum(map(case.row, ROWS))
     total = whole_run(case)
     if seconds < LONG and (total is None or total < SHORT):
@@ -57,37 +45,32 @@ def judge(case: Case) -> Finding | None:
         least=0.0 if seconds >= LONG else LEAST,
         of=of,
         **({"severity": "note"} if seconds < WORRIES else {}),
-        rule=RULE.label,
         claim=f"the first step comes after {duration(seconds)}, {seconds / of:.0%} of the run, "
         f"most of it {worst}",
         places=hot_path(case, [stack for stack in case.stacks if stack.row == worst]),
         evidence={row: duration(case.row(row)) for row in ROWS if case.row(row)},
-        remedies=[Remedy(text=REMEDY[worst], effort="code edit")],
+        remedies=[code_edit(REMEDY[worst])],
     )
 
 
-def _before_run(planned: PlannedRun) -> Finding | None:
+def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
     time = planned.time
     if time is None:
         return None
     share, seconds = time.share("start"), time.rows["start"]
     if time.seconds < SHORT or (share < LEAST and seconds < LONG):
-        return not_worth_it(time, "start", rule=RULE.label, what="starting faster")
+        return not_worth_it(time, "start", what="starting faster")
     return of_row(
         time,
         "start",
-        rule=RULE.label,
         claim=f"the first step comes after {duration(seconds)}, {share:.0%} of the run",
     )
 
 
 RULE = Rule(
-    id="H13",
-    name="slow_init",
     title="The run is long in starting",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS,),
-    before_run=True,
+    before_run=_before_run,
     numerics="bitwise",
 )

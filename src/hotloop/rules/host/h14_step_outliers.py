@@ -11,19 +11,11 @@ Seen: examples/planted/steps_now_and_then.py.
 Source: SageMaker's StepOutlier (ten outliers) and gpuprof (p99 above twice the median).
 """
 
-from __future__ import annotations
-
 from statistics import median
-from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Remedy
 from hotloop.core.units import moment
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.costs import costing, hot_path
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -56,13 +48,12 @@ def judge(case: Case) -> Finding | None:
     return costing(
         case,
         over[row] * case.steps.count / len(case.steps.wall),
-        rule=RULE.label,
         claim=f"{len(slow)} of {len(times):,} steps take more than {FACTOR} times the median of "
         f"{moment(typical)}; the time goes into {row}",
         places=hot_path(case, [stack for stack in case.stacks if stack.row == row]),
         evidence={"steps": ", ".join(case_numbers(case, warm, slow))},
         remedies=[
-            Remedy(text=f"look at what {who} in these steps only", effort="code edit"),
+            code_edit(f"look at what {who} in these steps only"),
         ],
     )
 
@@ -74,10 +65,7 @@ def case_numbers(case: Case, warm: int, slow: list[int]) -> list[str]:
 
 
 RULE = Rule(
-    id="H14",
-    name="step_outliers",
     title="Some steps take far longer than the others",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS,),
     yields_to=("H18",),

@@ -12,19 +12,11 @@ Seen: examples/planted/moving_average.py.
 Source: hotloop; https://docs.pytorch.org/docs/stable/optim.html (foreach)
 """
 
-from __future__ import annotations
-
 import ast
-from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.costs import costing, seconds_at, site
 from hotloop.rules.support.syntax import calls, parse, running
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -45,17 +37,15 @@ def judge(case: Case) -> Finding | None:
     return costing(
         case,
         seconds,
-        rule=RULE.label,
         claim=f"Python loops over the parameters take {case.part(seconds):.0%} of the time",
         places=[loop.place for loop in hot[:SHOWN]],
         evidence={"tensors": str(sum(g.tensors for o in case.optimizers for g in o.groups))},
         remedies=[
-            Remedy(
-                text="collect the tensors in a list and use torch._foreach_lerp_, _foreach_mul_ "
-                "or torch.nn.utils.get_total_norm on it",
-                effort="code edit",
+            code_edit(
+                "collect the tensors in a list and use torch._foreach_lerp_, _foreach_mul_ "
+                "or torch.nn.utils.get_total_norm on it"
             ),
-            Remedy(text="do it every N steps, where it is only logged", effort="code edit"),
+            code_edit("do it every N steps, where it is only logged"),
         ],
     )
 
@@ -70,10 +60,7 @@ def iterated(node: ast.AST) -> list[ast.AST]:
 
 
 RULE = Rule(
-    id="H15",
-    name="param_loops",
     title="A Python loop visits every parameter",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.STACKS, Needs.CODE),
     under="H18",

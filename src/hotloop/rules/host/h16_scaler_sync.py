@@ -10,15 +10,7 @@ Seen: golden cases only; not yet seen on a card.
 Source: https://docs.pytorch.org/docs/stable/amp.html; one of the five projects did so.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 
 __all__ = ["RULE"]
 
@@ -33,20 +25,16 @@ def judge(case: Case) -> Finding | None:
     if not scalers:
         return None
     return Finding(
-        rule=RULE.label,
         claim="a GradScaler is used with bfloat16, which needs none; it makes the host wait for "
         "the card at every step",
         severity="note",
         places=[scaler.place for scaler in scalers if scaler.place],
-        remedies=[Remedy(text="GradScaler(enabled=False), or take it out", effort="code edit")],
+        remedies=[code_edit("GradScaler(enabled=False), or take it out")],
     )
 
 
 RULE = Rule(
-    id="H16",
-    name="scaler_sync",
     title="A gradient scaler waits for the card for nothing",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.CARD),
     weight=2,

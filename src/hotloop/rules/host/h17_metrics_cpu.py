@@ -16,14 +16,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.costs import costing, hot_path
 
 if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
     from hotloop.core.case.steps_and_loaders import Stack
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -50,15 +47,11 @@ def judge(case: Case) -> Finding | None:
     return costing(
         case,
         seconds,
-        rule=RULE.label,
         claim=f"computing metrics on the host takes {case.part(seconds):.0%} of the time",
         places=hot_path(case, hot),
         remedies=[
-            Remedy(
-                text="add counts up as tensors and compute the metrics once per epoch",
-                effort="code edit",
-            ),
-            Remedy(text="compute them every 50 steps", effort="code edit"),
+            code_edit("add counts up as tensors and compute the metrics once per epoch"),
+            code_edit("compute them every 50 steps"),
         ],
     )
 
@@ -69,10 +62,7 @@ def is_metric(stack: Stack) -> bool:
 
 
 RULE = Rule(
-    id="H17",
-    name="metrics_cpu",
     title="Metrics are computed on the host in the loop",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.STACKS),
     under="H18",

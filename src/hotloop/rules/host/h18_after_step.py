@@ -11,18 +11,9 @@ Seen: examples/blind/cartpole_replay, examples/slow/after_step_work.
 Source: hotloop; the threshold is that of H7.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Remedy
 from hotloop.core.units import moment
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.costs import costing, hot_path
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -39,23 +30,19 @@ def judge(case: Case) -> Finding | None:
         case,
         seconds,
         least=LEAST,
-        rule=RULE.label,
         claim=f"work after the update takes {share:.0%} of the time"
         + (f", {moment(per_step)} a step" if per_step else ""),
         places=hot_path(case, stacks),
         evidence={row: f"{case.row(row):.2f} s" for row in ROWS},
         remedies=[
-            Remedy(text="do it every 50 steps: if step % 50 == 0", effort="code edit"),
-            Remedy(text="leave out of the loop what nobody reads", effort="code edit"),
+            code_edit("do it every 50 steps: if step % 50 == 0"),
+            code_edit("leave out of the loop what nobody reads"),
         ],
     )
 
 
 RULE = Rule(
-    id="H18",
-    name="after_step",
     title="Work between the update and the next batch",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS,),
     weight=0,

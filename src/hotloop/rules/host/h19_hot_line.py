@@ -12,18 +12,9 @@ Seen: written after examples/blind/signal_codebook and cartpole_replay, which no
 Source: hotloop.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.costs import costing
 from hotloop.rules.support.hot_lines import hot_line
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -36,25 +27,19 @@ def judge(case: Case) -> Finding | None:
     return costing(
         case,
         hot.seconds,
-        rule=RULE.label,
         claim=f"one line takes {case.part(hot.seconds):.0%} of the time, backward left out",
         places=[hot.place, *([hot.caller] if hot.caller else [])],
         remedies=[
-            Remedy(
-                text="look at what this line makes and how large it is; hotloop doctor --profile "
-                "lists its operators with their shapes",
-                effort="code edit",
+            code_edit(
+                "look at what this line makes and how large it is; hotloop doctor --profile "
+                "lists its operators with their shapes"
             )
         ],
     )
 
 
 RULE = Rule(
-    id="H19",
-    name="hot_line",
     title="One line takes a large part of the time",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.STACKS),
-    weight=1,
 )

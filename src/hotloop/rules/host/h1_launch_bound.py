@@ -12,33 +12,21 @@ Seen: golden cases only; not yet seen on a card.
 Source: thresholds 3 and 15 % of kernel launch time from XProf; the run-ahead probe is hotloop's.
 """
 
-from __future__ import annotations
-
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hotloop.core.case.case import IN_STEP
-from hotloop.core.finding import WARN, Finding, Remedy, by_share
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import WARN, Case, Finding, Needs, Remedy, Rule, by_share, option
 from hotloop.rules.support.costs import costing
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
 
 __all__ = ["RULE"]
 
 STARVED, BUSY = 0.80, 0.80
 NOTE, CRITICAL = 0.03, 0.15  # XProf's kernel launch time: moderate and high
 REMEDIES = (
-    Remedy(
-        text="hotloop run --with compile puts many small kernels into few",
-        effort="option",
-        technique="compile",
-    ),
-    Remedy(
-        text="hotloop run --with fused-adamw updates all weights in one kernel",
-        effort="option",
-        technique="fused-adamw",
+    option("hotloop run --with compile puts many small kernels into few", technique="compile"),
+    option(
+        "hotloop run --with fused-adamw updates all weights in one kernel", technique="fused-adamw"
     ),
     Remedy(text="a larger micro batch makes larger kernels", effort="configuration line"),
 )
@@ -52,7 +40,6 @@ def judge(case: Case) -> Finding | None:
     if case.share("data wait") >= WARN:
         return None
     fields: dict[str, Any] = {
-        "rule": RULE.label,
         "claim": f"in {starved:.0%} of the steps the card was done before the host: kernels are "
         "launched more slowly than they run",
         "evidence": {"main thread": f"computing {busy:.0%} of the step time"},
@@ -67,10 +54,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="H1",
-    name="launch_bound",
     title="The card waits for the host to launch its kernels",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.CARD),
     numerics="rounding",

@@ -9,17 +9,8 @@ Seen: written after examples/blind/sensor_autoencoder (a loader without batch_si
 Source: hotloop.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import WARN, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import WARN, Case, Finding, Needs, Remedy, Rule
 from hotloop.rules.support.costs import costing
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -42,7 +33,6 @@ def judge(case: Case) -> Finding | None:
         case,
         seconds,
         least=WARN,
-        rule=RULE.label,
         claim=f"evaluation runs in batches of {loader.batch_size}, training of {trains}: it takes "
         f"{case.share('evaluate'):.0%} of the time",
         places=[candidate.place for candidate in small if candidate.place],
@@ -53,10 +43,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="H20",
-    name="eval_batch_small",
     title="Evaluation in small batches",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.LOADER, Needs.EVALUATIONS),
     under="H9",

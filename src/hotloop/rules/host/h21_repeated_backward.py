@@ -12,18 +12,9 @@ Source: hotloop: n passes through one graph against one: 1 - 1 / n at most. Wher
     part to it (a rollout), n (n + 1) / 2 parts against n: 1 - 2 / (n + 1).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, SourceLocation, code_edit
 from hotloop.rules.support.costs import costing
 from hotloop.rules.support.syntax import calls, is_constant, keyword, parse
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding, SourceLocation
 
 __all__ = ["RULE"]
 
@@ -40,17 +31,11 @@ def judge(case: Case) -> Finding | None:
         case,
         case.row("backward") * left_out,
         least=LEAST,
-        rule=RULE.label,
         claim=f"{passes:.0f} backward passes a step keep the graph, and each goes through what "
         "those before it went through",
         places=places[:3],
         evidence={"backward": f"{case.row('backward'):.1f} s of {case.seconds:.1f} s"},
-        remedies=[
-            Remedy(
-                text="add the losses up and call backward() once, without retain_graph",
-                effort="code edit",
-            )
-        ],
+        remedies=[code_edit("add the losses up and call backward() once, without retain_graph")],
     )
 
 
@@ -65,10 +50,7 @@ def _graph_keeping_calls(case: Case) -> list[SourceLocation]:
 
 
 RULE = Rule(
-    id="H21",
-    name="repeated_backward",
     title="Backward passes that go through the same graph again",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.CODE),
     weight=2,

@@ -16,16 +16,12 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, SourceLocation, code_edit
 from hotloop.rules.support.costs import costing
 from hotloop.rules.support.syntax import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding, SourceLocation
 
 __all__ = ["RULE"]
 
@@ -44,15 +40,13 @@ def judge(case: Case) -> Finding | None:
         case,
         seconds,
         least=LEAST,
-        rule=RULE.label,
         claim=f"{case.part(seconds):.0%} of the time all outputs of an evaluation are kept and "
         "joined, batch by batch, for compute_metrics",
         places=list(_metrics(case)),
         remedies=[
-            Remedy(
-                text="Trainer(..., preprocess_logits_for_metrics=lambda logits, labels: "
-                "logits.argmax(-1)), and let compute_metrics take those",
-                effort="code edit",
+            code_edit(
+                "Trainer(..., preprocess_logits_for_metrics=lambda logits, labels: "
+                "logits.argmax(-1)), and let compute_metrics take those"
             )
         ],
     )
@@ -74,10 +68,7 @@ def _metrics(case: Case) -> Iterator[SourceLocation]:
 
 
 RULE = Rule(
-    id="H22",
-    name="eval_outputs_kept",
     title="An evaluation keeps all its outputs",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.STACKS),
     under="H9",

@@ -13,17 +13,8 @@ Source: https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html ("A
     CPU-GPU synchronization"); 40-50 ms a step were lost so in one of the five projects.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.costs import costing
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -48,7 +39,6 @@ def judge(case: Case) -> Finding | None:
     return costing(
         case,
         seconds,
-        rule=RULE.label,
         claim=f"the host waits for the card {where}, {case.part(seconds):.0%} of the time",
         places=list(dict.fromkeys(sync.place for sync in waits if sync.place))[:SHOWN],
         evidence={
@@ -56,19 +46,13 @@ def judge(case: Case) -> Finding | None:
             for number, sync in enumerate(waits[:SHOWN], 1)
         },
         remedies=[
-            Remedy(
-                text="add losses and metrics up as tensors, and read them every 50 steps",
-                effort="code edit",
-            ),
+            code_edit("add losses and metrics up as tensors, and read them every 50 steps"),
         ],
     )
 
 
 RULE = Rule(
-    id="H2",
-    name="sync_step",
     title="The host waits for the card at every step",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.CARD),
     under="H18",

@@ -14,28 +14,21 @@ Seen: golden cases only; not yet seen on a card.
 Source: https://docs.pytorch.org/docs/stable/generated/torch.cuda.set_sync_debug_mode.html
 """
 
-from __future__ import annotations
-
 import ast
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.costs import costing, site
 from hotloop.rules.support.syntax import dotted, parse, running
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
 
 __all__ = ["RULE"]
 
 ALWAYS = frozenset({"nonzero", "argwhere", "masked_select", "unique_consecutive"})
 NAMES = ALWAYS | {"where", "unique", "repeat_interleave", "one_hot", "bincount", "equal"}
 SHOWN = 5
-REMEDY = Remedy(
-    text="use the form whose shape is known: torch.where(mask, a, b), a sum weighted by the mask, "
-    "one_hot(..., num_classes=n), repeat_interleave(..., output_size=n)",
-    effort="code edit",
+REMEDY = code_edit(
+    "use the form whose shape is known: torch.where(mask, a, b), a sum weighted by the mask, "
+    "one_hot(..., num_classes=n), repeat_interleave(..., output_size=n)"
 )
 
 
@@ -51,7 +44,6 @@ def judge(case: Case) -> Finding | None:
         return None
     names = ", ".join(sorted({sync.method for sync in waits})) or "an operation in the loop"
     fields: dict[str, Any] = {
-        "rule": RULE.label,
         "claim": f"{names} must wait for the card to know the shape of the result",
         "places": list(dict.fromkeys(places))[:SHOWN],
         "remedies": [REMEDY],
@@ -80,10 +72,7 @@ def hidden(node: ast.AST) -> bool:
 
 
 RULE = Rule(
-    id="H3",
-    name="hidden_sync",
     title="An operation waits for the card without saying so",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.CARD),
     weight=3,

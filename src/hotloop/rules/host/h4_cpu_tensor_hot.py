@@ -11,20 +11,11 @@ Source: https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html ("C
     directly on the target device")
 """
 
-from __future__ import annotations
-
 import ast
-from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.costs import costing, seconds_at, site
-from hotloop.rules.support.syntax import parse, running
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
-    from hotloop.rules.support.syntax import Module
+from hotloop.rules.support.syntax import Module, parse, running
 
 __all__ = ["RULE"]
 
@@ -43,15 +34,12 @@ def judge(case: Case) -> Finding | None:
     return costing(
         case,
         seconds,
-        rule=RULE.label,
         claim=f"tensors made on the host and sent to the card take {case.part(seconds):.0%} of "
         "the time",
         places=[place.place for place in sites],
         remedies=[
-            Remedy(
-                text="make them on the card: torch.zeros(..., device=device)", effort="code edit"
-            ),
-            Remedy(text="make what does not change once, before the loop", effort="code edit"),
+            code_edit("make them on the card: torch.zeros(..., device=device)"),
+            code_edit("make what does not change once, before the loop"),
         ],
     )
 
@@ -69,10 +57,7 @@ def sends(module: Module, node: ast.AST) -> bool:
 
 
 RULE = Rule(
-    id="H4",
-    name="cpu_tensor_hot",
     title="A tensor is made on the host and sent to the card at every step",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.STACKS, Needs.CODE, Needs.CARD),
     weight=3,

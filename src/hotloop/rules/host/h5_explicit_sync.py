@@ -11,19 +11,11 @@ Source: https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-memory-managem
     projects recommends empty_cache in the loop.
 """
 
-from __future__ import annotations
-
 import ast
-from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.costs import costing, seconds_at, site
 from hotloop.rules.support.syntax import parse, running
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -50,21 +42,17 @@ def judge(case: Case) -> Finding | None:
     return costing(
         case,
         seconds,
-        rule=RULE.label,
         claim=f"{names or 'cleaning up in the loop'} takes {case.part(seconds):.0%} of the time",
         places=[call_site.place for call_site in sites if seconds_at(case, [call_site])],
         remedies=[
-            Remedy(text="take the calls out of the loop: torch reuses memory", effort="code edit"),
-            Remedy(text="or make them once per epoch", effort="code edit"),
+            code_edit("take the calls out of the loop: torch reuses memory"),
+            code_edit("or make them once per epoch"),
         ],
     )
 
 
 RULE = Rule(
-    id="H5",
-    name="explicit_sync",
     title="The loop empties caches or waits on purpose at every step",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.CODE),
     under="H18",

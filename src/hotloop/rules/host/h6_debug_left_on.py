@@ -11,16 +11,8 @@ Source: https://docs.pytorch.org/docs/stable/autograd.html#anomaly-detection ("o
     https://docs.pytorch.org/docs/stable/notes/cuda.html (CUDA_LAUNCH_BLOCKING)
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
-from hotloop.rules.support.syntax import calls, parse
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.support.syntax import parse
 
 __all__ = ["RULE"]
 
@@ -44,14 +36,9 @@ def judge(case: Case) -> Finding | None:
         return None
     aids = [*slow, *mild]
     return Finding(
-        rule=RULE.label,
         claim=f"{', '.join(aids)} {'is' if len(aids) == 1 else 'are'} on, as for debugging",
         severity="warn" if slow else "note",
-        places=[
-            module.place(call)
-            for module in parse(case.sources).modules
-            for call in calls(module.tree, *CALLS)
-        ],
+        places=[module.place(call) for module, call in parse(case.sources).calls(*CALLS)],
         remedies=[
             Remedy(text="switch it off, or put it behind a --debug option of the script"),
         ],
@@ -59,10 +46,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="H6",
-    name="debug_left_on",
     title="A debugging aid is on",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS,),
     numerics="bitwise",

@@ -10,17 +10,8 @@ Seen: examples/planted/log_every_step.py.
 Source: hotloop; a figure drawn at each step took most of the time in one measured script.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.costs import costing, hot_path
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -48,22 +39,18 @@ def judge(case: Case) -> Finding | None:
         case,
         seconds,
         least=LEAST,
-        rule=RULE.label,
         claim=f"logging takes {case.part(seconds):.0%} of the time",
         places=hot_path(case, stacks),
         evidence={"through": ", ".join(through)} if through else {},
         remedies=[
-            Remedy(text="log every 50 steps: if step % 50 == 0", effort="code edit"),
-            Remedy(text="plot and upload once per epoch, or from a thread", effort="code edit"),
+            code_edit("log every 50 steps: if step % 50 == 0"),
+            code_edit("plot and upload once per epoch, or from a thread"),
         ],
     )
 
 
 RULE = Rule(
-    id="H7",
-    name="logging",
     title="Logging takes a noticeable part of the time",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS,),
     under="H18",

@@ -11,21 +11,13 @@ Seen: examples/slow/save_every_improvement.
 Source: threshold 5 % as TraceML's; one of the five projects lost 76 % of its wall time so.
 """
 
-from __future__ import annotations
-
 from statistics import median
-from typing import TYPE_CHECKING
 
-from hotloop.core.finding import ABSTAIN, Remedy
+from hotloop.core.finding import ABSTAIN
 from hotloop.core.units import bytes_, moment
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Remedy, Rule, code_edit, option
 from hotloop.rules.support.costs import costing
 from hotloop.rules.support.forecast import not_worth_it, of_row
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.case.planned_run import PlannedRun
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -36,8 +28,6 @@ SHORT_RUN = 60.0  # seconds: saving is always a large part of shorter planned ru
 
 def judge(case: Case) -> Finding | None:
     """Sum the saves and look for spikes."""
-    if case.planned is not None:
-        return _before_run(case.planned)
     if len(case.saves) == 1:
         return None
     seconds = sum(save.seconds for save in case.saves)
@@ -49,37 +39,33 @@ def judge(case: Case) -> Finding | None:
         case,
         seconds,
         least=ABSTAIN if spiky else LEAST,
-        rule=RULE.label,
         claim=f"{len(case.saves)} saves of {moment(typical)} take {case.part(seconds):.0%} of the "
         "time",
         places=[slowest.place] if slowest.place else [],
         evidence={"each": bytes_(median(sizes))} if sizes else {},
         remedies=[
-            Remedy(text="save every N steps or epochs, and once at the end", effort="code edit"),
-            Remedy(
-                text="hotloop run --with async-checkpoint writes beside the training",
-                effort="option",
+            code_edit("save every N steps or epochs, and once at the end"),
+            option(
+                "hotloop run --with async-checkpoint writes beside the training",
                 technique="async-checkpoint",
             ),
         ],
     )
 
 
-def _before_run(planned: PlannedRun) -> Finding | None:
+def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
     time = planned.time
     if time is None:
         return None
     if (share := time.share("save")) < LEAST or time.seconds < SHORT_RUN:
-        return not_worth_it(time, "save", rule=RULE.label, what="saving faster")
+        return not_worth_it(time, "save", what="saving faster")
     return of_row(
         time,
         "save",
-        rule=RULE.label,
         claim=f"{time.saves:.0f} checkpoints take {share:.0%} of the run",
         remedies=[
-            Remedy(
-                text="--with async-checkpoint writes them beside the training",
-                effort="option",
+            option(
+                "--with async-checkpoint writes them beside the training",
                 technique="async-checkpoint",
             ),
             Remedy(text="save less often: training.save_every_steps, training.save_every"),
@@ -88,13 +74,10 @@ def _before_run(planned: PlannedRun) -> Finding | None:
 
 
 RULE = Rule(
-    id="H8",
-    name="checkpoint",
     title="Saving takes a noticeable part of the time",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.SAVES),
-    before_run=True,
+    before_run=_before_run,
     weight=2,
     numerics="bitwise",
 )

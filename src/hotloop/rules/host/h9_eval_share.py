@@ -17,22 +17,19 @@ Source: hotloop; measured there: every 4 or every 8 steps moves the losses by 2.
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
 from math import ceil
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import WARN, Finding, Remedy, SourceLocation
+from hotloop.core.finding import WARN, SourceLocation
 from hotloop.core.units import duration, moment
-from hotloop.rules.base import Needs, Rule
-from hotloop.rules.support.costs import costing, evaluation_seconds
+from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Remedy, Rule, code_edit
+from hotloop.rules.support.costs import costing, evaluation_seconds, hottest
 from hotloop.rules.support.forecast import not_worth_it, of_row
 from hotloop.rules.support.syntax import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from hotloop.core.case.case import Case
-    from hotloop.core.case.planned_run import PlannedRun
     from hotloop.core.case.steps_and_loaders import EvaluationSpan
 
 __all__ = ["RULE"]
@@ -40,16 +37,13 @@ __all__ = ["RULE"]
 LEAST = 0.20
 TINY_EPOCH = 2.0  # seconds, D26
 OFTEN = ("eval_steps", "val_check_interval", "check_val_every_n_epoch", "eval_strategy")
-BATCHES = Remedy(
-    text="larger batches under torch.inference_mode(): nothing is kept for a backward pass",
-    effort="code edit",
+BATCHES = code_edit(
+    "larger batches under torch.inference_mode(): nothing is kept for a backward pass"
 )
 
 
 def judge(case: Case) -> Finding | None:
     """Sum the time of certain evaluations, and name the place with most of it."""
-    if case.planned is not None:
-        return _before_run(case.planned)
     evaluations = [span for span in case.evaluations if span.is_sure]
     moments = sorted({span.step for span in evaluations})
     if not evaluations:
@@ -64,10 +58,7 @@ def judge(case: Case) -> Finding | None:
             text=f"evaluate every {rounded(steps / count * less(share)):,} steps: that makes it "
             f"{WARN:.0%} of the time"
         ),
-        Remedy(
-            text="evaluate on a fixed part of the validation data, all of it at the end",
-            effort="code edit",
-        ),
+        code_edit("evaluate on a fixed part of the validation data, all of it at the end"),
     ]
     return costing(
         case,
@@ -75,7 +66,6 @@ def judge(case: Case) -> Finding | None:
         least=LEAST,
         of=total,
         saves=seconds / steps if steps else None,
-        rule=RULE.label,
         claim=f"{count} evaluation{'s' * (count > 1)} of {moment(mean)}, one per "
         f"{steps / count:,.0f} steps, take {share:.0%} of the time",
         places=_places(case, evaluations),
@@ -93,10 +83,8 @@ def _observed(case: Case, evaluations: Sequence[EvaluationSpan]) -> tuple[float,
     total, steps = case.judged, float(case.steps.count)
     if case.stopped is None:
         return evaluation_seconds(case, evaluations), total, steps
-    first, last = (
-        min(span.step for span in evaluations),
-        max(span.step for span in evaluations),
-    )
+    first = min(span.step for span in evaluations)
+    last = max(span.step for span in evaluations)
     begin = max(span.at + span.seconds for span in evaluations if span.step == first)
     end = max(span.at + span.seconds for span in evaluations if span.step == last)
     later = [span for span in evaluations if span.step > first]
@@ -117,7 +105,6 @@ def _once(case: Case, evaluations: Sequence[EvaluationSpan]) -> Finding | None:
     step, planned = case.step_time, case.planned_steps
     least = seconds / (seconds + planned * step.median) if step and planned else 0.0
     return Finding(
-        rule=RULE.label,
         claim=f"an evaluation takes {moment(seconds)}; how often one comes was not seen: between "
         f"{min(least, most):.0%} and {most:.0%} of the time",
         severity="note",
@@ -127,11 +114,7 @@ def _once(case: Case, evaluations: Sequence[EvaluationSpan]) -> Finding | None:
 
 
 def _places(case: Case, evaluations: Iterable[EvaluationSpan]) -> list[SourceLocation]:
-    places: dict[SourceLocation, float] = defaultdict(float)
-    for span in evaluations:
-        if span.place:
-            places[span.place] += span.seconds
-    return [*_settings(case), *sorted(places, key=lambda place: -places[place])]
+    return [*_settings(case), *hottest(evaluations)]
 
 
 def _settings(case: Case) -> list[SourceLocation]:
@@ -140,8 +123,7 @@ def _settings(case: Case) -> list[SourceLocation]:
         return []
     return [
         module.place(argument.value)
-        for module in parse(case.sources).modules
-        for call in ast.walk(module.tree)
+        for module, call in parse(case.sources).nodes()
         if isinstance(call, ast.Call)
         for argument in call.keywords
         if argument.arg in OFTEN
@@ -159,12 +141,12 @@ def rounded(steps: float) -> int:
     return ceil(steps / unit) * unit
 
 
-def _before_run(planned: PlannedRun) -> Finding | None:
+def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
     time, run = planned.time, planned.settings
     if time is None or run is None:
         return None
     if (share := time.share("evaluate")) < LEAST:
-        return not_worth_it(time, "evaluate", rule=RULE.label, what="validating faster")
+        return not_worth_it(time, "evaluate", what="validating faster")
     mean, least = time.rows["evaluate"] / time.validations, 1 / less(share)
     fewer, steps = int(time.validation_batches * least), time.steps / time.validations / least
     remedies = [Remedy(text=f"training.eval_batches={fewer} makes that {WARN:.0%}")] * bool(fewer)
@@ -176,7 +158,6 @@ def _before_run(planned: PlannedRun) -> Finding | None:
     return of_row(
         time,
         "evaluate",
-        rule=RULE.label,
         claim=f"{time.validations} validations of {duration(mean)} take {share:.0%} of the run",
         because=because,
         remedies=[*remedies, Remedy(text=f"training.eval_every_steps={every} {less_often}")],
@@ -184,13 +165,10 @@ def _before_run(planned: PlannedRun) -> Finding | None:
 
 
 RULE = Rule(
-    id="H9",
-    name="eval_share",
     title="Evaluation takes a large part of the time",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.EVALUATIONS),
-    before_run=True,
+    before_run=_before_run,
     weight=0,
     numerics="training",
 )

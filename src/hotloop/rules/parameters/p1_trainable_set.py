@@ -19,14 +19,12 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy, Severity, SourceLocation
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, Severity, SourceLocation, code_edit
 from hotloop.rules.support.syntax import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hotloop.core.case.case import Case
     from hotloop.core.case.objects import Model
 
 __all__ = ["RULE"]
@@ -58,7 +56,6 @@ def judge(case: Case) -> Finding | None:
         if fault is not None:
             severity, claim, place = fault
             return Finding(
-                rule=RULE.label,
                 claim=claim,
                 severity=severity,
                 places=[place] if place else [],
@@ -68,10 +65,9 @@ def judge(case: Case) -> Finding | None:
                     "in the optimizers": f"{_in_optimizers(case):,}",
                 },
                 remedies=[
-                    Remedy(
-                        text="parameter.requires_grad_(False) for what is frozen, before the "
-                        "optimizer is built; then print what is trained",
-                        effort="code edit",
+                    code_edit(
+                        "parameter.requires_grad_(False) for what is frozen, before the "
+                        "optimizer is built; then print what is trained"
                     )
                 ],
             )
@@ -103,20 +99,19 @@ def _without_effect(case: Case) -> Iterator[Fault]:
     """Yield the lines that should freeze parameters, if no model has frozen ones."""
     if any(model.trainable < model.parameters for model in case.models):
         return
-    for module in parse(case.sources).modules:
-        for node in ast.walk(module.tree):
-            target = node.targets[0] if isinstance(node, ast.Assign) else None
-            if not isinstance(target, ast.Attribute):
-                continue
-            assert isinstance(node, ast.Assign)
-            off = isinstance(node.value, ast.Constant) and node.value.value is False
-            assignment = f"'{ast.unparse(node)}' sets an attribute"
-            if target.attr in MISSPELT:
-                claim = f"{assignment} PyTorch does not know: nothing is frozen"
-                yield "critical", claim, module.place(node)
-            elif target.attr == "requires_grad" and off and _is_module(target.value):
-                claim = f"{assignment} of a module: its parameters are not frozen"
-                yield "critical", claim, module.place(node)
+    for module, node in parse(case.sources).nodes():
+        target = node.targets[0] if isinstance(node, ast.Assign) else None
+        if not isinstance(target, ast.Attribute):
+            continue
+        assert isinstance(node, ast.Assign)
+        off = isinstance(node.value, ast.Constant) and node.value.value is False
+        assignment = f"'{ast.unparse(node)}' sets an attribute"
+        if target.attr in MISSPELT:
+            claim = f"{assignment} PyTorch does not know: nothing is frozen"
+            yield "critical", claim, module.place(node)
+        elif target.attr == "requires_grad" and off and _is_module(target.value):
+            claim = f"{assignment} of a module: its parameters are not frozen"
+            yield "critical", claim, module.place(node)
 
 
 def _is_module(node: ast.expr) -> bool:
@@ -143,13 +138,9 @@ def _forgotten(case: Case, model: Model) -> Fault | None:
 
 
 RULE = Rule(
-    id="P1",
-    name="trainable_set",
     title="Another set of parameters is trained",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.MODEL),
-    weight=1,
     numerics="training",
     kind="correctness",
 )

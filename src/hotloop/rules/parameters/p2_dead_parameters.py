@@ -18,13 +18,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy, Severity
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, Severity, code_edit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hotloop.core.case.case import Case
     from hotloop.core.case.objects import Model
 
 __all__ = ["RULE"]
@@ -52,7 +50,6 @@ def judge(case: Case) -> Finding | None:
         place = (model.unused_place if uncalled else None) or model.place
         more = f" and {len(modules) - NAMED} more" if len(modules) > NAMED else ""
         return Finding(
-            rule=RULE.label,
             claim=(
                 f"{', '.join(modules[:NAMED])}{more} "
                 + ("are never called: " if uncalled else "never get a gradient: ")
@@ -66,10 +63,9 @@ def judge(case: Case) -> Finding | None:
                 "steps": f"{case.steps.count}",
             },
             remedies=[
-                Remedy(
-                    text=f"{'call them in forward' if uncalled else 'let the loss depend on them'}"
-                    ", or do not build them",
-                    effort="code edit",
+                code_edit(
+                    f"{'call them in forward' if uncalled else 'let the loss depend on them'}"
+                    ", or do not build them"
                 )
             ],
         )
@@ -103,10 +99,7 @@ def _severity(dead: Sequence[str], share: float) -> Severity:
 
 
 RULE = Rule(
-    id="P2",
-    name="dead_parameters",
     title="Parameters that are never trained",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.MODEL),
     under="P1",

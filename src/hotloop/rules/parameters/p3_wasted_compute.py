@@ -24,13 +24,12 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import ABSTAIN, Finding, Remedy, SourceLocation, by_share
-from hotloop.rules.base import Needs, Rule
+from hotloop.core.finding import ABSTAIN, by_share
+from hotloop.rules.base import Case, Finding, Needs, Rule, SourceLocation, code_edit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hotloop.core.case.case import Case
     from hotloop.core.case.objects import Model, Repeat
 
 __all__ = ["RULE"]
@@ -65,7 +64,6 @@ def judge(case: Case) -> Finding | None:
     bounded = None if any(waste.is_open for waste in wastes) else seconds
     share = None if seconds is None else case.part(seconds)
     return Finding(
-        rule=RULE.label,
         claim=wastes[0].claim,
         severity="note" if share is None or not sure else by_share(share),
         share=share,
@@ -76,7 +74,7 @@ def judge(case: Case) -> Finding | None:
             "wasted": "not measured" if seconds is None else f"{seconds:.1f} s",
             **{f"also {n}": waste.claim for n, waste in enumerate(wastes[1:], 1)},
         },
-        remedies=[Remedy(text=waste.remedy, effort="code edit") for waste in wastes],
+        remedies=[code_edit(waste.remedy) for waste in wastes],
     )
 
 
@@ -155,10 +153,7 @@ def _outermost(repeats: list[Repeat]) -> list[Repeat]:
 
 
 RULE = Rule(
-    id="P3",
-    name="wasted_compute",
     title="Computed twice, or for nobody",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.MODEL),
     weight=3,

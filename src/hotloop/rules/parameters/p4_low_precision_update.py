@@ -18,11 +18,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 
 if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
     from hotloop.core.case.objects import Optimizer
 
 __all__ = ["RULE"]
@@ -40,7 +38,6 @@ def judge(case: Case) -> Finding | None:
         lost = max(bad, key=lambda loss: loss.numbers)
         rising = _rises(optimizer)
         return Finding(
-            rule=RULE.label,
             claim=(
                 f"{lost.share:.0%} of the updates that {optimizer.name} makes to "
                 f"{lost.numbers:,} {lost.dtype} weights are rounded away"
@@ -53,10 +50,9 @@ def judge(case: Case) -> Finding | None:
                 "sampled tensors": f"{lost.tensors}, by their elements",
             },
             remedies=[
-                Remedy(
-                    text="keep the weights in float32 and run the forward pass under "
-                    "torch.autocast(device, torch.bfloat16)",
-                    effort="code edit",
+                code_edit(
+                    "keep the weights in float32 and run the forward pass under "
+                    "torch.autocast(device, torch.bfloat16)"
                 ),
             ],
         )
@@ -70,10 +66,7 @@ def _rises(optimizer: Optimizer) -> bool:
 
 
 RULE = Rule(
-    id="P4",
-    name="low_precision_update",
     title="Updates lost in rounding",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.OPTIMIZER),
     weight=2,

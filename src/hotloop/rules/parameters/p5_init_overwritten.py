@@ -19,16 +19,12 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy, SourceLocation
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, SourceLocation, code_edit
 from hotloop.rules.support import idioms
-from hotloop.rules.support.syntax import Function, dotted, parse
+from hotloop.rules.support.syntax import Function, Module, ProjectCode, dotted, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from hotloop.core.case.case import Case
-    from hotloop.rules.support.syntax import Module, ProjectCode
 
 __all__ = ["RULE"]
 
@@ -67,10 +63,7 @@ def judge(case: Case) -> Finding | None:
     if not any(".apply(" in module.text for module in code.modules):
         return None
     classes = {
-        node.name: (module, node)
-        for module in code.modules
-        for node in ast.walk(module.tree)
-        if isinstance(node, ast.ClassDef)
+        node.name: (module, node) for module, node in code.nodes() if isinstance(node, ast.ClassDef)
     }
     kinds = _kinds(code)
     values = [v for name, (module, node) in classes.items() for v in _values(module, name, node)]
@@ -87,26 +80,24 @@ def judge(case: Case) -> Finding | None:
 
 def _finding(value: Value, applied: Applied, hows: list[str]) -> Finding:
     return Finding(
-        rule=RULE.label,
         claim=(
             f"{value.layer}.{value.parameter} of {value.owner} is set by {value.how}, then "
             f"overwritten by {' or '.join(hows)} (apply in line {applied.line})"
         ),
         severity="warn",
         places=[value.place, applied.place],
-        remedies=[Remedy(text="apply first, then set the special values", effort="code edit")],
+        remedies=[code_edit("apply first, then set the special values")],
     )
 
 
 def _kinds(code: ProjectCode) -> dict[str, set[str]]:
     """Return the layer classes that attributes hold, by attribute name: {"out": {"Linear"}}."""
     kinds: dict[str, set[str]] = {}
-    for module in code.modules:
-        for node in ast.walk(module.tree):
-            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-                for target in node.targets:
-                    if isinstance(target, ast.Attribute):
-                        kinds.setdefault(target.attr, set()).add(idioms.last_name(node.value))
+    for _, node in code.nodes():
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            for target in node.targets:
+                if isinstance(target, ast.Attribute):
+                    kinds.setdefault(target.attr, set()).add(idioms.last_name(node.value))
     return kinds
 
 
@@ -221,10 +212,7 @@ def _sets(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[tuple[str, s
 
 
 RULE = Rule(
-    id="P5",
-    name="init_overwritten",
     title="Initial values overwritten",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.CODE,),
     weight=3,

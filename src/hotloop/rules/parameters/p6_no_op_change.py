@@ -19,16 +19,12 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy, SourceLocation
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, SourceLocation, code_edit
 from hotloop.rules.support import idioms
-from hotloop.rules.support.syntax import Function, parse
+from hotloop.rules.support.syntax import Function, Module, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from hotloop.core.case.case import Case
-    from hotloop.rules.support.syntax import Module
 
 __all__ = ["RULE"]
 
@@ -46,7 +42,6 @@ def judge(case: Case) -> Finding | None:
     if request is None:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"{request} asks for bidirectional attention, and {still[0].name} is still causal: "
         "no later token changes an earlier output",
         severity="critical",
@@ -54,9 +49,7 @@ def judge(case: Case) -> Finding | None:
         evidence={
             "attention": ", ".join(sorted({a.kind for m in still for a in m.attention if a.causal}))
         },
-        remedies=[
-            Remedy(text="change the mask that the attention really uses", effort="code edit")
-        ],
+        remedies=[code_edit("change the mask that the attention really uses")],
     )
 
 
@@ -95,10 +88,7 @@ def _in_code(module: Module) -> Iterator[tuple[str, SourceLocation]]:
 
 
 RULE = Rule(
-    id="P6",
-    name="no_op_change",
     title="A change without effect",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.MODEL,),
     weight=2,

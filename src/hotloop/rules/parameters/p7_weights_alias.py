@@ -17,16 +17,12 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support import idioms
-from hotloop.rules.support.syntax import calls, parse
+from hotloop.rules.support.syntax import TrainingLoop, calls, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from hotloop.core.case.case import Case
-    from hotloop.rules.support.syntax import TrainingLoop
 
 __all__ = ["RULE"]
 
@@ -41,17 +37,11 @@ def judge(case: Case) -> Finding | None:
             if (restored := _restored(loop, saved)) is not None:
                 name = ast.unparse(saved.targets[0])
                 return Finding(
-                    rule=RULE.label,
                     claim=f'"{name}" is no copy: each later step writes into it, so the weights '
                     "that are restored are the last ones",
                     severity="critical",
                     places=[loop.module.place(saved), loop.module.place(restored)],
-                    remedies=[
-                        Remedy(
-                            text=f"{name} = copy.deepcopy({ast.unparse(saved.value)})",
-                            effort="code edit",
-                        )
-                    ],
+                    remedies=[code_edit(f"{name} = copy.deepcopy({ast.unparse(saved.value)})")],
                 )
     return None
 
@@ -120,10 +110,7 @@ def _is_reassigned(scope: ast.AST, saved: ast.Assign, *, before: int) -> bool:
 
 
 RULE = Rule(
-    id="P7",
-    name="weights_alias",
     title="The best weights are no copy",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.CODE,),
     weight=3,

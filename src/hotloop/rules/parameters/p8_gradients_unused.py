@@ -11,17 +11,8 @@ Seen: written after examples/blind/char_student, which no rule named.
 Source: hotloop.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import ABSTAIN, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import ABSTAIN, Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.costs import costing
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -38,23 +29,19 @@ def judge(case: Case) -> Finding | None:
         case,
         part * case.row("backward"),
         least=ABSTAIN,
-        rule=RULE.label,
         claim=f"gradients of {model.name} ({model.trainable:,} parameters) are computed and no "
         "optimizer uses them",
         places=model.call_places,
         evidence={"its part of all trainable parameters": f"{part:.0%}"},
         remedies=[
-            Remedy(text="with torch.no_grad(): around its call", effort="code edit"),
-            Remedy(text="model.requires_grad_(False)", effort="code edit"),
+            code_edit("with torch.no_grad(): around its call"),
+            code_edit("model.requires_grad_(False)"),
         ],
     )
 
 
 RULE = Rule(
-    id="P8",
-    name="gradients_unused",
     title="Gradients that nobody uses",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.MODEL, Needs.OPTIMIZER),
     weight=3,

@@ -16,15 +16,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
-from hotloop.rules.support.syntax import calls, is_constant, keyword, parse
+from hotloop.rules.base import Case, Finding, Needs, Rule, SourceLocation, code_edit
+from hotloop.rules.support.syntax import is_constant, keyword, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import SourceLocation
 
 __all__ = ["RULE"]
 
@@ -58,29 +54,24 @@ def judge(case: Case) -> Finding | None:
         return None
     model = mixing[0]
     return Finding(
-        rule=RULE.label,
         claim=f"{model.sequence_first[0]} of {model.name} has batch_first=False and is given "
         f"batches with the {model.rows} rows first: samples of a batch change each other's output",
         severity="critical",
         places=list(_built(case))[:3],
         remedies=[
-            Remedy(text="batch_first=True where the layer is built", effort="code edit"),
+            code_edit("batch_first=True where the layer is built"),
         ],
     )
 
 
 def _built(case: Case) -> Iterator[SourceLocation]:
-    for module in parse(case.sources).modules:
-        for call in calls(module.tree, *BUILDS):
-            if not is_constant(keyword(call, "batch_first"), True):
-                yield module.place(call)
+    for module, call in parse(case.sources).calls(*BUILDS):
+        if not is_constant(keyword(call, "batch_first"), True):
+            yield module.place(call)
 
 
 RULE = Rule(
-    id="P9",
-    name="rows_mix",
     title="Attention across the batch",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.MODEL, Needs.CODE),
     weight=3,

@@ -16,11 +16,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, PlannedRun, Remedy, Rule
 
 if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
     from hotloop.core.case.planned_run import RowFacts
 
 __all__ = ["RULE"]
@@ -30,9 +28,9 @@ MOSTLY = 0.9  # share of one class in the training rows: a constant answer looks
 FEW = 0.02  # of the training rows: a router is mostly right without ever taking that task
 
 
-def judge(case: Case) -> Finding | None:
+def judge(case: Case, planned: PlannedRun) -> Finding | None:
     """Count the rows of each class or task."""
-    data = case.planned.data if case.planned else None
+    data = planned.data
     if data is None or data.rows is None or not data.rows.counts:
         return None
     return _task(data.rows) if data.kind == "tasks" else _class(data.rows)
@@ -49,7 +47,6 @@ def _class(rows: RowFacts) -> Finding | None:
     else:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"{claim}: accuracy says little of such data",
         severity="note",
         evidence={"judged by": rows.metric or "unknown"},
@@ -66,7 +63,6 @@ def _task(rows: RowFacts) -> Finding | None:
     if counts[least] >= FEW * total:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"{counts[least]:,} of {total:,} training rows are of {least}: "
         "its adapter is hardly trained, and routing is mostly right without it",
         severity="note",
@@ -75,13 +71,8 @@ def _task(rows: RowFacts) -> Finding | None:
 
 
 RULE = Rule(
-    id="R10",
-    name="rare_class",
     title="A class or task with hardly any rows",
-    page=__doc__ or "",
-    judge=judge,
-    needs=(Needs.PLANNED_RUN,),
-    before_run=True,
+    before_run=judge,
     numerics="training",
     kind="planning",
 )

@@ -11,30 +11,21 @@ Source: hotloop; a character that was never seen can cost ten nats, so 0.1 % of 
     by 0.01.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, PlannedRun, Remedy, Rule
 
 __all__ = ["RULE"]
 
 UNSEEN_WARN = 0.001  # of the validation: one can cost ten nats, which moves the mean by 0.01
 
 
-def judge(case: Case) -> Finding | None:
+def judge(case: Case, planned: PlannedRun) -> Finding | None:
     """Count the characters that training lacks."""
-    data = case.planned.data if case.planned else None
+    data = planned.data
     text = data.text if data is not None else None
     if text is None or not text.unseen:
         return None
     share = text.unseen / text.valid
     return Finding(
-        rule=RULE.label,
         claim=f"{100 * share:.2g}% of the validation part ({text.unseen:,}) are characters that "
         "never stand in the training part: no model can predict them",
         severity="warn" if share >= UNSEEN_WARN else "note",
@@ -48,13 +39,8 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="R11",
-    name="unseen_characters",
     title="Validation asks for characters that training lacks",
-    page=__doc__ or "",
-    judge=judge,
-    needs=(Needs.PLANNED_RUN,),
-    before_run=True,
+    before_run=judge,
     numerics="training",
     kind="correctness",
 )

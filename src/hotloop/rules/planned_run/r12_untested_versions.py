@@ -9,24 +9,16 @@ Seen: tests/diagnosis/test_planned_machine.py.
 Source: pyproject.toml
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, PlannedRun, Rule, option
 
 __all__ = ["RULE"]
 
 TORCH, PYTHON, NEXT_PYTHON = (2, 9), (3, 11), (3, 15)  # pyproject.toml
 
 
-def judge(case: Case) -> Finding | None:
+def judge(case: Case, planned: PlannedRun) -> Finding | None:
     """Compare both versions with the range."""
-    if case.planned is None or case.planned.machine is None:
+    if planned.machine is None:
         return None
     versions, mismatches = case.hardware.versions, []
     python, torch = (_version(versions.get(name)) for name in ("python", "torch"))
@@ -37,10 +29,9 @@ def judge(case: Case) -> Finding | None:
     if not mismatches:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"{' and '.join(mismatches)}: hotloop is not tested with it",
         severity="warn",
-        remedies=[Remedy(text="pip install -U torch, in a new environment", effort="option")],
+        remedies=[option("pip install -U torch, in a new environment")],
     )
 
 
@@ -56,12 +47,7 @@ def _dotted(version: tuple[int, int]) -> str:
 
 
 RULE = Rule(
-    id="R12",
-    name="untested_versions",
     title="Versions that hotloop is not tested with",
-    page=__doc__ or "",
-    judge=judge,
-    needs=(Needs.PLANNED_RUN,),
-    before_run=True,
+    before_run=judge,
     kind="planning",
 )

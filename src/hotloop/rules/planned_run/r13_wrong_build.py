@@ -9,42 +9,28 @@ Seen: tests/diagnosis/test_planned_machine.py, on a made-up card; not yet seen o
 Source: https://pytorch.org/get-started/locally/ (2026-11)
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, PlannedRun, Rule, option
 
 __all__ = ["RULE"]
 
 INSTALL = "https://pytorch.org/get-started/locally/"
 
 
-def judge(case: Case) -> Finding | None:
+def judge(case: Case, planned: PlannedRun) -> Finding | None:
     """Report why the build does not fit the GPU."""
-    machine = case.planned.machine if case.planned else None
+    machine = planned.machine
     if machine is None or machine.unfit_build is None:
         return None
     torch = case.hardware.versions.get("torch", "")
     return Finding(
-        rule=RULE.label,
         claim=f"torch {torch} does not fit the card: {machine.unfit_build}",
         severity="critical",
-        remedies=[Remedy(text=f"install a build for this card ({INSTALL})", effort="option")],
+        remedies=[option(f"install a build for this card ({INSTALL})")],
     )
 
 
 RULE = Rule(
-    id="R13",
-    name="wrong_build",
     title="torch has no kernels for this card",
-    page=__doc__ or "",
-    judge=judge,
-    needs=(Needs.PLANNED_RUN,),
-    before_run=True,
+    before_run=judge,
     kind="planning",
 )

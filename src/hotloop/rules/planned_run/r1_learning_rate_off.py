@@ -11,25 +11,18 @@ Source: Kaplan et al., "Scaling Laws for Neural Language Models", arXiv 2001.083
     D.6; the factor 10 is hotloop's.
 """
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, PlannedRun, Remedy, Rule
 
 __all__ = ["RULE"]
 
 RATE_FACTOR = 10  # off the rule of thumb, either way
 
 
-def judge(case: Case) -> Finding | None:
+def judge(case: Case, planned: PlannedRun) -> Finding | None:
     """Compare the rate with the rule of thumb."""
-    run = case.planned.settings if case.planned else None
+    run = planned.settings
     if run is None or not run.from_scratch:
         return None
     usual = 0.003239 - 0.0001395 * math.log(run.parameters)
@@ -38,7 +31,6 @@ def judge(case: Case) -> Finding | None:
         return None
     times = f"{factor:.3g} times" if factor > 1 else f"1/{1 / factor:.3g} of"
     return Finding(
-        rule=RULE.label,
         claim=f"training.learning_rate={run.learning_rate:g} is {times} what a model of "
         f"{run.parameters:,} parameters usually takes",
         severity="warn",
@@ -48,13 +40,8 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="R1",
-    name="learning_rate_off",
     title="The learning rate is far from the usual",
-    page=__doc__ or "",
-    judge=judge,
-    needs=(Needs.PLANNED_RUN,),
-    before_run=True,
+    before_run=judge,
     numerics="training",
     kind="planning",
 )

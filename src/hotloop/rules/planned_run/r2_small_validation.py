@@ -17,11 +17,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, PlannedRun, Remedy, Rule
 
 if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
     from hotloop.core.case.planned_run import TextFacts, ValidationSize
 
 __all__ = ["RULE"]
@@ -35,9 +33,9 @@ SPREAD = 1.3
 NOISE_NOTE, NOISE_WARN = 0.01, 0.03  # nats
 
 
-def judge(case: Case) -> Finding | None:
+def judge(case: Case, planned: PlannedRun) -> Finding | None:
     """Take the standard error as the smallest meaningful difference."""
-    data = case.planned.data if case.planned else None
+    data = planned.data
     if data is None:
         return None
     if data.text is not None:
@@ -51,7 +49,6 @@ def judge(case: Case) -> Finding | None:
     if size.task is not None:
         remedy = "raise data.validation_share, or take more rows of that task"
     return Finding(
-        rule=RULE.label,
         claim=f"{_known(size, 100 * error)}, and smaller differences are chance",
         severity="warn" if error >= ERROR_WARN else "note",
         remedies=[Remedy(text=remedy)],
@@ -82,7 +79,6 @@ def _nats(text: TextFacts, size: ValidationSize) -> Finding | None:
     if noise < NOISE_NOTE or not text.by_next_char:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"a validation reads {targets:,} characters: its loss is known to about "
         f"{noise:.1g} nats, and smaller differences are chance",
         severity="warn" if noise >= NOISE_WARN else "note",
@@ -93,12 +89,7 @@ def _nats(text: TextFacts, size: ValidationSize) -> Finding | None:
 
 
 RULE = Rule(
-    id="R2",
-    name="small_validation",
     title="The validation set is too small to tell runs apart",
-    page=__doc__ or "",
-    judge=judge,
-    needs=(Needs.PLANNED_RUN,),
-    before_run=True,
+    before_run=judge,
     kind="planning",
 )

@@ -15,33 +15,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, PlannedRun, Remedy, Rule, option
 
 if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.case.planned_run import PlannedRun, RunSettings
+    from hotloop.core.case.planned_run import RunSettings
 
 __all__ = ["RULE"]
 
 LITTLE = 10 << 30  # bytes: some checkpoints of a 100 M parameter model with its optimizer
 
 
-def judge(case: Case) -> Finding | None:
+def judge(case: Case, planned: PlannedRun) -> Finding | None:
     """Compare the free space with the need of the run, else with that of a few checkpoints."""
-    planned = case.planned
-    if planned is None:
-        return None
     if planned.settings is not None:
         return _refused(planned, planned.settings)
     if planned.free_bytes >= LITTLE:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"{bytes_(planned.free_bytes)} are free at {planned.folder}: checkpoints may not fit",
         severity="note",
-        remedies=[Remedy(text="free some space, or put runs elsewhere: --out", effort="option")],
+        remedies=[option("free some space, or put runs elsewhere: --out")],
     )
 
 
@@ -55,23 +49,17 @@ def _refused(planned: PlannedRun, run: RunSettings) -> Finding | None:
     if why is None:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"{why}: hotloop train will refuse",
         severity="critical",
         remedies=[
-            Remedy(text="free some space, or name another folder with --out", effort="option"),
+            option("free some space, or name another folder with --out"),
             Remedy(text="lower training.keep"),
         ],
     )
 
 
 RULE = Rule(
-    id="R3",
-    name="disk_room",
     title="The disk is nearly full",
-    page=__doc__ or "",
-    judge=judge,
-    needs=(Needs.PLANNED_RUN,),
-    before_run=True,
+    before_run=judge,
     kind="planning",
 )

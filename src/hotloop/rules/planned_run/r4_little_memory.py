@@ -9,44 +9,30 @@ Seen: tests/diagnosis/test_planned_machine.py.
 Source: hotloop; torch and its libraries take about a quarter of the 2 GiB.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, PlannedRun, Rule, option
 
 __all__ = ["RULE"]
 
 LITTLE = 2 << 30  # bytes: torch and its libraries take about a quarter of it
 
 
-def judge(case: Case) -> Finding | None:
+def judge(case: Case, planned: PlannedRun) -> Finding | None:
     """Look at the free host memory."""
-    machine = case.planned.machine if case.planned else None
+    machine = planned.machine
     if machine is None or machine.free_host_bytes >= LITTLE:
         return None
     total = case.hardware.host_memory_bytes
     of = f" of {bytes_(total)}" if total is not None else ""
     return Finding(
-        rule=RULE.label,
         claim=f"{bytes_(machine.free_host_bytes)}{of} of host memory are free",
         severity="warn",
-        remedies=[Remedy(text="end what else runs, or use fewer workers", effort="option")],
+        remedies=[option("end what else runs, or use fewer workers")],
     )
 
 
 RULE = Rule(
-    id="R4",
-    name="little_memory",
     title="The host has little memory left",
-    page=__doc__ or "",
-    judge=judge,
-    needs=(Needs.PLANNED_RUN,),
-    before_run=True,
+    before_run=judge,
     kind="planning",
 )

@@ -9,25 +9,17 @@ Seen: tests/diagnosis/test_planned_machine.py.
 Source: hotloop; at 100 MB/s a checkpoint of 1 GB takes 10 s.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, PlannedRun, Rule, option
 
 __all__ = ["RULE"]
 
 SLOW = 100e6  # bytes/s: a checkpoint of 1 GB then takes 10 s
 
 
-def judge(case: Case) -> Finding | None:
+def judge(case: Case, planned: PlannedRun) -> Finding | None:
     """Name the directions that are slow."""
-    machine = case.planned.machine if case.planned else None
+    machine = planned.machine
     if machine is None:
         return None
     known = {"write": machine.disk_write, "read": machine.disk_read}
@@ -37,20 +29,14 @@ def judge(case: Case) -> Finding | None:
     rates = " and ".join(f"{how}s {bytes_(rate)}/s" for how, rate in slow.items())
     size = bytes_(machine.disk_timed_bytes)
     return Finding(
-        rule=RULE.label,
         claim=f"the disk {rates} at {machine.disk} ({size}, measured once)",
         severity="note",
-        remedies=[Remedy(text="a local disk for data and runs: --out", effort="option")],
+        remedies=[option("a local disk for data and runs: --out")],
     )
 
 
 RULE = Rule(
-    id="R5",
-    name="slow_disk",
     title="The disk is slow",
-    page=__doc__ or "",
-    judge=judge,
-    needs=(Needs.PLANNED_RUN,),
-    before_run=True,
+    before_run=judge,
     kind="speed",
 )

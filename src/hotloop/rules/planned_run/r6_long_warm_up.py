@@ -10,29 +10,20 @@ Seen: tests/diagnosis/test_planned_settings.py.
 Source: hotloop
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, PlannedRun, Remedy, Rule
 
 __all__ = ["RULE"]
 
 WARM_UP = 1 / 3  # of the steps; a tenth is usual
 
 
-def judge(case: Case) -> Finding | None:
+def judge(case: Case, planned: PlannedRun) -> Finding | None:
     """Compare the warm-up with the run."""
-    run = case.planned.settings if case.planned else None
+    run = planned.settings
     if run is None or run.warm_up <= WARM_UP * run.steps:
         return None
     never = run.warm_up >= run.steps
     return Finding(
-        rule=RULE.label,
         claim=f"a warm-up of {run.warm_up} of {run.steps:,} steps: the peak learning rate "
         + (
             "is never reached" if never else f"comes after {run.warm_up / run.steps:.0%} of the run"
@@ -43,13 +34,8 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="R6",
-    name="long_warm_up",
     title="The warm-up takes much of the run",
-    page=__doc__ or "",
-    judge=judge,
-    needs=(Needs.PLANNED_RUN,),
-    before_run=True,
+    before_run=judge,
     numerics="training",
     kind="correctness",
 )

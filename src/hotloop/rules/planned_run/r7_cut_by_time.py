@@ -9,46 +9,32 @@ Seen: tests/diagnosis/test_planned_time.py.
 Source: hotloop
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, PlannedRun, Remedy, Rule, option
 
 __all__ = ["RULE"]
 
 
-def judge(case: Case) -> Finding | None:
+def judge(case: Case, planned: PlannedRun) -> Finding | None:
     """Compare the limit with the forecast."""
-    if case.planned is None or case.planned.settings is None or case.planned.time is None:
+    if planned.settings is None or planned.time is None:
         return None
-    limit, time = case.planned.settings.max_time, case.planned.time
+    limit, time = planned.settings.max_time, planned.time
     if limit is None or limit >= time.seconds:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"training.max_time={limit:g} s ends the run after about {limit / time.seconds:.0%} "
         f"of its {time.steps:,} steps: the learning rate never comes down",
         severity="warn",
         remedies=[
             Remedy(text=f"training.max_steps={int(time.steps * limit / time.seconds)}"),
-            Remedy(text="go on later with --resume", effort="option"),
+            option("go on later with --resume"),
         ],
     )
 
 
 RULE = Rule(
-    id="R7",
-    name="cut_by_time",
     title="A time limit ends the run before its schedule",
-    page=__doc__ or "",
-    judge=judge,
-    needs=(Needs.PLANNED_RUN,),
-    before_run=True,
+    before_run=judge,
     numerics="training",
     kind="correctness",
 )

@@ -9,28 +9,19 @@ Seen: tests/diagnosis/test_planned_settings.py.
 Source: hotloop
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, PlannedRun, Remedy, Rule
 
 __all__ = ["RULE"]
 
 
-def judge(case: Case) -> Finding | None:
+def judge(case: Case, planned: PlannedRun) -> Finding | None:
     """Count the validations."""
-    if case.planned is None or case.planned.settings is None or case.planned.time is None:
+    if planned.settings is None or planned.time is None:
         return None
-    run = case.planned.settings
-    if case.planned.time.validations > 1:
+    run = planned.settings
+    if planned.time.validations > 1:
         return None
     return Finding(
-        rule=RULE.label,
         claim="the run validates once, after its last step "
         f"({run.eval_interval or 'no interval is set'}, and the run has {run.steps:,} steps): "
         "overfitting is seen too late",
@@ -40,12 +31,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="R8",
-    name="one_validation",
     title="The run validates once, at its end",
-    page=__doc__ or "",
-    judge=judge,
-    needs=(Needs.PLANNED_RUN,),
-    before_run=True,
+    before_run=judge,
     kind="planning",
 )

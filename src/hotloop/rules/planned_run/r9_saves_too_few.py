@@ -9,27 +9,19 @@ Seen: tests/diagnosis/test_planned_time.py.
 Source: hotloop
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
 from hotloop.core.units import duration
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, PlannedRun, Remedy, Rule
 
 __all__ = ["RULE"]
 
 AT_RISK = 1200.0  # seconds of work that a crash may cost without a finding
 
 
-def judge(case: Case) -> Finding | None:
+def judge(case: Case, planned: PlannedRun) -> Finding | None:
     """Take the time between two saves as the cost of a crash."""
-    if case.planned is None or case.planned.settings is None or case.planned.time is None:
+    if planned.settings is None or planned.time is None:
         return None
-    run, time = case.planned.settings, case.planned.time
+    run, time = planned.settings, planned.time
     between = run.save_every
     if run.save_every_steps:
         between = min(between, run.save_every_steps * time.seconds / time.steps)
@@ -37,7 +29,6 @@ def judge(case: Case) -> Finding | None:
         return None
     lost = "the whole run" if between >= time.seconds else duration(between)
     return Finding(
-        rule=RULE.label,
         claim=f"a crash can cost {lost}: nothing is saved in between",
         severity="warn",
         remedies=[Remedy(text="training.save_every=600s, the default")],
@@ -45,12 +36,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="R9",
-    name="saves_too_few",
     title="Too much work between two checkpoints",
-    page=__doc__ or "",
-    judge=judge,
-    needs=(Needs.PLANNED_RUN,),
-    before_run=True,
+    before_run=judge,
     kind="planning",
 )

@@ -9,15 +9,7 @@ Seen: golden cases only; not yet seen on a card.
 Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html (its warning)
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 
 __all__ = ["RULE"]
 
@@ -28,25 +20,20 @@ def judge(case: Case) -> Finding | None:
     if model is None or case.hardware.count < 2:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"nn.DataParallel drives {case.hardware.count} cards from one process",
         severity="warn",
         places=[model.place] if model.place else [],
         remedies=[
-            Remedy(
-                text="DistributedDataParallel, started by torchrun --nproc-per-node "
-                f"{case.hardware.count}",
-                effort="code edit",
+            code_edit(
+                "DistributedDataParallel, started by torchrun --nproc-per-node "
+                f"{case.hardware.count}"
             )
         ],
     )
 
 
 RULE = Rule(
-    id="M1",
-    name="data_parallel",
     title="DataParallel where DistributedDataParallel is meant",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.MODEL, Needs.CARD),
     weight=2,

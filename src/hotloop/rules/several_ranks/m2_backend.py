@@ -11,15 +11,7 @@ Seen: golden cases only; not yet seen on a card.
 Source: https://docs.pytorch.org/docs/stable/distributed.html ("Which backend to use?")
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 
 __all__ = ["RULE"]
 
@@ -33,7 +25,6 @@ def judge(case: Case) -> Finding | None:
     if not backend or "nccl" in backend or not (case.on_card or recorded):
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"{case.process.world} processes on cards exchange gradients by {backend}",
         severity="warn",
         remedies=[
@@ -45,10 +36,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="M2",
-    name="backend",
     title="Cards talk through the hosts' network stack",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.RANKS,),
     weight=2,

@@ -12,18 +12,10 @@ Seen: examples/planted/parallel_defaults.py.
 Source: 10 % of the TensorBoard profiler plugin, 20 % of gpuprof.
 """
 
-from __future__ import annotations
-
 from statistics import median
-from typing import TYPE_CHECKING
 
-from hotloop.core.finding import WARN, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import WARN, Case, Finding, Needs, Remedy, Rule
 from hotloop.rules.support.costs import costing, in_steps
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -40,7 +32,6 @@ def judge(case: Case) -> Finding | None:
     return costing(
         case,
         in_steps(case, min(1.0, share)),
-        rule=RULE.label,
         claim=f"exchanging gradients takes {share:.0%} of a step, in which nothing is computed",
         evidence={"processes": str(case.process.world)},
         remedies=[
@@ -56,12 +47,8 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="M3",
-    name="communication",
     title="Steps wait for gradients from other processes",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.RANKS),
-    weight=1,
     numerics="rounding",
 )

@@ -20,16 +20,12 @@ from __future__ import annotations
 from statistics import median_low
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import WARN, Remedy, by_share
 from hotloop.core.units import moment
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import WARN, Case, Finding, Needs, Remedy, Rule, SourceLocation, by_share
 from hotloop.rules.support.costs import costing, hot_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-
-    from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding, SourceLocation
 
 __all__ = ["RULE"]
 
@@ -58,7 +54,6 @@ def judge(case: Case) -> Finding | None:
         case,
         late * case.steps.count,
         severity=by_share(late / typical),
-        rule=RULE.label,
         claim=f"{who} takes {moment(late)} longer for each step than the others, which wait: "
         f"{words}{'' if more is None else f', of {more:.0%} more tokens'}",
         places=_lines(case, cause) if rank == case.process.rank else [],
@@ -119,10 +114,7 @@ def _lines(case: Case, rows: Sequence[str]) -> list[SourceLocation]:
 
 
 RULE = Rule(
-    id="M4",
-    name="straggler",
     title="One process makes all others wait",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.RANKS),
     weight=2,

@@ -10,16 +10,8 @@ Seen: examples/planted/parallel_defaults.py.
 Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.syntax import calls, parse
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
 
 __all__ = ["RULE"]
 
@@ -39,24 +31,17 @@ def judge(case: Case) -> Finding | None:
         for call in calls(loop.node, "backward")
     ]
     return Finding(
-        rule=RULE.label,
         claim=f"gradients are exchanged {backwards} times a step, and once is enough",
         severity="warn",
         places=places[:1],
         remedies=[
-            Remedy(
-                text="with model.no_sync(): around all backward passes but the last of a step",
-                effort="code edit",
-            )
+            code_edit("with model.no_sync(): around all backward passes but the last of a step")
         ],
     )
 
 
 RULE = Rule(
-    id="M5",
-    name="no_sync",
     title="Gradients are exchanged for every micro batch",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.MODEL, Needs.CODE, Needs.RANKS),
     under="M3",

@@ -10,17 +10,10 @@ Seen: examples/planted/parallel_defaults.py.
 Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html
 """
 
-from __future__ import annotations
-
 import ast
-from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
-from hotloop.rules.support.syntax import calls, parse
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.support.syntax import parse
 
 __all__ = ["RULE"]
 
@@ -32,14 +25,12 @@ def judge(case: Case) -> Finding | None:
     warned = any("find_unused_parameters=True was" in text for text in case.process.warnings)
     places = [
         module.place(call)
-        for module in parse(case.sources).modules
-        for call in calls(module.tree, "DistributedDataParallel", "DDP")
+        for module, call in parse(case.sources).calls("DistributedDataParallel", "DDP")
         if any(is_on(keyword) for keyword in call.keywords)
     ]
     if not warned and not places:
         return None
     return Finding(
-        rule=RULE.label,
         claim="DistributedDataParallel searches for unused parameters at each step, and finds none",
         severity="warn" if warned else "note",
         places=places,
@@ -58,10 +49,7 @@ def is_on(keyword: ast.keyword) -> bool:
 
 
 RULE = Rule(
-    id="M6",
-    name="find_unused",
     title="DDP searches for unused parameters, and there are none",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.MODEL, Needs.RANKS),
     weight=2,

@@ -9,15 +9,7 @@ Seen: examples/planted/parallel_defaults.py.
 Source: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 
 __all__ = ["RULE"]
 
@@ -28,26 +20,17 @@ def judge(case: Case) -> Finding | None:
         shuffles = "Distributed" in loader.sampler and loader.shuffle is not False
         if shuffles and loader.set_epoch == 0 and loader.iterations > 1:
             return Finding(
-                rule=RULE.label,
                 claim=f"{loader.iterations} epochs in the same order: the distributed sampler is "
                 "never told the epoch",
                 severity="critical",
                 places=[loader.place] if loader.place else [],
-                remedies=[
-                    Remedy(
-                        text="sampler.set_epoch(epoch) at the start of each epoch",
-                        effort="code edit",
-                    )
-                ],
+                remedies=[code_edit("sampler.set_epoch(epoch) at the start of each epoch")],
             )
     return None
 
 
 RULE = Rule(
-    id="M7",
-    name="set_epoch",
     title="Each epoch has the same order",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.LOADER, Needs.RANKS),
     weight=2,

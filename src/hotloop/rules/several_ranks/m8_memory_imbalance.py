@@ -15,14 +15,11 @@ from __future__ import annotations
 from statistics import median_low
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, code_edit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from hotloop.core.case.case import Case
 
 __all__ = ["RULE"]
 
@@ -37,7 +34,6 @@ def judge(case: Case) -> Finding | None:
         return None
     rank = case.process.rank_at(peaks.index(most))
     return Finding(
-        rule=RULE.label,
         claim=f"{case.process.named(rank)} needs {bytes_(most)}, the others {bytes_(typical)}",
         severity="warn" if most >= (1 + WARN) * typical else "note",
         remedies=list(_remedies(case, rank)),
@@ -49,23 +45,18 @@ def _remedies(case: Case, rank: int) -> Iterator[Remedy]:
         alone = "it alone saves" if rank == 0 else "its rows may be longer"
         yield Remedy(text=f"a smaller micro batch for all, should it run out of memory: {alone}")
     elif case.on_card:
-        yield Remedy(text='torch.load(..., map_location="cpu")', effort="code edit")
+        yield code_edit('torch.load(..., map_location="cpu")')
         yield Remedy(text="torch.cuda.set_device(local_rank) before the first tensor")
     else:
-        yield Remedy(
-            text="map what one process alone reads, in place of loading it: "
-            'np.load(..., mmap_mode="r"), torch.load(..., mmap=True)',
-            effort="code edit",
+        yield code_edit(
+            "map what one process alone reads, in place of loading it: "
+            'np.load(..., mmap_mode="r"), torch.load(..., mmap=True)'
         )
 
 
 RULE = Rule(
-    id="M8",
-    name="memory_imbalance",
     title="One process needs much more memory",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.RANKS,),
-    weight=1,
     numerics="bitwise",
 )

@@ -9,17 +9,9 @@ Seen: examples/planted/parallel_defaults.py.
 Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
 from hotloop.core.units import bytes_
-from hotloop.rules.base import Needs, Rule
-from hotloop.rules.support.syntax import calls, keyword, parse
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
+from hotloop.rules.support.syntax import keyword, parse
 
 __all__ = ["RULE"]
 
@@ -28,15 +20,13 @@ def judge(case: Case) -> Finding | None:
     """Look for the argument."""
     places = [
         module.place(call)
-        for module in parse(case.sources).modules
-        for call in calls(module.tree, "DistributedDataParallel", "DDP")
+        for module, call in parse(case.sources).calls("DistributedDataParallel", "DDP")
         if keyword(call, "gradient_as_bucket_view") is None
     ]
     if not places:
         return None
     size = sum(4 * model.trainable for model in case.models)  # float32 gradients
     return Finding(
-        rule=RULE.label,
         claim=f"DistributedDataParallel keeps a second copy of all gradients, {bytes_(size)}",
         severity="note",
         places=places,
@@ -45,10 +35,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    id="M9",
-    name="bucket_view",
     title="DDP copies gradients it could share",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.MODEL, Needs.CODE, Needs.RANKS),
     numerics="bitwise",

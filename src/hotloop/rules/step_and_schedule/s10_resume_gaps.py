@@ -13,20 +13,12 @@ Source: hotloop, from the five projects; "Saving and loading a general checkpoin
     (2026-11).
 """
 
-from __future__ import annotations
-
 import ast
 import re
-from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy, Severity
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, Severity, code_edit
 from hotloop.rules.support import idioms
-from hotloop.rules.support.syntax import Function, calls, parse
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.rules.support.syntax import Module, ProjectCode
+from hotloop.rules.support.syntax import Function, Module, ProjectCode, calls, parse
 
 __all__ = ["RULE"]
 
@@ -66,15 +58,13 @@ def judge(case: Case) -> Finding | None:
             left = "leaves out the rest of the epoch it was saved in"
             fault = f"starts without the state of: {', '.join(lost)}"
             return Finding(
-                rule=RULE.label,
                 claim=f"a resumed run {' and '.join([fault] * bool(lost) + [left] * middle)}",
                 severity=severity,
                 places=[module.place(loads[0])],
                 remedies=[
-                    Remedy(
-                        text="save and load optimizer, schedule, scaler, epoch and step beside "
-                        "the weights",
-                        effort="code edit",
+                    code_edit(
+                        "save and load optimizer, schedule, scaler, epoch and step beside "
+                        "the weights"
                     )
                 ],
             )
@@ -139,10 +129,7 @@ def _leaves_out(code: ProjectCode, text: str) -> bool:
 
 
 RULE = Rule(
-    id="S10",
-    name="resume_gaps",
     title="Resuming with less than there was",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.CODE,),
     weight=3,

@@ -13,18 +13,11 @@ Source: hotloop, from the five projects; for ln(n), Karpathy, "A Recipe for Trai
     Networks", https://karpathy.github.io/2019/04/25/recipe/ ("verify loss @ init").
 """
 
-from __future__ import annotations
-
 import math
 import statistics
-from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy, Severity
 from hotloop.core.plateau import GUESSING, guessing
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, Needs, Rule, Severity, code_edit
 
 __all__ = ["RULE"]
 
@@ -43,22 +36,19 @@ def judge(case: Case) -> Finding | None:
     places = [scheduler.place for scheduler in case.schedulers if rates]
     places += [optimizer.place for optimizer in case.optimizers]
     return Finding(
-        rule=RULE.label,
         claim=claim,
         severity=severity,
         places=[place for place in places if place],
         evidence={"loss": f"{values[0]:.6g} at first, {values[-1]:.6g} at last"} if values else {},
         remedies=[
-            Remedy(
-                text="print scheduler.get_last_lr(): a warm-up counted in epochs and stepped by "
-                "batches, or an integer division, gives 0",
-                effort="code edit",
+            code_edit(
+                "print scheduler.get_last_lr(): a warm-up counted in epochs and stepped by "
+                "batches, or an integer division, gives 0"
             )
             if rates and case.schedulers
-            else Remedy(
-                text="check that the loss reaches the parameters: detach, no_grad, the optimizer's "
-                "parameters, the learning rate, the labels",
-                effort="code edit",
+            else code_edit(
+                "check that the loss reaches the parameters: detach, no_grad, the optimizer's "
+                "parameters, the learning rate, the labels"
             )
         ],
     )
@@ -92,10 +82,7 @@ def _losses(case: Case) -> tuple[str, Severity] | None:
 
 
 RULE = Rule(
-    id="S11",
-    name="loss_still",
     title="The loss does not move",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS,),
     weight=2,

@@ -11,25 +11,15 @@ Seen: examples/planted/diverging.py.
 Source: hotloop, from the five projects (a Trainer logs `loss: 0` and exits 0).
 """
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.core.case.planned_run import PlannedRun
+from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Remedy, Rule, code_edit
 
 __all__ = ["RULE"]
 
 
 def judge(case: Case) -> Finding | None:
     """Name the first step whose loss is not finite."""
-    if case.planned is not None:
-        return _before_run(case.planned)
     bad = [(step, value) for step, value in case.steps.losses if not math.isfinite(value)]
     first = case.steps.nonfinite
     if first is None and not bad:
@@ -38,7 +28,6 @@ def judge(case: Case) -> Finding | None:
     last = [value for step, value in case.steps.losses if step < first and math.isfinite(value)]
     later = [step for step, _ in case.steps.losses if step >= first]
     return Finding(
-        rule=RULE.label,
         claim=f"the loss is not finite from step {first} of {case.steps.count} on"
         if len(bad) == len(later)
         else f"the loss is not finite at step {first} of {case.steps.count}",
@@ -49,26 +38,21 @@ def judge(case: Case) -> Finding | None:
             "the last finite one before": f"{last[-1]:.6g}" if last else "none",
         },
         remedies=[
-            Remedy(
-                text="torch.autograd.set_detect_anomaly(True) for the steps before it names the "
+            code_edit(
+                "torch.autograd.set_detect_anomaly(True) for the steps before it names the "
                 "operation; then the learning rate, a log or division of 0, an all-masked row "
-                "(hotloop explain unstable-loss)",
-                effort="code edit",
+                "(hotloop explain unstable-loss)"
             ),
-            Remedy(
-                text="stop the run when the loss is not finite, before weights are saved",
-                effort="code edit",
-            ),
+            code_edit("stop the run when the loss is not finite, before weights are saved"),
         ],
     )
 
 
-def _before_run(planned: PlannedRun) -> Finding | None:
+def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
     problem = None if planned.settings is None else planned.settings.problem
     if problem is None:
         return None
     return Finding(
-        rule=RULE.label,
         claim=f"the run ends in its first steps: {problem}",
         severity="critical",
         remedies=[
@@ -79,13 +63,10 @@ def _before_run(planned: PlannedRun) -> Finding | None:
 
 
 RULE = Rule(
-    id="S12",
-    name="not_finite",
     title="NaN or infinite loss",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS,),
-    before_run=True,
+    before_run=_before_run,
     weight=2,
     numerics="training",
     kind="correctness",

@@ -12,15 +12,7 @@ Source: hotloop, from the five projects; with two classes in balance, 32 equal l
     once in 2 thousand million batches of 32.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, code_edit
 
 __all__ = ["RULE"]
 
@@ -43,23 +35,19 @@ def judge(case: Case) -> Finding | None:
         name = f"field {name} of the batch" if name.isdigit() else name
         sorted_data = Remedy(text="shuffle=True: the data may be sorted by label")
         return Finding(
-            rule=RULE.label,
             claim=f"all {count} labels of {batches.sampled} training batches are {value} ({name})",
             severity="note" if batches.loader is None else "critical",
             places=[place] if place else [],
             remedies=[
                 *([sorted_data] if loader and loader.shuffle is False else []),
-                Remedy(text="look at how the labels are read", effort="code edit"),
+                code_edit("look at how the labels are read"),
             ],
         )
     return None
 
 
 RULE = Rule(
-    id="S13",
-    name="constant_label",
     title="A constant label",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.BATCHES,),
     weight=2,

@@ -21,16 +21,12 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support import idioms
-from hotloop.rules.support.syntax import Function, parse
+from hotloop.rules.support.syntax import Function, TrainingLoop, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from hotloop.core.case.case import Case
-    from hotloop.rules.support.syntax import TrainingLoop
 
 __all__ = ["RULE"]
 
@@ -47,7 +43,6 @@ def judge(case: Case) -> Finding | None:
         for node, why in _misplaced(loop):
             target = ast.unparse(loop.node.target) if isinstance(loop.node, ast.For) else "while"
             return Finding(
-                rule=RULE.label,
                 claim=(
                     f"{why} stands after the loop over {target} "
                     f"(line {loop.node.lineno}), so it runs once when that loop has ended"
@@ -59,7 +54,7 @@ def judge(case: Case) -> Finding | None:
                     "seen": f"{case.epochs} epochs, {len(case.evaluations)} evaluations, "
                     f"{len(case.saves)} saves",
                 },
-                remedies=[Remedy(text="indent the block into the loop", effort="code edit")],
+                remedies=[code_edit("indent the block into the loop")],
             )
     return None
 
@@ -153,10 +148,7 @@ def _is_nested(loop: TrainingLoop) -> bool:
 
 
 RULE = Rule(
-    id="S1",
-    name="eval_or_save_outside_loop",
     title="Validation or saving outside the loop",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.CODE,),
     weight=3,

@@ -11,19 +11,11 @@ Source: hotloop, from the five projects (an evaluation ran out of memory after s
     training); half an hour is hotloop's own threshold.
 """
 
-from __future__ import annotations
-
 import ast
-from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support import idioms
-from hotloop.rules.support.syntax import parse
-
-if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
-    from hotloop.rules.support.syntax import TrainingLoop
+from hotloop.rules.support.syntax import TrainingLoop, parse
 
 __all__ = ["RULE"]
 
@@ -42,7 +34,6 @@ def judge(case: Case) -> Finding | None:
         call = _risk(loop)
         if call is not None:
             return Finding(
-                rule=RULE.label,
                 claim=(
                     f"{seconds / 3600:.1f} h of training are first saved after "
                     f"'{ast.unparse(call.func)}', which may fail"
@@ -51,8 +42,8 @@ def judge(case: Case) -> Finding | None:
                 places=[loop.module.place(call)],
                 evidence={"training": f"{seconds:.0f} s, as planned"},
                 remedies=[
-                    Remedy(text="save before the evaluation", effort="code edit"),
-                    Remedy(text="save every half hour in the loop", effort="code edit"),
+                    code_edit("save before the evaluation"),
+                    code_edit("save every half hour in the loop"),
                 ],
             )
     return None
@@ -74,10 +65,7 @@ def _risk(loop: TrainingLoop) -> ast.Call | None:
 
 
 RULE = Rule(
-    id="S2",
-    name="eval_before_final_save",
     title="An evaluation before the first save",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.CODE, Needs.STEPS),
     weight=3,

@@ -17,18 +17,16 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Remedy, SourceLocation, by_share
-from hotloop.rules.base import Needs, Rule
+from hotloop.core.finding import by_share
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, SourceLocation, code_edit
 from hotloop.rules.support import idioms
-from hotloop.rules.support.costs import costing, evaluation_seconds, site
+from hotloop.rules.support.costs import costing, evaluation_seconds, hottest, site
 from hotloop.rules.support.syntax import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hotloop.core.case.case import Case
     from hotloop.core.case.steps_and_loaders import EvaluationSpan, Save
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -53,13 +51,12 @@ def judge(case: Case) -> Finding | None:
         seconds,
         least=HIDDEN,
         severity=by_share(share, warn=HIDDEN, critical=2 * HIDDEN),
-        rule=RULE.label,
         claim=f"{share:.0%} of the wall time is outside the steps ({shares}){hidden}",
         places=[*places, *([timer] if timer else [])],
         evidence={part: f"{seconds_of[part]:.1f} s" for part in ordered},
         remedies=[
             Remedy(text="evaluate and save less often", effort="configuration line"),
-            Remedy(text="time the whole epoch, so that this is seen", effort="code edit"),
+            code_edit("time the whole epoch, so that this is seen"),
         ],
     )
 
@@ -93,11 +90,7 @@ def _places(case: Case, part: str) -> list[SourceLocation]:
         "evaluating": case.evaluations,
         "saving": case.saves,
     }
-    spent: dict[SourceLocation, float] = {}
-    for span in spans.get(part, ()):
-        if span.place:
-            spent[span.place] = spent.get(span.place, 0.0) + span.seconds
-    return sorted(spent, key=lambda place: -spent[place])[:1]
+    return hottest(spans.get(part, ()))[:1]
 
 
 def _timer_before(case: Case, place: SourceLocation) -> SourceLocation | None:
@@ -121,10 +114,7 @@ def _readings(loop: ast.AST) -> Iterator[ast.AST]:
 
 
 RULE = Rule(
-    id="S3",
-    name="hidden_wall",
     title="Wall time outside the steps",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS,),
     weight=-1,  # it sums up the findings of other rules

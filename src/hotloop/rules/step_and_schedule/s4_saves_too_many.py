@@ -19,17 +19,13 @@ import math
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Remedy, SourceLocation
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, SourceLocation, code_edit
 from hotloop.rules.support import idioms
 from hotloop.rules.support.costs import costing
-from hotloop.rules.support.syntax import Function, calls, parse
+from hotloop.rules.support.syntax import Function, Module, calls, parse
 
 if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
     from hotloop.core.case.steps_and_loaders import Save
-    from hotloop.core.finding import Finding
-    from hotloop.rules.support.syntax import Module
 
 __all__ = ["RULE"]
 
@@ -58,7 +54,6 @@ def judge(case: Case) -> Finding | None:
         case,
         spent * max(0.0, 1 - enough / len(saves)),
         least=SHARE,
-        rule=RULE.label,
         claim=(
             f"{len(saves)} saves take {spent:.1f} s, {case.part(spent):.0%} of the wall time"
             + (", one at each improvement" if when else "")
@@ -74,12 +69,11 @@ def judge(case: Case) -> Finding | None:
 
 
 def _remedies(*, is_large: bool) -> list[Remedy]:
-    less = Remedy(
-        text="save when it improves by a margin, or once in so many minutes; "
-        "keep a copy of the best weights in memory until then",
-        effort="code edit",
+    less = code_edit(
+        "save when it improves by a margin, or once in so many minutes; "
+        "keep a copy of the best weights in memory until then"
     )
-    smaller = Remedy(text="save only the parameters that are trained", effort="code edit")
+    smaller = code_edit("save only the parameters that are trained")
     return [smaller, less] if is_large else [less]
 
 
@@ -113,10 +107,7 @@ def _guarded(module: Module, name: str) -> SourceLocation | None:
 
 
 RULE = Rule(
-    id="S4",
-    name="saves_too_many",
     title="Too many checkpoints",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.SAVES),
     under="H8",

@@ -21,16 +21,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy, Severity, SourceLocation
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, Severity, SourceLocation, code_edit
 from hotloop.rules.support import idioms
-from hotloop.rules.support.syntax import calls, parse
+from hotloop.rules.support.syntax import ProjectCode, TrainingLoop, calls, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from hotloop.core.case.case import Case
-    from hotloop.rules.support.syntax import ProjectCode, TrainingLoop
 
 __all__ = ["RULE"]
 
@@ -73,7 +69,6 @@ def judge(case: Case) -> Finding | None:
             severity, claim, node = faults[0]
             module = code.module_of(node)
             return Finding(
-                rule=RULE.label,
                 claim=claim,
                 severity=severity,
                 places=[SourceLocation(file=module.path, line=idioms.line(node))],
@@ -82,10 +77,9 @@ def judge(case: Case) -> Finding | None:
                     **{f"also {n}": other for n, (_, other, _) in enumerate(faults[1:], 1)},
                 },
                 remedies=[
-                    Remedy(
-                        text=f"(loss / {window.number}).backward(), and clip, step and zero_grad "
-                        "together, once in a window",
-                        effort="code edit",
+                    code_edit(
+                        f"(loss / {window.number}).backward(), and clip, step and zero_grad "
+                        "together, once in a window"
                     )
                 ],
             )
@@ -197,10 +191,7 @@ def _dropped(case: Case, window: AccumulationLoop) -> Iterator[Fault]:
 
 
 RULE = Rule(
-    id="S5",
-    name="accumulation_arithmetic",
     title="Wrong arithmetic of accumulation",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.CODE, Needs.STEPS),
     weight=3,

@@ -18,14 +18,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy, Severity, SourceLocation
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, Severity, SourceLocation, code_edit
 from hotloop.rules.support.syntax import calls, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hotloop.core.case.case import Case
     from hotloop.core.case.objects import Scaler
 
 __all__ = ["RULE"]
@@ -41,12 +39,11 @@ def judge(case: Case) -> Finding | None:
         return None
     severity, claim, place, remedy = faults[0]
     return Finding(
-        rule=RULE.label,
         claim=claim,
         severity=severity,
         places=[place] if place else [],
         evidence={f"also {n}": other for n, (_, other, _, _) in enumerate(faults[1:], 1)},
-        remedies=[Remedy(text=remedy, effort="code edit")],
+        remedies=[code_edit(remedy)],
     )
 
 
@@ -116,10 +113,7 @@ def _autocast(case: Case) -> Iterator[Fault]:
 
 
 RULE = Rule(
-    id="S6",
-    name="scaler_misuse",
     title="A gradient scaler used wrongly",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS,),
     weight=2,

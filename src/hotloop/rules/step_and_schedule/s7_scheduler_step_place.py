@@ -22,12 +22,10 @@ import ast
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy, Severity, SourceLocation
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, Severity, SourceLocation, code_edit
 from hotloop.rules.support.syntax import calls, dotted, parse
 
 if TYPE_CHECKING:
-    from hotloop.core.case.case import Case
     from hotloop.core.case.objects import Optimizer, Scheduler
 
 __all__ = ["RULE"]
@@ -73,12 +71,11 @@ def _finding(case: Case, fault: ScheduleFault, schedule: Scheduler | None = None
     if schedule is not None:
         evidence[schedule.name] = f"stepped {schedule.steps} times, built for {schedule.total}"
     return Finding(
-        rule=RULE.label,
         claim=fault.claim,
         severity=fault.severity,
         places=[place for place in fault.places if place],
         evidence=evidence,
-        remedies=[Remedy(text=fault.remedy, effort="code edit")],
+        remedies=[code_edit(fault.remedy)],
     )
 
 
@@ -260,10 +257,7 @@ def _ended(case: Case) -> ScheduleFault | None:
 
 
 RULE = Rule(
-    id="S7",
-    name="scheduler_step_place",
     title="A schedule counted in the wrong unit",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.OPTIMIZER),
     weight=3,

@@ -19,16 +19,12 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Remedy, Severity, SourceLocation
-from hotloop.rules.base import Needs, Rule
+from hotloop.rules.base import Case, Finding, Needs, Rule, Severity, SourceLocation, code_edit
 from hotloop.rules.support import idioms
-from hotloop.rules.support.syntax import Module, parse
+from hotloop.rules.support.syntax import Module, ProjectCode, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-    from hotloop.core.case.case import Case
-    from hotloop.rules.support.syntax import ProjectCode
 
 __all__ = ["RULE"]
 
@@ -63,17 +59,11 @@ def judge(case: Case) -> Finding | None:
         place, severity = own[0], "warn"
         claim = f"a global seed is set {seeds} times in {case.steps.count} steps"
     return Finding(
-        rule=RULE.label,
         claim=claim,
         severity=severity,
         places=[place],
         evidence={"seeds set between the first step and the last": f"{seeds}"},
-        remedies=[
-            Remedy(
-                text="seed once before training; give what must repeat a torch.Generator",
-                effort="code edit",
-            )
-        ],
+        remedies=[code_edit("seed once before training; give what must repeat a torch.Generator")],
     )
 
 
@@ -154,10 +144,7 @@ def _is_known(code: ProjectCode, place: SourceLocation) -> bool:
 
 
 RULE = Rule(
-    id="S8",
-    name="rng_reset",
     title="The seed is set while training",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS,),
     weight=3,

@@ -19,15 +19,11 @@ import ast
 import re
 from typing import TYPE_CHECKING, Literal
 
-from hotloop.core.finding import Finding, Remedy
-from hotloop.rules.base import Needs, Rule
-from hotloop.rules.support.syntax import parse
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
+from hotloop.rules.support.syntax import Module, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from hotloop.core.case.case import Case
-    from hotloop.rules.support.syntax import Module
 
 __all__ = ["RULE"]
 
@@ -87,12 +83,11 @@ def judge(case: Case) -> Finding | None:
                 first_side = "prediction"
             if first_side and first and second and first != second and first != first_side:
                 return Finding(
-                    rule=RULE.label,
                     claim=f"{last} takes the {first_side} first and gets it second: "
                     f"{ast.unparse(call):.80}",
                     severity="critical",
                     places=[module.place(call)],
-                    remedies=[Remedy(text="swap the two arguments", effort="code edit")],
+                    remedies=[code_edit("swap the two arguments")],
                 )
     return None
 
@@ -140,10 +135,7 @@ def _side(node: ast.expr) -> Side | None:
 
 
 RULE = Rule(
-    id="S9",
-    name="metric_arguments",
     title="Prediction and target swapped",
-    page=__doc__ or "",
     judge=judge,
     needs=(Needs.CODE,),
     weight=3,

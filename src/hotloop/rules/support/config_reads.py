@@ -91,10 +91,7 @@ class _Flow:
             for _, function in definitions
         }
         self._classes = {
-            node.name: node
-            for module in code.modules
-            for node in ast.walk(module.tree)
-            if isinstance(node, ast.ClassDef)
+            node.name: node for module, node in code.nodes() if isinstance(node, ast.ClassDef)
         }
 
     def size(self) -> int:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from hotloop.core.case.case import Case
     from hotloop.core.case.environment import Operator
-    from hotloop.core.case.steps_and_loaders import EvaluationSpan, Stack
+    from hotloop.core.case.steps_and_loaders import EvaluationSpan, Save, Stack
     from hotloop.rules.support.syntax import Module
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "evaluation_seconds",
     "flop_rate",
     "hot_path",
+    "hottest",
     "in_steps",
     "products",
     "seconds_at",
@@ -89,7 +90,7 @@ def costing(
     if share < least:
         return None
     known = {
-        "severity": "note" if share < ABSTAIN else by_share(share),
+        "severity": by_share(share),
         "share": share,
         "saves": case.per_step(seconds),
         "ceiling": total / (total - seconds) if total > seconds else None,
@@ -150,18 +151,19 @@ def hot_path(case: Case, stacks: Sequence[Stack]) -> list[SourceLocation]:
             break
         path.append(place)
     if not path:
-        return _innermost(stacks)
+        return hottest(stacks)[:1]
     loops = [site(loop.module, loop.node) for loop in parse(case.sources).inner_loops]
     above = [p for p in path[:-1] if any(loop.holds(p.file, p.line) for loop in loops)]
     return [path[-1], *above[-1:]]
 
 
-def _innermost(stacks: Sequence[Stack]) -> list[SourceLocation]:
+def hottest(spent: Iterable[EvaluationSpan | Save | Stack]) -> list[SourceLocation]:
+    """Return the project's lines in which time was spent, the one with the most time first."""
     seconds: dict[SourceLocation, float] = defaultdict(float)
-    for stack in stacks:
-        if place := stack.place:
-            seconds[place] += stack.seconds
-    return sorted(seconds, key=lambda place: -seconds[place])[:1]
+    for item in spent:
+        if item.place:
+            seconds[item.place] += item.seconds
+    return sorted(seconds, key=lambda place: -seconds[place])
 
 
 def _seconds(stacks: Iterable[Stack]) -> float:

@@ -5,21 +5,20 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from hotloop.core.finding import Finding, Remedy, SourceLocation, by_share
+from hotloop.rules.base import Case, Finding, Remedy, SourceLocation, option
+from hotloop.rules.support.costs import costing, hottest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from hotloop.core.case.case import Case
     from hotloop.core.case.steps_and_loaders import Frame, Loader, Stack
 
 __all__ = [
     "MATTERS",
     "costs",
     "feeding",
-    "hottest",
     "item_seconds",
     "keep_samples",
     "lines",
@@ -140,16 +139,7 @@ def lines(stacks: Iterable[Stack]) -> list[SourceLocation]:
         if frame is not None:
             reading[SourceLocation(file=frame.file, line=frame.line)] += stack.seconds
     first = [max(reading, key=reading.__getitem__)] if reading else []
-    return list(dict.fromkeys([*first, *hottest(stacks)]))
-
-
-def hottest(stacks: Iterable[Stack]) -> list[SourceLocation]:
-    """Return the project's innermost line with the most time, as a list with at most one place."""
-    seconds: dict[SourceLocation, float] = defaultdict(float)
-    for stack in stacks:
-        if stack.place:
-            seconds[stack.place] += stack.seconds
-    return [max(seconds, key=seconds.__getitem__)] if seconds else []
+    return list(dict.fromkeys([*first, *hottest(stacks)[:1]]))
 
 
 def reader(stack: Stack) -> Frame | None:
@@ -162,13 +152,7 @@ def keep_samples(loader: Loader | None) -> list[Remedy]:
     """Return the remedy that reads each sample once; [] if reading draws random numbers."""
     if loader and (loader.uses_random or loader.iterable):
         return []
-    return [
-        Remedy(
-            text="keep each sample in memory once it was read",
-            effort="option",
-            technique="sample-cache",
-        )
-    ]
+    return [option("keep each sample in memory once it was read", technique="sample-cache")]
 
 
 def read_ahead(loader: Loader) -> list[Remedy]:
@@ -179,13 +163,7 @@ def read_ahead(loader: Loader) -> list[Remedy]:
     """
     if loader.workers or loader.iterable or loader.in_memory:
         return []
-    return [
-        Remedy(
-            text="read ahead in worker processes",
-            effort="option",
-            technique="loader-workers",
-        )
-    ]
+    return [option("read ahead in worker processes", technique="loader-workers")]
 
 
 def with_workers(
@@ -200,29 +178,9 @@ def with_workers(
     if streams or count > (case.hardware.cores or count):
         return Remedy(text=text)
     choice = f"count={count}" + ":pin=on" * pin
-    return Remedy(text=text, effort="option", technique="loader-workers", choice=choice)
+    return option(text, technique="loader-workers", choice=choice)
 
 
-def costs(
-    case: Case,
-    rule: str,
-    claim: str,
-    seconds: float,
-    *,
-    places: Sequence[SourceLocation] = (),
-    evidence: Mapping[str, str] | None = None,
-    remedies: Sequence[Remedy],
-) -> Finding:
+def costs(case: Case, claim: str, seconds: float, **fields: Any) -> Finding | None:
     """Return a finding about `seconds` of the run, which are saved if the cause is removed."""
-    share = case.part(seconds)
-    return Finding(
-        rule=rule,
-        claim=claim,
-        severity=by_share(share),
-        share=share,
-        saves=case.per_step(seconds),
-        ceiling=case.ceiling_without(seconds),
-        places=places,
-        evidence=evidence or {},
-        remedies=remedies,
-    )
+    return costing(case, seconds, least=0.0, claim=claim, **fields)

@@ -17,12 +17,11 @@ __all__ = ["method", "returned", "windows"]
 
 def method(case: Case, kind: str, name: str) -> tuple[Module, Function] | None:
     """Return the method `name` of the project's class `kind`, with its file; None: not found."""
-    for module in parse(case.sources).modules:
-        for node in ast.walk(module.tree):
-            if isinstance(node, ast.ClassDef) and node.name == kind.rpartition(".")[2]:
-                for part in node.body:
-                    if isinstance(part, ast.FunctionDef) and part.name == name:
-                        return module, part
+    for module, node in parse(case.sources).nodes():
+        if isinstance(node, ast.ClassDef) and node.name == kind.rpartition(".")[2]:
+            for part in node.body:
+                if isinstance(part, ast.FunctionDef) and part.name == name:
+                    return module, part
     return None
 
 
@@ -39,19 +38,18 @@ def returned(case: Case, kind: str, name: str) -> SourceLocation | None:
 def windows(case: Case) -> list[SourceLocation]:
     """Return the lines that cut windows one position apart: x[i : i + n] for i in range(...)."""
     places = []
-    for module in parse(case.sources).modules:
-        for node in ast.walk(module.tree):
-            if isinstance(node, ast.Call) and dotted(node.func).endswith("unfold"):
-                steps = [ast.unparse(argument) for argument in node.args[2:3]]
-                places += [module.place(node)] if steps == ["1"] else []
-            elif isinstance(node, ast.ListComp | ast.GeneratorExp):
-                first = node.generators[0]
-                if _by_one(first.iter) and _cuts(node.elt, ast.unparse(first.target)):
-                    places.append(module.place(node))
-            elif isinstance(node, ast.For) and _by_one(node.iter):
-                name = ast.unparse(node.target)
-                cut = [part for part in node.body if _cuts(part, name)]
-                places += [module.place(part) for part in cut[:1]]
+    for module, node in parse(case.sources).nodes():
+        if isinstance(node, ast.Call) and dotted(node.func).endswith("unfold"):
+            steps = [ast.unparse(argument) for argument in node.args[2:3]]
+            places += [module.place(node)] if steps == ["1"] else []
+        elif isinstance(node, ast.ListComp | ast.GeneratorExp):
+            first = node.generators[0]
+            if _by_one(first.iter) and _cuts(node.elt, ast.unparse(first.target)):
+                places.append(module.place(node))
+        elif isinstance(node, ast.For) and _by_one(node.iter):
+            name = ast.unparse(node.target)
+            cut = [part for part in node.body if _cuts(part, name)]
+            places += [module.place(part) for part in cut[:1]]
     return places
 
 

@@ -25,13 +25,12 @@ def of_row(time: TimeForecast, row: str, **fields: Any) -> Finding:
     )
 
 
-def not_worth_it(time: TimeForecast, row: str, *, rule: str, what: str) -> Finding | None:
+def not_worth_it(time: TimeForecast, row: str, *, what: str) -> Finding | None:
     """Return the largest gain from a faster row as a finding; None if it is worth it, or zero."""
     share = time.share(row)
     if not 0 < share < ABSTAIN:
         return None
     return Finding(
-        rule=rule,
         kind="not worth it",
         claim=f"{what} saves at most {duration(time.rows[row])} ({share:.1%})",
         severity="note",

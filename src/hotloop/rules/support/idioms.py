@@ -136,8 +136,7 @@ def compiling(code: ProjectCode) -> list[SourceLocation]:
     """Return where torch.compile is called or used as a decorator."""
     return [
         module.place(node)
-        for module in code.modules
-        for node in ast.walk(module.tree)
+        for module, node in code.nodes()
         if (isinstance(node, ast.Call) and module.name(node) == "torch.compile")
         or any(
             not isinstance(mark, ast.Call) and module.name(mark) == "torch.compile"

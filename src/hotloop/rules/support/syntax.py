@@ -83,6 +83,14 @@ class ProjectCode:
         """The loops over batches."""
         return tuple(loop for loop in self.loops if loop.inner)
 
+    def nodes(self) -> Iterator[tuple[Module, ast.AST]]:
+        """Yield all nodes of all files, each with its file."""
+        return ((module, node) for module in self.modules for node in ast.walk(module.tree))
+
+    def calls(self, *names: str) -> Iterator[tuple[Module, ast.Call]]:
+        """Yield the calls whose last name is one of `names`, each with its file."""
+        return ((module, call) for module in self.modules for call in calls(module.tree, *names))
+
     def module_of(self, node: ast.AST) -> Module:
         """Return the file that contains a node; raise StopIteration if none does."""
         return next(m for m in self.modules if any(node is n for n in ast.walk(m.tree)))
@@ -125,16 +133,15 @@ def is_constant(node: ast.expr | None, value: bool) -> bool:
 
 def evaluating(code: ProjectCode) -> Iterator[tuple[Module, ast.AST]]:
     """Yield the `with` blocks and functions that run without autograd, with their files."""
-    for module in code.modules:
-        for node in ast.walk(module.tree):
-            if isinstance(node, ast.With):
-                marks = [item.context_expr for item in node.items]
-            elif isinstance(node, Function):
-                marks = node.decorator_list
-            else:
-                continue
-            if any(module.name(mark).endswith(("no_grad", "inference_mode")) for mark in marks):
-                yield module, node
+    for module, node in code.nodes():
+        if isinstance(node, ast.With):
+            marks = [item.context_expr for item in node.items]
+        elif isinstance(node, Function):
+            marks = node.decorator_list
+        else:
+            continue
+        if any(module.name(mark).endswith(("no_grad", "inference_mode")) for mark in marks):
+            yield module, node
 
 
 def running(code: ProjectCode, *, evaluation: bool = True) -> Iterator[tuple[Module, ast.AST]]:
