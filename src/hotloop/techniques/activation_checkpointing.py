@@ -218,7 +218,6 @@ def _mode(attributes: Mapping[str, Any]) -> str | None:
 TECHNIQUE = Technique(
     id=ID,
     title="Activation checkpointing",
-    page=__doc__ or "",
     stage=Stage.MODEL,
     numerics=Numerics.BITWISE,
     apply=apply,

@@ -14,24 +14,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.techniques.base import Numerics, Stage, Technique
+from hotloop.techniques.base import Numerics, Stage, Technique, only_on
 
 if TYPE_CHECKING:
-    from hotloop.core.hardware import Hardware
-    from hotloop.core.plan import Plan
     from hotloop.session.session import TechniqueTarget
 
 __all__ = ["TECHNIQUE"]
 
 ID = "cudnn-benchmark"
-
-
-def blocked(hardware: Hardware, plan: Plan) -> str | None:
-    """Refuse devices other than CUDA."""
-    del plan
-    if hardware.device == "cuda":
-        return None
-    return f"cuDNN is for CUDA cards, and this is a {hardware.device} device"
 
 
 def _convolutions(session: TechniqueTarget) -> int:
@@ -72,12 +62,11 @@ def read_back(session: TechniqueTarget) -> str | None:
 TECHNIQUE = Technique(
     id=ID,
     title="cuDNN benchmark",
-    page=__doc__ or "",
     stage=Stage.PROCESS,
     numerics=Numerics.ROUNDING,
     tolerance=3e-4,  # not measured: tf32's, to which cuDNN's float32 convolutions round by default
     cosine=1 - 3e-6,
-    blocked=blocked,
+    blocked=only_on("cuda", "cuDNN is for CUDA cards"),
     apply=apply,
     read_back=read_back,
     nothing="the model has no convolution (a transformer has none), or the switch is on already",

@@ -129,7 +129,6 @@ def said(narrowing: Narrowing) -> str:
 TECHNIQUE = Technique(
     id=ID,
     title="Dynamic padding",
-    page=__doc__ or "",
     stage=Stage.LOADER,
     numerics=Numerics.TRAINING,
     apply=apply,

@@ -58,7 +58,6 @@ def read_back(session: Session) -> str | None:
 TECHNIQUE = Technique(
     id=ID,
     title="int8 mixed-precision training",
-    page=__doc__ or "",
     stage=Stage.MODEL,
     numerics=Numerics.TRAINING,
     blocked=blocked,

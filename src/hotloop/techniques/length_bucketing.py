@@ -186,7 +186,6 @@ def read_back(session: ScriptSession) -> str | None:
 TECHNIQUE = Technique(
     id=ID,
     title="Length bucketing",
-    page=__doc__ or "",
     stage=Stage.LOADER,
     numerics=Numerics.TRAINING,
     apply=apply,

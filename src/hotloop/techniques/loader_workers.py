@@ -243,7 +243,6 @@ def read_back(session: Session | ScriptSession) -> str | None:
 TECHNIQUE = Technique(
     id=ID,
     title="Loader processes",
-    page=__doc__ or "",
     stage=Stage.LOADER,
     numerics=Numerics.BITWISE,
     blocked=blocked,

@@ -106,7 +106,6 @@ def read_back(session: ScriptSession) -> str | None:
 TECHNIQUE = Technique(
     id=ID,
     title="Sample cache",
-    page=__doc__ or "",
     stage=Stage.LOADER,
     numerics=Numerics.BITWISE,
     apply=apply,

@@ -143,7 +143,7 @@ def _pinned(inner: Any, backend: str, *args: Any, **kwargs: Any) -> Any:
 
 def _first_call(inner: Any, seen: list[str], *args: Any, **kwargs: Any) -> Any:
     """Record the kernels of the first call in `seen`."""
-    from hotloop.techniques.on_scripts.attention_in_use import attention_calls
+    from hotloop.techniques.on_scripts.attention_kernels import attention_calls
 
     if seen:
         return inner(*args, **kwargs)
@@ -181,7 +181,6 @@ def read_back(session: Session | ScriptSession) -> str | None:
 TECHNIQUE = Technique(
     id=ID,
     title="Attention back end",
-    page=__doc__ or "",
     stage=Stage.MODEL,
     numerics=Numerics.ROUNDING,
     tolerance=3e-6,  # measured 2.2e-7
