@@ -68,11 +68,9 @@ def send_ahead(session: ScriptSession, stream: Callable[[Any], Any], kind: str) 
 def _unfit(loader: Any) -> str | None:
     from torch.utils.data import IterableDataset
 
-    from hotloop.observe.probes.dataset_trial import can_fork
-
     if isinstance(loader.dataset, IterableDataset):
         return "an iterable data set cannot be tried out: reading it ahead may draw other numbers"
-    return None if can_fork() else "without fork it cannot be tried out beforehand"
+    return None
 
 
 def _why_not(tried: Tried, loader: Any) -> str | None:

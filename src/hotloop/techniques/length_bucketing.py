@@ -124,8 +124,6 @@ def _unfit(loader: Any) -> str | None:
     """Return why the order of this loader must not be changed, or None."""
     from torch.utils.data import BatchSampler, IterableDataset, RandomSampler, SubsetRandomSampler
 
-    from hotloop.observe.probes.dataset_trial import can_fork
-
     if isinstance(loader.dataset, IterableDataset):
         return "an iterable data set has no samples by index"
     if not loader._auto_collation:
@@ -142,7 +140,7 @@ def _unfit(loader: Any) -> str | None:
         return "a batch of one sample has no padding"
     if len(loader.batch_sampler) < 2:
         return "an epoch is a single batch"
-    return None if can_fork() else "without fork it cannot be tried out beforehand"
+    return None
 
 
 def _why_not(looked: Looked, loader: Any) -> str | None:
