@@ -130,6 +130,6 @@ class CudaProbe(Probe):
             self._burst.boundary(self._hooks.updates)
 
 
-def thinned(values: Sequence[float], most: int = MOST) -> tuple[float, ...]:
+def thinned(values: Sequence[Any], most: int = MOST) -> tuple[Any, ...]:
     """Return at most `most` of the values, evenly spaced."""
     return tuple(values[:: max(1, -(-len(values) // most))])

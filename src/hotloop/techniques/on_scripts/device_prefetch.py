@@ -60,7 +60,7 @@ class BatchPrefetch:
     def on_iterator_created(self, iterator: Any) -> None:
         """Make the iterator read one batch ahead of the loop."""
         iterator._hotloop_ahead = _Ahead(self)
-        iterator.__class__ = _with_ahead(type(iterator))
+        iterator.__class__ = _with_ahead(iterator.__class__)
 
     def hand(self, batch: Any) -> Any:
         """Return a batch whose tensors report their moves; start the copies the loop will need."""

@@ -207,7 +207,7 @@ class Narrowing:
     def on_iterator_created(self, iterator: Any) -> None:
         """Make the iterator cut its batches."""
         iterator._hotloop_narrowing = self
-        iterator.__class__ = _narrowed(type(iterator))
+        iterator.__class__ = _narrowed(iterator.__class__)
 
     def next(self, read: Callable[[], Any]) -> Any:
         """Return the next batch, cut if that is safe."""
