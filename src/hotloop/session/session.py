@@ -56,11 +56,9 @@ class MicroStep(Protocol):
 
     def fits(self, tensors: Mapping[str, Tensor]) -> bool:
         """Whether the call can take this batch."""
-        ...
 
     def __call__(self, tensors: Mapping[str, Tensor], weight: float) -> Tensor:
         """Add the gradients of weight x loss; return that product, a scalar."""
-        ...
 
 
 @dataclass(slots=True, kw_only=True)
