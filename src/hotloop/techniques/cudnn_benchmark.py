@@ -12,6 +12,7 @@ Source: https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html (20
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from hotloop.techniques.base import Numerics, Stage, Technique, only_on
@@ -37,11 +38,8 @@ def apply(session: TechniqueTarget) -> int:
     if cudnn.benchmark or not (convolutions := _convolutions(session)):
         return 0
 
-    def back_out() -> None:
-        cudnn.benchmark = False
-
     cudnn.benchmark = True
-    session.undo[ID] = back_out
+    session.undo[ID] = functools.partial(setattr, cudnn, "benchmark", False)
     return convolutions
 
 
@@ -52,11 +50,7 @@ def read_back(session: TechniqueTarget) -> str | None:
     if not cudnn.benchmark or ID not in session.undo:
         return None
     convolutions = _convolutions(session)  # none is left when a script is over
-    return (
-        f"cudnn.benchmark is on for {convolutions} convolutions"
-        if convolutions
-        else "cudnn.benchmark is on"
-    )
+    return "cudnn.benchmark is on" + (f" for {convolutions} convolutions" if convolutions else "")
 
 
 TECHNIQUE = Technique(

@@ -98,14 +98,10 @@ def put_in(session: ScriptSession, id: str, looked: Looked, divide: Divide, word
         session.facts[id] = _words(gain, words, looked, width=looked.width if trims else None)
     if session.refused is not None:
         return 0
-    feed = Rebatched(
-        SampleLengths.unknown(len(session.loader.dataset))
-        if known is None
-        else SampleLengths(known),
-        divide,
-        learns=known is None,
-        troubles=session.troubles[id],
-    )
+    learns, troubles = known is None, session.troubles[id]
+    unknown = SampleLengths.unknown(len(session.loader.dataset))
+    lengths = unknown if known is None else SampleLengths(known)
+    feed = Rebatched(lengths, divide, learns=learns, troubles=troubles)
     # First, because the other changes depend on what the sampler yields.
     session.loader_changes = {id: feed, **session.loader_changes}
     if trims:

@@ -84,9 +84,8 @@ class BatchPrefetch:
             sent, event = self._stream.send([_plain(tensors[at]) for at in wanted])
             copies, self.sent = dict(zip(wanted, sent, strict=True)), self.sent + len(sent)
         for at, tensor in enumerate(tensors):
-            tensor.__dict__["_parcel"] = _Parcel(
-                self, at, tensor._version, copies.get(at), self._stream, event
-            )
+            parcel = _Parcel(self, at, tensor._version, copies.get(at), self._stream, event)
+            tensor.__dict__["_parcel"] = parcel
         return marked
 
     def ask(

@@ -158,9 +158,8 @@ def _mute(answer: int) -> None:  # pragma: no cover
 
     def shared(self: Any) -> NoReturn:
         del self
-        Copy(answer).failed(
-            "the step reads another loader, whose worker processes a copy cannot ask"
-        )
+        why = "the step reads another loader, whose worker processes a copy cannot ask"
+        Copy(answer).failed(why)
 
     nothing.put(dataloader._MultiProcessingDataLoaderIter, "_next_data", shared)
 
