@@ -121,7 +121,6 @@ class ScriptObserver:
             self.probes[:] = [cast("Probe", Broken(probe)) for probe in self.probes]
         self.hooks.guarded(install, self.hooks)
         self.hooks.guarded(self.probes.tell, lambda probe: probe.on_torch_imported())
-        self.hooks.guarded(self.surroundings.arrived, self.hooks)
         self.events.note(EventCode.OWN_END)
 
     def _dynamo_came(self) -> None:
@@ -234,17 +233,16 @@ class ScriptObserver:
     def on_save(self, saved: Any, path: Any, seconds: float) -> None:
         """Remember a save, unless it went only to memory."""
         if (file := path_of(path)) is not None:
-            self.saves.append(
-                SaveCall(
-                    at=time.perf_counter_ns(),
-                    seconds=seconds,
-                    updates=self.hooks.updates,
-                    path=os.path.abspath(file),
-                    place=here(),
-                    content=content(saved),
-                    frozen_bytes=frozen_bytes(saved, [root for _, root in alive(self.roots)]),
-                )
+            call = SaveCall(
+                at=time.perf_counter_ns(),
+                seconds=seconds,
+                updates=self.hooks.updates,
+                path=os.path.abspath(file),
+                place=here(),
+                content=content(saved),
+                frozen_bytes=frozen_bytes(saved, [root for _, root in alive(self.roots)]),
             )
+            self.saves.append(call)
 
     def after_step(self) -> None:
         """Look at the run: often at the first steps, later some times a second."""
