@@ -169,7 +169,7 @@ class Waits:
 
     def _moved(self, began: int, ended: int, to_card: bool) -> None:
         if to_card:
-            self._mark(EventCode.COPY, began, ended)
+            self._hooks.events.span(EventCode.COPY, began, ended)
         else:
             self._keep(("cpu", spot(), self.row()), began, ended, True)
 
@@ -190,11 +190,7 @@ class Waits:
         totals[1] += ended - began
         if waits:
             self._spent += ended - began
-            self._mark(EventCode.WAIT, began, ended)
-
-    def _mark(self, code: EventCode, began: int, ended: int) -> None:
-        self._hooks.events.note(code, at=began)
-        self._hooks.events.note(EventCode(code + 1), at=ended)
+            self._hooks.events.span(EventCode.WAIT, began, ended)
 
 
 hide(globals())
