@@ -28,7 +28,7 @@ ABSENT: Any = object()  # stands for an attribute that a class does not define i
 
 
 class Hooks:
-    """Holds the hooks that training_hooks.py and module_hooks.py put into PyTorch, and removes them again."""
+    """Holds the hooks that training_hooks.py puts into PyTorch, and removes them again."""
 
     def __init__(self, events: EventBuffer, listener: Listener) -> None:
         self.events, self.listener = events, listener
