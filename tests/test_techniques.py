@@ -70,8 +70,8 @@ def wrong_list(known: Sequence[Technique]) -> list[str]:
     ]
 
 
-def wrong_page(technique: Technique) -> list[str]:
-    first, _, body = technique.page.partition("\n\n")
+def wrong_page(page: str) -> list[str]:
+    first, _, body = page.partition("\n\n")
     before, *rest = re.split(r"^(\w[\w ]*:)", body, flags=re.MULTILINE)
     found = dict(zip(rest[::2], rest[1::2], strict=True))
     sentence = re.fullmatch(r"\S.+\.", first, flags=re.DOTALL) and not before
@@ -96,8 +96,8 @@ def wrong_page(technique: Technique) -> list[str]:
     return wrong
 
 
-def wrong_measured(technique: Technique) -> list[str]:
-    measured = technique.page.partition("Measured:")[2].partition("Source:")[0]
+def wrong_measured(page: str) -> list[str]:
+    measured = page.partition("Measured:")[2].partition("Source:")[0]
     if re.search(r"\d", measured) or NOT_MEASURED in measured:
         return []
     return [
@@ -117,7 +117,7 @@ def wrong_file(technique: Technique, module: Any) -> list[str]:
     if name != want:
         wrong.append(f"{technique.id} stands in {name}: name the file {want}")
     if technique.page != module.__doc__:
-        wrong.append("its page is not the docstring of its file: write page=__doc__ or ''")
+        wrong.append("its page is not the docstring of its file: define `apply` there")
     return wrong
 
 
@@ -372,13 +372,13 @@ def test_no_file_imports_torch() -> None:
 
 @every_technique
 def test_its_file_is_its_page(technique: Technique) -> None:
-    wrong = wrong_file(technique, module_of(technique)) + wrong_page(technique)
+    wrong = wrong_file(technique, module_of(technique)) + wrong_page(technique.page)
     fail(wrong, source_of(technique))
 
 
 @every_technique
 def test_its_page_says_what_was_measured(technique: Technique) -> None:
-    fail(wrong_measured(technique), source_of(technique))
+    fail(wrong_measured(technique.page), source_of(technique))
 
 
 @every_technique
@@ -507,8 +507,8 @@ def test_a_planted_pair_out_of_order_or_twice_is_caught() -> None:
     ],
 )
 def test_a_planted_page_is_caught(page: str) -> None:
-    assert wrong_page(GOOD) == []
-    assert wrong_page(planted(page=page))
+    assert wrong_page(GOOD.page) == []
+    assert wrong_page(page)
 
 
 def test_a_planted_file_name_is_caught() -> None:
@@ -541,8 +541,8 @@ def test_a_planted_gate_is_caught() -> None:
 
 def test_a_planted_measurement_without_a_number_is_caught() -> None:
     page = re.sub(r"Measured:.*?(?=Source:)", "Measured: it is fast.\n", GOOD.page, flags=re.DOTALL)
-    assert wrong_measured(planted(page=page))
-    assert not wrong_measured(planted(page=page.replace("it is fast", NOT_MEASURED)))
+    assert wrong_measured(page)
+    assert not wrong_measured(page.replace("it is fast", NOT_MEASURED))
 
 
 def test_a_planted_machine_too_many_or_too_few_is_caught() -> None:

@@ -34,21 +34,15 @@ def in_child() -> None:
     if _host is not None or ENV.parent is None:
         return
     limits = ENV.parent.limits
-    steps, full = limits.get("steps"), bool(limits.get("full"))
-    seconds = limits.get("seconds")
-    of = StopLimits(
-        steps=int(steps) if steps else None,
-        seconds=float(seconds) if seconds else None,
-        full=full,
-    )
-    _host = ScriptObserver(of)
+    steps, seconds = int(limits.get("steps") or 0), float(limits.get("seconds") or 0)
+    full = bool(limits.get("full"))
+    _host = ScriptObserver(StopLimits(steps=steps or None, seconds=seconds or None, full=full))
     if ENV.parent.plan is not None:
         from hotloop.diagnosis.apply_techniques import AppliedTechniques
 
         plan = Plan.from_json(ENV.parent.plan)
-        AppliedTechniques(plan, dict.fromkeys((use.id for use in plan.techniques), "plan")).join(
-            _host
-        )
+        origins = dict.fromkeys((use.id for use in plan.techniques), "plan")
+        AppliedTechniques(plan, origins).join(_host)
     atexit.register(_leave, _host, ENV.parent.folder, os.getpid())
     _host.start()
 

@@ -173,7 +173,6 @@ def planted(apply: Callable[[Session], int], **changes: Any) -> Technique:
     whole = Technique(
         id="planted",
         title="planted",
-        page="",
         stage=Stage.MODEL,
         numerics=Numerics.BITWISE,
         apply=apply,

@@ -65,7 +65,6 @@ def technique(id: str, apply, **more) -> Technique:
     return Technique(
         id=id,
         title=id,
-        page="",
         stage=Stage.MODEL,
         numerics=more.pop("numerics", Numerics.BITWISE),
         apply=apply,

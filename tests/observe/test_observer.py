@@ -13,6 +13,10 @@ from hotloop.core.case.case import IN_STEP
 from hotloop.core.case.steps_and_loaders import ROWS
 from hotloop.observe.hooks.listener import Probe
 from hotloop.observe.observer import LEARNED, ScriptObserver
+from hotloop.observe.probes.batches import BatchProbe
+from hotloop.observe.probes.habits import Habits
+from hotloop.observe.probes.models import Models
+from hotloop.observe.probes.process_group import ProcessGroupProbe
 from hotloop.observe.when_to_stop import StopLimits
 
 X, Y = torch.arange(48.0).reshape(24, 2) / 48, torch.ones(24, 1)
@@ -466,3 +470,11 @@ def test_a_full_tape_ends_observing_and_nothing_else():
     assert sum(case.wall.values()) < 60
     (said,) = case.not_checked
     assert said == f"what came after step {case.steps.count:,}: no more marks are kept in one run"
+
+
+def test_probing_is_a_switch():
+    with_probes = {type(probe) for probe in ScriptObserver(StopLimits()).probes}
+    without = {type(probe) for probe in ScriptObserver(StopLimits(probing=False)).probes}
+    kinds = {BatchProbe, Models, Habits, ProcessGroupProbe}
+    assert kinds <= with_probes
+    assert not kinds & without

@@ -94,7 +94,7 @@ def test_a_trial_times_it_whatever_a_single_product_says() -> None:
 
 def test_it_is_for_processors() -> None:
     plan = Plan(micro_batch=1).plus("matmul-onednn")
-    assert "oneDNN multiplies on CPUs" in (technique.blocked(CARD, plan) or "")
+    assert "oneDNN multiplies on CPUs" in (technique.TECHNIQUE.blocked(CARD, plan) or "")
 
 
 def test_it_and_tf32_set_one_switch_and_exclude_each_other() -> None:

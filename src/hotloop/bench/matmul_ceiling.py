@@ -47,11 +47,9 @@ class Ceilings:
         Products are measured again before a rate is refused, as the machine may have been busy.
         """
         dtype = precision_of(plan, self._hardware)
-        if flops_per_s <= self._highest(plan, dtype):
-            return None
-        self._add(dtype)
-        highest = self._highest(plan, dtype)
-        if flops_per_s <= highest:
+        if flops_per_s > self._highest(plan, dtype):
+            self._add(dtype)
+        if flops_per_s <= (highest := self._highest(plan, dtype)):
             return None
         return (
             f"{count(flops_per_s)}FLOP/s are above the {count(highest)}FLOP/s that {dtype} "

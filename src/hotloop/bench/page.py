@@ -12,7 +12,7 @@ from hotloop.report.markup import UNKNOWN, Html, join, missing, table, tag
 from hotloop.report.sections import facts, section
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from hotloop.bench.result import Result, RungResult
     from hotloop.bench.targets import RequirementVerdict
@@ -49,9 +49,7 @@ def _panel(*content: object) -> Html:
 
 
 def _rungs(rows: Sequence[RungResult]) -> Html:
-    if not rows:
-        return missing("Nothing was measured.")
-    lines = (
+    lines = [
         (
             row.name,
             "-" if row.comparison is None else row.comparison.factor,
@@ -60,18 +58,23 @@ def _rungs(rows: Sequence[RungResult]) -> Html:
             "-" if row.parity is None else row.parity.why,
         )
         for row in rows
-    )
-    titles = (
-        "rung",
-        "times before",
-        "times the one below",
-        "tokens/s",
-        "of the ceiling",
-        "epoch",
-        "losses",
-    )
+    ]
+    factors = ("rung", "times before", "times the one below")
+    titles = (*factors, "tokens/s", "of the ceiling", "epoch", "losses")
     caption = f"Times before: of step times within rounds, with an interval missed at {RISK:.0%}."
-    return table(titles, lines, caption=caption, kind="list")
+    return _table(titles, lines, "Nothing was measured.", caption=caption)
+
+
+def _table(
+    titles: Sequence[str],
+    lines: Sequence[Sequence[object]],
+    nothing: str,
+    *,
+    caption: str = "",
+    kind: str = "list",
+) -> Html:
+    """Return a table, or `nothing` if it has no lines."""
+    return table(titles, lines, caption=caption, kind=kind) if lines else missing(nothing)
 
 
 def _figures(rows: Sequence[RungResult]) -> Html:
@@ -103,33 +106,25 @@ def _claims(rows: Sequence[RungResult]) -> Html:
         for row in rows
         for claim in row.claims
     ]
-    if not lines:
-        return missing("Nobody claims anything.")
     titles = ("rung", "claimed", "measured here", "who says so")
-    return table(titles, lines, caption="Claims decide nothing.", kind="list")
+    return _table(titles, lines, "Nobody claims anything.", caption="Claims decide nothing.")
 
 
 def _epochs(rows: Sequence[RungResult]) -> Html:
-    lines = list(_epoch_lines(rows))
-    if not lines:
-        return missing("No epoch was made for real.")
-    titles = ("rung", "steps", "forecast", "real", "off")
-    return table(titles, lines, caption="A part of the data, hotloop train.", kind="numbers")
-
-
-def _epoch_lines(rows: Sequence[RungResult]) -> Iterator[tuple[object, ...]]:
+    lines: list[tuple[object, ...]] = []
     for row in rows:
         if (epoch := row.epoch) is not None:
             real = epoch.why if epoch.measured is None else duration(epoch.measured)
             off = "-" if epoch.off is None else f"{epoch.off:+.0%}"
-            yield row.name, epoch.steps, duration(epoch.estimated), real, off
+            lines.append((row.name, epoch.steps, duration(epoch.estimated), real, off))
+    titles = ("rung", "steps", "forecast", "real", "off")
+    caption, nothing = "A part of the data, hotloop train.", "No epoch was made for real."
+    return _table(titles, lines, nothing, caption=caption, kind="numbers")
 
 
 def _others(rows: Sequence[RungResult]) -> Html:
     lines = [(row.name, row.state, row.why) for row in rows if not row.is_measured]
-    if not lines:
-        return missing("All rungs were measured.")
-    return table(("rung", "state", "why"), lines, caption="", kind="list")
+    return _table(("rung", "state", "why"), lines, "All rungs were measured.")
 
 
 def _about(result: Result) -> Html:

@@ -52,10 +52,7 @@ class SampleDataset:
 def padded(rows: TokenRows, *, width: int | None) -> Callable[[list[int]], Batch]:
     """Return a collate function for sample numbers that pads to `width`, or to the longest row."""
 
-    def join(numbers: list[int]) -> Batch:
-        return rows.gather(rows.chosen[numbers], width=width)
-
-    return join
+    return lambda numbers: rows.gather(rows.chosen[numbers], width=width)
 
 
 def loss_of_all(model: nn.Module, tensors: Mapping[str, Tensor]) -> Tensor:
@@ -99,15 +96,11 @@ class PlainTrial(RecipeTrial):
         requested = self.requested["loop"] or {}
         if requested.get("logits") == "all":
             loss_of = partial(loss_of_all, session.model)
-        alone = requested.get("rows") == "one at a time" and isinstance(
-            self.prepared.job.train, TokenRows
-        )
-        if (
-            requested.get("frozen") == "again"
-            and (features_of := self.prepared.job.computed) is not None
-        ):
+        job = self.prepared.job
+        alone = requested.get("rows") == "one at a time" and isinstance(job.train, TokenRows)
+        if requested.get("frozen") == "again" and job.computed is not None:
             width = self._limit if requested["pads"] == "to the limit" else None
-            self._again = features_of(device, width)
+            self._again = job.computed(device, width)
         assert optimizer is not None
         step, micro, total = 0, 0, 0.0
         mark("start")
@@ -155,9 +148,8 @@ class PlainTrial(RecipeTrial):
             dataset = range(len(samples))
             loader_options["collate_fn"] = padded(samples, width=self._limit if to_limit else None)
         size = min(self.prepared.plan.micro_batch, len(dataset))
-        loader: Any = DataLoader(
-            dataset, batch_size=size, shuffle=True, drop_last=True, **loader_options
-        )
+        loader_options |= {"batch_size": size, "shuffle": True, "drop_last": True}
+        loader: Any = DataLoader(dataset, **loader_options)
         while True:
             self._begun += 1
             yield from loader

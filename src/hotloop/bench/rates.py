@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hotloop.core.measurement import Measurement
 from hotloop.core.units import count
+from hotloop.jobs.forecast.memory_fit import precision_of
 from hotloop.jobs.forecast.time_estimate import Timing, Workload, estimate
 
 if TYPE_CHECKING:
@@ -66,10 +67,7 @@ def figures(
         if impossible is not None:
             tokens, flops = count(tokens_per_s), count(prepared.flops_per_token)
             impossible = f"{tokens} tokens/s x {flops}FLOP a token: {impossible}"
-    known |= {
-        "start_s": listener.message.get("start"),
-        "compile_s": listener.message.get("compile"),
-    }
+    known |= {f"{what}_s": listener.message.get(what) for what in ("start", "compile")}
     busy, cores = listener.busy_cores, prepared.hardware.cores
     known["cpu_util"] = None if busy is None or not cores else busy / cores
     known["ram"] = float(listener.peak_bytes) or None
@@ -85,8 +83,6 @@ def figures(
 
 def _peak(prepared: PreparedRun, trial: Trial, ceiling: Measurement) -> float:
     """Return the published peak FLOP/s if known, else the measured FLOP/s."""
-    from hotloop.jobs.forecast.memory_fit import precision_of
-
     card = prepared.hardware.card
     if card is None:
         return ceiling.median

@@ -90,9 +90,8 @@ class Climb:
         self._ladder, self._prepared, self._pace = ladder, prepared, pace
         self._folder, self._command, self._busy = folder, command, busy_cores
         self._tell, self._keep, self._clock = tell, keep, clock
-        self._spot = Spot(
-            config=prepared.request.config, hardware=prepared.hardware, own=prepared.plan
-        )
+        config, hardware = prepared.request.config, prepared.hardware
+        self._spot = Spot(config=config, hardware=hardware, own=prepared.plan)
         threads = int((prepared.plan.choice("threads") or {}).get("count", 0)) or None
         self._ceilings = ceilings or Ceilings(prepared.hardware, threads=threads)
         self._settings: dict[str, _Setting] = {}
@@ -122,7 +121,7 @@ class Climb:
             self._stopped = f"stopped by Ctrl-C; {len(self._done)} rungs were measured"
         return self._result()
 
-    def _measure(self, wanted_rungs: Sequence[Rung]) -> None:
+    def _measure(self, wanted: Sequence[Rung]) -> None:
         """Add the rows of the wanted rungs; unwanted rungs only change the plan of later ones."""
         below, on, began = self._before, None, self._clock()
         assert not isinstance(below, str), below
@@ -130,15 +129,14 @@ class Climb:
             plan = rung.change(below, self._spot)
             row: RungResult | None = None
             if isinstance(plan, str):
-                if rung in wanted_rungs:
+                if rung in wanted:
                     self._add(_row(rung, "blocked", plan))
                 continue
-            if rung in wanted_rungs:
-                index = wanted_rungs.index(rung)
-                left = (
-                    (self._clock() - began) / index * (len(wanted_rungs) - index) if index else None
-                )
-                where = f"rung {index + 1} of {len(wanted_rungs)}"
+            if rung in wanted:
+                index = wanted.index(rung)
+                spent, more = self._clock() - began, len(wanted) - index
+                left = spent / index * more if index else None
+                where = f"rung {index + 1} of {len(wanted)}"
                 row = self._race(rung, plan, rung.needs(below, plan), where, left)
                 row = row if rung.is_top else self._compared_with_below(row, on)
                 self._add(row)
@@ -189,9 +187,8 @@ class Climb:
             state = _STATES.get(trial.outcome)
             return replace(row, state=state, why=trial.reason) if state else row
         self._done[rung.id] = done = _Done(trial, listeners[-1], setting)
-        return self._measured(
-            row, rung, done, _scaled_to_work(base, base_setting.work, setting.work)
-        )
+        scaled = _scaled_to_work(base, base_setting.work, setting.work)
+        return self._measured(row, rung, done, scaled)
 
     def _setting(self, rung: Rung) -> _Setting:
         """Return the recipe with the settings of a rung; raises HotloopError if that fails."""
@@ -206,32 +203,26 @@ class Climb:
                 config = rebuild(schema, {**flat, **changes}, origin=f"rung {rung.id}")
                 request = replace(request, config=config)
                 prepared = assemble(request, lambda _: None, lambda: None, plan=prepared.plan)
-            self._settings[key] = _Setting(
-                key=key,
-                prepared=prepared,
-                record=recipe_trial.record_of(request),
-                work=work_of(prepared.job),
-            )
+            record, work = recipe_trial.record_of(request), work_of(prepared.job)
+            self._settings[key] = _Setting(key=key, prepared=prepared, record=record, work=work)
         return self._settings[key]
 
     def _measured(self, row: RungResult, rung: Rung, done: _Done, base: Trial) -> RungResult:
         """Fill in the measured values of a row."""
         trial, listener, setting = done.trial, done.listener, done.setting
-        result = figures(
-            setting.prepared, setting.work, trial, listener, self._ceilings, self._why_no_card
-        )
+        prepared, why_no_card = setting.prepared, self._why_no_card
+        result = figures(prepared, setting.work, trial, listener, self._ceilings, why_no_card)
         if result.impossible is not None:
             return replace(row, state="impossible", why=result.impossible, effects=trial.effects)
         values = dict(result.values)
-        if (whole := forecast_epoch(setting.prepared, trial, listener.message)) is not None:
+        if (whole := forecast_epoch(prepared, trial, listener.message)) is not None:
             values["epoch_s"] = whole.seconds
         parity = None
-        reference = self._references.get(setting.key)
-        if rung.program == "engine" and reference is None:
-            self._references[setting.key] = trial
-        elif rung.program == "engine" and reference is not None:
-            wanted = promise(trial.plan, reference.plan)
-            parity = agree(reference.evidence, trial.evidence, wanted)
+        if rung.program == "engine":
+            reference = self._references.setdefault(setting.key, trial)
+            if reference is not trial:
+                limits = promise(trial.plan, reference.plan)
+                parity = agree(reference.evidence, trial.evidence, limits)
         return replace(
             row,
             state="measured",
@@ -284,19 +275,15 @@ class Climb:
 
     def _make_epochs(self) -> None:
         """Run a small epoch under the first and the last measured rung of the engine."""
-        engine_rungs = [
-            r.id for r in self._ladder.rungs if r.program == "engine" and r.id in self._done
-        ]
-        for id in dict.fromkeys(engine_rungs[:1] + engine_rungs[-1:]):
-            index = next(n for n, row in enumerate(self._rows) if row.id == id)
-            if not self._rows[index].is_measured:
+        rungs = [r.id for r in self._ladder.rungs if r.program == "engine" and r.id in self._done]
+        for id in dict.fromkeys(rungs[:1] + rungs[-1:]):
+            index, row = next(pair for pair in enumerate(self._rows) if pair[1].id == id)
+            if not row.is_measured:
                 continue
-            self._tell(f"an epoch for real, {self._rows[index].name}")
-            done = self._done[id]
-            epoch = make_epoch(
-                done.setting.prepared, done.trial, done.listener.message, self._folder
-            )
-            self._rows[index] = replace(self._rows[index], epoch=epoch)
+            self._tell(f"an epoch for real, {row.name}")
+            prepared, trial = self._done[id].setting.prepared, self._done[id].trial
+            epoch = make_epoch(prepared, trial, self._done[id].listener.message, self._folder)
+            self._rows[index] = replace(row, epoch=epoch)
             self._keep(self._result())
 
     def _add(self, row: RungResult) -> None:

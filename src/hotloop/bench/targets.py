@@ -72,21 +72,18 @@ def _target(word: str) -> Requirement:
             "spaces, such as tokens_per_s>=5x or vram<=23GiB"
         )
     name, bound, number, unit = match.groups()
-    figure = metric(name)
-    if unit == "x":
-        if figure.name not in _RATES:
-            raise UsageError(f"--require {word!r}: x goes with {', '.join(_RATES)}")
-        return Requirement(
-            text=word, metric=figure, bound=bound, limit=float(number), relative=True
-        )
-    units = _UNITS[figure.unit]
+    figure, relative = metric(name), unit == "x"
+    if relative and figure.name not in _RATES:
+        raise UsageError(f"--require {word!r}: x goes with {', '.join(_RATES)}")
+    units = {"x": 1.0} if relative else _UNITS[figure.unit]
     if unit not in units:
         known = ", ".join(repr(suffix) for suffix in units if suffix) or "none"
-        bare = " or none" if "" in units else ""
+        known += " or none" if "" in units else ""
         raise UsageError(
-            f"--require {word!r}: {figure.name} has no unit {unit!r}; expected {known}{bare}"
+            f"--require {word!r}: {figure.name} has no unit {unit!r}; expected {known}"
         )
-    return Requirement(text=word, metric=figure, bound=bound, limit=float(number) * units[unit])
+    limit = float(number) * units[unit]
+    return Requirement(text=word, metric=figure, bound=bound, limit=limit, relative=relative)
 
 
 def judge(
@@ -98,9 +95,8 @@ def judge(
 
 def _verdict(target: Requirement, row: RungResult | None, why_none: str) -> RequirementVerdict:
     if row is None or not row.is_measured:
-        return RequirementVerdict(
-            target=target, met=False, why=why_none if row is None else str(row.why)
-        )
+        why = why_none if row is None else str(row.why)
+        return RequirementVerdict(target=target, met=False, why=why)
     name = target.metric.name
     shown: Callable[[float], str] = target.metric.shown
     if target.relative:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -38,7 +37,7 @@ def make_epoch(
     """
     assert trial.step_time is not None
     request = shortened(prepared, LONG / trial.step_time.median)
-    small = assemble(request, _unheard, lambda: None, plan=trial.plan)
+    small = assemble(request, lambda _: None, lambda: None, plan=trial.plan)
     time = forecast_epoch(small, trial, message, steps=small.steps)
     if time is None:
         return Epoch(estimated=0.0, measured=None, why="no validation was timed")
@@ -59,12 +58,8 @@ def make_epoch(
     if not outcome.ok or outcome.result is None:
         why = f"{outcome.status}: {outcome.reason}"
         return Epoch(estimated=time.seconds, measured=None, why=why)
-    return Epoch(
-        estimated=time.seconds,
-        measured=outcome.seconds,
-        steps=small.steps,
-        rows=json.loads(json.dumps(outcome.result["wall"])),
-    )
+    seconds, rows = outcome.seconds, dict(outcome.result["wall"])
+    return Epoch(estimated=time.seconds, measured=seconds, steps=small.steps, rows=rows)
 
 
 def shortened(prepared: PreparedRun, steps: float) -> RunRequest:
@@ -72,11 +67,8 @@ def shortened(prepared: PreparedRun, steps: float) -> RunRequest:
 
     If the data cannot be cut, the number of steps is limited.
     """
-    config, request, whole = (
-        prepared.request.config,
-        prepared.request,
-        prepared.feed.steps_per_epoch,
-    )
+    request, whole = prepared.request, prepared.feed.steps_per_epoch
+    config = request.config
     wanted = min(whole, max(_FEWEST, round(steps)))
     changes: dict[str, Any] = {"training.epochs": 1, "training.max_steps": None}
     flat = flatten(config)
@@ -88,7 +80,3 @@ def shortened(prepared: PreparedRun, steps: float) -> RunRequest:
         changes["data.max_chars"] = round(tokens / (1 - config.data.validation_share)) + 2 * window
     shorter = rebuild(request.recipe.resolve.schema, {**flat, **changes}, origin="bench")
     return replace(request, config=shorter)
-
-
-def _unheard(message: object) -> None:
-    del message

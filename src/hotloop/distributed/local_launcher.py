@@ -7,7 +7,6 @@ way.
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -15,7 +14,8 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from hotloop.core.env import inherited
-from hotloop.process.supervisor import die_with_parent
+from hotloop.process.child import killed_by
+from hotloop.process.supervisor import PipeTail, die_with_parent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["Siblings", "end_with_first"]
 
 _GRACE: Final = 5.0  # seconds for the first rank to notice by itself that another one is gone
-_TAIL: Final = 8 * 1024  # bytes of stderr that are kept for each rank
 
 
 class Siblings:
@@ -61,42 +60,21 @@ class Siblings:
 
     def _watch(self, rank: int, process: subprocess.Popen[bytes]) -> None:
         """Wait for the end of a rank; then end this process too, if nothing else has ended it."""
-        tail = _StderrTail(process)
+        tail = PipeTail(process.stderr, then=sys.stderr.buffer.write)
         code = process.wait()
         tail.join(1.0)  # the rank's own children may hold the pipe
-        self._ended.append(f"rank {rank} {_how(code, tail.last)}")
+        last = tail.text.strip().rpartition("\n")[2]
+        self._ended.append(f"rank {rank} {_how(code, last)}")
         self._one_has.set()
         time.sleep(2 * self._grace)
         print(self._ended[0], file=sys.stderr, flush=True)
         os._exit(1)
 
 
-class _StderrTail(threading.Thread):
-    """Pass on a rank's stderr and keep the end of it."""
-
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        super().__init__(daemon=True)
-        assert process.stderr
-        self._pipe, self._tail = process.stderr, b""
-        self.start()
-
-    def run(self) -> None:
-        while chunk := os.read(self._pipe.fileno(), 1 << 16):
-            self._tail = (self._tail + chunk)[-_TAIL:]
-            sys.stderr.buffer.write(chunk)
-
-    @property
-    def last(self) -> str:
-        """Return the last line."""
-        return self._tail.decode(errors="replace").strip().rpartition("\n")[2]
-
-
 def _how(code: int, last: str) -> str:
     if code >= 0:
         return f"ended with exit code {code}" + (f": {last:.300}" if last else "")
-    name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
-    hint = "; was memory short?" if name == "SIGKILL" else ""
-    return f"was killed by {name}, which hotloop did not send{hint}"
+    return f"was {killed_by(-code)}"
 
 
 def end_with_first() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import statistics
 import sys
@@ -22,13 +23,14 @@ from hotloop.core.storage.rank_logs import EXCHANGE
 from hotloop.machine.matmul_rate import measure_gemm
 from hotloop.observe.hooks.event_buffer import NUMBERS
 from hotloop.observe.hooks.stack_frames import is_own
+from hotloop.observe.probes.cuda import thinned
 from hotloop.observe.probes.uncaught_exception import raised
 from hotloop.observe.wall import attribution
 from hotloop.observe.wall.wall_time import OWN, Folded, fold
 from hotloop.rules.support.costs import compute_dtype, flop_rate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from hotloop.core.case.environment import Raised
     from hotloop.core.case.objects import Optimizer, Scheduler
@@ -62,7 +64,7 @@ def build_case(
     hardware = _hardware()
     case = Case(
         hardware=hardware,
-        script=_script(target),
+        script=target.name if target.is_module else os.path.abspath(target.name),
         arguments=redacted(target.args),
         wall=rows,
         steps=_steps(observer, folded, steps),
@@ -81,9 +83,8 @@ def build_case(
         sources=sources(_files_of_objects(observer, stacks)),
     )
     for probe in tuple(observer.probes):
-        add: Callable[[Case], Case] | None = getattr(probe, "add_to", None)
         try:
-            case = add(case) if add else case
+            case = probe.add_to(case)
         except Exception as error:  # noqa: BLE001 - told in the report, which has the rest
             observer.probes.failed(probe, error)
     not_checked = (*case.not_checked, *_faults(observer))
@@ -118,10 +119,6 @@ def with_products(case: Case) -> Case:
     return replace(case, hardware=replace(hardware, measured={**hardware.measured, dtype: speed}))
 
 
-def _script(target: ScriptTarget) -> str:
-    return target.name if target.is_module else os.path.abspath(target.name)
-
-
 def _hardware() -> Hardware:
     if sys.modules.get("torch") is None:  # None: an import of it must fail
         return Hardware(device="cpu", name="unknown")
@@ -130,30 +127,24 @@ def _hardware() -> Hardware:
     return detect()
 
 
-def _thin(values: Sequence[Any], most: int) -> list[Any]:
-    return list(values[:: max(1, -(-len(values) // most))])
-
-
 def _steps(observer: ScriptObserver, folded: Folded, steps: Sequence[Mapping[str, float]]) -> Steps:
-    numbers = _thin(range(len(steps)), MOST_STEPS)
-    thinned = [steps[number] for number in numbers]
-    losses = [(folded.steps_after(updates) + 1, _number(loss)) for updates, loss in observer.losses]
-    broken = next(
-        (step for step, loss in losses if loss != loss or abs(loss) == float("inf")), None
-    )
+    numbers = thinned(range(len(steps)), MOST_STEPS)
+    kept = [steps[number] for number in numbers]
+    # A loss on a GPU is a tensor: after the run, waiting for it costs nothing.
+    losses = [(folded.steps_after(updates) + 1, float(loss)) for updates, loss in observer.losses]
     return Steps(
         count=len(folded.ends),
-        wall=tuple(sum(step.values()) for step in thinned),
+        wall=tuple(sum(step.values()) for step in kept),
         rows={
-            row: tuple(step.get(row, 0.0) for step in thinned) for row in IN_STEP if row != EXCHANGE
+            row: tuple(step.get(row, 0.0) for step in kept) for row in IN_STEP if row != EXCHANGE
         },
         numbers=tuple(number + 2 for number in numbers),
         backwards=statistics.median(folded.backwards) if folded.backwards else None,
         left=_leftover_micro_batches(observer, folded),
         optimizers=max(1, folded.optimizers),
         how=folded.how if folded.ends or not observer.hooks.elsewhere else "another thread",  # type: ignore[arg-type]
-        losses=tuple(_thin(losses, MOST_STEPS)),
-        nonfinite=broken,
+        losses=thinned(losses, MOST_STEPS),
+        nonfinite=next((step for step, loss in losses if not math.isfinite(loss)), None),
     )
 
 
@@ -166,36 +157,28 @@ def _leftover_micro_batches(observer: ScriptObserver, folded: Folded) -> int:
     return last or (max(folded.backwards) - size) % size
 
 
-def _number(loss: Any) -> float:
-    return float(loss)  # a tensor on a GPU: after the run, waiting costs nothing
-
-
 def _loaders(observer: ScriptObserver, folded: Folded) -> list[Loader]:
-    loaders = []
-    for built in observer.loaders:
-        number = built.number
-        if built.facts is not None and number is None:
-            loaders.append(replace(built.facts, role="unused"))
-        elif built.facts is not None and number is not None:
-            role = "train" if number in folded.trains else "evaluate"
-            loaders.append(
-                replace(
-                    built.facts,
-                    role=role,
-                    iterations=folded.epochs[number],
-                    waits=tuple(_thin(folded.waits[number], MOST_WAITS)),
-                    first_waits=tuple(folded.first_waits[number][:MOST_WAITS]),
-                    last_waits=tuple(folded.last_waits[number][:MOST_WAITS]),
-                )
-            )
-    return loaders
+    return [
+        replace(
+            built.facts,
+            role="train" if built.number in folded.trains else "evaluate",
+            iterations=folded.epochs[built.number],
+            waits=thinned(folded.waits[built.number], MOST_WAITS),
+            first_waits=tuple(folded.first_waits[built.number][:MOST_WAITS]),
+            last_waits=tuple(folded.last_waits[built.number][:MOST_WAITS]),
+        )
+        if built.number is not None
+        else replace(built.facts, role="unused")
+        for built in observer.loaders
+        if built.facts is not None
+    ]
 
 
 def _models(observer: ScriptObserver, folded: Folded) -> list[Model]:
     models = []
     for built in observer.roots:
         if isinstance(built.facts, Model):
-            trains = any(how == "train" for n, how in folded.roots if n == built.number)
+            trains = (built.number, "train") in folded.roots
             models.append(replace(built.facts, role="train" if trains else "evaluate only"))
     return sorted(models, key=lambda model: -model.parameters)
 
@@ -205,7 +188,7 @@ def _optimizers(observer: ScriptObserver, folded: Folded) -> list[Optimizer]:
         replace(
             built.facts,
             steps=folded.updates[built.number] if built.number is not None else 0,
-            rates=tuple(_thin(_rates(built, folded), 500)),
+            rates=thinned(_rates(built, folded), 500),
         )
         for built in observer.optimizers
         if built.facts is not None
@@ -215,15 +198,8 @@ def _optimizers(observer: ScriptObserver, folded: Folded) -> list[Optimizer]:
 
 def _rates(built: LiveObject, folded: Folded) -> list[tuple[int, float]]:
     """Return an optimizer's learning rates up to its last update; it may outlive its use."""
-    last = max(
-        (
-            update_number
-            for update_number, number in enumerate(folded.order, 1)
-            if number == built.number
-        ),
-        default=0,
-    )
-    return [(update, rate) for update, rate in built.rates if update <= last]
+    own = [update for update, number in enumerate(folded.order, 1) if number == built.number]
+    return [(update, rate) for update, rate in built.rates if update <= max(own, default=0)]
 
 
 def _schedulers(observer: ScriptObserver, folded: Folded) -> list[Scheduler]:
@@ -278,24 +254,21 @@ def _evaluations(folded: Folded, stacks: Sequence[Stack]) -> list[EvaluationSpan
 
 
 def _saves(observer: ScriptObserver, folded: Folded) -> list[Save]:
-    saves, before = [], set()
-    for saved in observer.saves:
-        path = saved.path
-        saves.append(
-            Save(
-                at=(saved.at - observer.events.started) * 1e-9,
-                seconds=saved.seconds,
-                step=folded.steps_after(saved.updates),
-                bytes=os.path.getsize(path) if os.path.isfile(path) else None,
-                path=path,
-                place=saved.place,
-                kinds=saved.content,
-                frozen_bytes=saved.frozen_bytes,
-                same_path=path in before,
-            )
+    paths = [saved.path for saved in observer.saves]
+    return [
+        Save(
+            at=(saved.at - observer.events.started) * 1e-9,
+            seconds=saved.seconds,
+            step=folded.steps_after(saved.updates),
+            bytes=os.path.getsize(saved.path) if os.path.isfile(saved.path) else None,
+            path=saved.path,
+            place=saved.place,
+            kinds=saved.content,
+            frozen_bytes=saved.frozen_bytes,
+            same_path=saved.path in paths[:number],
         )
-        before.add(path)
-    return saves
+        for number, saved in enumerate(observer.saves)
+    ]
 
 
 def sources(first: Iterable[str] = ()) -> dict[str, str]:
@@ -338,9 +311,8 @@ def _faults(observer: ScriptObserver) -> tuple[str, ...]:
     if observer.hooks.elsewhere:
         lines.append("optimizer steps of other threads: only the main one is watched")
     if observer.stop.full_at is not None:
-        lines.append(
-            f"what came after step {observer.stop.full_at:,}: no more marks are kept in one run"
-        )
+        last = f"{observer.stop.full_at:,}"
+        lines.append(f"what came after step {last}: no more marks are kept in one run")
     if observer.stop.ignored is not None:
         caught = "it could not be stopped: the script catches every exception, and goes on"
         lines.append(f"an early end ({observer.stop.ignored}): {caught}")

@@ -63,24 +63,14 @@ def _cases(folder: Path, rank: int | None = None) -> list[Path]:
 
 def _with_all_ranks(case: Case, cases: Sequence[Case]) -> Case:
     """Return a rank's case with the figures of all ranks in their order."""
-    in_group = [rank_case for rank_case in cases if rank_case.process.ranks]
-    by_rank = {
-        rank_case.process.rank: rank_case
-        for rank_case in sorted(in_group, key=lambda c: c.steps.count)
-    }
-    order = [by_rank[rank] for rank in sorted(by_rank)]  # each rank's busiest process
-    names = [
-        name
-        for name in case.process.ranks
-        if all(name in rank_case.process.ranks for rank_case in order)
-    ]
-    ranks = {name: tuple(rank_case.process.ranks[name][0] for rank_case in order) for name in names}
-    missing = set(range(case.process.world)) - set(by_rank)
-    message = f"process {', '.join(map(str, sorted(missing)))} of the group: nothing was left by it"
-    return replace(
-        case,
-        process=replace(
-            case.process, ranks=ranks, ranked=tuple(sorted(by_rank)) if missing else ()
-        ),
-        not_checked=(*case.not_checked, *([message] if missing else [])),
-    )
+    in_group = sorted((c for c in cases if c.process.ranks), key=lambda c: c.steps.count)
+    by_rank = {rank_case.process.rank: rank_case for rank_case in in_group}
+    order = [by_rank[rank].process.ranks for rank in sorted(by_rank)]  # of each busiest process
+    names = [name for name in case.process.ranks if all(name in ranks for ranks in order)]
+    process = replace(case.process, ranks={n: tuple(ranks[n][0] for ranks in order) for n in names})
+    missing = sorted(set(range(case.process.world)) - set(by_rank))
+    if not missing:
+        return replace(case, process=replace(process, ranked=()))
+    message = f"process {', '.join(map(str, missing))} of the group: nothing was left by it"
+    process = replace(process, ranked=tuple(sorted(by_rank)))
+    return replace(case, process=process, not_checked=(*case.not_checked, message))

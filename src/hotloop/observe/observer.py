@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, cast
 from hotloop.core.env import ENV
 from hotloop.observe.hooks.event_buffer import NUMBERS, EventBuffer, EventCode
 from hotloop.observe.hooks.hooks import Hooks
-from hotloop.observe.hooks.install import install
 from hotloop.observe.hooks.live_objects import (
     LiveObject,
     again,
@@ -29,11 +28,15 @@ from hotloop.observe.hooks.live_objects import (
 from hotloop.observe.hooks.probe_list import Broken, Probes, broken_mark
 from hotloop.observe.hooks.stack_frames import framework, here
 from hotloop.observe.hooks.stack_sampler import StackSampler
+from hotloop.observe.hooks.training_hooks import install, saving
 from hotloop.observe.loops.planned_steps import Planned, in_loop
-from hotloop.observe.probes.all import probes_of
+from hotloop.observe.probes.batches import BatchProbe
 from hotloop.observe.probes.checkpoints import SaveCall, content, frozen_bytes, path_of
 from hotloop.observe.probes.cuda import CudaProbe
+from hotloop.observe.probes.habits import Habits
+from hotloop.observe.probes.models import Models
 from hotloop.observe.probes.module_calls import plain
+from hotloop.observe.probes.process_group import ProcessGroupProbe
 from hotloop.observe.probes.process_state import Surroundings
 from hotloop.observe.probes.utilisation import Readings
 from hotloop.observe.when_to_stop import StopLimits, WhenToStop
@@ -67,15 +70,13 @@ class ScriptObserver:
         self.losses: list[tuple[int, Any]] = []  # (updates before, value or tensor)
         self.framework = ""  # the library whose loop it is, known at the first update
         self.surroundings = Surroundings()
-        self.probes = Probes(
-            [
-                self.surroundings,
-                CudaProbe(self.hooks),
-                Readings(self.hooks),
-                *(() if limits.full else (Planned(),)),
-                *(probes_of(self) if limits.probing else []),
-            ]
-        )  # tuning and techniques add their own
+        probes: list[Probe] = [self.surroundings, CudaProbe(self.hooks), Readings(self.hooks)]
+        if not limits.full:
+            probes.append(Planned())
+        if limits.probing:  # batches come first, because models use their repeats
+            batches = BatchProbe(self)
+            probes += [batches, Models(self, batches.again), Habits(self), ProcessGroupProbe(self)]
+        self.probes = Probes(probes)  # tuning and techniques add their own
         self._looking, self._passes = False, 0  # forward passes examined since the last update
         self._refresh = 1  # updates after which the facts are collected again
         self._over = False
@@ -121,7 +122,6 @@ class ScriptObserver:
             self.probes[:] = [cast("Probe", Broken(probe)) for probe in self.probes]
         self.hooks.guarded(install, self.hooks)
         self.hooks.guarded(self.probes.tell, lambda probe: probe.on_torch_imported())
-        self.hooks.guarded(self.surroundings.arrived, self.hooks)
         self.events.note(EventCode.OWN_END)
 
     def _dynamo_came(self) -> None:
@@ -130,8 +130,6 @@ class ScriptObserver:
         callback.on_compile_end(lambda *_: self.events.note(EventCode.COMPILE_END))
 
     def _safetensors_came(self) -> None:
-        from hotloop.observe.hooks.training_hooks import saving
-
         module = sys.modules["safetensors.torch"]
         for name in ("save_file", "save_model"):
             self.hooks.replace(module, name, saving(self.hooks, getattr(module, name)))
@@ -234,17 +232,16 @@ class ScriptObserver:
     def on_save(self, saved: Any, path: Any, seconds: float) -> None:
         """Remember a save, unless it went only to memory."""
         if (file := path_of(path)) is not None:
-            self.saves.append(
-                SaveCall(
-                    at=time.perf_counter_ns(),
-                    seconds=seconds,
-                    updates=self.hooks.updates,
-                    path=os.path.abspath(file),
-                    place=here(),
-                    content=content(saved),
-                    frozen_bytes=frozen_bytes(saved, [root for _, root in alive(self.roots)]),
-                )
+            call = SaveCall(
+                at=time.perf_counter_ns(),
+                seconds=seconds,
+                updates=self.hooks.updates,
+                path=os.path.abspath(file),
+                place=here(),
+                content=content(saved),
+                frozen_bytes=frozen_bytes(saved, [root for _, root in alive(self.roots)]),
             )
+            self.saves.append(call)
 
     def after_step(self) -> None:
         """Look at the run: often at the first steps, later some times a second."""

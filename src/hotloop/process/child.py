@@ -29,11 +29,18 @@ from hotloop.process import supervisor
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-__all__ = ["RESULT", "SCRATCH", "Beat", "Outcome", "ProcessLimits", "Running", "Status", "run"]
+__all__ = [
+    "RESULT",
+    "SCRATCH",
+    "Beat",
+    "Outcome",
+    "ProcessLimits",
+    "Running",
+    "killed_by",
+    "run",
+]
 
-SCRATCH: Final = (
-    supervisor.SCRATCH
-)  # in an argument or variable: a folder that is removed at the end
+SCRATCH: Final = supervisor.SCRATCH  # in an argument or variable: a folder that is removed later
 RESULT: Final = f"{SCRATCH}/result.json"  # as an argument: where the child writes its result
 MARK: Final = "HOTLOOP_WATCHED"  # a variable that a child and all its descendants share
 
@@ -76,7 +83,6 @@ class Outcome:
     code: int | None = None  # exit code; None: killed or never started
     signal: int | None = None  # the signal that killed it, if hotloop did not send it
     seconds: float = 0.0  # wall time
-    peak_rss_bytes: int | None = None  # of the tree; shared pages count once per process
     stdout: str = ""  # the end of it
     stderr: str = ""
     result: Mapping[str, Any] | None = None  # its result, also if it failed later
@@ -118,11 +124,9 @@ class Running:
         channel: int | None = None,
     ) -> None:
         """Start the child. It inherits the file descriptor `channel` under the same number."""
-        arguments = [str(argument) for argument in command]
-        self._limits, self._expects_result = (
-            limits,
-            any(RESULT in argument for argument in arguments),
-        )
+        arguments = list(map(str, command))
+        self._limits = limits
+        self._expects_result = any(RESULT in argument for argument in arguments)
         spec = {
             "command": arguments,
             "cwd": None if cwd is None else str(cwd),
@@ -161,7 +165,7 @@ class _Supervisor:
             stdout=subprocess.PIPE,
             start_new_session=True,  # a Ctrl-C at the terminal reaches only this process
             creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
-            pass_fds=_descriptors(spec["channel"]),
+            pass_fds=() if spec["channel"] is None else (spec["channel"],),
         )
         assert self._process.stdin
         assert self._process.stdout
@@ -227,10 +231,6 @@ def _marked(mark: str) -> Iterator[psutil.Process]:
             yield process
 
 
-def _descriptors(channel: int | None) -> tuple[int, ...]:
-    return () if channel is None else (channel,)
-
-
 def _outcome(end: dict[str, Any], limits: ProcessLimits, *, expects_result: bool) -> Outcome:
     """Turn the supervisor's account into an Outcome."""
     if "unknown" in end:
@@ -249,7 +249,6 @@ def _outcome(end: dict[str, Any], limits: ProcessLimits, *, expects_result: bool
         code=code if end["cause"] is None and code >= 0 else None,
         signal=-code if status == "killed" else None,
         seconds=end["seconds"],
-        peak_rss_bytes=end["peak"] or None,
         stdout=end["stdout"],
         stderr=end["stderr"],
         result=result,
@@ -270,17 +269,16 @@ def _judged(end: dict[str, Any], limits: ProcessLimits) -> tuple[Status, str | N
         case _, 0:
             return "ok", None
         case _, code if code < 0:
-            hint = "; was memory short?" if _name(-code) == "SIGKILL" else ""
-            return "killed", f"it was killed by {_name(-code)}, which hotloop did not send{hint}"
+            return "killed", f"it was {killed_by(-code)}"
     last = end["stderr"].strip().rpartition("\n")[2]
     return "failed", f"exit code {end['code']}" + (f": {last:.300}" if last else "")
 
 
-def _name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+def killed_by(number: int) -> str:
+    """Describe the end of a process that a signal killed."""
+    name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+    hint = "; was memory short?" if name == "SIGKILL" else ""
+    return f"killed by {name}, which hotloop did not send{hint}"
 
 
 def _size(size: int | None) -> str:

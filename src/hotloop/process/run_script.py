@@ -21,6 +21,7 @@ import types
 import warnings
 from dataclasses import dataclass
 from importlib.machinery import PathFinder, SourceFileLoader
+from traceback import walk_stack
 from typing import TYPE_CHECKING
 
 from hotloop.core.errors import UsageError
@@ -29,7 +30,7 @@ from hotloop.core.package import INSIDE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from importlib.machinery import ModuleSpec
-    from types import FrameType, TracebackType
+    from types import TracebackType
 
 __all__ = ["Left", "ScriptTarget", "Stopped", "run", "starter"]
 
@@ -163,16 +164,10 @@ def _end_of_stack() -> tuple[str, int]:
 
 def _is_below(file: str, line: int) -> bool:
     """Whether a frame below the script's frames is at this line, and none of the script's is."""
-    frame: FrameType | None = sys._getframe(1)
-    above = []
-    while frame is not None and frame.f_code is not run.__code__:
-        above.append((frame.f_code.co_filename, frame.f_lineno))
-        frame = frame.f_back
-    below = []
-    while frame is not None:
-        below.append((frame.f_code.co_filename, frame.f_lineno))
-        frame = frame.f_back
-    return (file, line) in below and (file, line) not in above
+    stack = [(frame.f_code, number) for frame, number in walk_stack(sys._getframe(1))]
+    here = next((n for n, (code, _) in enumerate(stack) if code is run.__code__), len(stack))
+    lines = [(code.co_filename, number) for code, number in stack]
+    return (file, line) in lines[here:] and (file, line) not in lines[:here]
 
 
 def _leaving(

@@ -26,7 +26,7 @@ import psutil
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["POLL", "SCRATCH", "TAIL", "die_with_parent", "is_tidier", "kill", "main"]
+__all__ = ["POLL", "SCRATCH", "TAIL", "PipeTail", "die_with_parent", "is_tidier", "kill", "main"]
 
 SCRATCH: Final = "{hotloop:scratch}"  # in an argument or variable: a folder that is removed later
 TAIL: Final = 16 * 1024  # bytes of stdout and of stderr that are kept
@@ -94,13 +94,13 @@ def _beat(line: dict[str, Any]) -> None:
     os.set_blocking(1, False)
     with contextlib.suppress(OSError):
         os.write(1, json.dumps(line).encode() + b"\n")  # whole or not at all, under 4096 bytes
-    os.set_blocking(1, True)
-    return None
+    return os.set_blocking(1, True)
 
 
 def _listen(stop: threading.Event, parent: int) -> None:
     """Wait until the parent closes this standard input or dies."""
-    threading.Thread(target=_until_orphaned, args=(stop, parent), daemon=True).start()
+    if not _WINDOWS:
+        threading.Thread(target=_until_orphaned, args=(stop, parent), daemon=True).start()
     with contextlib.suppress(OSError):
         os.read(0, 1)
     stop.set()
@@ -108,10 +108,9 @@ def _listen(stop: threading.Event, parent: int) -> None:
 
 def _until_orphaned(stop: threading.Event, parent: int) -> None:
     """Wait for the parent's end, because a process that it forked may hold the pipe open."""
-    while not _WINDOWS and os.getppid() == parent:
+    while os.getppid() == parent:
         time.sleep(_SLOWEST / 4)
-    if not _WINDOWS:
-        stop.set()
+    stop.set()
 
 
 def _prctl() -> Callable[[int, int], object] | None:
@@ -152,19 +151,26 @@ def _start(
     )
 
 
-class _Reader(threading.Thread):
-    """Drains a pipe and keeps the last TAIL bytes."""
+class PipeTail(threading.Thread):
+    """Drains a pipe, hands each chunk to `then` and keeps the last TAIL bytes."""
 
-    def __init__(self, pipe: Any) -> None:
+    def __init__(self, pipe: Any, *, then: Callable[[bytes], object] = lambda _: None) -> None:
         super().__init__(daemon=True)
-        self.seen, self.tail = 0, b""
-        self._pipe = pipe
+        self.seen, self._tail = 0, b""
+        self._pipe, self._then = pipe, then
         self.start()
 
     def run(self) -> None:
+        """Read until the pipe is closed."""
         while chunk := os.read(self._pipe.fileno(), 1 << 16):
-            self.tail = (self.tail + chunk)[-TAIL:]
+            self._tail = (self._tail + chunk)[-TAIL:]
             self.seen += len(chunk)
+            self._then(chunk)
+
+    @property
+    def text(self) -> str:
+        """Return what was kept."""
+        return self._tail.decode(errors="replace")
 
 
 class _Tree:
@@ -262,13 +268,11 @@ def _lives(process: psutil.Process) -> bool:
 
 def is_tidier(process: psutil.Process) -> bool:
     """Return whether a process cleans up after others; wait until it has a command line."""
-    try:
+    with contextlib.suppress(*_GONE):
         for _ in range(_NAMELESS):
             if words := " ".join(process.cmdline()):
                 return any(name in words for name in _TIDIERS)
             time.sleep(0.001)  # Linux shows an empty one during exec
-    except _GONE:
-        pass
     return False
 
 
@@ -289,8 +293,8 @@ class _Watch:
 
     def __init__(self, spec: dict[str, Any], child: subprocess.Popen[bytes]) -> None:
         self._spec, self._child = spec, child
-        self._out, self._err = _Reader(child.stdout), _Reader(child.stderr)
-        self._tree, self._peak = _Tree(), 0
+        self._out, self._err = PipeTail(child.stdout), PipeTail(child.stderr)
+        self._tree = _Tree()
         self._started = time.monotonic()
 
     def until_over(self, stop: threading.Event) -> dict[str, Any]:
@@ -314,9 +318,8 @@ class _Watch:
             "cause": cause,
             "code": self._child.returncode,
             "seconds": seconds,
-            "peak": max(self._peak, _largest_child()),
-            "stdout": self._out.tail.decode(errors="replace"),
-            "stderr": self._err.tail.decode(errors="replace"),
+            "stdout": self._out.text,
+            "stderr": self._err.text,
             "left": survivors,
         }
 
@@ -329,23 +332,12 @@ class _Watch:
         """Measure the memory; return the pause until the next reading, and an exceeded limit."""
         now, limit = time.monotonic(), self._spec["memory"]
         rss = self._tree.rss(now)
-        self._peak = max(self._peak, rss)
         _beat({"beat": [now - self._started, rss, self._tree.pids]})
         over = limit is not None and rss > limit
         # Forked workers share their parent's pages, and each counts them as its own.
         if over and len(self._tree) > 1 and (pss := self._tree.pss()) is not None:
             over = pss > limit
         return _pause(time.monotonic() - now), "over memory" if over else None
-
-
-def _largest_child() -> int:
-    """Return the peak memory, in bytes, of the largest process that was waited for."""
-    if _WINDOWS:
-        return 0
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    return peak * (1024 if _LINUX else 1)  # KiB on Linux, bytes on macOS: getrusage(2)
 
 
 def _result(scratch: Path) -> dict[str, Any]:

@@ -49,17 +49,14 @@ class PreparedData(Protocol):
     @property
     def fingerprint(self) -> str:
         """Return the fingerprint of everything that determines the tokens."""
-        ...
 
     @property
     def about(self) -> Mapping[str, Any]:
         """Return the entry of run.json, which includes "fingerprint"."""
-        ...
 
     @property
     def notes(self) -> Sequence[str]:
         """Return remarks on the preparation that a user should know."""
-        ...
 
 
 class Samples(Protocol):
@@ -70,15 +67,12 @@ class Samples(Protocol):
 
     def __len__(self) -> int:
         """Return the number of samples of one epoch."""
-        ...
 
     def ids(self, epoch: int, first: int, count: int) -> NDArray[np.int64]:
         """Return ids that distinguish these samples, [count]; the run log keeps their digest."""
-        ...
 
     def batch(self, epoch: int, first: int, count: int) -> Batch:
         """Return samples first..first+count-1 of the epoch's order; no shared state is used."""
-        ...
 
 
 class MicroBatchCut(Protocol):
@@ -88,7 +82,6 @@ class MicroBatchCut(Protocol):
         self, samples: Any, epoch: int, first: int, count: int, micro_batch: int
     ) -> list[tuple[int, int]]:
         """Return (first sample, count) of each, in order; memory allows `micro_batch` samples."""
-        ...
 
 
 def evenly(

@@ -26,35 +26,27 @@ class ProcessGroup(Protocol):
 
     def gather(self, values: Sequence[float]) -> list[list[float]]:
         """Return the numbers of all ranks, in order, equally many each, without a device sync."""
-        ...
 
     def total(self, tensor: Tensor) -> Tensor:
         """Sum a tensor over all ranks, in place on its device."""
-        ...
 
     def exchange(self, value: object) -> list[Any]:
         """Return the JSON values of all ranks, in order; for rare exchanges."""
-        ...
 
     def put(self, name: str, value: object) -> None:
         """Publish a JSON value under a name; from any thread."""
-        ...
 
     def take(self, name: str) -> Any:
         """Wait for a value that another rank publishes under a name; from any thread."""
-        ...
 
     def together(self) -> AbstractContextManager[None]:
         """Make a block fail on all ranks if it fails on one; one rank reports the error."""
-        ...
 
     def leave(self) -> None:
         """Stop waiting for other ranks, because this rank cannot keep step."""
-        ...
 
     def is_gone(self, error: BaseException) -> bool:
         """Whether an error says that another process of the group is gone."""
-        ...
 
 
 class _Alone:
@@ -101,15 +93,12 @@ class GradientSync(Protocol):
 
     def micro(self, *, last: bool) -> AbstractContextManager[None]:
         """Wrap the forward and backward pass of a micro batch; `last`: the last of its window."""
-        ...
 
     def waits(self) -> Mapping[str, float]:
         """Return the seconds, by phase, that passes waited for other ranks since the last call."""
-        ...
 
     def norm(self, gradients: list[Tensor]) -> Tensor:
         """Return the norm of all gradients, a scalar that is equal on all ranks."""
-        ...
 
 
 class ShardedOptimizer(Protocol):
@@ -122,33 +111,25 @@ class ShardedOptimizer(Protocol):
 
     def update(self, loss: Tensor, gradient_clip: float) -> Tensor:
         """Clip and step; return the norm before clipping. DivergedError leaves all as it was."""
-        ...
 
     def whole(self) -> AbstractContextManager[None]:
         """Gather the whole weights on every rank; keep what the block writes into them."""
-        ...
 
     def shape(self, parameter: Tensor) -> torch.Size:
         """Return the shape of a parameter in the model as it was built."""
-        ...
 
     def weight(self, parameter: Tensor) -> Tensor:
         """Return a whole trained parameter."""
-        ...
 
     def gradient(self, parameter: Tensor) -> Tensor | None:
         """Return a parameter's whole gradient of a window, before the update."""
-        ...
 
     @property
     def steps(self) -> float:
         """Return the number of updates in the optimizer's state."""
-        ...
 
     def moment(self, name: str, entry: str) -> Tensor:
         """Return a whole entry of the optimizer's state for a parameter."""
-        ...
 
     def load(self, states: Mapping[str, Mapping[str, Any]]) -> None:
         """Load the optimizer's state, by parameter and entry. Raises CheckpointError."""
-        ...

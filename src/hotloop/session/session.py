@@ -56,11 +56,9 @@ class MicroStep(Protocol):
 
     def fits(self, tensors: Mapping[str, Tensor]) -> bool:
         """Whether the call can take this batch."""
-        ...
 
     def __call__(self, tensors: Mapping[str, Tensor], weight: float) -> Tensor:
         """Add the gradients of weight x loss; return that product, a scalar."""
-        ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -125,9 +123,8 @@ class ScriptSession(TechniqueTarget):
     """
 
     loader: Any = None  # a DataLoader that is about to be iterated
-    loader_changes: dict[str, LoaderChange] = field(
-        default_factory=dict
-    )  # technique id -> its change of iterators
+    # Technique id -> its change of iterators.
+    loader_changes: dict[str, LoaderChange] = field(default_factory=dict)
     scale: Any = None  # an on_scripts.loss_scale.LossScale around backward passes and steps
     refused: str | None = None  # why the technique that was applied last changed nothing
     needless: str | None = None  # why it had nothing to change, if its own words do not fit

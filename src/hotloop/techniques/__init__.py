@@ -69,8 +69,6 @@ _BY_ID = {technique.id: technique for technique in ALL}
 def get(id: str) -> Technique:
     """Return the technique with this `id`; raise PlanError, which lists all ids, if unknown."""
     if id not in _BY_ID:
-        known = ", ".join(_BY_ID)
-        raise PlanError(
-            f"no technique is called {id!r}{did_you_mean(id, _BY_ID)} (there are: {known})"
-        )
+        near, known = did_you_mean(id, _BY_ID), ", ".join(_BY_ID)
+        raise PlanError(f"no technique is called {id!r}{near} (there are: {known})")
     return _BY_ID[id]

@@ -73,15 +73,12 @@ def change(
         return []
     for module, flag in own:
         setattr(module, flag, False)
-    back: list[Callable[[], object]] = [
-        partial(setattr, module, flag, True) for module, flag in own
-    ]
+    back: list[Callable[[], object]] = [partial(setattr, m, flag, True) for m, flag in own]
     if through_class:
         if blocks:
             _watch_class(type(blocks[0]))
         _OUTSIDE.update(dict.fromkeys(blocks, mode))
-        out: list[Callable[[], object]] = [partial(_OUTSIDE.pop, block) for block in blocks]
-        return [*back, *out]
+        return [*back, *(partial(_OUTSIDE.pop, block) for block in blocks)]
     for block in blocks:
         block.forward = partial(_run, block, block.forward, mode)
     return [*back, *(partial(delattr, block, "forward") for block in blocks)]
@@ -95,8 +92,7 @@ def _watch_class(kind: type[nn.Module]) -> None:
 
     @functools.wraps(plain)
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
-        mode = _OUTSIDE.get(self)
-        if mode is None:
+        if (mode := _OUTSIDE.get(self)) is None:
             return plain(self, *args, **kwargs)
         return _run(self, partial(plain, self), mode, *args, **kwargs)
 
@@ -160,10 +156,8 @@ def _is_written(kept: Any) -> bool:
     """Whether a tensor of a kept result has been modified since it was kept."""
     from torch.utils._pytree import tree_leaves
 
-    versions = [
-        (saved.val, saved.version) for saved in tree_leaves(kept) if hasattr(saved, "version")
-    ]
-    return any(version is not None and val._version != version for val, version in versions)
+    saved = [leaf for leaf in tree_leaves(kept) if hasattr(leaf, "version")]
+    return any(leaf.version is not None and leaf.val._version != leaf.version for leaf in saved)
 
 
 def _policy(context: object, operator: Any, *args: Any, **kwargs: Any) -> Any:
@@ -218,7 +212,6 @@ def _mode(attributes: Mapping[str, Any]) -> str | None:
 TECHNIQUE = Technique(
     id=ID,
     title="Activation checkpointing",
-    page=__doc__ or "",
     stage=Stage.MODEL,
     numerics=Numerics.BITWISE,
     apply=apply,

@@ -43,7 +43,6 @@ def read_back(session: Session) -> str | None:
 TECHNIQUE = Technique(
     id="async-checkpoint",
     title="Background checkpoints",
-    page=__doc__ or "",
     stage=Stage.STEP,
     numerics=Numerics.BITWISE,
     apply=apply,

@@ -22,47 +22,44 @@ from hotloop.session.session import ScriptSession
 from hotloop.techniques.base import Numerics, Stage, Technique
 
 if TYPE_CHECKING:
-    from hotloop.core.hardware import Hardware
-    from hotloop.core.plan import Plan
     from hotloop.session.session import TechniqueTarget
 
-__all__ = ["TECHNIQUE", "why_not_autocast"]
+__all__ = ["TECHNIQUE", "run_under_autocast"]
 
 ID = "autocast-bf16"
 
 
-def blocked(hardware: Hardware, plan: Plan) -> str | None:
-    """Ask the hardware; torch's `is_bf16_supported()` also accepts a T4's 4x slower emulation."""
-    del plan
-    return hardware.why_no_bf16()
-
-
 def apply(session: TechniqueTarget) -> int:
     """Wrap the forward pass."""
+    return int(run_under_autocast(session, ID, "bfloat16"))
+
+
+def run_under_autocast(session: TechniqueTarget, id: str, dtype: str) -> bool:
+    """Wrap the forward pass for technique `id`; return False if a script must not have that."""
     import torch
 
     from hotloop.techniques.on_scripts.nested_tensors import in_float32
 
-    inner, device = session.forward, session.device.type
+    inner, device, low = session.forward, session.device.type, getattr(torch, dtype)
     if isinstance(session, ScriptSession):
-        session.refused = why_not_autocast(session)
+        session.refused = _why_not_autocast(session)
         if session.refused is not None:
-            return 0
+            return False
 
-    def in_bf16(*args: Any, **kwargs: Any) -> Any:
-        with torch.autocast(device, torch.bfloat16):
+    def in_low_precision(*args: Any, **kwargs: Any) -> Any:
+        with torch.autocast(device, low):
             return inner(*args, **kwargs)
 
     def with_float32_outputs(*args: Any, **kwargs: Any) -> Any:
-        return in_float32(in_bf16(*args, **kwargs))
+        return in_float32(in_low_precision(*args, **kwargs))
 
-    script = isinstance(session, ScriptSession)
-    session.forward = with_float32_outputs if script else in_bf16
-    session.wrapped.append(ID)
-    return 1
+    is_script = isinstance(session, ScriptSession)
+    session.forward = with_float32_outputs if is_script else in_low_precision
+    session.wrapped.append(id)
+    return True
 
 
-def why_not_autocast(session: ScriptSession) -> str | None:
+def _why_not_autocast(session: ScriptSession) -> str | None:
     """Return why a script's model must not run under autocast, or None."""
     import torch
 
@@ -80,12 +77,12 @@ def read_back(session: TechniqueTarget) -> str | None:
 TECHNIQUE = Technique(
     id=ID,
     title="bf16 autocast",
-    page=__doc__ or "",
     stage=Stage.MODEL,
     numerics=Numerics.ROUNDING,
     tolerance=3e-3,  # measured 2.4e-4
     cosine=1 - 3e-4,  # measured 1 - 1.8e-5
-    blocked=blocked,
+    # torch's is_bf16_supported() also accepts a T4's emulation, which is 4 times slower.
+    blocked=lambda hardware, plan: hardware.why_no_bf16(),
     apply=apply,
     read_back=read_back,
     nothing="the forward pass cannot be wrapped",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -12,7 +13,16 @@ if TYPE_CHECKING:
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan, Value
 
-__all__ = ["HEADINGS", "HostKind", "Numerics", "Paired", "Stage", "Technique", "anywhere"]
+__all__ = [
+    "HEADINGS",
+    "HostKind",
+    "Numerics",
+    "Paired",
+    "Stage",
+    "Technique",
+    "anywhere",
+    "only_on",
+]
 
 # Times a run's first micro batches under two settings of the process: (new, old) -> the ratio of
 # the rate under `new` to that under `old`; None if the run is too short to spend steps on timing.
@@ -54,13 +64,19 @@ def anywhere(hardware: Hardware, plan: Plan) -> str | None:
     return None
 
 
+def only_on(device: str, what: str) -> Callable[[Hardware, Plan], str | None]:
+    """Return the gate of a technique for one kind of device; `what` begins the reason."""
+    return lambda hardware, _: (
+        None if hardware.device == device else f"{what}, and this is a {hardware.device} device"
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Technique:
     """One way to train faster or smaller. Its file's docstring is its page in the docs."""
 
     id: str
     title: str
-    page: str
     stage: Stage
     numerics: Numerics
     # (session, **choice) -> the number of changes; 0 means no effect. The session is a Session, a
@@ -87,3 +103,8 @@ class Technique:
     # benchmarks/rounding.py measured (results/rounding-cpu.json).
     tolerance: float = 0.0  # largest relative deviation of the losses of the first 10 steps
     cosine: float = 1.0  # least cosine of each tensor's first-step gradient with the plain run's
+
+    @property
+    def page(self) -> str:
+        """Return its page in the docs: the docstring of the file that defines `apply`."""
+        return sys.modules[self.apply.__module__].__doc__ or ""

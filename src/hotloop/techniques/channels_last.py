@@ -83,7 +83,6 @@ def read_back(session: TechniqueTarget) -> str | None:
 TECHNIQUE = Technique(
     id=ID,
     title="Channels last",
-    page=__doc__ or "",
     stage=Stage.MODEL,
     numerics=Numerics.ROUNDING,
     tolerance=3e-6,  # measured 2.1e-7

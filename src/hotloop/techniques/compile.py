@@ -145,7 +145,6 @@ def read_back(session: TechniqueTarget) -> str | None:
 TECHNIQUE = Technique(
     id="compile",
     title="torch.compile per block",
-    page=__doc__ or "",
     stage=Stage.COMPILE,
     numerics=Numerics.ROUNDING,
     tolerance=3e-6,  # measured 2.2e-7

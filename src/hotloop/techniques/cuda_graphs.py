@@ -60,7 +60,6 @@ def read_back(session: Session) -> str | None:
 TECHNIQUE = Technique(
     id="cuda-graphs",
     title="CUDA graphs",
-    page=__doc__ or "",
     stage=Stage.COMPILE,
     numerics=Numerics.ROUNDING,
     tolerance=3e-6,  # of gradients added to zeros; not measured on a card

@@ -12,26 +12,17 @@ Source: https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html (20
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
-from hotloop.techniques.base import Numerics, Stage, Technique
+from hotloop.techniques.base import Numerics, Stage, Technique, only_on
 
 if TYPE_CHECKING:
-    from hotloop.core.hardware import Hardware
-    from hotloop.core.plan import Plan
     from hotloop.session.session import TechniqueTarget
 
 __all__ = ["TECHNIQUE"]
 
 ID = "cudnn-benchmark"
-
-
-def blocked(hardware: Hardware, plan: Plan) -> str | None:
-    """Refuse devices other than CUDA."""
-    del plan
-    if hardware.device == "cuda":
-        return None
-    return f"cuDNN is for CUDA cards, and this is a {hardware.device} device"
 
 
 def _convolutions(session: TechniqueTarget) -> int:
@@ -47,11 +38,8 @@ def apply(session: TechniqueTarget) -> int:
     if cudnn.benchmark or not (convolutions := _convolutions(session)):
         return 0
 
-    def back_out() -> None:
-        cudnn.benchmark = False
-
     cudnn.benchmark = True
-    session.undo[ID] = back_out
+    session.undo[ID] = functools.partial(setattr, cudnn, "benchmark", False)
     return convolutions
 
 
@@ -62,22 +50,17 @@ def read_back(session: TechniqueTarget) -> str | None:
     if not cudnn.benchmark or ID not in session.undo:
         return None
     convolutions = _convolutions(session)  # none is left when a script is over
-    return (
-        f"cudnn.benchmark is on for {convolutions} convolutions"
-        if convolutions
-        else "cudnn.benchmark is on"
-    )
+    return "cudnn.benchmark is on" + (f" for {convolutions} convolutions" if convolutions else "")
 
 
 TECHNIQUE = Technique(
     id=ID,
     title="cuDNN benchmark",
-    page=__doc__ or "",
     stage=Stage.PROCESS,
     numerics=Numerics.ROUNDING,
     tolerance=3e-4,  # not measured: tf32's, to which cuDNN's float32 convolutions round by default
     cosine=1 - 3e-6,
-    blocked=blocked,
+    blocked=only_on("cuda", "cuDNN is for CUDA cards"),
     apply=apply,
     read_back=read_back,
     nothing="the model has no convolution (a transformer has none), or the switch is on already",

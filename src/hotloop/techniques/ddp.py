@@ -56,7 +56,6 @@ def read_back(session: Session) -> str | None:
 TECHNIQUE = Technique(
     id="ddp",
     title="Distributed data parallel",
-    page=__doc__ or "",
     stage=Stage.SHARD,
     numerics=Numerics.ROUNDING,
     apply=apply,

@@ -108,7 +108,6 @@ def read_back(session: Session) -> str | None:
 TECHNIQUE = Technique(
     id="deepspeed",
     title="DeepSpeed ZeRO",
-    page=__doc__ or "",
     stage=Stage.OPTIMIZER,
     numerics=Numerics.ROUNDING,
     apply=apply,

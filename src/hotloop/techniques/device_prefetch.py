@@ -20,27 +20,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hotloop.session.session import ScriptSession
-from hotloop.techniques.base import Numerics, Stage, Technique
+from hotloop.techniques.base import Numerics, Stage, Technique, only_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hotloop.core.hardware import Hardware
-    from hotloop.core.plan import Plan
     from hotloop.observe.probes.dataset_trial import Tried
     from hotloop.session.session import Session
 
 __all__ = ["TECHNIQUE", "send_ahead"]
 
 ID = "device-prefetch"
-
-
-def blocked(hardware: Hardware, plan: Plan) -> str | None:
-    """Refuse devices other than CUDA, which have no streams and pinned memory."""
-    del plan
-    if hardware.device == "cuda":
-        return None
-    return f"batches are copied on CUDA only, and this is a {hardware.device} device"
 
 
 def apply(session: Session | ScriptSession) -> int:
@@ -61,7 +51,7 @@ def send_ahead(session: ScriptSession, stream: Callable[[Any], Any], kind: str) 
     Returns 1, or 0 if `session.refused` says why not. Tests replace `stream` and `kind`.
     """
     from hotloop.observe.probes.dataset_trial import try_reading
-    from hotloop.techniques.on_scripts.device_prefetch import Sending
+    from hotloop.techniques.on_scripts.device_prefetch import BatchPrefetch
 
     session.refused = _unfit(session.loader)
     if session.refused is None:
@@ -69,18 +59,18 @@ def send_ahead(session: ScriptSession, stream: Callable[[Any], Any], kind: str) 
         session.refused = tried if isinstance(tried, str) else _why_not(tried, session.loader)
     if session.refused is not None:
         return 0
-    session.loader_changes[ID] = session.facts[ID] = Sending(stream, kind, session.troubles[ID])
+    session.loader_changes[ID] = session.facts[ID] = BatchPrefetch(
+        stream, kind, session.troubles[ID]
+    )
     return 1
 
 
 def _unfit(loader: Any) -> str | None:
     from torch.utils.data import IterableDataset
 
-    from hotloop.observe.probes.dataset_trial import can_fork
-
     if isinstance(loader.dataset, IterableDataset):
         return "an iterable data set cannot be tried out: reading it ahead may draw other numbers"
-    return None if can_fork() else "without fork it cannot be tried out beforehand"
+    return None
 
 
 def _why_not(tried: Tried, loader: Any) -> str | None:
@@ -101,23 +91,22 @@ def _why_not(tried: Tried, loader: Any) -> str | None:
 def read_back(session: Session | ScriptSession) -> str | None:
     """Read the loader flag; for a script, the device to which its loop moves its batches."""
     if isinstance(session, ScriptSession):
-        sending = session.facts.get(ID)
-        if sending is None:
+        prefetch = session.facts.get(ID)
+        if prefetch is None:
             return None
-        if sending.device is None:
+        if prefetch.device is None:
             session.refused = "the loop moves no tensor of its batches to the card by .to or .cuda"
             return None
-        return f"the next batch is copied to {sending.device} on a side stream"
+        return f"the next batch is copied to {prefetch.device} on a side stream"
     return "the next window is copied on a side stream" if session.loading.prefetch else None
 
 
 TECHNIQUE = Technique(
     id=ID,
     title="Device prefetch",
-    page=__doc__ or "",
     stage=Stage.LOADER,
     numerics=Numerics.BITWISE,
-    blocked=blocked,
+    blocked=only_on("cuda", "batches are copied on CUDA only"),
     apply=apply,
     read_back=read_back,
     nothing="windows are copied ahead already",

@@ -46,11 +46,8 @@ def why_not_compiled(plan: Plan, what: str) -> str | None:
 
 def why_no_torchao() -> str | None:
     """Return a sentence on what to install, or None if torchao is installed."""
-    return (
-        None
-        if importlib.util.find_spec("torchao")
-        else "torchao is missing: pip install 'hotloop[torchao]'"
-    )
+    is_there = importlib.util.find_spec("torchao") is not None
+    return None if is_there else "torchao is missing: pip install 'hotloop[torchao]'"
 
 
 def wide_linears(model: Any) -> list[str]:
@@ -85,7 +82,6 @@ def read_back(session: Session) -> str | None:
 TECHNIQUE = Technique(
     id=ID,
     title="fp8 training",
-    page=__doc__ or "",
     stage=Stage.MODEL,
     numerics=Numerics.TRAINING,
     blocked=blocked,

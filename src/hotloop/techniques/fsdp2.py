@@ -70,7 +70,6 @@ def read_back(session: Session) -> str | None:
 TECHNIQUE = Technique(
     id="fsdp2",
     title="Fully sharded data parallel (FSDP2)",
-    page=__doc__ or "",
     stage=Stage.SHARD,
     numerics=Numerics.ROUNDING,
     apply=apply,

@@ -84,7 +84,6 @@ def read_back(session: TechniqueTarget) -> str | None:
 TECHNIQUE = Technique(
     id="fused-adamw",
     title="Fused AdamW",
-    page=__doc__ or "",
     stage=Stage.OPTIMIZER,
     numerics=Numerics.ROUNDING,
     tolerance=3e-6,  # measured 1.1e-7

@@ -43,7 +43,6 @@ def read_back(session: TechniqueTarget) -> str | None:
 TECHNIQUE = Technique(
     id="gc-freeze",
     title="Freeze the garbage collector",
-    page=__doc__ or "",
     stage=Stage.STEP,
     numerics=Numerics.BITWISE,
     apply=apply,

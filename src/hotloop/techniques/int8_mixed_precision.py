@@ -31,9 +31,8 @@ ID = "int8-mixed-precision"
 
 def blocked(hardware: Hardware, plan: Plan) -> str | None:
     """Ask the hardware, the plan and torchao."""
-    return (
-        hardware.why_no_int8() or why_not_compiled(plan, "quantising to int8") or why_no_torchao()
-    )
+    uncompiled = why_not_compiled(plan, "quantising to int8")
+    return hardware.why_no_int8() or uncompiled or why_no_torchao()
 
 
 def apply(session: Session) -> int:
@@ -58,7 +57,6 @@ def read_back(session: Session) -> str | None:
 TECHNIQUE = Technique(
     id=ID,
     title="int8 mixed-precision training",
-    page=__doc__ or "",
     stage=Stage.MODEL,
     numerics=Numerics.TRAINING,
     blocked=blocked,

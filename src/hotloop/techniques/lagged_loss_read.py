@@ -16,17 +16,9 @@ from typing import TYPE_CHECKING
 from hotloop.techniques.base import HostKind, Numerics, Stage, Technique
 
 if TYPE_CHECKING:
-    from hotloop.core.hardware import Hardware
-    from hotloop.core.plan import Plan
     from hotloop.session.session import Session
 
 __all__ = ["TECHNIQUE"]
-
-
-def blocked(hardware: Hardware, plan: Plan) -> str | None:
-    """Refuse the CPU, whose operators are synchronous."""
-    del plan
-    return "a CPU has no queue to keep filled" if hardware.device == "cpu" else None
 
 
 def apply(session: Session) -> int:
@@ -45,10 +37,11 @@ def read_back(session: Session) -> str | None:
 TECHNIQUE = Technique(
     id="lagged-loss-read",
     title="Lagged loss read",
-    page=__doc__ or "",
     stage=Stage.STEP,
     numerics=Numerics.BITWISE,
-    blocked=blocked,
+    blocked=lambda hardware, plan: (
+        "a CPU has no queue to keep filled" if hardware.device == "cpu" else None
+    ),
     apply=apply,
     read_back=read_back,
     nothing="losses are read at the log interval already",

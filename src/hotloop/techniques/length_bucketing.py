@@ -98,14 +98,10 @@ def put_in(session: ScriptSession, id: str, looked: Looked, divide: Divide, word
         session.facts[id] = _words(gain, words, looked, width=looked.width if trims else None)
     if session.refused is not None:
         return 0
-    feed = Rebatched(
-        SampleLengths.unknown(len(session.loader.dataset))
-        if known is None
-        else SampleLengths(known),
-        divide,
-        learns=known is None,
-        troubles=session.troubles[id],
-    )
+    learns, troubles = known is None, session.troubles[id]
+    unknown = SampleLengths.unknown(len(session.loader.dataset))
+    lengths = unknown if known is None else SampleLengths(known)
+    feed = Rebatched(lengths, divide, learns=learns, troubles=troubles)
     # First, because the other changes depend on what the sampler yields.
     session.loader_changes = {id: feed, **session.loader_changes}
     if trims:
@@ -124,8 +120,6 @@ def _unfit(loader: Any) -> str | None:
     """Return why the order of this loader must not be changed, or None."""
     from torch.utils.data import BatchSampler, IterableDataset, RandomSampler, SubsetRandomSampler
 
-    from hotloop.observe.probes.dataset_trial import can_fork
-
     if isinstance(loader.dataset, IterableDataset):
         return "an iterable data set has no samples by index"
     if not loader._auto_collation:
@@ -142,7 +136,7 @@ def _unfit(loader: Any) -> str | None:
         return "a batch of one sample has no padding"
     if len(loader.batch_sampler) < 2:
         return "an epoch is a single batch"
-    return None if can_fork() else "without fork it cannot be tried out beforehand"
+    return None
 
 
 def _why_not(looked: Looked, loader: Any) -> str | None:
@@ -186,7 +180,6 @@ def read_back(session: ScriptSession) -> str | None:
 TECHNIQUE = Technique(
     id=ID,
     title="Length bucketing",
-    page=__doc__ or "",
     stage=Stage.LOADER,
     numerics=Numerics.TRAINING,
     apply=apply,

@@ -96,11 +96,10 @@ def _put_into(session: ScriptSession, count: int, ahead: int, pin: str) -> int:
     tried = try_reading(loader)
     if isinstance(tried, str):
         session.refused = tried
-    elif count or habit.workers:  # else the loop goes on reading, and only pins
-        session.refused = _why_not(tried, loader, habit, count, ahead)
-    if isinstance(tried, str) or session.refused is not None:
         return 0
-    if pinned and not had and tried.unpinned is not None:
+    if count or habit.workers:  # else the loop goes on reading, and only pins
+        session.refused = _why_not(tried, loader, habit, count, ahead)
+    if session.refused is None and pinned and not had and tried.unpinned is not None:
         session.refused = tried.unpinned if pin == "on" else None
         pinned = had
     if session.refused is None:
@@ -243,7 +242,6 @@ def read_back(session: Session | ScriptSession) -> str | None:
 TECHNIQUE = Technique(
     id=ID,
     title="Loader processes",
-    page=__doc__ or "",
     stage=Stage.LOADER,
     numerics=Numerics.BITWISE,
     blocked=blocked,

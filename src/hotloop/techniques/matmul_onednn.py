@@ -23,13 +23,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.techniques.base import Numerics, Stage, Technique
+from hotloop.techniques.base import Numerics, Stage, Technique, only_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from hotloop.core.hardware import Hardware
-    from hotloop.core.plan import Plan, Value
+    from hotloop.core.plan import Value
     from hotloop.machine.onednn_matmul import Products
     from hotloop.session.session import TechniqueTarget
     from hotloop.techniques.base import Paired
@@ -40,14 +39,6 @@ ID = "matmul-onednn"
 _TO = "medium"
 LARGEST_ERROR = 1e-6  # relative; MKL's is 2.4e-7 at this size, that of bf16 inputs 2e-3
 LEAST_RATE = 1.1  # ratio to before; medians of ratios vary by some percent on a busy machine
-
-
-def blocked(hardware: Hardware, plan: Plan) -> str | None:
-    """Refuse devices other than the CPU."""
-    del plan
-    if hardware.device == "cpu":
-        return None
-    return f"oneDNN multiplies on CPUs, and this is a {hardware.device} device"
 
 
 def _exact(products: Products) -> bool:
@@ -114,12 +105,11 @@ def read_back(session: TechniqueTarget) -> str | None:
 TECHNIQUE = Technique(
     id=ID,
     title="oneDNN matrix products",
-    page=__doc__ or "",
     stage=Stage.PROCESS,
     numerics=Numerics.ROUNDING,
     tolerance=3e-6,  # emulated 2.2e-7
     cosine=1 - 1e-10,  # emulated 1 - 8.6e-14
-    blocked=blocked,
+    blocked=only_on("cpu", "oneDNN multiplies on CPUs"),
     apply=apply,
     read_back=read_back,
     choices={"rate": ("measured", "higher", "lower")},

@@ -73,15 +73,13 @@ def apply(session: ScriptSession, *, percent: int = 25) -> int:
 def _unfit(loader: Any) -> str | None:
     from torch.utils.data import IterableDataset
 
-    from hotloop.observe.probes.dataset_trial import can_fork
-
     if isinstance(loader.dataset, IterableDataset):
         return "an iterable data set has no samples by index"
     if loader.num_workers:
         return f"each of the {loader.num_workers} worker processes would keep its own"
     if hasattr(loader.dataset, "__getitems__"):
         return "the data set reads whole batches at once (__getitems__)"
-    return None if can_fork() else "without fork it cannot be tried out beforehand"
+    return None
 
 
 def _why_not(tried: Tried, loader: Any, limit: int) -> str | None:
@@ -106,7 +104,6 @@ def read_back(session: ScriptSession) -> str | None:
 TECHNIQUE = Technique(
     id=ID,
     title="Sample cache",
-    page=__doc__ or "",
     stage=Stage.LOADER,
     numerics=Numerics.BITWISE,
     apply=apply,

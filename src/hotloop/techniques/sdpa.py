@@ -78,8 +78,7 @@ def apply(session: Session | ScriptSession, *, backend: str = "auto") -> int:
     if not modules:
         return 0
     if backend in _FALLS_TO:
-        order = (backend, *(name for name in _FALLS_TO if name != backend))
-        backend = first_that_runs(session, modules[0], order)
+        backend = first_that_runs(session, modules[0], _first(backend))
     before = [module.attention for module in modules]
 
     def back_out() -> None:
@@ -90,6 +89,11 @@ def apply(session: Session | ScriptSession, *, backend: str = "auto") -> int:
         module.attention = backend
     session.undo[ID] = back_out
     return len(modules)
+
+
+def _first(backend: str) -> list[str]:
+    """Return the kernels, this one first."""
+    return [backend, *(name for name in _FALLS_TO if name != backend)]
 
 
 def _in_a_script(session: ScriptSession, backend: str) -> int:
@@ -135,15 +139,14 @@ def _pinned(inner: Any, backend: str, *args: Any, **kwargs: Any) -> Any:
         "cudnn": SDPBackend.CUDNN_ATTENTION,
         "math": SDPBackend.MATH,
     }
-    others = () if backend == "math" else (name for name in _FALLS_TO if name != backend)
-    order = [kernels[backend], *(kernels[name] for name in others)]
-    with sdpa_kernel(order, set_priority=True):
+    order = [backend] if backend == "math" else _first(backend)
+    with sdpa_kernel([kernels[name] for name in order], set_priority=True):
         return inner(*args, **kwargs)
 
 
 def _first_call(inner: Any, seen: list[str], *args: Any, **kwargs: Any) -> Any:
     """Record the kernels of the first call in `seen`."""
-    from hotloop.techniques.on_scripts.attention_in_use import attention_calls
+    from hotloop.techniques.on_scripts.attention_kernels import attention_calls
 
     if seen:
         return inner(*args, **kwargs)
@@ -181,7 +184,6 @@ def read_back(session: Session | ScriptSession) -> str | None:
 TECHNIQUE = Technique(
     id=ID,
     title="Attention back end",
-    page=__doc__ or "",
     stage=Stage.MODEL,
     numerics=Numerics.ROUNDING,
     tolerance=3e-6,  # measured 2.2e-7

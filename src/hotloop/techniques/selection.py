@@ -66,9 +66,7 @@ def check_words(
 
 def find(id: str, known: Sequence[Technique] = techniques.ALL) -> Technique:
     """Return the technique with this `id`; raise PlanError if it is unknown."""
-    return next((technique for technique in known if technique.id == id), None) or techniques.get(
-        id
-    )
+    return next((one for one in known if one.id == id), None) or techniques.get(id)
 
 
 def without_effect(use: Use, why: str) -> PlanError:

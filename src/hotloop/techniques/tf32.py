@@ -17,20 +17,12 @@ from typing import TYPE_CHECKING
 from hotloop.techniques.base import Numerics, Stage, Technique
 
 if TYPE_CHECKING:
-    from hotloop.core.hardware import Hardware
-    from hotloop.core.plan import Plan
     from hotloop.session.session import TechniqueTarget
 
 __all__ = ["TECHNIQUE"]
 
 ID = "tf32"
 _TO = "high"
-
-
-def blocked(hardware: Hardware, plan: Plan) -> str | None:
-    """Ask the hardware."""
-    del plan
-    return hardware.why_no_tf32()
 
 
 def apply(session: TechniqueTarget) -> int:
@@ -50,12 +42,11 @@ def read_back(session: TechniqueTarget) -> str | None:
 TECHNIQUE = Technique(
     id=ID,
     title="TF32 matrix products",
-    page=__doc__ or "",
     stage=Stage.PROCESS,
     numerics=Numerics.ROUNDING,
     tolerance=3e-4,  # emulated 2.7e-5
     cosine=1 - 3e-6,  # emulated 1 - 2.5e-7
-    blocked=blocked,
+    blocked=lambda hardware, plan: hardware.why_no_tf32(),
     apply=apply,
     read_back=read_back,
     nothing="the switch is on already",

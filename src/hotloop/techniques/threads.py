@@ -65,7 +65,6 @@ def read_back(session: TechniqueTarget) -> str | None:
 TECHNIQUE = Technique(
     id=ID,
     title="Compute threads",
-    page=__doc__ or "",
     stage=Stage.PROCESS,
     numerics=Numerics.ROUNDING,
     tolerance=3e-6,  # measured 1.5e-7

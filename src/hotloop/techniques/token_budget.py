@@ -86,7 +86,6 @@ def read_back(session: ScriptSession) -> str | None:
 TECHNIQUE = Technique(
     id=ID,
     title="Token budget",
-    page=__doc__ or "",
     stage=Stage.LOADER,
     numerics=Numerics.TRAINING,
     apply=apply,

@@ -102,7 +102,6 @@ def read_back(session: ScriptSession) -> str | None:
 TECHNIQUE = Technique(
     id=ID,
     title="Vectorised reads",
-    page=__doc__ or "",
     stage=Stage.LOADER,
     numerics=Numerics.BITWISE,
     apply=apply,

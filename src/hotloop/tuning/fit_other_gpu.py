@@ -50,23 +50,16 @@ def fits(prepared: PreparedRun, gpu: GpuSpec) -> list[Fit]:
     whole = prepared.plan.micro_batch * prepared.plan.accumulation
     plain = replace(prepared.plan, techniques=()).plus(low).plus("sdpa", backend="auto")
     forecasts = Forecasts(prepared.job, hardware, shapes(prepared.request.config, prepared.job))
-    results = []
+    results, room = [], int(HEAD_ROOM * gpu.memory_bytes)
     for size in sorted((n for n in range(1, whole + 1) if whole % n == 0), reverse=True):
         plan = replace(plain, micro_batch=size, accumulation=whole // size)
         peaks = {
             mode: forecasts.of(plan.plus("activation-checkpointing", mode=mode)).peak_bytes
             for mode in MODES
         }
-        results.append(
-            Fit(
-                micro_batch=size,
-                accumulation=whole // size,
-                peak_bytes=peaks,
-                room_bytes=int(HEAD_ROOM * gpu.memory_bytes),
-            )
-        )
-        fitting = sum(fit.fits("off") for fit in results)
-        if fitting == _FITTING:
+        count = whole // size
+        results.append(Fit(micro_batch=size, accumulation=count, peak_bytes=peaks, room_bytes=room))
+        if sum(fit.fits("off") for fit in results) == _FITTING:
             break
     return results
 

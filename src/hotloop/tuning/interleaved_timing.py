@@ -71,10 +71,6 @@ class _Lane:
     ended: int = 0  # steps after which its script ended
     late: list[float] = field(default_factory=list)
 
-    @property
-    def is_running(self) -> bool:
-        return self.trial.is_ok
-
 
 def race(
     entries: Sequence[Entry],
@@ -92,10 +88,9 @@ def race(
     block: int | None = None
     short = 0  # times that a script was over too soon
     for pair in itertools.count(1):
-        pair_trials, steps_at_end = _race_once(
-            entries, pace, block, clock, tell, reverse=pair % 2 == 0
-        )
-        trials = _join_rounds(trials, pair_trials) if trials else pair_trials
+        is_even = pair % 2 == 0
+        more, steps_at_end = _race_once(entries, pace, block, clock, tell, reverse=is_even)
+        trials = _join_rounds(trials, more) if trials else more
         shared = set.intersection(*(set(trial.rounds) for trial in trials))
         if clock() > pace.deadline:
             break
@@ -114,9 +109,7 @@ def _is_open(trials: Sequence[Trial], pace: RaceLength) -> bool:
     """Whether another pair of processes may decide a comparison that promises enough gain."""
     first, *others = map(_resolve_end, trials)
     comparisons = [compare(trial, first, scatter=pace.scatter) for trial in others]
-    return any(
-        comparison.is_open and (comparison.ratio or 0.0) <= pace.gain for comparison in comparisons
-    )
+    return any(c.is_open and (c.ratio or 0.0) <= pace.gain for c in comparisons)
 
 
 def race_apart(
@@ -141,10 +134,10 @@ def race_apart(
         trials[index] = trials[index].joined(trial, half.rounds) if index in trials else trial
         if not trials[index].is_ok:
             break
-    results = [
-        trials.get(index, Trial(plan=entries[index].plan, outcome="not run")) for index in order
+    return [
+        _resolve_end(trials.get(index, Trial(plan=entry.plan, outcome="not run")))
+        for index, entry in enumerate(entries)
     ]
-    return [_resolve_end(trial) for trial in results]
 
 
 def begin(entry: Entry, pace: RaceLength) -> Trial:
@@ -160,9 +153,8 @@ def _join_rounds(trials: Sequence[Trial], new_trials: Sequence[Trial]) -> list[T
     shared = set.intersection(*(set(trial.rounds) for trial in trials))
     shared_trials = [replace(t, rounds={n: t.rounds[n] for n in sorted(shared)}) for t in trials]
     after = max(shared, default=-1) + 1
-    return [
-        trial.joined(more, after) for trial, more in zip(shared_trials, new_trials, strict=True)
-    ]
+    pairs = zip(shared_trials, new_trials, strict=True)
+    return [trial.joined(more, after) for trial, more in pairs]
 
 
 def _resolve_end(trial: Trial) -> Trial:
@@ -194,15 +186,15 @@ def _race_once(
             lanes.append(lane)
             _call_guarded(lane, _begin, pace)
             tell("started")
-            if not lane.is_running and entry is entries[0]:
+            if not lane.trial.is_ok and entry is entries[0]:
                 break
         lanes = lanes[::-1] if reverse else lanes
-        running = [lane for lane in lanes if lane.is_running]
+        running = [lane for lane in lanes if lane.trial.is_ok]
         for lane in running if len(running) > 1 or len(entries) == 1 else []:
             _call_guarded(lane, _warm, pace, clock)
         steps = block or _steps(lanes, pace)
         for round in range(pace.rounds):
-            running = [lane for lane in lanes if lane.is_running]
+            running = [lane for lane in lanes if lane.trial.is_ok]
             if lanes[0] not in running or clock() > pace.deadline or _is_decided(lanes, pace):
                 break
             # Strictly by turns: a block right after one's own is faster.
@@ -281,10 +273,12 @@ def _block(lane: _Lane, steps: int, round: int, pace: RaceLength) -> None:
 def _is_decided(lanes: Sequence[_Lane], pace: RaceLength) -> bool:
     """Whether every other lane has failed or is hopelessly slow."""
     first, *others = lanes
-    if not others or any(lane.is_running and len(lane.trial.rounds) < pace.look for lane in others):
+    if not others or any(
+        lane.trial.is_ok and len(lane.trial.rounds) < pace.look for lane in others
+    ):
         return False
     return all(
-        not lane.is_running
+        not lane.trial.is_ok
         or all(
             lane.trial.rounds[round] > pace.hopeless * first.trial.rounds[round]
             for round in lane.trial.rounds.keys() & first.trial.rounds.keys()

@@ -127,9 +127,8 @@ class RecipeTarget:
             prepared = assembled({"request": self.request, "plan": plan.to_json()})
         except HotloopError as error:
             return str(error)
-        return (
-            None if prepared.decision.too_much is None else f"forecast: {prepared.decision.memory}"
-        )
+        decision = prepared.decision
+        return None if decision.too_much is None else f"forecast: {decision.memory}"
 
     def _too_much_each(self, plan: Plan) -> str | None:
         """Return why a rank's share of a plan does not fit its GPU, or None."""
@@ -158,11 +157,9 @@ def moves(
         why_not=why_not,
     )
     has = {use.id for use in plan.techniques}
-    candidates = [
-        move for move in candidates if move.change(plan) is not None or not has & {*move.ids}
-    ]
+    changing = [m for m in candidates if m.change(plan) is not None or not has & {*m.ids}]
     out = (removed(use.id) for use in plan.techniques if use.id not in SHARING)
-    return [*_cards(recipe), *_sizes(recipe), *candidates, *out]
+    return [*_cards(recipe), *_sizes(recipe), *changing, *out]
 
 
 def _cards(recipe: RecipeTarget) -> Iterator[Move]:

@@ -26,7 +26,7 @@ from hotloop.machine.gc_pause import collector_off
 from hotloop.process import run_script
 from hotloop.session.ranks import SINGLE_PROCESS
 from hotloop.tuning.first_step_record import Witness
-from hotloop.tuning.script_trial import device_peak, wait
+from hotloop.tuning.script_trial import by_id, device_peak, wait
 from hotloop.tuning.step_gate import Gate, Ungated
 from hotloop.tuning.trial_ranks import ranks_of
 
@@ -195,13 +195,9 @@ class RecipeTrial:
 
     def _more(self) -> Mapping[str, Any]:
         """Return the contents of a report besides the seconds of a block."""
-        effects = {
-            effect.technique.partition("(")[0]: (effect.word, effect.how)
-            for effect in self._effects
-        }
         rows = self.wall_time.rows()
         return {
-            "effects": effects,
+            "effects": by_id(self._effects),
             "peak": device_peak(),
             "epochs": self.epochs,
             "evidence": self._witness.news(),

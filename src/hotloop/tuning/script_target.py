@@ -111,9 +111,8 @@ class Script:
         # The facts do not include the steps of the whole run.
         case = replace(case, stopped=f"the script failed: {failed}", planned_steps=None)
         why = f"the script failed under the doctor after {many(case.steps.count, 'step')}: {failed}"
-        return DoctorFacts(
-            case=case, diagnosis=diagnosis, failed=f"{why}; all its steps are not known"
-        )
+        why += "; all its steps are not known"
+        return DoctorFacts(case=case, diagnosis=diagnosis, failed=why)
 
 
 def last_words(outcome: child.Outcome) -> str:

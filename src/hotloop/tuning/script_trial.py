@@ -28,11 +28,12 @@ from hotloop.tuning.first_step_record import Witness
 from hotloop.tuning.step_gate import Gate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from hotloop.core.effect import Effect
     from hotloop.techniques.base import Technique
 
-__all__ = ["command", "device_peak", "main", "wait"]
+__all__ = ["by_id", "command", "device_peak", "main", "wait"]
 
 _SEED: Final = 1234
 _FEW: Final = 256  # backward passes after which an optimizer step is no longer expected
@@ -137,12 +138,8 @@ class _ScriptTrial:
 
     def _more(self) -> Mapping[str, Any]:
         """Return the contents of a report besides the seconds of a block."""
-        effects = {
-            effect.technique.partition("(")[0]: (effect.word, effect.how)
-            for effect in self._applied.effects()
-        }
         return {
-            "effects": effects,
+            "effects": by_id(self._applied.effects()),
             "peak": device_peak(),
             "epochs": self._epochs.begun,
             "evidence": self._witness.news(),
@@ -186,6 +183,11 @@ def _seed_numpy() -> None:
     numpy = sys.modules["numpy"]
     if hasattr(numpy, "random"):
         numpy.random.seed(_SEED)
+
+
+def by_id(effects: Iterable[Effect]) -> dict[str, tuple[str, str]]:
+    """Return the word and the reason of each effect, by the id of its technique."""
+    return {e.technique.partition("(")[0]: (e.word, e.how) for e in effects}
 
 
 def wait() -> None:

@@ -82,9 +82,8 @@ class Search:
         self._known = known
         self._target, self._tell, self._keep, self._clock = target, tell, keep, clock
         self._deadline = clock() + seconds
-        self._pace = replace(
-            pace or RaceLength(pairs=_SEARCHED), deadline=self._deadline, gain=_CLEAR
-        )
+        pace = pace or RaceLength(pairs=_SEARCHED)
+        self._pace = replace(pace, deadline=self._deadline, gain=_CLEAR)
         self.rows: list[TuneRow] = []
         self.plan = target.baseline
         self.proof: TuneRow | None = None
@@ -205,28 +204,18 @@ class Search:
         if plan == baseline:
             return
         began = self._clock()
-        patient = replace(
-            _patient_pace(self._pace), gain=math.inf, deadline=began + 10 * self._cost
-        )
+        deadline = began + 10 * self._cost
+        patient = replace(_patient_pace(self._pace), gain=math.inf, deadline=deadline)
         base, trial = self._race(baseline, plan, needs=self._kept, pace=patient)
         comparison, parity = self._judge(trial, base, plan)
         earned = pays_back(trial, base)
-        decision, why = _proof_decision(
-            trial, comparison, parity, self._why_no_payback(earned), self._pace
-        )
+        late = self._why_no_payback(earned)
+        decision, why = _proof_decision(trial, comparison, parity, late, self._pace)
         if decision != "proved":
             self.plan = baseline
         name = " + ".join(plan.differences(baseline)) if not plan.techniques else _plan_name(plan)
-        self.proof = TuneRow.of(
-            trial,
-            name,
-            decision,
-            why,
-            comparison=comparison,
-            parity=parity,
-            pays_back=earned,
-            seconds=self._clock() - began,
-        )
+        row = TuneRow.of(trial, name, decision, why, comparison=comparison, parity=parity)
+        self.proof = replace(row, pays_back=earned, seconds=self._clock() - began)
         self._keep(self.proof)
 
     def _try(self, move: Move, *, again: bool = False) -> None:
@@ -284,9 +273,8 @@ class Search:
             self._kept = [id for id in (*self._kept, *move.ids) if plan.choice(id) is not None]
         elif decision == "cannot be told" and not again and ratio < _CLEAR:
             self._unsure.append((ratio, move))
-        return TuneRow.of(
-            trial, move.name, decision, why, comparison=comparison, parity=parity, pays_back=earned
-        )
+        row = TuneRow.of(trial, move.name, decision, why, comparison=comparison, parity=parity)
+        return replace(row, pays_back=earned)
 
     def _judge(self, trial: Trial, base: Trial, plan: Plan) -> tuple[Comparison, Parity]:
         edge = EDGE if self._apart is None else 2 * EDGE
@@ -379,20 +367,11 @@ def _decision(comparison: Comparison, parity: Parity, pace: RaceLength) -> tuple
             return "cannot be told", f"{comparison.why}, but {parity.why}"
         return "kept", f"{comparison.why}; {parity.why}"
     if comparison.verdict == "UNKNOWN":
-        if (
-            comparison.n >= pace.look
-            and comparison.interval is None
-            and (comparison.ratio or 0) > pace.hopeless
-        ):
-            return (
-                "dropped",
-                f"{comparison.ratio:.1f} times as long in the first {comparison.n} rounds",
-            )
-        if comparison.interval is not None and comparison.interval[0] > 1:
-            low, high = comparison.interval
-            return (
-                "dropped",
-                f"no gain: {comparison.ratio:.2f} times as long ({low:.2f}-{high:.2f})",
-            )
+        ratio, interval, n = comparison.ratio or 0.0, comparison.interval, comparison.n
+        if interval is None and n >= pace.look and ratio > pace.hopeless:
+            return "dropped", f"{ratio:.1f} times as long in the first {n} rounds"
+        if interval is not None and interval[0] > 1:
+            low, high = interval
+            return "dropped", f"no gain: {ratio:.2f} times as long ({low:.2f}-{high:.2f})"
         return "cannot be told", comparison.why
     return "dropped", comparison.why

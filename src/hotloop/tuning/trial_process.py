@@ -138,11 +138,8 @@ class TrialProcess:
             self.close()
             raise TrialEnded("failed", f"it answered garbage ({error}): {line[:80]!r}") from None
         if "over" in answer:
-            outcome, why = (
-                answer.get("outcome", "over"),
-                f"{answer['over']} after {report.at} steps",
-            )
-            raise TrialEnded(outcome, why, at=report.at)
+            why = f"{answer['over']} after {report.at} steps"
+            raise TrialEnded(answer.get("outcome", "over"), why, at=report.at)
         return report
 
     def _line(self) -> bytes | None:
@@ -161,11 +158,9 @@ class TrialProcess:
     def _readable(self, seconds: float) -> bool:
         if not wait([self._socket], seconds):  # works with any number of open files
             return False
-        try:
+        with contextlib.suppress(OSError):
             if self._socket.recv(1, socket.MSG_PEEK):
                 return True
-        except OSError:
-            pass
         time.sleep(min(seconds, _LOOK))  # the other end is closed, so `wait` returns at once
         return False
 
@@ -177,18 +172,16 @@ class TrialProcess:
             return TrialEnded("failed", "it ended before it had made its steps")
         last_line = outcome.stderr.strip().rpartition("\n")[2]
         reason = outcome.reason or "unknown"
-        return TrialEnded(
-            outcome.status, reason if last_line in reason else f"{reason}: {last_line:.200}"
-        )
+        reason += "" if last_line in reason else f": {last_line:.200}"
+        return TrialEnded(outcome.status, reason)
 
     def _sleep(self) -> None:
         """Put all processes of the trial to sleep, as loader workers would work ahead."""
         assert self._pid is not None
         with contextlib.suppress(psutil.NoSuchProcess):
             top = psutil.Process(self._pid)
-            if os.getpid() in (
-                above.pid for above in top.parents()
-            ):  # the trial reported the pid; trust only a descendant
+            # The trial reported the pid; trust only a descendant.
+            if os.getpid() in (above.pid for above in top.parents()):
                 tree = [top, *top.children(recursive=True)]
                 self._asleep = put_to_sleep(tree)
                 self.peak_bytes = max(self.peak_bytes, sum(map(_resident, tree)))

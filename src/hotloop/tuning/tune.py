@@ -99,46 +99,42 @@ def tune(
     return result
 
 
+@dataclass(slots=True)
 class _Work:
     """Runs the phases of a search; keeps the facts of the doctor for the result."""
 
-    def __init__(
-        self,
-        target: TuningTarget,
-        home: RunDir,
-        request: TuneRequest,
-        search: Search,
-        tell: Callable[[str], None],
-    ) -> None:
-        self._target, self._home, self._request = target, home, request
-        self._search, self._tell = search, tell
-        self.seen: DoctorFacts | None = None
-        self.unseen: str | None = None  # why the doctor saw nothing, or not all
+    target: TuningTarget
+    home: RunDir
+    request: TuneRequest
+    search: Search
+    tell: Callable[[str], None]
+    seen: DoctorFacts | None = None
+    unseen: str | None = None  # why the doctor saw nothing, or not all
 
     def do(self, propose: Callable[[Trial], Sequence[Move]] | None) -> None:
         """Measure the baseline, run the doctor, search, prove the result."""
-        self._tell("as it is")
-        self._search.measure_baseline()
+        self.tell("as it is")
+        self.search.measure_baseline()
         proposed = self._moves(propose)
-        total = self._target.total if self.seen is None else self.seen.case.total_steps
-        self._search.try_all(proposed, total=total)
-        self._tell("the proof: the result against what it was")
-        self._search.prove()
+        total = self.target.total if self.seen is None else self.seen.case.total_steps
+        self.search.try_all(proposed, total=total)
+        self.tell("the proof: the result against what it was")
+        self.search.prove()
 
     def _moves(self, propose: Callable[[Trial], Sequence[Move]] | None) -> Sequence[Move]:
-        target = self._target
+        target = self.target
         if propose is not None:
-            return propose(self._search.base)
+            return propose(self.search.base)
         assert isinstance(target, Script)
-        self._tell("the doctor looks at it")
+        self.tell("the doctor looks at it")
         least, most = _LOOKS
-        look = min(most, max(least, _LOOK * self._request.seconds))
-        facts = target.look(self._home.looked, seconds=look)
+        look = min(most, max(least, _LOOK * self.request.seconds))
+        facts = target.look(self.home.looked, seconds=look)
         if isinstance(facts, str):
             self.unseen = facts
         else:
             self.seen, self.unseen = facts, facts.failed
-        allow = self._request.allow_training
+        allow = self.request.allow_training
         return moves(target.hardware, self.seen, allow_training=allow)
 
 

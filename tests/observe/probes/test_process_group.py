@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 from hotloop.core.case.environment import ProcessFacts
 from hotloop.core.case.steps_and_loaders import Frame, Stack, Steps
-from hotloop.observe.probes.process_group import GroupFacts, ProcessGroupProbe
+from hotloop.observe.probes.process_group import ProcessGroupProbe
 
 EPOCHS = """
 import torch
@@ -63,7 +63,7 @@ class Parallel:
 def test_what_a_process_waits_for_is_no_work_of_its_own():
     model = Parallel()
     watcher = ProcessGroupProbe(SimpleNamespace(roots=[SimpleNamespace(reference=lambda: model)]))
-    watcher._group = GroupFacts(rank=1, world=2, backend="nccl")
+    watcher._group = {"rank": 1, "world": 2, "backend": "nccl"}
     for number in (1, 2, 2):  # a pass is read once
         model.times = {
             "iteration": number,

@@ -1,11 +1,13 @@
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from hotloop.core.hardware import Hardware
 from hotloop.models.gpt import Gpt
 from hotloop.session.session import Session
 from hotloop.techniques.on_scripts.attention_kernels import (
+    attention_calls,
     attention_modules,
     first_that_runs,
     kernel_of,
@@ -122,3 +124,20 @@ def test_looking_draws_nothing_from_the_random_stream_and_leaves_no_gradient() -
         kernel_of(session, attention_modules(session.model)[0])
     assert torch.equal(torch.get_rng_state(), before)
     assert all(parameter.grad is None for parameter in session.model.parameters())
+
+
+def test_each_call_is_named_by_its_kernel_and_the_function_is_put_back() -> None:
+    plain, q = functional.scaled_dot_product_attention, torch.randn(1, 2, 4, 8)
+    with attention_calls() as seen:
+        functional.scaled_dot_product_attention(q, q, q)
+        nn.MultiheadAttention(8, 2)(q[0], q[0], q[0], need_weights=False)
+    assert len(seen) == 2
+    assert set(seen) <= {"flash", "math"}
+    assert functional.scaled_dot_product_attention is plain
+
+
+def test_attention_written_out_by_hand_is_not_seen() -> None:
+    q = torch.randn(2, 4, 8)
+    with attention_calls() as seen:
+        torch.softmax(q @ q.mT, -1) @ q
+    assert seen == []

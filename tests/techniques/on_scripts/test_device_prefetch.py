@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 from transformers import BatchEncoding
 
 from hotloop.machine.copy_stream import CudaCopyStream
-from hotloop.techniques.on_scripts.device_prefetch import Sending
+from hotloop.techniques.on_scripts.device_prefetch import BatchPrefetch
 
 HAD = {
     "none": {},
@@ -48,7 +48,7 @@ class Streams:
 
 def sending():
     streams = Streams()
-    return Sending(streams, "cpu"), streams
+    return BatchPrefetch(streams, "cpu"), streams
 
 
 def rows(count=12):
@@ -127,7 +127,7 @@ def test_where_sending_fails_batches_are_what_they_were_and_it_is_said():
             raise torch.OutOfMemoryError("the card is full")
 
     troubles = []
-    into = Sending(Full, "cpu", troubles)
+    into = BatchPrefetch(Full, "cpu", troubles)
     with fed(into):
         seen = [batch["x"].to("cpu")[:, 0].tolist() for batch in DataLoader(rows(), batch_size=4)]
     assert seen == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
@@ -254,7 +254,7 @@ def test_another_device_is_followed():
 @pytest.mark.parametrize("pinned", [False, True])
 def test_a_cards_lane_brings_every_batch_whole(pinned):
     device = torch.device("cuda", 0)
-    into = Sending(CudaCopyStream, "cuda")
+    into = BatchPrefetch(CudaCopyStream, "cuda")
     data = torch.arange(64.0)[:, None].repeat(1, 1 << 16)
     with fed(into):
         for _ in range(3):

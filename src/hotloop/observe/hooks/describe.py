@@ -126,30 +126,24 @@ def _shuffles(sampler: Any) -> bool | None:
 
 def _once(loader: Any, sampler: Any) -> bool | None:
     """Whether each sample comes once an epoch; None where the sampler is not one of PyTorch's."""
-    from torch.utils.data import (
-        BatchSampler,
-        DistributedSampler,
-        RandomSampler,
-        SequentialSampler,
-        SubsetRandomSampler,
-        WeightedRandomSampler,
-    )
+    from torch.utils import data as samplers
 
     batches = loader.batch_sampler
-    if sampler is batches and type(batches) is not BatchSampler:
+    if sampler is batches and type(batches) is not samplers.BatchSampler:
         return None  # the loader has a batch sampler of the script's own
     # The iterator of a list has no module.
     home = getattr(type(sampler).__iter__, "__module__", "")
     if not home.startswith(("torch.utils.data", "accelerate.")):
         return None
-    if isinstance(sampler, WeightedRandomSampler):
+    if isinstance(sampler, samplers.WeightedRandomSampler):
         return not sampler.replacement
-    if isinstance(sampler, RandomSampler):
+    if isinstance(sampler, samplers.RandomSampler):
         data = _length(sampler.data_source)
         return not sampler.replacement and data is not None and sampler.num_samples <= data
-    if isinstance(sampler, SubsetRandomSampler):
+    if isinstance(sampler, samplers.SubsetRandomSampler):
         return len(set(sampler.indices)) == len(sampler.indices)
-    return True if isinstance(sampler, SequentialSampler | DistributedSampler) else None
+    once = isinstance(sampler, samplers.SequentialSampler | samplers.DistributedSampler)
+    return True if once else None
 
 
 def _length(data: Any) -> int | None:

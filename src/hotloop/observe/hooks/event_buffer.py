@@ -71,6 +71,11 @@ class EventBuffer:
             now = time.perf_counter_ns() if at is None else at
             self.marks.append(now << BITS | min(number, NUMBERS - 1) << 5 | code)
 
+    def span(self, code: EventCode, began: int, ended: int, number: int = 0) -> None:
+        """Append the opening and the closing mark of a span that is over; times are in ns."""
+        self.note(code, number, at=began)
+        self.note(EventCode(code + 1), number, at=ended)
+
     @property
     def full(self) -> bool:
         """Whether the buffer holds as many marks as it may."""

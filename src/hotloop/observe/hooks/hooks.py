@@ -28,7 +28,7 @@ ABSENT: Any = object()  # stands for an attribute that a class does not define i
 
 
 class Hooks:
-    """Holds the hooks that install.py puts into PyTorch, and removes them again."""
+    """Holds the hooks that training_hooks.py puts into PyTorch, and removes them again."""
 
     def __init__(self, events: EventBuffer, listener: Listener) -> None:
         self.events, self.listener = events, listener
@@ -44,9 +44,8 @@ class Hooks:
         # Set by techniques; where empty or None, it costs one truth test.
         self.around: dict[int, Callable[..., Any]] = {}  # id of an outermost module -> its caller
         self.through: Callable[..., Any] | None = None  # runs the backward passes
-        self.timed: Callable[[int], None] | None = (
-            None  # receives the codes of calls: observe/probes/cuda.py
-        )
+        # Receives the codes of calls: observe/probes/cuda.py.
+        self.timed: Callable[[int], None] | None = None
         self.announces_first_forward = False  # call `listener.before_first_forward`
         self.needed = False  # techniques use the hooks, which then outlive observing
         self._forwarded: set[int] = set()
@@ -71,8 +70,7 @@ class Hooks:
             finally:
                 self.events.note(EventCode.OWN_END)
         except Exception as error:  # noqa: BLE001 - kept, and told in the report
-            self.failed(error)
-            return None
+            return self.failed(error)
 
     def quietly(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
         """Call hotloop's own bookkeeping without marks around it; end observing if it fails."""

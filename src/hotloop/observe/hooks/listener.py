@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hotloop.process.internal_frames import hide
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
 
 __all__ = ["Listener", "Probe"]
 
@@ -114,6 +117,10 @@ class Probe:
 
     def after_step(self, updates: int) -> None:
         """Look at the run after this many updates."""
+
+    def add_to(self, case: Case) -> Case:
+        """Return the case of a run that is over with what the probe has measured."""
+        return case
 
 
 hide(globals())

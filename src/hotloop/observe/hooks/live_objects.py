@@ -30,8 +30,8 @@ class LiveObject:
 
 def alive(entries: list[LiveObject]) -> list[tuple[LiveObject, Any]]:
     """Return each entry whose object still exists, with the object."""
-    things = ((entry, entry.reference()) for entry in entries)
-    return [(entry, instance) for entry, instance in things if instance is not None]
+    pairs = ((entry, entry.reference()) for entry in entries)
+    return [(entry, instance) for entry, instance in pairs if instance is not None]
 
 
 def unoptimised(module: Any, optimizers: list[LiveObject]) -> int:
@@ -44,9 +44,8 @@ def unoptimised(module: Any, optimizers: list[LiveObject]) -> int:
     used = [instance for entry, instance in alive(optimizers) if entry.number is not None]
     if not used or not torch.is_grad_enabled():
         return 0
-    held = {
-        id(p) for optimizer in used for group in optimizer.param_groups for p in group["params"]
-    }
+    groups = [group for optimizer in used for group in optimizer.param_groups]
+    held = {id(parameter) for group in groups for parameter in group["params"]}
     trainable = [p for p in module.parameters() if p.requires_grad]
     return 0 if any(id(p) in held for p in trainable) else sum(p.numel() for p in trainable)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import dis
 import functools
 import inspect
+import itertools
 import os
 import sys
 import sysconfig
+from traceback import walk_stack
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.case.steps_and_loaders import Frame
@@ -69,13 +71,9 @@ def is_hotloop(file: str) -> bool:
 
 def walk(frame: FrameType | None) -> tuple[tuple[CodeType, int], ...]:
     """Return the code and line of each frame, innermost first, without hotloop's own frames."""
-    stack: list[tuple[CodeType, int]] = []
-    while frame is not None and len(stack) < DEEPEST:
-        code = frame.f_code
-        if not code.co_filename.startswith(INSIDE):
-            stack.append((code, frame.f_lineno))
-        frame = frame.f_back
-    return tuple(stack)
+    outward = walk_stack(frame) if frame is not None else ()
+    stack = ((f.f_code, line) for f, line in outward if not is_hotloop(f.f_code.co_filename))
+    return tuple(itertools.islice(stack, DEEPEST))
 
 
 def names(frame: FrameType) -> dict[str, Any]:
@@ -97,29 +95,22 @@ def names(frame: FrameType) -> dict[str, Any]:
 @functools.lru_cache(maxsize=256)
 def _asks(code: CodeType) -> bool:
     """Whether a function may have asked for its names as a dict."""
-    return not _ASKS.isdisjoint(code.co_names) and any(
-        step.opname == "LOAD_GLOBAL" and step.argval in _ASKS for step in dis.get_instructions(code)
-    )
+    steps = () if _ASKS.isdisjoint(code.co_names) else dis.get_instructions(code)
+    return any(step.opname == "LOAD_GLOBAL" and step.argval in _ASKS for step in steps)
 
 
 def shown(stack: tuple[tuple[CodeType, int], ...]) -> tuple[Frame, ...]:
     """Return a stack as facts: the innermost frames, the project's own frames and their callees."""
-    own = [is_own(code.co_filename) for code, _ in stack]
-    frames = [
-        frame
-        for depth, frame in enumerate(stack)
-        if depth < INNERMOST or own[depth] or (depth + 1 < len(stack) and own[depth + 1])
-    ]
+    own = [*(is_own(code.co_filename) for code, _ in stack), False]
     return tuple(
         Frame(
-            file=os.path.abspath(code.co_filename)
-            if is_own(code.co_filename)
-            else code.co_filename,
+            file=os.path.abspath(code.co_filename) if own[depth] else code.co_filename,
             line=line or code.co_firstlineno,
             function=code.co_qualname,
-            own=is_own(code.co_filename),
+            own=own[depth],
         )
-        for code, line in frames
+        for depth, (code, line) in enumerate(stack)
+        if depth < INNERMOST or own[depth] or own[depth + 1]
     )
 
 
@@ -134,13 +125,11 @@ def here(*, imports: bool = True) -> SourceLocation | None:
 
 def spot(*, imports: bool = True) -> tuple[str, int] | None:
     """Return the file and line that `here` would; cheaper, for hooks that are called often."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
+    for frame, line in walk_stack(sys._getframe(1)):
         if is_own(file := frame.f_code.co_filename):
-            return file, frame.f_lineno
+            return file, line
         if not imports and file.startswith("<frozen importlib"):
             return None
-        frame = frame.f_back
     return None
 
 
@@ -149,22 +138,18 @@ def directly(through: Collection[str]) -> SourceLocation | None:
 
     These are top-level module names. None if another module's code lies between.
     """
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
+    for frame, line in walk_stack(sys._getframe(1)):
         file = frame.f_code.co_filename
         if is_own(file):
-            return SourceLocation(file=os.path.abspath(file), line=frame.f_lineno)
+            return SourceLocation(file=os.path.abspath(file), line=line)
         name = str(frame.f_globals.get("__name__")).partition(".")[0]
-        if name not in through and not file.startswith(INSIDE):
+        if name not in through and not is_hotloop(file):
             return None
-        frame = frame.f_back
     return None
 
 
 def framework() -> str:
     """Return the framework whose loop is on this thread's stack, or "plain" for none."""
     files = [code.co_filename.replace(os.sep, "/") for code, _ in walk(sys._getframe(1))]
-    return next(
-        (name for part, name in _FRAMEWORKS.items() if any(part in file for file in files)),
-        "plain",
-    )
+    names = (name for part, name in _FRAMEWORKS.items() if any(part in file for file in files))
+    return next(names, "plain")

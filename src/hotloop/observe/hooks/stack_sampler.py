@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hotloop.observe.hooks.garbage_collector import Collector
@@ -34,13 +35,13 @@ _COLLECTS_INSIDE = sys.version_info < (3, 12)
 Stack = tuple[tuple["CodeType", int], ...]
 
 
+@dataclass(slots=True)
 class Stand:
-    """A sample: its time (ns), the stack, and the thread's CPU time until then (ns)."""
+    """A sample."""
 
-    __slots__ = ("at", "cpu", "stack")
-
-    def __init__(self, at: int, stack: Stack, cpu: int) -> None:
-        self.at, self.stack, self.cpu = at, stack, cpu
+    at: int  # ns
+    stack: Stack
+    cpu: int  # the thread's CPU time until then, ns
 
 
 class StackSampler:

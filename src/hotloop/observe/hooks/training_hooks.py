@@ -1,4 +1,4 @@
-"""The hooks of loaders, backward passes, optimizers and saves."""
+"""The hooks of loaders, backward passes, optimizers and saves; installs all hooks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from hotloop.observe.hooks import module_hooks
 from hotloop.observe.hooks.event_buffer import BITS, EventCode
 from hotloop.observe.hooks.hooks import LAST, unseen
 from hotloop.process.internal_frames import hide
@@ -17,10 +18,21 @@ if TYPE_CHECKING:
 
     from hotloop.observe.hooks.hooks import Hooks
 
-__all__ = ["backward", "loaders", "optimizers", "others", "saving"]
+__all__ = ["backward", "install", "loaders", "optimizers", "others", "saving"]
 
 _clock, _me = time.perf_counter_ns, threading.get_ident
 _EXHAUSTED = int(EventCode.EXHAUSTED)
+
+
+def install(hooks: Hooks) -> None:
+    """Install all hooks, after torch has been imported."""
+    unseen(hooks.guarded, below=True)
+    unseen(hooks.quietly, below=True)
+    loaders(hooks)
+    module_hooks.modules(hooks)
+    backward(hooks)
+    optimizers(hooks)
+    others(hooks)
 
 
 def loaders(hooks: Hooks) -> None:
@@ -49,8 +61,7 @@ def loaders(hooks: Hooks) -> None:
 
     def epoch(iterator: Any, started: int, ended: int) -> None:
         number = numbers.get(id(iterator), LAST)
-        events.note(EventCode.ITERATE, number, at=started)
-        events.note(EventCode.ITERATE_END, number, at=ended)
+        events.span(EventCode.ITERATE, started, ended, number)
 
     def next_batch(self: Any) -> Any:
         if _me() != hooks.thread:
@@ -235,17 +246,13 @@ def saving(hooks: Hooks, old: Callable[..., Any]) -> Callable[..., Any]:
             result = old(*args, **kwargs)
         finally:
             ended = _clock()
-            hooks.quietly(written, started, ended)
+            hooks.quietly(hooks.events.span, EventCode.SAVE, started, ended)
         hooks.guarded(told, args, kwargs, (ended - started) / 1e9)
         return result
 
     def told(args: Any, kwargs: Any, seconds: float) -> None:
         saved, path = inspect.signature(old).bind(*args, **kwargs).args[:2]
         hooks.listener.on_save(saved, path, seconds)
-
-    def written(started: int, ended: int) -> None:
-        hooks.events.note(EventCode.SAVE, at=started)
-        hooks.events.note(EventCode.SAVE_END, at=ended)
 
     return save
 

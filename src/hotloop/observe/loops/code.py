@@ -45,23 +45,15 @@ def skeleton(stack: Sequence[Level], calls: Sequence[Sequence[Called]]) -> Skele
     for depth, level in enumerate(stack):
         outer = functions[-1] if functions else None
         functions.append(_Function(depth, level, calls[depth], outer))
-    last = len(functions) - 1
-    body: list[ast.stmt] = [
-        function.definition(is_last=function.depth == last) for function in functions
-    ]
-    names = [(constant.depth, name) for constant in functions for name in sorted(constant.wanted)]
-    for definition in body:
-        assert isinstance(definition, ast.FunctionDef)
-        if names:
-            definition.body.insert(0, ast.Global([mangled(*name) for name in names]))
-    body.append(_call("f0"))
-    tree = ast.fix_missing_locations(ast.Module(body, []))
+    definitions = [function.definition(is_last=function is functions[-1]) for function in functions]
+    names = [(function.depth, name) for function in functions for name in sorted(function.wanted)]
+    for definition in definitions if names else ():
+        definition.body.insert(0, ast.Global([mangled(*name) for name in names]))
+    tree = ast.fix_missing_locations(ast.Module([*definitions, _call("f0")], []))
     return Skeleton(
         code=compile(tree, "<loops>", "exec"),
         names=tuple(names),
-        constants=tuple(
-            constant for function in functions for constant in function.constants.values()
-        ),
+        constants=tuple(value for function in functions for value in function.constants.values()),
     )
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from hotloop.observe.loops.stack import Called, Level
 
-__all__ = ["Terms", "below", "calls_in", "last_name", "mangled", "stored"]
+__all__ = ["Terms", "below", "below_all", "calls_in", "last_name", "mangled", "stored"]
 
 _PLAIN = {"int", "min", "max", "abs", "bool", "round"}
 _BARS = ("tqdm", "rich", "builtins")
@@ -109,10 +109,9 @@ class Terms:
     def _fixed(self, node: ast.expr) -> Any:
         """Return the value of an expression; raise Unknown if it may change."""
         attributes = {inner.attr for inner in ast.walk(node) if isinstance(inner, ast.Attribute)}
-        statements = [called.statement for called in self.calls]
         assigned = {
             inner.attr
-            for inner in (part for statement in statements for part in below(statement))
+            for inner in below_all(called.statement for called in self.calls)
             if isinstance(inner, ast.Attribute) and isinstance(inner.ctx, ast.Store)
         }
         if not self._is_fixed(node) or attributes & assigned:
@@ -222,10 +221,10 @@ class Terms:
         """Return the expression that a name in the loops is set to, if that is a progress bar."""
         if name not in self.changing:
             return None
-        statements = [part for statement in self.level.function.body for part in below(statement)]
         bindings = [
             statement
-            for statement in statements
+            for part in self.level.function.body
+            for statement in below(part)
             if isinstance(statement, ast.stmt) and name in stored([statement])
         ]
         only = bindings[-1] if bindings else None  # the innermost of the nested statements
@@ -252,9 +251,7 @@ class Terms:
                 handed = [inner.value]
             elif isinstance(inner, ast.Call) and last_name(inner) not in _THROUGH | {"len", "zip"}:
                 handed = inner.args
-            if any(
-                isinstance(argument, ast.Name) and argument.id == node.id for argument in handed
-            ):
+            if any(isinstance(value, ast.Name) and value.id == node.id for value in handed):
                 return False
         return True
 
@@ -288,6 +285,11 @@ def below(node: ast.AST) -> Iterator[ast.AST]:
             yield from below(part)
 
 
+def below_all(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Yield the nodes that are no functions or classes, and all nodes below them."""
+    return (part for node in nodes if not isinstance(node, SCOPES) for part in below(node))
+
+
 def calls_in(node: ast.AST) -> Iterator[ast.Call]:
     """Yield the calls below a node."""
     return (inner for inner in below(node) if isinstance(inner, ast.Call))
@@ -295,7 +297,7 @@ def calls_in(node: ast.AST) -> Iterator[ast.Call]:
 
 def stored(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """Yield the names that are bound or deleted below some nodes."""
-    for inner in (part for node in nodes if not isinstance(node, SCOPES) for part in below(node)):
+    for inner in below_all(nodes):
         if isinstance(inner, ast.Name) and not isinstance(inner.ctx, ast.Load):
             yield inner.id
         elif isinstance(inner, ast.ExceptHandler) and inner.name:

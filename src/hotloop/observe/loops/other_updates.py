@@ -8,8 +8,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hotloop.observe.loops.expressions import below, calls_in
-from hotloop.observe.loops.stack import SCOPES
+from hotloop.observe.loops.expressions import below_all
 from hotloop.observe.loops.values import Unknown, value_of
 from hotloop.rules.support.syntax import parse
 
@@ -38,12 +37,7 @@ def updating(level: Level, *, is_repeated: bool) -> list[ast.Call]:
 
 def calls_in_body(statements: Sequence[ast.stmt]) -> list[ast.Call]:
     """Return the calls in statements, without those in functions defined among them."""
-    return [
-        call
-        for statement in statements
-        if not isinstance(statement, SCOPES)
-        for call in calls_in(statement)
-    ]
+    return [node for node in below_all(statements) if isinstance(node, ast.Call)]
 
 
 def _updates(call: ast.Call, names: Mapping[str, Any]) -> bool:
@@ -142,13 +136,7 @@ def _functions(sources: Mapping[str, str]) -> Iterator[_Function]:
 
 
 def _own(statements: Sequence[ast.stmt]) -> list[ast.expr]:
-    nodes = [
-        part
-        for statement in statements
-        if not isinstance(statement, SCOPES)
-        for part in below(statement)
-    ]
-    return [node for node in nodes if isinstance(node, ast.Attribute | ast.Name)]
+    return [node for node in below_all(statements) if isinstance(node, ast.Attribute | ast.Name)]
 
 
 def _reaching(

@@ -14,6 +14,7 @@ import os
 import sys
 from collections import deque
 from dataclasses import dataclass, field, replace
+from traceback import walk_stack
 from typing import TYPE_CHECKING, Any
 
 from hotloop.observe.hooks.listener import Probe
@@ -91,21 +92,18 @@ class Planned(Probe):
                 self._left.add(nest.functions)
             if functions in self._left:
                 raise Unknown("updates take turns")
-            calls = [[level.at] for level in stack]
-            nest = self._nest = Nest(
-                functions, calls, skeleton(stack, calls), library_steps=library_steps
-            )
+            first = [[level.at] for level in stack]
+            loops = skeleton(stack, first)
+            nest = self._nest = Nest(functions, first, loops, library_steps=library_steps)
             repeated = False
             for level in stack:
                 nest.updating |= {id(call) for call in updating(level, is_repeated=repeated)}
                 repeated = repeated or level.at.is_in_a_loop
-        new = [
-            (calls_of_level, level.at)
-            for calls_of_level, level in zip(nest.calls, stack, strict=True)
-        ]
-        if any(called not in calls_of_level for calls_of_level, called in new):
-            for calls_of_level, called in new:
-                calls_of_level += [called] if called not in calls_of_level else []
+        levels_calls = zip(nest.calls, stack, strict=True)
+        new = [(calls, level.at) for calls, level in levels_calls if level.at not in calls]
+        for calls, called in new:
+            calls.append(called)
+        if new:
             nest.skeleton = skeleton(stack, nest.calls)
         for depth, node, value in nest.skeleton.constants:
             if _value(node, stack[depth]) != value:
@@ -143,16 +141,11 @@ class Planned(Probe):
         if not nest.is_plain and (case.steps.backwards or 1.0) != 1.0:
             raise Unknown("a library decides whether it updates")
         updates = _all_updates(nest, is_first=not self._left)
-        updates_made = sum(optimizer.steps for optimizer in case.optimizers) or case.steps.count
-        updates_per_step = (
-            updates_made // case.steps.count
-        )  # updates of a step; the last one may be cut short
-        if (
-            updates_made - updates_per_step * case.steps.count >= updates_per_step
-            or updates % updates_per_step
-        ):
+        made = sum(optimizer.steps for optimizer in case.optimizers) or case.steps.count
+        per_step, rest = divmod(made, case.steps.count)  # the last step may be cut short
+        if rest >= per_step or updates % per_step:
             raise Unknown("updates a step differ")
-        return updates // updates_per_step
+        return updates // per_step
 
 
 def _value(node: ast.expr, level: Level) -> Any:
@@ -170,15 +163,14 @@ def in_loop() -> bool:
     return any(level.at.is_in_a_loop for level in stack)
 
 
-def _trainer_steps(frame: FrameType | None) -> int | None:
+def _trainer_steps(frame: FrameType) -> int | None:
     """Return the steps that transformers' Trainer will make; None if none is on the stack."""
-    while frame is not None:
-        if frame.f_code.co_filename.replace(os.sep, "/").endswith(_TRAINER):
-            state = getattr(names(frame).get("self"), "__dict__", {}).get("state")
+    for outer, _ in walk_stack(frame):
+        if outer.f_code.co_filename.replace(os.sep, "/").endswith(_TRAINER):
+            state = getattr(names(outer).get("self"), "__dict__", {}).get("state")
             steps = getattr(state, "__dict__", {}).get("max_steps")
             if isinstance(steps, int) and 0 < steps <= _MOST:
                 return steps
-        frame = frame.f_back
     return None
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import itertools
 import linecache
 import os
 from dataclasses import dataclass
+from traceback import walk_stack
 from typing import TYPE_CHECKING, Any
 
 from hotloop.observe.hooks.stack_frames import is_hotloop, is_own, names
@@ -71,9 +73,7 @@ class Level:
         return self.at.function
 
 
-def levels(
-    frame: FrameType | None, *, has_library_length: bool = False
-) -> tuple[list[Level], bool]:
+def levels(innermost: FrameType, *, has_library_length: bool = False) -> tuple[list[Level], bool]:
     """Return the script's functions on the stack, outermost first.
 
     The bool says whether only PyTorch's frames lie between the innermost of them and the update.
@@ -83,7 +83,7 @@ def levels(
     stack: list[Level] = []
     between: list[FrameType] = []
     plain = True
-    while frame is not None:
+    for frame, _ in walk_stack(innermost):
         file = frame.f_code.co_filename
         if is_own(file):
             if not has_library_length and any(map(_goes_round, between)):
@@ -92,7 +92,8 @@ def levels(
             code, instruction = frame.f_code, frame.f_lasti // 2
             if code.co_flags & _GENERATORS:
                 raise Unknown("a generator")
-            _, line, _, column = next(_after(code.co_positions(), instruction), (None,) * 4)
+            following = itertools.islice(code.co_positions(), instruction, None)
+            _, line, _, column = next(following, (None,) * 4)
             called = _called(_tree(file), code.co_name, code.co_firstlineno, line, column)
             stack.insert(0, Level(file=file, at=called, names=names(frame)))
             between = []
@@ -100,16 +101,9 @@ def levels(
                 break
         elif not is_hotloop(file):
             between.append(frame)
-        frame = frame.f_back
     if not stack:
         raise Unknown("nothing of the script's is on the stack")
     return stack, plain
-
-
-def _after(positions: Any, count: int) -> Any:
-    for _ in range(count):
-        next(positions, None)
-    return positions
 
 
 def _is_torch(frame: FrameType) -> bool:
@@ -170,12 +164,8 @@ def _called(
     return Called(function=function, is_method=is_method, call=call, around=tuple(around))
 
 
-def _first_line(function: Any) -> int:
-    lines: list[int] = [
-        function.lineno,
-        *(decorator.lineno for decorator in function.decorator_list),
-    ]
-    return min(lines)
+def _first_line(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    return min(node.lineno for node in (function, *function.decorator_list))
 
 
 def _ways(root: ast.AST, line: int | None, column: int | None) -> Any:
@@ -185,10 +175,7 @@ def _ways(root: ast.AST, line: int | None, column: int | None) -> Any:
         node, above = waiting.pop()
         for below in ast.iter_child_nodes(node):
             way = (*above, below)
-            if (
-                isinstance(below, ast.Call)
-                and below.end_lineno == line
-                and below.end_col_offset == column
-            ):
+            end = (getattr(below, "end_lineno", None), getattr(below, "end_col_offset", None))
+            if isinstance(below, ast.Call) and end == (line, column):
                 yield way
             waiting.append((below, way))

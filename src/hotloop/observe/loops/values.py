@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
 import inspect
 import sys
 from typing import TYPE_CHECKING, Any
@@ -40,22 +41,16 @@ def value_of(node: ast.expr, names: Mapping[str, Any]) -> Any:
             attribute = inspect.getattr_static(holder, node.attr)
         except AttributeError:
             raise Unknown(node.attr) from None
-        if (
-            not hasattr(type(attribute), "__get__")
-            or inspect.isroutine(attribute)
-            or isinstance(attribute, type)
-        ):
+        is_plain = inspect.isroutine(attribute) or isinstance(attribute, type)
+        if is_plain or not hasattr(type(attribute), "__get__"):
             return attribute  # a property would run code
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
         holder, key = value_of(node.value, names), node.slice.value
         if type(holder) is dict and key in holder:
             return holder[key]
-        if (
-            type(holder) in (list, tuple)
-            and isinstance(key, int)
-            and -len(holder) <= key < len(holder)
-        ):
-            return holder[key]
+        if type(holder) in (list, tuple) and isinstance(key, int):
+            with contextlib.suppress(IndexError):
+                return holder[key]
     raise Unknown(ast.dump(node)[:60])
 
 
@@ -78,17 +73,10 @@ def length(iterable: Any) -> int:
 def _batches(loader: Any) -> int:
     from torch.utils.data import IterableDataset
 
-    components = (
-        loader,
-        *(
-            component
-            for component in (loader.batch_sampler, loader.sampler)
-            if component is not None
-        ),
-    )
     if isinstance(loader.dataset, IterableDataset):
         raise Unknown("an iterable data set")
-    if not all(is_from(type(component), *_LIBRARIES) for component in components):
+    parts = (loader, loader.batch_sampler, loader.sampler)
+    if not all(is_from(type(part), *_LIBRARIES) for part in parts if part is not None):
         raise Unknown("a loader or a sampler of the script's own")
     return len(loader)
 

@@ -87,11 +87,8 @@ class BatchProbe(Probe):
         if samples.count and samples.label in (None, "target") and len(arguments) == 2:
             samples.label = "target"
             target = arguments[1][1]
-            if (
-                plain(target)
-                and target.device.type == "cpu"
-                and len(samples.labels) < samples.count
-            ):
+            on_cpu = plain(target) and target.device.type == "cpu"
+            if on_cpu and len(samples.labels) < samples.count:
                 samples.shapes.setdefault("target", tuple(target.shape))
                 _keep_label(samples, target)
 
@@ -139,9 +136,8 @@ class BatchProbe(Probe):
 
     def again(self) -> float | None:
         """Return the share of the training batches whose rows came in an earlier epoch, or None."""
-        return max(
-            (a for k in self._by_loader.values() if (a := self._again(k)) is not None), default=None
-        )
+        shares = map(self._again, self._by_loader.values())
+        return max((share for share in shares if share is not None), default=None)
 
     def _again(self, samples: LoaderSamples) -> float | None:
         if samples.epoch < 2:
@@ -179,9 +175,7 @@ class BatchProbe(Probe):
         return replace(case, batches=(*case.batches, *batches), loaders=in_order, steps=steps)
 
     def _training(self, loaders: dict[int, Loader]) -> list[LoaderSamples]:
-        named = [
-            k for n, k in self._by_loader.items() if n in loaders and loaders[n].role == "train"
-        ]
+        named = [k for n, k in self._by_loader.items() if n in loaders and _trains(loaders[n])]
         return named or ([self._made] if self._made.count else [])
 
     def _samples(self, loaders: dict[int, Loader]) -> float | None:
@@ -196,15 +190,13 @@ class BatchProbe(Probe):
         """Compare the rows of an evaluation with the rows that were trained on."""
         if facts.role != "evaluate":
             return facts
-        trains = {
-            n: loaders[n].length for n in self._by_loader if n in loaders and _trains(loaders[n])
-        }
+        known = [n for n in self._by_loader if n in loaders]
+        trains = {n: loaders[n].length for n in known if _trains(loaders[n])}
+        read = self._order, self._by_loader, trains, number
         return replace(
             facts,
-            in_evaluation=leaked_rows.shared(self._order, self._by_loader, trains, number),
-            of_training=leaked_rows.reads_training_data(
-                self._order, self._by_loader, trains, number
-            ),
+            in_evaluation=leaked_rows.shared(*read),
+            of_training=leaked_rows.reads_training_data(*read),
         )
 
     def _loader(self, loader: Loader, samples: LoaderSamples) -> Loader:

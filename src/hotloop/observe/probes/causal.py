@@ -28,9 +28,8 @@ def is_causal(model: Any, args: Any, kwargs: Any) -> bool | None:
     token_tensors = [tensor for tensor in tensors((args, kwargs)) if _is_tokens(tensor)]
     if not token_tensors or token_tensors[0].shape[1] < _SHORTEST:
         return None
-    tokens = next(
-        (tensor for tensor in token_tensors if tensor.unique().numel() > 2), token_tensors[0]
-    )  # no mask
+    no_masks = (tensor for tensor in token_tensors if tensor.unique().numel() > 2)
+    tokens = next(no_masks, token_tensors[0])
     position = tokens.shape[1] * 3 // 4
     other = _other(tokens, position)
     if other is None:

@@ -111,10 +111,8 @@ class CudaProbe(Probe):
             return
         modules = (module for root in self._roots if (module := root()) is not None)
         used = (next(iter(module.parameters()), None) for module in modules)
-        device = next(
-            (tensor.device for tensor in used if tensor is not None and tensor.is_cuda), None
-        )
-        if device is None:
+        on_card = (tensor.device for tensor in used if tensor is not None and tensor.is_cuda)
+        if (device := next(on_card, None)) is None:
             return
         self.clock = CardClock(cuda, device, waited=lambda: self.waits.seconds)
         self._burst = Burst(self._hooks, self.waits, cuda)
@@ -130,6 +128,6 @@ class CudaProbe(Probe):
             self._burst.boundary(self._hooks.updates)
 
 
-def thinned(values: Sequence[float], most: int = MOST) -> tuple[float, ...]:
+def thinned(values: Sequence[Any], most: int = MOST) -> tuple[Any, ...]:
     """Return at most `most` of the values, evenly spaced."""
     return tuple(values[:: max(1, -(-len(values) // most))])

@@ -85,22 +85,19 @@ class Fetches:
         """Install a hook around every fetch; it measures only while `Hooks.look` is set."""
         from torch.utils.data._utils import fetch
 
-        hooks = self._hooks
+        hooks, cls = self._hooks, fetch._MapDatasetFetcher
+        old: Callable[..., Any] = cls.fetch
 
-        def hook(old: Callable[..., Any]) -> Callable[..., Any]:
-            @functools.wraps(old)
-            def fetched(fetcher: Any, index: Any) -> Any:
-                if not hooks.look:
-                    return old(fetcher, index)
-                number = self._loaders.get((id(fetcher.dataset), id(fetcher.collate_fn)))
-                if number is None:
-                    return old(fetcher, index)
-                return self._look(old, fetcher, index, self.of(number))
+        @functools.wraps(old)
+        def fetched(fetcher: Any, index: Any) -> Any:
+            if not hooks.look:
+                return old(fetcher, index)
+            number = self._loaders.get((id(fetcher.dataset), id(fetcher.collate_fn)))
+            if number is None:
+                return old(fetcher, index)
+            return self._look(old, fetcher, index, self.of(number))
 
-            return fetched
-
-        cls = fetch._MapDatasetFetcher
-        hooks.replace(cls, "fetch", hook(cls.fetch))
+        hooks.replace(cls, "fetch", fetched)
 
     def _look(self, old: Callable[..., Any], fetcher: Any, index: Any, timed: Timed) -> Any:
         data, collate = fetcher.dataset, fetcher.collate_fn
@@ -185,10 +182,9 @@ def _digest(item: Any, depth: int = 3) -> Any:
 
     if isinstance(item, torch.Tensor):
         return (tuple(item.shape), sample(item)) if plain(item) and not item.is_cuda else None
-    if depth and isinstance(item, list | tuple):
-        return tuple(_digest(part, depth - 1) for part in item[:_EACH])
-    if depth and isinstance(item, dict):
-        return tuple(_digest(part, depth - 1) for part in list(item.values())[:_EACH])
+    if depth and isinstance(item, list | tuple | dict):
+        parts = list(item.values()) if isinstance(item, dict) else item
+        return tuple(_digest(part, depth - 1) for part in parts[:_EACH])
     if hasattr(item, "tobytes") and hasattr(item, "ravel"):
         every = 1 if item.nbytes < 1 << 16 else item.size // 512  # 0 for few large records
         return item.ravel()[:: max(1, every)].tobytes()

@@ -28,7 +28,7 @@ from hotloop.observe.probes.rng_streams import moved, positions
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Tried", "alive", "can_fork", "in_child", "try_reading"]
+__all__ = ["Tried", "alive", "can_fork", "forked", "in_child", "receive", "try_reading"]
 
 LIMIT = 30.0  # seconds without a sign of life until a child is killed; opening data may take long
 READING = 1.0  # seconds of reading, or one batch of samples
@@ -69,6 +69,22 @@ def try_reading(loader: Any) -> Tried | str:
 
 def in_child(work: Callable[[], Mapping[str, Any]]) -> dict[str, Any] | str:
     """Return the result of `work` in a fork of this process, or a text that says what failed."""
+    if not can_fork():
+        return "without fork it cannot be tried out beforehand"
+    text = forked(lambda pipe: _answer(work, pipe), lambda pipe: receive(pipe, lambda: LIMIT))
+    if text is None:
+        return f"a process that was to read samples gave no sign of life for {LIMIT:.0f} s"
+    if not text:
+        return "a process that was to read samples died"
+    answer = json.loads(text)
+    return answer if isinstance(answer, dict) else str(answer)
+
+
+def forked(in_copy: Callable[[int], Any], here: Callable[[int], Any]) -> Any:
+    """Fork; return `in_copy(pipe to write to)` in the fork, `here(pipe to read from)` here.
+
+    The fork is killed when `here` has returned.
+    """
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
@@ -76,22 +92,16 @@ def in_child(work: Callable[[], Mapping[str, Any]]) -> dict[str, Any] | str:
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:  # pragma: no cover - a process that coverage does not see
-        _answer(work, writing)
+        return in_copy(writing)
     os.close(writing)
     try:
-        text = _receive(reading)
+        return here(reading)
     finally:
         os.close(reading)
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         put_back(before)  # a child shares the file positions
-    if text is None:
-        return f"a process that was to read samples gave no sign of life for {LIMIT:.0f} s"
-    if not text:
-        return "a process that was to read samples died"
-    answer = json.loads(text)
-    return answer if isinstance(answer, dict) else str(answer)
 
 
 _LINE: list[int] = []  # where a child writes; empty in any other process
@@ -127,9 +137,10 @@ def _answer(work: Callable[[], Mapping[str, Any]], to: int) -> None:  # pragma: 
         os._exit(0)
 
 
-def _receive(pipe: int) -> str | None:
+def receive(pipe: int, patience: Callable[[], float]) -> str | None:
+    """Return a fork's whole text; None if nothing comes for `patience()` seconds."""
     chunks: list[bytes] = []
-    while wait([pipe], LIMIT):  # works for any number of open files
+    while wait([pipe], patience()):  # works for any number of open files
         chunk = os.read(pipe, 1 << 16)
         if not chunk:
             return b"".join(chunks).decode()

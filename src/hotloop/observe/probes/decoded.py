@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from traceback import walk_stack
 from typing import TYPE_CHECKING, Any
 
 from hotloop.observe.hooks.stack_frames import is_own, names
@@ -35,11 +36,9 @@ def decode(ids: Sequence[int]) -> str:
 
 
 def _scopes() -> Iterator[dict[str, Any]]:
-    frame = sys._getframe(1)
-    while frame is not None:
+    for frame, _ in walk_stack(sys._getframe(1)):
         if is_own(frame.f_code.co_filename):
             yield names(frame)
-        frame = frame.f_back  # type: ignore[assignment]
     main = sys.modules.get("__main__")
     if main is not None:
         yield vars(main)

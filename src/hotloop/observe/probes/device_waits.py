@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from hotloop.core.case.steps_and_loaders import Sync
 from hotloop.core.finding import SourceLocation
 from hotloop.observe.hooks.event_buffer import EventCode
+from hotloop.observe.hooks.hooks import unseen
 from hotloop.observe.hooks.stack_frames import spot
 from hotloop.process.internal_frames import hide
 
@@ -83,8 +84,7 @@ class Waits:
             *((torch.cuda, name, name) for name in EXPLICIT),
         ):
             hook = self._explicit(getattr(owner, name), label, torch.compiler.is_compiling)
-            _hide(hook, torch)
-            self._hooks.replace(owner, name, hook)
+            self._hooks.replace(owner, name, unseen(hook))
 
     def tensors(self, torch: Any) -> None:
         """Time the methods of tensors, once a GPU is in use."""
@@ -92,8 +92,7 @@ class Waits:
         for name in (*READS, *MOVES):
             make = self._moving if name in MOVES else self._reading
             hook = make(getattr(torch.Tensor, name), name, plain, torch.compiler.is_compiling)
-            _hide(hook, torch)
-            self._hooks.replace(torch.Tensor, name, hook)
+            self._hooks.replace(torch.Tensor, name, unseen(hook))
 
     def row(self) -> str:
         """Return the row that the main thread is in, by the last mark that shows it."""
@@ -170,7 +169,7 @@ class Waits:
 
     def _moved(self, began: int, ended: int, to_card: bool) -> None:
         if to_card:
-            self._mark(EventCode.COPY, began, ended)
+            self._hooks.events.span(EventCode.COPY, began, ended)
         else:
             self._keep(("cpu", spot(), self.row()), began, ended, True)
 
@@ -191,25 +190,7 @@ class Waits:
         totals[1] += ended - began
         if waits:
             self._spent += ended - began
-            self._mark(EventCode.WAIT, began, ended)
-
-    def _mark(self, code: EventCode, began: int, ended: int) -> None:
-        self._hooks.events.note(code, at=began)
-        self._hooks.events.note(EventCode(code + 1), at=ended)
-
-
-def _hide(hook: Any, torch: Any) -> None:
-    """Make Dynamo run a hook uncompiled where a compiled function has left its graph.
-
-    Otherwise Dynamo compiles the hook's frame, one more graph break per function that reads a value
-    (torch 2.13: tests/observe/probes/test_device_waits.py). torch._dynamo.skip does the same but
-    imports Dynamo.
-    """
-    inner = getattr(getattr(torch, "_C", None), "_dynamo", None)
-    frames: Any = getattr(inner, "eval_frame", None)
-    if hasattr(frames, "set_code_exec_strategy"):
-        skip = frames._FrameExecStrategy(frames._FrameAction.SKIP, frames._FrameAction.DEFAULT)
-        frames.set_code_exec_strategy(hook.__code__, skip)
+            self._hooks.events.span(EventCode.WAIT, began, ended)
 
 
 hide(globals())

@@ -59,9 +59,8 @@ def repeats(
 def _repeat(number: int, passes: Sequence[Pass], layer: ModuleFacts, frozen: bool) -> Repeat:
     calls_by_pass = [[call for call in calls if call.module == number] for calls in passes]
     equal = [_equal(calls) for calls in calls_by_pass]
-    last = next(
-        (calls for calls, same in zip(calls_by_pass, equal, strict=True) if same), calls_by_pass[-1]
-    )
+    with_repeats = itertools.compress(calls_by_pass, equal)
+    last = next(with_repeats, calls_by_pass[-1])
     seconds = [total for total in map(_seconds, calls_by_pass) if total is not None]
     return Repeat(
         module=layer.name,
@@ -117,12 +116,8 @@ def _frozen(passes: Sequence[Pass], layers: Mapping[int, ModuleFacts], moved: se
     counts: Counter[int] = Counter()
     for calls in passes:
         still = [call.module not in moved and is_still(call, layers) for call in calls]
-        outermost = {
-            call.module
-            for call, is_frozen in zip(calls, still, strict=True)
-            if is_frozen and not _within(call, calls, still)
-        }
-        counts.update(outermost)
+        frozen = itertools.compress(calls, still)
+        counts.update({call.module for call in frozen if not _within(call, calls, still)})
     return {number for number, count in counts.items() if count * 2 > len(passes)}
 
 
@@ -183,13 +178,8 @@ def last_product(calls: Sequence[Call], layers: Mapping[int, ModuleFacts]) -> tu
 
     A model that returns only its loss computes the loss from that output.
     """
-    shapes = (call.shape for call in reversed(calls) if _is_product(call, layers))
-    return next(shapes, ())
-
-
-def _is_product(call: Call, layers: Mapping[int, ModuleFacts]) -> bool:
-    layer = layers.get(call.module)
-    return layer is not None and layer.product
+    products = {number for number, layer in layers.items() if layer.product}
+    return next((call.shape for call in reversed(calls) if call.module in products), ())
 
 
 def never_called(
@@ -229,14 +219,8 @@ def _used(alive: Iterable[ModuleFacts]) -> set[int]:
 def numbers_of(layers: Mapping[int, ModuleFacts], never: Sequence[int], called: set[int]) -> int:
     """Return how many numbers belong only to modules that never ran."""
     used = _used(layers[number] for number in called if number in layers)
-    count = {
-        tensor: numbers
-        for number in never
-        if number in layers
-        for tensor, numbers, _ in layers[number].parameters
-        if tensor not in used
-    }
-    return sum(count.values())
+    parameters = [p for number in never if number in layers for p in layers[number].parameters]
+    return sum({tensor: count for tensor, count, _ in parameters if tensor not in used}.values())
 
 
 def bias_before_norm(passes: Sequence[Pass], layers: Mapping[int, ModuleFacts]) -> int:

@@ -7,6 +7,7 @@ import functools
 import itertools
 import random
 import sys
+import threading
 import weakref
 from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, replace
@@ -161,15 +162,11 @@ class Habits(Probe):
     # What was called.
 
     def _seeded(self, args: Any, kwargs: Any) -> None:
-        if self._observer.hooks.updates and self._is_main():
+        is_main = threading.get_ident() == self._observer.events.thread
+        if self._observer.hooks.updates and is_main:
             self._seeds += 1
             if len(self._seed_places) < _PLACES and (place := here()) is not None:
                 self._seed_places[place] = None
-
-    def _is_main(self) -> bool:
-        import threading
-
-        return bool(threading.get_ident() == self._observer.events.thread)
 
     def _scaling(self, what: str, args: Any, kwargs: Any) -> None:
         scaled = self._scalers.setdefault(_index(self._observer.scalers, args[0]), Scaled())
@@ -219,18 +216,11 @@ class Habits(Probe):
             if built.number is None or not any(group.get("lr") for group in groups[:1]):
                 continue  # a rate of 0, as in a warm-up, updates nothing
             for dtype in (torch.bfloat16, torch.float16):
-                low = [
-                    tensor
-                    for group in groups
-                    for tensor in group["params"]
-                    if tensor.dtype == dtype and plain(tensor)
-                ]
+                low = [t for g in groups for t in g["params"] if t.dtype == dtype and plain(t)]
                 numbers = sum(tensor.numel() for tensor in low)
                 for tensor, points in _by_elements(low, numbers):
-                    numbers_before, key = _sampled_numbers(tensor), id(tensor)
-                    weights.append(
-                        Weights(tensor, numbers_before, built.number, points, numbers, key)
-                    )
+                    before, key = _sampled_numbers(tensor), id(tensor)
+                    weights.append(Weights(tensor, before, built.number, points, numbers, key))
         return weights
 
     def after_step(self, updates: int) -> None:
@@ -248,24 +238,13 @@ class Habits(Probe):
 
     def add_to(self, case: Case) -> Case:
         """Add the facts of optimizers, scalers and the process."""
-        optimizers = [
-            index
-            for index, built in enumerate(self._observer.optimizers)
-            if built.facts is not None and built.number is not None
-        ]
-        scalers = [
-            index for index, built in enumerate(self._observer.scalers) if built.facts is not None
-        ]
-        if len(optimizers) == len(case.optimizers):
-            pairs = zip(optimizers, case.optimizers, strict=True)
-            case = replace(
-                case, optimizers=tuple(self._optimizer(index, facts) for index, facts in pairs)
-            )
-        if len(scalers) == len(case.scalers):
-            scaler_pairs = zip(scalers, case.scalers, strict=True)
-            case = replace(
-                case, scalers=tuple(self._scaler(index, facts) for index, facts in scaler_pairs)
-            )
+        optimizers, scalers = self._observer.optimizers, self._observer.scalers
+        used = [n for n, built in enumerate(optimizers) if built.facts and built.number is not None]
+        if len(used) == len(case.optimizers):
+            case = replace(case, optimizers=tuple(map(self._optimizer, used, case.optimizers)))
+        known = [n for n, built in enumerate(scalers) if built.facts is not None]
+        if len(known) == len(case.scalers):
+            case = replace(case, scalers=tuple(map(self._scaler, known, case.scalers)))
         process = replace(
             case.process,
             seeds_in_step=case.process.seeds_in_step + self._seeds,
@@ -351,19 +330,13 @@ def _lost(moved: list[tuple[Update, Any]], first: dict[tuple[int, int], Any]) ->
     losses = []
     for dtype, pairs in by_dtype.items():
         last = {update.weights.key: update for update, _ in pairs}
-        never = [
+        never = _mean(
             (update.weights.points, _unmoved(first[update.weights.optimizer, key], update))
             for key, update in last.items()
-        ]
-        losses.append(
-            Lost(
-                dtype=dtype,
-                numbers=max(update.weights.numbers for update, _ in pairs),
-                share=_mean((u.weights.points, (s < _STILL).double().mean()) for u, s in pairs),
-                never=_mean(never),
-                tensors=len(last),
-            )
         )
+        share = _mean((u.weights.points, (s < _STILL).double().mean()) for u, s in pairs)
+        numbers, tensors = max(update.weights.numbers for update, _ in pairs), len(last)
+        losses.append(Lost(dtype=dtype, numbers=numbers, share=share, never=never, tensors=tensors))
     return losses
 
 

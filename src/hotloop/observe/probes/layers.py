@@ -8,15 +8,12 @@ import os
 import sys
 import textwrap
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hotloop.core.finding import SourceLocation
 from hotloop.models.compiled import is_compiled
 from hotloop.observe.hooks.describe import own_code
 from hotloop.observe.hooks.stack_frames import is_own
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = ["ModuleFacts", "built_at", "facts", "layers"]
 
@@ -118,11 +115,10 @@ def _has_matrix(module: Any) -> bool:
     """Whether it may multiply by its own weights in a way that is unknown here."""
     from torch import nn
 
-    looks_up = isinstance(module, nn.Embedding | nn.EmbeddingBag)
-    own = module._parameters.values()
-    return not looks_up and any(
-        nn.parameter.is_lazy(t) or t.dim() > 1 for t in own if t is not None
-    )
+    if isinstance(module, nn.Embedding | nn.EmbeddingBag):
+        return False
+    own = [tensor for tensor in module._parameters.values() if tensor is not None]
+    return any(nn.parameter.is_lazy(tensor) or tensor.dim() > 1 for tensor in own)
 
 
 def _place(kind: type) -> SourceLocation | None:
@@ -134,10 +130,7 @@ def _place(kind: type) -> SourceLocation | None:
 def _draws(module: Any) -> bool:
     from torch.nn.modules.batchnorm import _BatchNorm
 
-    if not module.training:
-        return False
-    rate = _rate(module)
-    return isinstance(module, _BatchNorm) or bool(rate)
+    return module.training and (isinstance(module, _BatchNorm) or bool(_rate(module)))
 
 
 def _rate(module: Any) -> float | None:
@@ -168,9 +161,7 @@ def facts(root: Any) -> dict[str, Any]:
         "channels_last": _channels_last(convolutions),
         "wrapped": next((name for name in _WRAPPERS if name in names), None),
         "adapters": _adapters(root, names),
-        "checkpointed": any(
-            getattr(module, "gradient_checkpointing", False) is True for module in modules
-        ),
+        "checkpointed": any(getattr(m, "gradient_checkpointing", False) is True for m in modules),
     }
 
 
@@ -204,8 +195,7 @@ def built_at(root: Any, name: str) -> SourceLocation | None:
 def _inner(root: Any, names: list[str]) -> Any:
     module = root
     for name in names:
-        children: Mapping[str, Any] = getattr(module, "_modules", {})
-        module = children.get(name)
+        module = getattr(module, "_modules", {}).get(name)
     return module
 
 

@@ -18,7 +18,7 @@ from hotloop.observe.probes.batches import fields
 from hotloop.observe.probes.dataset_trial import alive, in_child
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -128,21 +128,16 @@ def _look(loader: Any, trimmed: Callable[[Any], Any], limit: float) -> dict[str,
     again = list(map(length_of, _read(data, every[: _AGAIN * step : step], READING)))
     if any(map(operator.ne, lengths, again)):
         return facts | {"why_not": "a sample has another length each time that it is read"}
-    facts |= _narrower(
-        loader, sorted(zip(lengths, range(len(samples)), strict=True)), samples, trimmed
-    )
+    order = sorted(zip(lengths, range(len(samples)), strict=True))
+    facts |= _narrower(loader, order, samples, trimmed)
     if seconds <= limit:
         lengths_of_all, began = np.full(len(data), -1, np.int32), time.perf_counter()
-        for chunk in _chunks(every):
+        for first in range(0, len(every), _TRIED):
+            chunk = every[first : first + _TRIED]
             chunk_lengths = map(length_of, _read(data, chunk))
             lengths_of_all[chunk] = [-1 if length is None else length for length in chunk_lengths]
         facts |= {"lengths": lengths_of_all.tolist(), "seconds": time.perf_counter() - began}
     return facts
-
-
-def _chunks(indices: list[Any]) -> Iterator[list[Any]]:
-    for first in range(0, len(indices), _TRIED):
-        yield indices[first : first + _TRIED]
 
 
 def _read(data: Any, indices: list[Any], limit: float | None = None) -> list[Any]:

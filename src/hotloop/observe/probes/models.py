@@ -46,9 +46,8 @@ class ModuleObservation:
     root: weakref.ref[Any]
     layers: dict[int, layers.ModuleFacts] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
-    waiting: dict[str, tuple[weakref.ref[Any], int]] = field(
-        default_factory=dict
-    )  # no gradient yet
+    # Parameters without a gradient so far, by name, and their first version.
+    waiting: dict[str, tuple[weakref.ref[Any], int]] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)  # of trainable parameters, by name
     trained: set[int] = field(default_factory=set)  # id() of parameters that got a gradient
     looks: int = 0  # times that the parameters were examined
@@ -115,7 +114,8 @@ class Models(Probe):
             return
         self._enough = all(record.is_full for record in self._records.values())
         trains = torch.is_grad_enabled()
-        record.modes["no grad" if not trains else _mode(module)] += 1
+        mode = "train grad" if module.training else "eval grad"
+        record.modes[mode if trains else "no grad"] += 1
         record.called.update(call.module for call in calls)
         outputs = list(tensors(output))
         if outputs:
@@ -125,10 +125,8 @@ class Models(Probe):
         if not record.layers or not {call.module for call in calls} <= record.layers.keys():
             record.layers = layers.layers(module)  # the model was changed meanwhile
         record.facts = record.facts or layers.facts(module)
-        if math.prod(record.output) == 1 and (
-            shape := forward_passes.last_product(calls, record.layers)
-        ):
-            record.output = shape  # the model returns its loss
+        if math.prod(record.output) == 1:  # the model may return its loss
+            record.output = forward_passes.last_product(calls, record.layers) or record.output
         record.compute = record.compute or _computes(module, calls, outputs)
         if record.graphs < _GRAPHS and outputs:
             self._read_graph(record, outputs, calls, (args, kwargs))
@@ -189,12 +187,9 @@ class Models(Probe):
         trainable, modules = self._trainable(record), dict[int, None]()
         for call in calls if trainable else ():
             layer = record.layers.get(call.module)
-            if (
-                layer is None
-                or call.output is None
-                or not layer.parameters
-                or layer.holds(trainable)
-            ):
+            if layer is None or call.output is None:
+                continue
+            if not layer.parameters or layer.holds(trainable):
                 continue
             above = record.layers.get(calls[call.parent].module) if call.parent >= 0 else None
             outermost = above is None or above.holds(trainable)
@@ -212,12 +207,8 @@ class Models(Probe):
             for tensor in group["params"]
             if tensor.requires_grad
         }
-        trainable = {
-            number
-            for layer in record.layers.values()
-            for number, _, trains in layer.parameters
-            if trains
-        }
+        parameters = [p for layer in record.layers.values() for p in layer.parameters]
+        trainable = {number for number, _, trains in parameters if trains}
         module = record.root()
         own = module.parameters() if module is not None else ()
         trainable |= {id(tensor) for tensor in own if tensor.requires_grad}
@@ -229,9 +220,8 @@ class Models(Probe):
         frozen = {call.module for call in calls if forward_passes.is_still(call, record.layers)}
         for number in frozen & modules.keys():
             parameters = list(modules[number].parameters())
-            numbers = [
-                sample(t) for t in parameters[:: max(1, len(parameters) // _FROZEN)] if plain(t)
-            ]
+            some = parameters[:: max(1, len(parameters) // _FROZEN)]
+            numbers = [sample(tensor) for tensor in some if plain(tensor)]
             record.first.setdefault(number, numbers)
             record.last[number] = numbers
 
@@ -241,32 +231,22 @@ class Models(Probe):
         built.sort(key=lambda entry: -entry.facts.parameters)
         if len(built) != len(case.models):
             return case
-        models = tuple(
-            self._filled(model, self._records[entry.number])
-            if entry.number in self._records
-            else model
-            for entry, model in zip(built, case.models, strict=True)
-        )
+        records = (self._records.get(entry.number) for entry in built)
+        pairs = zip(case.models, records, strict=True)
+        models = tuple(self._filled(model, of) if of else model for model, of in pairs)
         return replace(case, models=models, steps=self._counted(case.steps))
 
     def _counted(self, steps: Steps) -> Steps:
         """Fill in the FLOPs of a step, if exactly one model is trained."""
         trained = [record for record in self._records.values() if record.passes]
-        flops_per_pass = (
-            forward_passes.flops(trained[0].passes, trained[0].layers)
-            if len(trained) == 1
-            else None
-        )
-        return replace(
-            steps, flops=flops_per_pass * (steps.backwards or 1.0) if flops_per_pass else None
-        )
+        if len(trained) != 1:
+            return replace(steps, flops=None)
+        per_pass = forward_passes.flops(trained[0].passes, trained[0].layers)
+        return replace(steps, flops=per_pass * (steps.backwards or 1.0) if per_pass else None)
 
     def _filled(self, model: Model, record: ModuleObservation) -> Model:
-        moved = {
-            n
-            for n in record.first
-            if forward_passes.read(record.first[n]) != forward_passes.read(record.last[n])
-        }
+        read, first = forward_passes.read, record.first
+        moved = {n for n in first if read(first[n]) != read(record.last[n])}
         again = self._again()
         repeats = tuple(
             replace(repeat, again=again)
@@ -318,11 +298,8 @@ def _attention(record: ModuleObservation) -> list[AttentionFacts]:
 
 def _idle(record: ModuleObservation) -> list[int]:
     """Return the modules that ran and got no gradient."""
-    dead = {
-        id(tensor)
-        for reference, _ in record.waiting.values()
-        if (tensor := reference()) is not None
-    }
+    waiting = [reference() for reference, _ in record.waiting.values()]
+    dead = {id(tensor) for tensor in waiting if tensor is not None}
     return without_gradient(record.passes, record.layers, dead)
 
 
@@ -348,10 +325,6 @@ def _mixes_rows(record: ModuleObservation) -> bool | None:
         with contextlib.suppress(*_CAUSES):  # the model may not accept a cut batch
             return mixes_rows(root, *record.arguments)
     return None
-
-
-def _mode(module: Any) -> str:
-    return "train grad" if module.training else "eval grad"
 
 
 def _computes(module: Any, calls: list[Call], outputs: list[Any]) -> str | None:

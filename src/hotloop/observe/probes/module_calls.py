@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import time
+from collections import Counter
 from dataclasses import dataclass
+from traceback import walk_stack
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.finding import SourceLocation
@@ -102,10 +105,8 @@ class Calls:
     def take(self) -> list[Call]:
         """Return the calls of the pass that has ended, and begin the next pass."""
         calls, self.done, self._open, self._left = self.done, [], [], _SUMMED
-        call_counts: dict[int, int] = {}
-        for call in calls:
-            call_counts[call.module] = call_counts.get(call.module, 0) + 1
-        self.twice.update(number for number, count in call_counts.items() if count > 1)
+        counts = Counter(call.module for call in calls)
+        self.twice.update(number for number, count in counts.items() if count > 1)
         return calls
 
     def _sums(self, inputs: list[Any]) -> tuple[Any, ...]:
@@ -127,11 +128,8 @@ def tensors(value: Any, depth: int = 4) -> Iterator[Any]:
 
     if isinstance(value, torch.Tensor):
         yield value
-    elif depth and isinstance(value, list | tuple):
-        for part in value:
-            yield from tensors(part, depth - 1)
-    elif depth and isinstance(value, dict):
-        for part in value.values():
+    elif depth and isinstance(value, list | tuple | dict):
+        for part in value.values() if isinstance(value, dict) else value:
             yield from tensors(part, depth - 1)
 
 
@@ -193,12 +191,10 @@ def autocast(inputs: list[Any]) -> str | None:
 def _where() -> tuple[SourceLocation | None, set[str]]:
     """Return the project's innermost line, and the functions of torch's checkpoint on the stack."""
     place, checkpoint = None, set()
-    frame, depth = sys._getframe(2), 0
-    while frame is not None and depth < _DEEPEST:
+    for frame, line in itertools.islice(walk_stack(sys._getframe(2)), _DEEPEST):
         code = frame.f_code
         if place is None and is_own(code.co_filename):
-            place = SourceLocation(file=os.path.abspath(code.co_filename), line=frame.f_lineno)
+            place = SourceLocation(file=os.path.abspath(code.co_filename), line=line)
         if code.co_filename.endswith(_CHECKPOINT):
             checkpoint.add(code.co_name)
-        frame, depth = frame.f_back, depth + 1  # type: ignore[assignment]
     return place, checkpoint

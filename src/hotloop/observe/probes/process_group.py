@@ -10,7 +10,8 @@ from __future__ import annotations
 import functools
 import statistics
 import sys
-from dataclasses import dataclass, replace
+from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.case.case import IN_STEP
@@ -33,25 +34,18 @@ _MOST = 2000  # times that are kept
 _WAITS = ("/distributed_c10d.py", ":DistributedDataParallel._sync")  # in a stack
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupFacts:
-    """The process group of torch.distributed."""
-
-    rank: int
-    world: int
-    backend: str
-
-
 class ProcessGroupProbe(Probe):
     """Observes the process group; a single process has none."""
 
     def __init__(self, observer: Any) -> None:
         self._observer = observer
-        self._group: GroupFacts | None = None
+        self._group: dict[str, Any] | None = None  # its facts
         self._waits: list[float] = []  # seconds of backward passes that exchange gradients
         self._timed: dict[int, int] = {}  # id of a model -> its pass whose time was read last
         self._exchanging: list[bool] = []  # whether sampled backward passes exchange gradients
-        self._epoch_calls: dict[int, int] = {}  # id of a distributed sampler -> calls of set_epoch
+        self._epoch_calls: Counter[int] = (
+            Counter()
+        )  # id of a distributed sampler -> calls of set_epoch
         self._samplers: dict[int, int] = {}  # number of a loader -> id of its sampler
 
     def on_torch_imported(self) -> None:
@@ -62,13 +56,10 @@ class ProcessGroupProbe(Probe):
 
         @functools.wraps(old)
         def set_epoch(sampler: Any, epoch: int) -> None:
-            hooks.quietly(self._count, sampler)
+            hooks.quietly(self._epoch_calls.update, [id(sampler)])
             old(sampler, epoch)
 
         hooks.replace(DistributedSampler, "set_epoch", set_epoch)
-
-    def _count(self, sampler: Any) -> None:
-        self._epoch_calls[id(sampler)] = self._epoch_calls.get(id(sampler), 0) + 1
 
     def on_iterator_created(self, loader: Any, iterator: Any) -> None:
         """Remember a distributed sampler if its calls are counted: its set_epoch is torch's."""
@@ -116,20 +107,15 @@ class ProcessGroupProbe(Probe):
     def add_to(self, case: Case) -> Case:
         """Add the group, this process's figures, and the calls of set_epoch."""
         loaders = tuple(
-            replace(loader, set_epoch=self._epoch_calls.get(self._samplers[loader.key], 0))
+            replace(loader, set_epoch=self._epoch_calls[self._samplers[loader.key]])
             if loader.key in self._samplers
             else loader
             for loader in case.loaders
         )
         process = case.process
-        if (group := self._group) is not None:
-            process = replace(
-                process,
-                rank=group.rank,
-                world=group.world,
-                backend=group.backend,
-                ranks={name: (value,) for name, value in self._figures(case).items()},
-            )
+        if self._group is not None:
+            ranks = {name: (value,) for name, value in self._figures(case).items()}
+            process = replace(process, **self._group, ranks=ranks)
         return replace(case, loaders=loaders, process=process)
 
     def _figures(self, case: Case) -> Mapping[str, float]:
@@ -154,16 +140,14 @@ class ProcessGroupProbe(Probe):
         return typical(self._waits) * exchanging * (case.steps.backwards or 1.0)
 
 
-def _group() -> GroupFacts | None:
-    """Return the process group once there is one of several processes, else None."""
+def _group() -> dict[str, Any] | None:
+    """Return the facts of the process group once there is one of several processes, else None."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return None
-    world = distributed.get_world_size()
-    if world < 2:
-        return None
-    rank, backend = distributed.get_rank(), distributed.get_backend()
-    return GroupFacts(rank=rank, world=world, backend=backend)
+    rank, world = distributed.get_rank(), distributed.get_world_size()
+    facts = {"rank": rank, "world": world, "backend": distributed.get_backend()}
+    return facts if world > 1 else None
 
 
 hide(globals())

@@ -103,12 +103,13 @@ class Surroundings(Probe):
             if stream.__dict__.get("write") is writing:  # else somebody has replaced it
                 del stream.write
 
-    def arrived(self, hooks: Hooks) -> None:
+    def on_torch_imported(self) -> None:
         """Note who sets the number of threads, after torch has been imported."""
         import torch
 
+        assert self._hooks is not None
         for name in ("set_num_threads", "set_num_interop_threads"):
-            hooks.replace(torch, name, self._noting(hooks, getattr(torch, name)))
+            self._hooks.replace(torch, name, self._noting(self._hooks, getattr(torch, name)))
 
     def after_step(self, updates: int) -> None:
         """Count the graphs that are compiled after 20 updates; read the use of shared memory.

@@ -28,9 +28,8 @@ def positions(loader: Any) -> dict[str, Any]:
     own = {id(g): g for g in (loader.generator, getattr(loader.sampler, "generator", None)) if g}
     for number, generator in enumerate(own.values()):
         states[f"the loader's generator {number + 1}"] = bytes(generator.get_state().numpy())
-    generators = {
-        id(g): g for owner in (loader.dataset, loader.collate_fn) for g in _generators_in(owner)
-    }
+    owners = (loader.dataset, loader.collate_fn)
+    generators = {id(g): g for owner in owners for g in _generators_in(owner)}
     for number, generator in enumerate(generators.values()):
         states[f"the data set's generator {number + 1}"] = _state(generator)
     return states
@@ -51,11 +50,9 @@ def _generators_in(owner: Any, depth: int = 3) -> Iterator[Any]:
         yield owner
     elif not depth or isinstance(owner, type | ModuleType | torch.Tensor):
         return
-    elif isinstance(owner, list | tuple):
-        for value in owner[:_LOOKED_AT]:
-            yield from _generators_in(value, depth - 1)
-    elif hasattr(owner, "__dict__"):
-        for value in tuple(vars(owner).values())[:_LOOKED_AT]:
+    elif isinstance(owner, list | tuple) or hasattr(owner, "__dict__"):
+        parts = owner if isinstance(owner, list | tuple) else tuple(vars(owner).values())
+        for value in parts[:_LOOKED_AT]:
             yield from _generators_in(value, depth - 1)
 
 

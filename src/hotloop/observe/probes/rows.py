@@ -11,14 +11,7 @@ if TYPE_CHECKING:
 
     Row = tuple[int, ...]  # the hashes of a row's fields, the main input's first
 
-__all__ = [
-    "came_again",
-    "duplicated",
-    "hashes",
-    "inputs",
-    "label_values",
-    "shift",
-]
+__all__ = ["came_again", "duplicated", "hashes", "inputs", "label_values", "shift"]
 
 NARROWEST = 8  # numbers of a row: shorter ones are equal by chance
 _HASHED = 512  # numbers of a floating-point row that are hashed
@@ -50,14 +43,11 @@ def hashes(tensors: Mapping[str, Any], names: Sequence[str]) -> list[Row | None]
     is_varied = _bits(flat) >= _BITS
     fields = [_hash_per_row(flat)]
     for name in names[1:]:
-        is_present = name in tensors and tensors[name].dim() and len(tensors[name]) >= len(flat)
-        fields.append(
-            _hash_per_row(_flat(tensors[name])[: len(flat)]) if is_present else [0] * len(flat)
-        )
-    rows = zip(*fields, strict=False)
-    return [
-        row if is_known else None for row, is_known in zip(rows, is_varied.tolist(), strict=False)
-    ]
+        is_there = name in tensors and tensors[name].dim() and len(tensors[name]) >= len(flat)
+        hashed = _hash_per_row(_flat(tensors[name])[: len(flat)]) if is_there else [0] * len(flat)
+        fields.append(hashed)
+    pairs = zip(zip(*fields, strict=False), is_varied.tolist(), strict=False)
+    return [row if is_known else None for row, is_known in pairs]
 
 
 def _flat(tensor: Any) -> Any:
@@ -79,14 +69,10 @@ def _bits(flat: Any) -> Any:
     numbers = flat.float() if flat.is_floating_point() else flat.long()
     first_numbers = numbers.reshape(-1)[:_SOME]
     values = float(len(torch.unique(first_numbers)))
-    if 2 * values > len(
-        first_numbers
-    ):  # few numbers, most of them distinct: the number of possible values is unknown
-        values = (
-            2.0**_MANTISSA
-            if flat.is_floating_point()
-            else float(first_numbers.max() - first_numbers.min()) + 1
-        )
+    # Of few numbers, most of them distinct, the number of possible values is unknown.
+    if 2 * values > len(first_numbers):
+        extent = float(first_numbers.max() - first_numbers.min())
+        values = 2.0**_MANTISSA if flat.is_floating_point() else extent + 1
     return (numbers[:, 1:] != numbers[:, :-1]).sum(1) * math.log2(max(2.0, values))
 
 
@@ -152,18 +138,15 @@ def label_values(labels: Sequence[Any]) -> tuple[dict[str, int], float | None]:
     if not labels:
         return {}, None
     every = torch.cat([batch.reshape(-1) for batch in labels])
+    ignored = None
     if not every.is_floating_point():
         ignored = float((every == -100).float().mean())
         every = every[every != -100]
-    else:
-        ignored = None
     values, counts = torch.unique(every, return_counts=True)
     if every.is_floating_point() and len(values) > _VALUES:
         return {}, None
     order = counts.argsort(descending=True, stable=True)[:_VALUES]
-    names = [
-        f"{value:g}" if isinstance(value, float) else str(value) for value in values[order].tolist()
-    ]
+    names = [f"{v:g}" if isinstance(v, float) else str(v) for v in values[order].tolist()]
     return dict(zip(names, counts[order].tolist(), strict=True)), ignored
 
 
@@ -208,9 +191,8 @@ def _distances(every: Any, least: int) -> list[int]:
     distances = []
     for row, before in matches:
         distance = before + 1
+        rest = every[row, distance:]
         for head in heads[int(windows[row, distance])]:
-            if head != row and torch.equal(
-                every[row, distance:], every[head, : every.shape[1] - distance]
-            ):
+            if head != row and torch.equal(rest, every[head, : len(rest)]):
                 distances.append(distance)
     return distances

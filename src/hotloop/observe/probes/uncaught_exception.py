@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from traceback import walk_tb
 from typing import TYPE_CHECKING
 
 from hotloop.core.case.environment import Raised
@@ -33,13 +34,9 @@ def raised(error: BaseException | None) -> Raised | None:
 
 def _place(trace: TracebackType | None) -> SourceLocation | None:
     """Return the innermost line of the project's own code."""
-    place = None
-    while trace is not None:
-        file = trace.tb_frame.f_code.co_filename
-        if is_own(file):
-            place = SourceLocation(file=file, line=trace.tb_lineno)
-        trace = trace.tb_next
-    return place
+    lines = [(frame.f_code.co_filename, line) for frame, line in walk_tb(trace)]
+    own = [SourceLocation(file=file, line=line) for file, line in lines if is_own(file)]
+    return own[-1] if own else None
 
 
 hide(globals())

@@ -130,12 +130,8 @@ class Readings(Probe):
             readings={**case.readings, **readings},
             throttle_reasons=tuple(name for name, n in self._reasons.items() if n >= often),
             loaders=tuple(
-                replace(
-                    loader,
-                    worker_cpu=self._worker_cpu(loader.key),
-                    empty=self._empty(loader.key),
-                )
-                for loader in case.loaders
+                replace(one, worker_cpu=self._worker_cpu(one.key), empty=self._empty(one.key))
+                for one in case.loaders
             ),
             steps=replace(case.steps, main_cpu=self._host_cpu()),
             process=replace(
@@ -279,11 +275,10 @@ def _below(pid: int, proc: Path) -> list[int]:
     second. The lists lack the children of threads other than the main one.
     """
     try:
-        children = [
-            int(word) for word in (proc / f"{pid}/task/{pid}/children").read_text("ascii").split()
-        ]
+        text = (proc / f"{pid}/task/{pid}/children").read_text("ascii")
     except OSError:  # not Linux, not in this kernel, or it has just ended
         return []
+    children = list(map(int, text.split()))
     return [*children, *(deeper for child in children for deeper in _below(child, proc))]
 
 

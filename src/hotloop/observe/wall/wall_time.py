@@ -7,10 +7,10 @@ leave it open, the gap is split by the stacks that were sampled in it
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hotloop.core.case.case import IN_STEP
@@ -157,10 +157,8 @@ def _of_loaders(marks: Sequence[Mark], kinds: list[str], folded: Folded) -> None
     votes: dict[tuple[int, int], Counter[str]] = defaultdict(Counter)
     owner: list[tuple[int, int] | None] = []
     last: tuple[int, int] | None = None
-    first = next(
-        (i for i, (_, code, _) in enumerate(marks) if code == EventCode.BACKWARD), len(marks)
-    )
-    early = {number for _, code, number in marks[:first] if code == EventCode.BATCH}
+    before = itertools.takewhile(lambda mark: mark[1] != EventCode.BACKWARD, marks)
+    early = {number for _, code, number in before if code == EventCode.BATCH}
     scored = 0  # calls without gradients on the last batch, in a row
     for i, (_, code, number) in enumerate(marks):
         if code == EventCode.ITERATE:
@@ -246,17 +244,14 @@ def _in_steps(stretches: Sequence[Stretch], steps: int) -> list[Stretch]:
         if own[-1].step < steps or own[-1].batches != own[0].batches:
             return [stretch for stretch in own if stretch.step < steps]
     single = [stretch for stretch in own if stretch.batches == 1]
-    between = Counter(after.step - one.step for one, after in pairwise(single))
+    between = Counter(after.step - one.step for one, after in itertools.pairwise(single))
     often = len(single) >= steps / 3 or max(between.values(), default=0) < len(single) / 2
     return single if len(single) >= _FEWEST and often else []
 
 
 def _row(code: int, kind: str) -> str:
-    if code in _SPANS:
-        return _SPANS[EventCode(code)]
-    if kind == "evaluate":
-        return "evaluate"
-    return "data wait" if code in _DATA else "forward"
+    other = "data wait" if code in _DATA else "forward"
+    return _SPANS.get(code, "evaluate" if kind == "evaluate" else other)
 
 
 class _Walk:
@@ -278,10 +273,9 @@ def _walk(marks: Sequence[Mark], kinds: Sequence[str], ends: set[int], folded: F
             _add(folded, state, marks[i - 1][0], time, row)
         if code != EventCode.END and code % 2 == 0:
             row = _row(code, kinds[i])
-            outer = state.open[-1][1] if state.open else ""
             if code == EventCode.UPDATE:  # an update that raised was never closed
                 _close(state.open, code, number)
-                outer = state.open[-1][1] if state.open else ""
+            outer = state.open[-1][1] if state.open else ""
             if code in _WAITS:
                 around = outer or _gap(state.before, marks, kinds, after[i])
                 row = around if around in _NO_STEP else row

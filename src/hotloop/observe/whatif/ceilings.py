@@ -17,17 +17,13 @@ from hotloop.core import codec
 from hotloop.core.case.environment import Ceiling, Operator
 from hotloop.core.env import inherited
 from hotloop.core.errors import DataError
-from hotloop.observe.whatif.short_run import (
-    PROFILED,
-    Kind,
-    ShortRunRequest,
-    ShortRunResult,
-    command,
-)
+from hotloop.observe.whatif.short_run import PROFILED, ShortRunRequest, ShortRunResult, command
 from hotloop.process import child
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from hotloop.observe.whatif.short_run import Kind
 
 __all__ = ["Name", "Profiled", "measure", "profile"]
 

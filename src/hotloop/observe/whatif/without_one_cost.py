@@ -7,6 +7,7 @@ yet; the patches can be undone.
 from __future__ import annotations
 
 import builtins
+import fnmatch
 import functools
 import io
 import logging
@@ -97,10 +98,7 @@ def _silence(patches: Patches, module: str, owner: str, names: tuple[str, ...]) 
     if owner and (holder := getattr(holder, owner, None)) is None:
         return
     for name in names:
-        matches = (
-            [n for n in vars(holder) if n.startswith(name[:-1])] if name[-1] == "*" else [name]
-        )
-        for match in matches:
+        for match in fnmatch.filter(list(vars(holder)), name) if "*" in name else [name]:
             if callable(getattr(holder, match, None)):
                 patches.put(holder, match, _nothing)
 

@@ -1,19 +1,24 @@
-"""Finds the attention kernel that really runs by running it, because a request proves nothing."""
+"""Finds out which attention kernels really run, because a request proves nothing."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
+from torch.nn import functional
+from torch.nn.attention import SDPBackend
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from hotloop.process.internal_frames import hide
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from hotloop.session.session import Session
 
-__all__ = ["attention_modules", "first_that_runs", "kernel_of"]
+__all__ = ["attention_calls", "attention_modules", "first_that_runs", "kernel_of"]
 
 # torch's messages for a kernel that is missing or does not take the shape; the last is cuDNN's,
 # https://github.com/pytorch/pytorch/issues/140930 (2026-11).
@@ -84,3 +89,34 @@ def first_that_runs(session: Session, module: Any, order: Sequence[str]) -> str:
         return "auto"
     finally:
         module.attention = before
+
+
+@contextmanager
+def attention_calls() -> Iterator[list[str]]:
+    """Yield a list that collects the kernel of each call of F.scaled_dot_product_attention.
+
+    Calls through a name imported from torch.nn.functional are not seen.
+    """
+    plain, seen = functional.scaled_dot_product_attention, list[str]()
+
+    def watched(query: Any, key: Any, value: Any, *args: Any, **kwargs: Any) -> Any:
+        if not torch.compiler.is_compiling():
+            seen.append(_chosen(query, key, value, *args, **kwargs))
+        return plain(query, key, value, *args, **kwargs)
+
+    def _chosen(*args: Any, **kwargs: Any) -> str:
+        try:
+            number = torch._fused_sdp_choice(*args, **kwargs)
+        except (RuntimeError, TypeError):  # no kernel, or arguments that it will refuse by itself
+            return "unknown"
+        names = {int(kernel.value): kernel.name for kernel in SDPBackend.__members__.values()}
+        return names.get(number, "unknown").removesuffix("_ATTENTION").lower()
+
+    functional.scaled_dot_product_attention = watched
+    try:
+        yield seen
+    finally:
+        functional.scaled_dot_product_attention = plain
+
+
+hide(globals())

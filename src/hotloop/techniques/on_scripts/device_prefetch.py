@@ -8,7 +8,9 @@ two methods and behaves as a plain tensor otherwise.
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
     from hotloop.machine.copy_stream import CopyStream
 
-__all__ = ["Sending"]
+__all__ = ["BatchPrefetch"]
 
 _END: Any = object()
 # Functions after which memory can be written without a change of the tensor's version.
@@ -30,7 +32,7 @@ _OPENS = ("numpy", "__array__", "data_ptr", "untyped_storage", "__dlpack__")
 _FAILS = (RuntimeError, ValueError, TypeError, AttributeError, LookupError)
 
 
-class Sending:
+class BatchPrefetch:
     """Prefetches one loader's batches to the device; a `session.LoaderChange`.
 
     `kind` is the device type to which batches are copied: "cuda", except in tests. The device and
@@ -58,7 +60,7 @@ class Sending:
     def on_iterator_created(self, iterator: Any) -> None:
         """Make the iterator read one batch ahead of the loop."""
         iterator._hotloop_ahead = _Ahead(self)
-        iterator.__class__ = _with_ahead(type(iterator))
+        iterator.__class__ = _with_ahead(iterator.__class__)
 
     def hand(self, batch: Any) -> Any:
         """Return a batch whose tensors report their moves; start the copies the loop will need."""
@@ -82,9 +84,8 @@ class Sending:
             sent, event = self._stream.send([_plain(tensors[at]) for at in wanted])
             copies, self.sent = dict(zip(wanted, sent, strict=True)), self.sent + len(sent)
         for at, tensor in enumerate(tensors):
-            tensor.__dict__["_parcel"] = _Parcel(
-                self, at, tensor._version, copies.get(at), self._stream, event
-            )
+            parcel = _Parcel(self, at, tensor._version, copies.get(at), self._stream, event)
+            tensor.__dict__["_parcel"] = parcel
         return marked
 
     def ask(
@@ -108,20 +109,16 @@ class Sending:
         return sent
 
 
+@dataclass(slots=True)
 class _Parcel:
     """The link from a tensor of a batch to its prefetched copy."""
 
-    def __init__(
-        self,
-        sending: Sending,
-        number: int,
-        version: int,
-        copy: Tensor | None,
-        stream: Any,
-        event: Any,
-    ) -> None:
-        self.sending, self.number, self.version = sending, number, version
-        self.copy, self.stream, self.event = copy, stream, event
+    prefetch: BatchPrefetch
+    number: int
+    version: int
+    copy: Tensor | None
+    stream: Any
+    event: Any
 
 
 class _Batched(Tensor):
@@ -136,7 +133,7 @@ class _Batched(Tensor):
             if func in (Tensor.to, Tensor.cuda):
                 device = _goal(func is Tensor.cuda, args[1:], kwargs)
                 wait = not kwargs.get("non_blocking", False)
-                copied = device and parcel.sending.ask(parcel, first, device, wait=wait)
+                copied = device and parcel.prefetch.ask(parcel, first, device, wait=wait)
                 if copied is not None:
                     return copied
             elif getattr(func, "__name__", "") in _OPENS:
@@ -198,8 +195,8 @@ def _rebuilt(value: Any, tensors: list[Tensor]) -> Any:
 class _Ahead:
     """The batch that an iterator read ahead of its loop, or the exception that reading raised."""
 
-    def __init__(self, sending: Sending) -> None:
-        self.sending = sending
+    def __init__(self, prefetch: BatchPrefetch) -> None:
+        self.prefetch = prefetch
         self.held: Any = None
         self.began = False
         self.fault: Exception | None = None
@@ -233,26 +230,23 @@ class _Ahead:
         except Exception as error:  # noqa: BLE001 - the script's own, which gets it at that batch
             self.fault = error
         else:
-            self.held = self.sending.hand(batch)
+            self.held = self.prefetch.hand(batch)
 
 
-_KINDS: dict[type, Any] = {}
-
-
+@functools.cache
 def _with_ahead(kind: type) -> Any:
     """Return a subclass of an iterator class that reads one batch ahead."""
-    if kind not in _KINDS:
 
-        def following(self: Any) -> Any:
-            return self._hotloop_ahead.next(super(_KINDS[kind], self).__next__)
+    def following(self: Any) -> Any:
+        return self._hotloop_ahead.next(super(made, self).__next__)
 
-        def reset(self: Any, loader: Any, first_iter: bool = False) -> None:
-            self._hotloop_ahead = _Ahead(self._hotloop_ahead.sending)
-            super(_KINDS[kind], self)._reset(loader, first_iter)
+    def reset(self: Any, loader: Any, first_iter: bool = False) -> None:
+        self._hotloop_ahead = _Ahead(self._hotloop_ahead.prefetch)
+        super(made, self)._reset(loader, first_iter)
 
-        made = {"__next__": following, "_reset": reset, "__module__": kind.__module__}
-        _KINDS[kind] = type(kind.__name__, (kind,), made)
-    return _KINDS[kind]
+    methods = {"__next__": following, "_reset": reset, "__module__": kind.__module__}
+    made: Any = type(kind.__name__, (kind,), methods)
+    return made
 
 
 hide(globals())

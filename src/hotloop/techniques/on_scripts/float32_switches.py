@@ -29,7 +29,7 @@ __all__ = ["in_effect", "turn"]
 _MIXED = "the script mixes torch's older and newer switches of float32 precision: left as they are"
 
 # The functions that the Python wrappers around the switches look up in torch._C at each call.
-_DOORS = (
+_SWITCHES = (
     "_get_float32_matmul_precision",
     "_set_float32_matmul_precision",
     "_get_cublas_allow_tf32",
@@ -47,15 +47,12 @@ class _Held:
     `touched` is called with the name of the torch._C function that was called.
     """
 
-    def __init__(self, before: PrecisionSwitches, touched: Callable[[str], None]) -> None:
+    def __init__(self, to: str, before: PrecisionSwitches, touched: Callable[[str], None]) -> None:
         self._before, self._touched = before, touched
         self._core: Any = torch._C
-        self._plain = {name: getattr(self._core, name) for name in _DOORS}
-        self._hooks = {name: self._door(name) for name in _DOORS}
-
-    def put_up(self, to: str) -> None:
-        """Set the precision and install the hooks on the switches."""
         torch.set_float32_matmul_precision(to)
+        self._plain = {name: getattr(self._core, name) for name in _SWITCHES}
+        self._hooks = {name: self._hook(name) for name in _SWITCHES}
         for name, hook in self._hooks.items():
             setattr(self._core, name, hook)
 
@@ -66,7 +63,7 @@ class _Held:
                 setattr(self._core, name, self._plain[name])
         self._before.put_back()
 
-    def _door(self, name: str) -> Callable[..., Any]:
+    def _hook(self, name: str) -> Callable[..., Any]:
         plain = self._plain[name]
 
         @functools.wraps(plain)
@@ -91,14 +88,12 @@ def turn(session: TechniqueTarget, id: str, to: str) -> int:
 
     In a script the change is undone when the script reads or sets a switch itself.
     """
-    before, is_script = PrecisionSwitches.now(), isinstance(session, ScriptSession)
-    if before is None:
-        if isinstance(session, ScriptSession):
-            session.refused = _MIXED
+    before = PrecisionSwitches.now()
+    if before is None and isinstance(session, ScriptSession):
+        session.refused = _MIXED
+    if before is None or before.older == to:
         return 0
-    if before.older == to:
-        return 0
-    if not is_script:
+    if not isinstance(session, ScriptSession):
         torch.set_float32_matmul_precision(to)
         session.undo[id] = before.put_back
         return 1
@@ -110,10 +105,8 @@ def turn(session: TechniqueTarget, id: str, to: str) -> int:
             "it found all of them as without hotloop, and they stay so"
         )
 
-    held = _Held(before, touched)
-    held.put_up(to)
     session.facts.pop(id, None)
-    session.undo[id] = held.back_out
+    session.undo[id] = _Held(to, before, touched).back_out
     return 1
 
 

@@ -46,9 +46,8 @@ class InLoop:
         loader.generator = torch.Generator()
         if marks(loader.dataset) != self._seen:
             self._seen = marks(loader.dataset)
-            self._troubles.append(
-                "the script has changed its data set, and its persistent workers would not see that"
-            )
+            why = "the script has changed its data set"
+            self._troubles.append(f"{why}, and its persistent workers would not see that")
 
     def on_iterator_created(self, iterator: Any) -> None:
         """Request the order and read ahead; the iterator has requested it once and drawn a seed."""
@@ -57,9 +56,8 @@ class InLoop:
         again = not (self._habit.persistent and self._started)
         self._started = True
         try:
-            order = EpochOrder(
-                iter(sampler) if again else iterator._sampler_iter, self._habit.ahead
-            )
+            indices = iter(sampler) if again else iterator._sampler_iter
+            order = EpochOrder(indices, self._habit.ahead)
         except Exception as error:  # noqa: BLE001 - the script's own, which gets it at the batch
             order = EpochOrder(iter(()), 0)
             order.fault = error

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 import weakref
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from hotloop.observe.probes.equality import marks
@@ -38,12 +39,7 @@ class _Given:
         return len(self._sampler)
 
 
-class _Holder:
-    _iterator: Any = None
-
-
-_holder = _Holder()
-_holder._iterator = _Holder()
+_holder = SimpleNamespace(_iterator=SimpleNamespace())
 _ALONE = sys.getrefcount(_holder._iterator)  # references to an object that only an attribute holds
 
 

@@ -9,6 +9,7 @@ its process (techniques/on_scripts/trial_step.py).
 from __future__ import annotations
 
 import copy
+import functools
 from typing import TYPE_CHECKING, Any
 
 from hotloop.techniques.on_scripts.nested_tensors import mapped
@@ -206,7 +207,7 @@ class Narrowing:
     def on_iterator_created(self, iterator: Any) -> None:
         """Make the iterator cut its batches."""
         iterator._hotloop_narrowing = self
-        iterator.__class__ = _narrowed(type(iterator))
+        iterator.__class__ = _narrowed(iterator.__class__)
 
     def next(self, read: Callable[[], Any]) -> Any:
         """Return the next batch, cut if that is safe."""
@@ -305,16 +306,12 @@ def _vary(trial: Copy, cut: Any, whole: Any) -> None:  # pragma: no cover - in a
     register_module_forward_hook(called, with_kwargs=True)
 
 
-_KINDS: dict[type, Any] = {}
-
-
+@functools.cache
 def _narrowed(kind: type) -> Any:
     """Return a subclass of an iterator class that cuts its batches."""
-    if kind not in _KINDS:
 
-        def following(self: Any) -> Any:
-            return self._hotloop_narrowing.next(super(_KINDS[kind], self).__next__)
+    def following(self: Any) -> Any:
+        return self._hotloop_narrowing.next(super(made, self).__next__)
 
-        made = {"__next__": following, "__module__": kind.__module__}
-        _KINDS[kind] = type(kind.__name__, (kind,), made)
-    return _KINDS[kind]
+    made: Any = type(kind.__name__, (kind,), {"__next__": following, "__module__": kind.__module__})
+    return made

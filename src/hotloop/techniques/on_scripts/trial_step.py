@@ -12,17 +12,14 @@ import contextlib
 import fcntl
 import json
 import os
-import signal
 import socket
 import stat
 import sys
 import threading
 import time
-from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from hotloop.observe.probes.dataset_trial import can_fork
-from hotloop.observe.probes.file_offsets import offsets, put_back
+from hotloop.observe.probes.dataset_trial import can_fork, forked, receive
 from hotloop.observe.whatif.without_one_cost import Patches, no_writing
 
 if TYPE_CHECKING:
@@ -64,23 +61,17 @@ class Copy:
 
         In this process return None once the copy has reached its step, or why it did not.
         """
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError, ValueError, AttributeError):
-                stream.flush()
-        before = offsets()
-        reading, writing = os.pipe()
-        child = os.fork()
-        if child == 0:  # pragma: no cover - a process that coverage does not see
-            return _started(writing, sys._getframe(1))
-        os.close(writing)
-        try:
-            return _verdict(reading)
-        finally:
-            os.close(reading)
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            put_back(before)  # file positions are shared with a copy
+        frame, until = sys._getframe(1), time.monotonic() + LIMIT
+        text = forked(
+            lambda pipe: _started(pipe, frame),
+            lambda pipe: receive(pipe, lambda: max(0.0, until - time.monotonic())),
+        )
+        if isinstance(text, Copy):  # pragma: no cover - in the copy
+            return text
+        if text is None:
+            return f"a copy of the process had not made a step after {LIMIT:.0f} s"
+        verdict: str | None = json.loads(text or '"a copy of the process died"')
+        return verdict
 
     def asked(self) -> None:  # pragma: no cover
         """Count a further batch request; loops may read ahead or accumulate gradients."""
@@ -97,17 +88,6 @@ class Copy:
         with contextlib.suppress(OSError):
             os.write(self._answer, json.dumps(why).encode())
         os._exit(0)
-
-
-def _verdict(pipe: int) -> str | None:
-    chunks, until = list[bytes](), time.monotonic() + LIMIT
-    while wait([pipe], max(0.0, until - time.monotonic())):
-        part = os.read(pipe, 1 << 16)
-        if not part:
-            verdict: str | None = json.loads(b"".join(chunks) or '"a copy of the process died"')
-            return verdict
-        chunks.append(part)
-    return f"a copy of the process had not made a step after {LIMIT:.0f} s"
 
 
 def _started(answer: int, frame: FrameType | None) -> Copy:  # pragma: no cover
@@ -178,9 +158,8 @@ def _mute(answer: int) -> None:  # pragma: no cover
 
     def shared(self: Any) -> NoReturn:
         del self
-        Copy(answer).failed(
-            "the step reads another loader, whose worker processes a copy cannot ask"
-        )
+        why = "the step reads another loader, whose worker processes a copy cannot ask"
+        Copy(answer).failed(why)
 
     nothing.put(dataloader._MultiProcessingDataLoaderIter, "_next_data", shared)
 
