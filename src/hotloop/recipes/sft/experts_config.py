@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from hotloop.config.resolve import AUTO, Resolver
+from hotloop.config.common import AUTO, Resolver
 from hotloop.config.schema import setting
 from hotloop.config.text_common import SFT_ALIASES
 from hotloop.recipes.sft.config import SftConfig, SftData, check_sft

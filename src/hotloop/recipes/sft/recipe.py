@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import torch
 
-from hotloop.config.resolve import AUTO
+from hotloop.config.common import AUTO
 from hotloop.core.errors import ConfigError
 from hotloop.core.units import bytes_, many
 from hotloop.data.sampling.micro_batches import by_tokens
