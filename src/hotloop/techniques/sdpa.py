@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from hotloop.core.plan import Plan
     from hotloop.session.session import Session
 
-__all__ = ["BACKENDS", "TECHNIQUE", "attention_modules"]
+__all__ = ["BACKENDS", "TECHNIQUE"]
 
 ID = "sdpa"
 BACKENDS = ("auto", "flash", "efficient", "cudnn", "math", "naive")
@@ -59,13 +59,10 @@ def _why_not(hardware: Hardware, plan: Plan) -> str | None:
     return hardware.why_no_flash() if backend == "flash" else None
 
 
-def attention_modules(model: nn.Module) -> list[Any]:
-    """Return the modules whose kernel can be set: those with `attention` and `attend(q, k, v)`."""
-    return [m for m in model.modules() if hasattr(m, "attention") and hasattr(m, "attend")]
-
-
 def on_model(model: nn.Module, *, backend: str = "auto") -> None:
     """Set back ends that save T x T scores, for a forecast; all fused kernels save the same."""
+    from hotloop.techniques.on_scripts.attention_kernels import attention_modules
+
     if backend in ("math", "naive"):
         for module in attention_modules(model):
             module.attention = backend
@@ -73,7 +70,7 @@ def on_model(model: nn.Module, *, backend: str = "auto") -> None:
 
 def apply(session: Session | ScriptSession, *, backend: str = "auto") -> int:
     """Set the back end of every attention module; return their number, 0 or 1 in a script."""
-    from hotloop.techniques.on_scripts.attention_kernels import first_that_runs
+    from hotloop.techniques.on_scripts.attention_kernels import attention_modules, first_that_runs
 
     if isinstance(session, ScriptSession):
         return _in_a_script(session, backend)
@@ -171,7 +168,7 @@ def _seen_in_a_script(session: ScriptSession) -> str | None:
 
 def read_back(session: Session | ScriptSession) -> str | None:
     """Run one attention module on random numbers and name the kernel that ran."""
-    from hotloop.techniques.on_scripts.attention_kernels import kernel_of
+    from hotloop.techniques.on_scripts.attention_kernels import attention_modules, kernel_of
 
     if isinstance(session, ScriptSession):
         return _seen_in_a_script(session)

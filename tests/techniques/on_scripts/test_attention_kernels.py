@@ -5,8 +5,11 @@ from torch import Tensor, nn
 from hotloop.core.hardware import Hardware
 from hotloop.models.gpt import Gpt
 from hotloop.session.session import Session
-from hotloop.techniques.on_scripts.attention_kernels import first_that_runs, kernel_of
-from hotloop.techniques.sdpa import attention_modules
+from hotloop.techniques.on_scripts.attention_kernels import (
+    attention_modules,
+    first_that_runs,
+    kernel_of,
+)
 
 FLASH = "scaled_dot_product_flash_attention_for_cpu"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 if TYPE_CHECKING:
@@ -12,11 +13,16 @@ if TYPE_CHECKING:
 
     from hotloop.session.session import Session
 
-__all__ = ["first_that_runs", "kernel_of"]
+__all__ = ["attention_modules", "first_that_runs", "kernel_of"]
 
 # torch's messages for a kernel that is missing or does not take the shape; the last is cuDNN's,
 # https://github.com/pytorch/pytorch/issues/140930 (2026-11).
 _NONE_RUNS = ("No available kernel", "No viable backend", "No execution plans support")
+
+
+def attention_modules(model: nn.Module) -> list[Any]:
+    """Return the modules whose kernel can be set: those with `attention` and `attend(q, k, v)`."""
+    return [m for m in model.modules() if hasattr(m, "attention") and hasattr(m, "attend")]
 
 
 class _Names(TorchDispatchMode):  # type: ignore[no-untyped-call]
