@@ -16,6 +16,7 @@ files: dict[str, str] = {}  # -> the function by which the file was entered firs
 
 
 def enter(frame: FrameType, event: str, arg: object) -> None:
+    """Record the file of a call."""
     file = frame.f_code.co_filename.partition(" (")[0]  # a lazy import adds its loader
     if event != "call" or not file.startswith(ROOT) or importing(frame):
         return
@@ -27,6 +28,7 @@ def enter(frame: FrameType, event: str, arg: object) -> None:
 
 
 def importing(frame: FrameType | None) -> bool:
+    """Return whether a module body is on the stack."""
     while frame is not None:
         if frame.f_code.co_name == "<module>" and frame.f_code.co_filename.startswith(ROOT):
             return True
