@@ -37,7 +37,7 @@ def patch_of_module() -> Iterator[pytest.MonkeyPatch]:
 @pytest.fixture(scope="module", autouse=True)
 def unsynced_disk(request: pytest.FixtureRequest) -> Iterator[None]:
     """Leave out what only a loss of power could tell: 2 ms for each file."""
-    from hotloop.core.storage.os_errors import DISK
+    from hotloop.core.storage.files import DISK
 
     calls = {"fsync": os.fstat, "fsync_folder": Path.stat}
     if "tests/core/storage" in request.path.as_posix():  # where this is what is tested

@@ -133,7 +133,6 @@ SAID_OF = {
 }
 # Lists of keys of all recipes, old spellings; and what is code and no key.
 NO_ADVICE = {
-    "config/memory_keys.py",
     "config/common.py",
     "config/text_common.py",
     "jobs/request.py",

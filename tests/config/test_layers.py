@@ -16,7 +16,7 @@ from hotloop.config.layers import (
     parse_yaml,
     read_config,
 )
-from hotloop.config.values import Plain
+from hotloop.config.schema import Plain
 from hotloop.core.errors import ConfigError, HotloopError, UsageError
 
 

@@ -1,26 +1,34 @@
-"""Settings that every recipe shares, their older spellings, and the checks across them."""
+"""Settings that every recipe shares, their older spellings, their sources and their checks.
+
+Sources rank: defaults < preset < experiment < file < manifest < command line.
+"""
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
-from hotloop.config.layers import SettingsLayer
-from hotloop.config.schema import setting, setting_text
-from hotloop.config.settings import Resolved
+from hotloop.config.layers import SettingsLayer, parse_assignments, read_config
+from hotloop.config.schema import flatten, setting, setting_text
+from hotloop.config.settings import Resolved, resolve
 from hotloop.core.errors import ConfigError
 
 __all__ = [
     "ALIASES",
     "ALL",
+    "AUTO",
+    "NOTHING_TO_MEMORY",
     "NO_WORKERS",
     "Data",
     "Preset",
+    "Resolver",
     "Shared",
     "Training",
     "check_shared",
+    "deciding",
     "give_way",
     "set_names",
 ]
@@ -42,6 +50,52 @@ NO_WORKERS = (  # data.num_workers, of a recipe that reads mapped files
     "has no effect: batches are cut from a memory-mapped file in microseconds and no loader "
     "process is started"
 )
+# A key that is not listed belongs to the forecast's key, so that a new setting can only cause an
+# unnecessary forecast, never a wrong one. The plan (micro batch, accumulation, precision) and the
+# shape of a sample are separate parts of that key.
+NOTHING_TO_MEMORY = frozenset(
+    {
+        "seed",
+        "preset",
+        "experiment",
+        "dataset",
+        "init_from",
+        "data.path",
+        "data.sets",
+        "data.max_chars",
+        "data.validation_share",
+        "data.invalid",
+        "data.drop_last",
+        "data.num_workers",
+        "training.epochs",
+        "training.max_steps",
+        "training.max_time",
+        "training.batch_size",
+        "training.accumulation",
+        "training.learning_rate",
+        "training.min_learning_rate",
+        "training.schedule",
+        "training.warmup_steps",
+        "training.warmup_share",
+        "training.weight_decay",
+        "training.betas",
+        "training.gradient_clip",
+        "training.precision",
+        "training.use_compile",
+        "training.memory_fraction",
+        "training.eval_every_steps",
+        "training.eval_every_epochs",
+        "training.eval_batches",
+        "training.patience",
+        "training.min_delta",
+        "training.save_every_steps",
+        "training.save_every",
+        "training.best_cooldown",
+        "training.keep",
+        "training.log_every",
+    }
+)
+AUTO = "auto"
 ALL = "all"  # instead of a set's name: one run for each set
 _SET_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")  # it becomes the name of a folder
 _TENTH = 10  # "min_lr = 1e-4 # learning_rate / 10 usually", nanoGPT's config, 2026-11; and warm-up
@@ -199,6 +253,62 @@ def give_way(resolved: Resolved[Shared]) -> SettingsLayer:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolver:
+    """The sources and checks of a recipe's settings; the schema has `preset` and `experiment`."""
+
+    schema: type[Any]
+    aliases: Mapping[str, str]  # older spelling -> key
+    presets: Mapping[str, Preset]
+    experiments: Mapping[str, Preset]
+    check: Callable[[Any, Mapping[str, str]], None]  # raises ConfigError; takes the origins
+    # Settings that follow from others, where the user did not set them.
+    derived: Callable[[Resolved[Any]], SettingsLayer | None] = lambda resolved: None
+
+    def __call__(
+        self,
+        assignments: Sequence[str],
+        config_file: Path | None = None,
+        auto_layer: Callable[[], SettingsLayer] | None = None,
+        manifest: SettingsLayer | None = None,
+    ) -> Resolved[Any]:
+        """Return the configuration; a `manifest` ranks between the file and typed settings.
+
+        `auto_layer` derives preset=auto from the machine. It is called only for that preset, and
+        only after every key and value has been checked. Defaults give way to settings of the user.
+        Raises UsageError for an argument without =, else ConfigError.
+        """
+        *file, typed = _user_layers(assignments, config_file)
+        user = [*file, *([] if manifest is None else [manifest]), typed]
+        first = resolve(self.schema, user, self.aliases).config
+        layers = []
+        if first.preset != AUTO:
+            layers.append(self.presets[first.preset].layer(f"preset {first.preset}"))
+        elif auto_layer is not None:
+            layers.append(auto_layer())
+        if first.experiment is not None:
+            experiment = self.experiments[first.experiment]
+            layers.append(experiment.layer(f"experiment {first.experiment}"))
+        layers += user
+        resolved = resolve(self.schema, layers, self.aliases)
+        if (derived_layer := self.derived(resolved)) is not None:
+            layers.append(derived_layer)
+            resolved = resolve(self.schema, layers, self.aliases)
+        resolved = resolve(self.schema, [*layers, give_way(resolved)], self.aliases)
+        self.check(resolved.config, resolved.origins)
+        return resolved
+
+    def asked(
+        self, assignments: Sequence[str], config_file: Path | None = None
+    ) -> dict[str, object]:
+        """Return only the user's own settings, in the form of `flatten`.
+
+        A resumed run must agree with them.
+        """
+        user = _user_layers(assignments, config_file)
+        return resolve(self.schema, user, self.aliases).given()
+
+
 def check_shared(
     config: Shared, origins: Mapping[str, str] = _NOTHING, more: Iterable[str] = ()
 ) -> None:
@@ -258,9 +368,19 @@ def set_names(config: Shared, names: Iterable[str], origins: Mapping[str, str]) 
     ]
 
 
+def _user_layers(assignments: Sequence[str], config_file: Path | None) -> list[SettingsLayer]:
+    typed = parse_assignments(assignments)
+    return [typed] if config_file is None else [read_config(config_file), typed]
+
+
 def _warmup_too_long(warmup_steps: int, max_steps: int | None) -> bool:
     return max_steps is not None and warmup_steps > max_steps
 
 
 def _rates_crossed(training: Training) -> bool:
     return training.schedule != "constant" and training.min_learning_rate > training.learning_rate
+
+
+def deciding(config: Any) -> Mapping[str, object]:
+    """Return the settings, by dotted key, that may change the memory of a step."""
+    return {k: v for k, v in flatten(config).items() if k not in NOTHING_TO_MEMORY}

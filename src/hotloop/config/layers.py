@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import yaml  # type: ignore[import-untyped]  # only its event parser, which builds no objects
 
-from hotloop.config.values import QUOTED, Plain, show, typed
+from hotloop.config.schema import QUOTED, Plain, show, typed
 from hotloop.core.errors import ConfigError, UsageError
 
 __all__ = [

@@ -8,8 +8,16 @@ from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from hotloop.config.layers import SettingsLayer
-from hotloop.config.schema import Setting, flatten, settings_of
-from hotloop.config.values import Plain, convert, expected, show, typed
+from hotloop.config.schema import (
+    Plain,
+    Setting,
+    convert,
+    expected,
+    flatten,
+    settings_of,
+    show,
+    typed,
+)
 from hotloop.core.errors import ConfigError
 
 __all__ = ["DEFAULT", "Renamed", "Resolved", "SettingRow", "differences", "rebuild", "resolve"]

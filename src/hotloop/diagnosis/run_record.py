@@ -10,7 +10,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from hotloop.config.values import typed
+from hotloop.config.schema import typed
 from hotloop.core.case.case import TRAIN, Case
 from hotloop.core.case.environment import ProcessFacts
 from hotloop.core.case.steps_and_loaders import EvaluationSpan, Save, Steps

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 from hotloop.core.errors import UsageError, did_you_mean
-from hotloop.recipes.building.entry import Recipe
+from hotloop.recipes.building.entry import Recipe, imported
 
 __all__ = ["RECIPES", "find", "summaries"]
 
-_ENTRIES: Final = {  # name -> module of its entry, from this package, and its line in the help
-    "char-lm": (".char_lm.entry", "character-level language model on text files"),
+_ENTRIES: Final = {  # name -> its entry, in this package, and its line in the help
+    "char-lm": ("char_lm.entry:RECIPE", "character-level language model on text files"),
     "pair-classifier": (
-        ".pair_classifier.entry",
+        "pair_classifier.entry:RECIPE",
         "labels of texts or pairs of texts, by a pretrained model",
     ),
     "chat-sft": (
-        ".sft.chat_entry",
+        "sft.entry:RECIPE",
         "answers of chats and instructions, by a pretrained language model",
     ),
-    "expert-sft": (".sft.experts_entry", "an adapter for each of some manifests, on packed rows"),
+    "expert-sft": (
+        "sft.entry:EXPERTS",
+        "an adapter for each of some manifests, on packed rows",
+    ),
     "task-router": (
-        ".task_router.entry",
+        "task_router.entry:RECIPE",
         "an adapter for each task on one frozen model, and a router that picks one",
     ),
 }
@@ -33,7 +35,7 @@ class _Recipes(Mapping[str, Recipe]):
     """Imports an entry at its first use: a run needs one recipe, not all of them."""
 
     def __getitem__(self, name: str) -> Recipe:
-        recipe: Recipe = importlib.import_module(_ENTRIES[name][0], __package__).RECIPE
+        recipe: Recipe = imported(str(__package__), _ENTRIES[name][0])
         return recipe
 
     def __iter__(self) -> Iterator[str]:

@@ -1,8 +1,11 @@
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -10,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hotloop.core.errors import UsageError
-from hotloop.core.storage.lock import Lock, LockHolder
+from hotloop.core.errors import UsageError, WriteError
+from hotloop.core.storage.lock import Lock, LockHolder, change_text
 
 linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux's /proc")
 
@@ -331,3 +334,59 @@ def test_a_group_that_its_launcher_started_anew_takes_over_on_whichever_machine(
     assert "on another-machine was started anew" in lock.took_over
     lock.release()
     assert not path.exists()
+
+
+def test_a_text_is_changed_and_an_empty_one_is_no_file(tmp_path):
+    path, seen = tmp_path / "lock", []
+
+    def to(text):
+        return lambda old: (seen.append(old), text)[1]
+
+    for text in ("a long one", "short", "short", "", ""):
+        change_text(path, to(text))
+        assert (path.read_text() if path.exists() else "") == text
+    assert seen == ["", "a long one", "short", "short", ""]
+    assert not path.exists()
+
+
+def test_an_error_of_the_change_leaves_the_text(tmp_path):
+    path = tmp_path / "lock"
+    path.write_text("old")
+    with pytest.raises(ZeroDivisionError):
+        change_text(path, lambda old: f"{1 / 0}")
+    change_text(path, lambda old: f"{old}er")
+    assert path.read_text() == "older"
+
+
+def test_a_text_is_not_changed_while_another_process_holds_it(tmp_path):
+    path = tmp_path / "lock"
+    path.write_text("a")
+    with path.open("a+") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with ThreadPoolExecutor(1) as pool:
+            job = pool.submit(change_text, path, lambda old: old + "c")
+            time.sleep(0.05)
+            assert not job.done()
+            held.write("b")
+            held.flush()
+            fcntl.flock(held, fcntl.LOCK_UN)
+            job.result()
+    assert path.read_text() == "abc"
+
+
+def test_a_file_removed_while_waiting_for_it_is_not_the_file(tmp_path):
+    path = tmp_path / "lock"
+    path.write_text("old")
+    with path.open("a+") as held, ThreadPoolExecutor(1) as pool:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        job = pool.submit(change_text, path, lambda old: f"{old}new")
+        time.sleep(0.05)
+        path.unlink()
+        fcntl.flock(held, fcntl.LOCK_UN)
+        job.result()
+    assert path.read_text() == "new"
+
+
+def test_a_text_in_a_missing_folder(tmp_path):
+    with pytest.raises(WriteError, match="make its folder first"):
+        change_text(tmp_path / "missing" / "lock", lambda old: "x")

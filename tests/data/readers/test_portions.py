@@ -5,8 +5,8 @@ from hotloop.data.readers.portions import Portion, RecordFile, of_blocks
 from hotloop.data.readers.text_lines import LineBlock
 
 BLOCKS = [
-    LineBlock(data=b"a\nb\n", line=1, lines=2, offset=3, end=7),
-    LineBlock(data=b"", line=3, lines=1, offset=7, end=99, fault=("too long", "why", 1)),
+    LineBlock(data=b"a\nb\n", line=1, lines=2, offset=3),
+    LineBlock(data=b"", line=3, lines=1, offset=7, fault=("too long", "why", 1)),
 ]
 
 

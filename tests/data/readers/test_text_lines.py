@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 import tracemalloc
-from itertools import pairwise
 
 import pyarrow
 import pytest
@@ -79,26 +78,13 @@ def test_blocks_of_any_size_hold_the_lines_with_their_numbers(folder, data, size
     expected = [line + b"\n" for line in data.splitlines()]
     found = list(blocks(path, size=size))
     assert b"".join(block.data for block in found) == b"".join(expected)
-    for block in found:
+    ends = [*(block.offset for block in found[1:]), len(data)]
+    assert not found or found[0].offset == 0
+    for block, end in zip(found, ends, strict=bool(found)):
         whole = block.data.split(b"\n")[:-1]
         assert block.lines == len(whole) > 0
         assert [line + b"\n" for line in whole] == expected[block.line - 1 :][: block.lines]
-        raw = data[block.offset : block.end]
-        assert raw.splitlines() == whole
-    assert all(a.end == b.offset for a, b in pairwise(found))
-    assert not found or (found[0].offset, found[-1].end) == (0, len(data))
-
-
-@packed
-@given(data=BYTES, size=st.integers(1, 60), longest=st.integers(1, 30))
-@settings(max_examples=60, deadline=None)
-def test_a_resume_at_any_block_gives_the_same_rest(folder, suffix, data, size, longest):
-    path = written(folder / f"x{suffix}", PACK[suffix](b"|" + data))
-    found = list(blocks(path, size=size, longest=longest))
-    for place, block in enumerate(found, 1):
-        line = block.line + block.lines
-        rest = blocks(path, size=size, longest=longest, offset=block.end, line=line)
-        assert list(rest) == found[place:]
+        assert data[block.offset : end].splitlines() == whole
 
 
 @given(data=BYTES, size=st.integers(1, 60), longest=st.integers(1, 30))
@@ -129,7 +115,7 @@ def test_a_line_too_long_is_a_fault_with_its_size(tmp_path):
     assert (one.data, three.data, three.line) == (b"one\n", b"three\n", 3)
     assert (long.line, long.lines, long.fault[0], long.fault[2]) == (2, 1, TOO_LONG, 1)
     assert long.fault[1].startswith("a line of 5002 bytes, more than can be one row")
-    assert path.read_bytes()[long.end :] == b"three\n"
+    assert path.read_bytes()[three.offset :] == b"three\n"
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
@@ -170,7 +156,7 @@ def test_a_torn_file_gives_its_whole_lines_and_a_fault_with_its_place(tmp_path, 
     kind, why, byte = torn.fault
     assert kind == TORN
     unpacked = int(re.search(r"\((\d+) bytes unpacked\); fetch it again$", why)[1])
-    assert unpacked == torn.offset == torn.end
+    assert unpacked == torn.offset
     assert torn.line == data.count(b"\n", 0, unpacked) + 1
     assert byte == unpacked - len(got) + 1  # all of the torn line, and no more, is lost
 
@@ -215,12 +201,6 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
     for name in ("gone.jsonl", "gone.jsonl.gz", "nul\0byte"):
         with pytest.raises(DataError, match="cannot read"):
             joined(tmp_path / name)
-
-
-def test_a_packed_file_that_became_shorter_cannot_be_gone_on_with(tmp_path):
-    path = written(tmp_path / "x.gz", gzip.compress(b"a\nb\n"))
-    with pytest.raises(DataError, match=r"ends at byte 4 .* before byte 9 .*begin again"):
-        joined(path, offset=9)
 
 
 def test_a_missing_package_is_said_with_the_extra():

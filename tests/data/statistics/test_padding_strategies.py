@@ -3,7 +3,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hotloop.core.errors import DataError
 from hotloop.data.sampling.epoch_order import permutation
 from hotloop.data.statistics.padding_strategies import Padding, strategies
 
@@ -15,9 +14,9 @@ def lognormal(n: int) -> np.ndarray:
 
 def test_fixed_and_random_batches_are_counted_as_by_hand():
     lengths = np.array([10, 4, 7, 1, 3])
-    order = permutation(5, 0, 5)
+    order = permutation(0, 0, 5)
     slots = sum(len(rows) * lengths[rows].max() for rows in (order[:2], order[2:4], order[4:]))
-    found = strategies(lengths, batch=2, longest=12, round_to=1, seed=5)
+    found = strategies(lengths, batch=2, longest=12, round_to=1)
     assert found["max"] == Padding(share=1 - 25 / 60, batches=3)
     assert found["dynamic"] == Padding(share=1 - 25 / slots, batches=3)
     assert found["packed"] == Padding(share=1 - 25 / 36, batches=2)
@@ -48,10 +47,3 @@ def test_any_lengths_have_a_share_of_padding(lengths, batch, longest):
     same = strategies(np.minimum(lengths, longest), batch=batch, longest=longest)
     assert found == same, "longer samples count as cut"
     assert found["packed"].share <= found["max"].share
-
-
-def test_a_budget_that_no_sample_may_exceed_is_kept():
-    lengths = np.array([8, 16, 24])
-    assert strategies(lengths, batch=1, longest=24, budget=48)["budget"].batches == 2
-    with pytest.raises(DataError, match="sample 2 has 24 tokens"):
-        strategies(lengths, batch=1, longest=24, budget=16)

@@ -1,13 +1,12 @@
 """A run gets the tokens it asks for: from the folder that has them, or made on the fly and said."""
 
+import re
 from dataclasses import replace
 
 import pytest
 from tests.data.tokenising.test_tokenize import content, ids_of, jsonl, lines
 from tests.golden.tiny_tokenizer import save
 
-from hotloop.core.errors import DataError
-from hotloop.core.units import duration
 from hotloop.data.readers.records import find_sources
 from hotloop.data.tokenising.open_or_make import own, ready
 from hotloop.data.tokenising.plan import TokenizeRequest
@@ -38,7 +37,7 @@ def test_the_folder_that_fits_is_used_and_nothing_is_made(order, sources, tmp_pa
     tokenise(sources, order)
     found = ready(sources, order, cache=tmp_path / "cache")
     assert found.store.folder == order.out
-    assert (found.notes, found.seconds) == ((), 0.0)
+    assert found.notes == ()
     assert not (tmp_path / "cache").exists()
 
 
@@ -48,8 +47,7 @@ def test_another_length_is_made_on_the_fly_once_and_said(order, sources, tmp_pat
     found = ready(sources, other, cache=tmp_path / "cache")
     assert found.store.identity["length"] == 32
     assert "length: 64, not 32" in found.notes[0]
-    assert f"Tokenised on the fly, which took {duration(found.seconds)}: " in found.notes[0]
-    assert found.seconds > 0
+    assert re.search(r"Tokenised on the fly, which took \d\S* \w+: ", found.notes[0])
     assert content(order.out) == before
     again = ready(sources, other, cache=tmp_path / "cache")
     assert again.store.folder == found.store.folder
@@ -68,15 +66,14 @@ def test_no_folder_and_a_damaged_one_are_made_on_the_fly(order, sources, tmp_pat
 
 
 @pytest.mark.parametrize("change", ["length", "data"])
-def test_only_the_folder_is_used_where_that_is_asked_for(order, sources, tmp_path, change):
+def test_the_note_names_what_differs(order, sources, tmp_path, change):
     tokenise(sources, order)
     if change == "length":
         order = replace(order, packing=Packing(tokens=32))
     else:
         jsonl(tmp_path / "train.jsonl", [{"text": line} for line in lines(100, seed=1)])
-    with pytest.raises(DataError, match="length: 64, not 32" if change == "length" else "changed"):
-        ready(sources, order, cache=tmp_path / "cache", use="only")
-    assert not (tmp_path / "cache").exists()
+    notes = ready(sources, order, cache=tmp_path / "cache").notes
+    assert ("length: 64, not 32" if change == "length" else "changed") in notes[0]
 
 
 def flipped(folder):
@@ -104,8 +101,6 @@ def test_tokens_with_a_flipped_bit_are_never_trained_on(order, sources, tmp_path
         content(again)["train/data-00000-of-00001.arrow"]
         == content(other.store.folder)["train/data-00000-of-00001.arrow"]
     )
-    with pytest.raises(DataError, match="is damaged"):
-        ready(sources, order, cache=tmp_path / "cache", use="only")
 
 
 def test_the_same_data_by_another_path_have_the_same_tokens(order, sources, tmp_path, monkeypatch):
@@ -117,7 +112,7 @@ def test_the_same_data_by_another_path_have_the_same_tokens(order, sources, tmp_
     moved = find_sources([str(tmp_path / "moved" / "mine.jsonl")]).files
     moved = [replace(each, split=relative.split) for each in moved]
     for other in ([relative], moved):
-        found = ready(other, order, cache=tmp_path / "cache", use="only")
+        found = ready(other, order, cache=tmp_path / "cache")
         assert (found.store.folder, found.notes) == (order.out, ())
     first = own(sources, order, cache=tmp_path / "cache")[0]
     assert first.is_new

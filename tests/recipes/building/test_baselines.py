@@ -106,11 +106,3 @@ def test_the_texts_of_a_second_portion_count_as_those_of_the_first():
     labels = labelled([0] * 5000 + [1] * 5000)
     found = baselines(train, labels, train, labels, names=["w", "v"])
     assert found[BAG_OF_WORDS].accuracy == 1
-
-
-def test_the_positive_class_is_passed_on():
-    names = ["ham", "spam"]
-    found = baselines(
-        ["x", "y"], labelled([0, 1]), ["x", "y"], labelled([0, 1]), names=names, positive="ham"
-    )
-    assert {scores.positive for scores in found.values()} == {"ham"}

@@ -15,7 +15,7 @@ from hotloop.config.schema import flatten
 from hotloop.config.settings import resolve
 from hotloop.core.errors import ConfigError
 from hotloop.recipes.sft import manifest_fields
-from hotloop.recipes.sft.experts_config import ExpertSftConfig
+from hotloop.recipes.sft.config import ExpertSftConfig
 from hotloop.recipes.sft.manifest_fields import FIELDS, find_field
 from hotloop.recipes.sft.manifests import Manifest, expand, read_manifest
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from hotloop.core.errors import WriteError
-from hotloop.core.storage.os_errors import DISK, Disk, cannot_write, naming
+from hotloop.core.storage.files import DISK, Disk, cannot_write, naming
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from hotloop.core.errors import UsageError, WriteError
-from hotloop.core.storage.os_errors import naming
+from hotloop.core.storage.files import naming
 
 if sys.platform == "win32":
     import msvcrt

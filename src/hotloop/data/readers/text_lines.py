@@ -49,7 +49,6 @@ class LineBlock:
     line: int  # of the first byte, from 1
     lines: int  # in the block
     offset: int  # of the first byte, in the file after decompression
-    end: int  # where the next block begins, in the file after decompression
     fault: tuple[str, str, int] | None = None  # kind, why, byte in `line` from 1
 
 
@@ -74,8 +73,6 @@ def blocks(
     *,
     size: int = _SIZE,
     longest: int = LONGEST,
-    offset: int = 0,
-    line: int = 1,
     ends: Ends = line_ends,
 ) -> Iterator[LineBlock]:
     """Yield the file in blocks of whole records, of about `size` bytes, in order.
@@ -84,11 +81,11 @@ def blocks(
     dropped, CR LF and CR become LF, and a missing last LF is added, so these variants of a file
     give equal blocks. Memory stays at a few times the larger of `size` and the longest record. A
     record of more than `longest` bytes and the end of a torn compressed file are blocks with a
-    fault. To continue after a block, pass its `end` as `offset` and its line + lines as `line`: the
-    remaining blocks are the same. Raises DataError for a file that does not exist or is not text,
+    fault. Raises DataError for a file that does not exist or is not text,
     DeviceError when pyarrow is needed and missing (.zst).
     """
-    with ReadWindow(path, offset=offset) as window:
+    line = 1
+    with ReadWindow(path) as window:
         while (block := _next_block(window, line, size, longest, ends)) is not None:
             yield block
             line += block.lines
@@ -97,7 +94,7 @@ def blocks(
 class ReadWindow:
     """The part of a decompressed file in memory: filled at its end, taken from its start."""
 
-    def __init__(self, path: Path, *, offset: int = 0) -> None:
+    def __init__(self, path: Path) -> None:
         self.data = b""
         self.offset = 0  # of data[0] in the file
         self.whole = False  # the end has been read
@@ -110,22 +107,17 @@ class ReadWindow:
         except (OSError, ValueError) as error:  # ValueError: a NUL in the name
             refuse(error if isinstance(error, OSError) else OSError(str(error)), path)
         try:
-            self._begin(path.suffix.lower(), offset)
+            self._begin(path.suffix.lower())
         except BaseException:
             self._file.close()
             raise
 
-    def _begin(self, suffix: str, offset: int) -> None:
+    def _begin(self, suffix: str) -> None:
         packed = suffix in COMPRESSED
         self._read = _unpacker(suffix, self._file) if packed else self._file.read
-        if offset == 0:
-            self.fill(HEAD_BYTES)
-            check_head(self._path, self.data[:HEAD_BYTES], unpack=COMPRESSED.get(suffix))
-            self.take(len(codecs.BOM_UTF8) * self.data.startswith(codecs.BOM_UTF8))
-        elif packed:
-            self._pass(offset)
-        else:
-            self.offset = self._file.seek(offset)
+        self.fill(HEAD_BYTES)
+        check_head(self._path, self.data[:HEAD_BYTES], unpack=COMPRESSED.get(suffix))
+        self.take(len(codecs.BOM_UTF8) * self.data.startswith(codecs.BOM_UTF8))
 
     def __enter__(self) -> ReadWindow:
         return self
@@ -164,16 +156,6 @@ class ReadWindow:
         self.whole = not fresh
         return fresh
 
-    def _pass(self, offset: int) -> None:
-        while self.offset < offset:
-            self.fill(min(_PACKED_BYTES, offset - self.offset))
-            if not self.data:
-                raise DataError(
-                    f"{self._path} ends at byte {self.offset} (unpacked), before byte {offset} "
-                    "where the reading was to go on; it has changed: begin again"
-                )
-            self.take(len(self.data))
-
 
 def _unpacker(suffix: str, file: Any) -> Callable[[int], bytes]:
     """Return a function that reads at most so many unpacked bytes, and b"" at the end."""
@@ -197,7 +179,7 @@ def _next_block(
             lines = text.count(b"\n", 0, cut)
             window.take(_raw_length(raw, lines, cut))
             data = text if cut == len(text) else text[:cut]
-            return LineBlock(data=data, line=line, lines=lines, offset=offset, end=window.offset)
+            return LineBlock(data=data, line=line, lines=lines, offset=offset)
         if at_end or want >= longest:
             break
         want = min(2 * want, longest)
@@ -229,9 +211,7 @@ def _torn_block(window: ReadWindow, line: int) -> LineBlock | None:
     column = len(rest) - (rest.rfind(b"\n") + 1)
     line += rest.count(b"\n")
     fault = TORN, f"{why} ({window.offset} bytes unpacked); fetch it again", column + 1
-    return LineBlock(
-        data=b"", line=line, lines=0, offset=window.offset, end=window.offset, fault=fault
-    )
+    return LineBlock(data=b"", line=line, lines=0, offset=window.offset, fault=fault)
 
 
 def _unended_block(window: ReadWindow, line: int, size: int, text: bytes) -> LineBlock:
@@ -243,9 +223,7 @@ def _unended_block(window: ReadWindow, line: int, size: int, text: bytes) -> Lin
     else:
         _skip_line(window, size)
         why = f"a line of {window.offset - offset} bytes, more than can be one row; cut it"
-    return LineBlock(
-        data=b"", line=line, lines=1, offset=offset, end=window.offset, fault=(TOO_LONG, why, 1)
-    )
+    return LineBlock(data=b"", line=line, lines=1, offset=offset, fault=(TOO_LONG, why, 1))
 
 
 def _skip_line(window: ReadWindow, size: int) -> None:

@@ -39,7 +39,6 @@ class BucketedBatches:
     order: NDArray[np.int64]  # [samples] indices, batch by batch
     starts: NDArray[np.int64]  # [batches + 1] start of each batch in `order`
     widths: NDArray[np.int64]  # [batches] columns to which each batch is padded
-    dropped: int = 0  # samples of this epoch that are in no batch
 
     def __len__(self) -> int:
         """Return the number of batches."""
@@ -49,33 +48,6 @@ class BucketedBatches:
     def rows(self) -> NDArray[np.int64]:
         """Return the number of samples of each batch, [batches]."""
         return np.diff(self.starts)
-
-    def batch(self, index: int) -> NDArray[np.int64]:
-        """Return the samples of a batch."""
-        return self.order[self.starts[index] : self.starts[index + 1]]
-
-    def share(self, index: int, *, rank: int, ranks: int) -> NDArray[np.int64]:
-        """Return the samples of a batch for one of `ranks` ranks: each `ranks`-th of them.
-
-        The batch is the same for any number of ranks, and its rows are spread evenly by length. If
-        a batch has fewer rows than there are ranks, some ranks get none.
-        """
-        assert 0 <= rank < ranks, (rank, ranks)
-        return self.batch(index)[rank::ranks]
-
-    def at(self, position: int) -> int:
-        """Return the batch that begins after `position` samples; the epoch's end is batch len().
-
-        Raises DataError for a position inside a batch, which comes from other lengths, seed or
-        sizes.
-        """
-        index = int(np.searchsorted(self.starts, position))
-        if index <= len(self) and self.starts[index] == position:
-            return index
-        raise DataError(
-            f"no batch begins after {position} samples of this epoch (it has {len(self.order)} in "
-            f"{len(self)} batches); resume with the data, seed and batch settings of the run"
-        )
 
     def padding(self, lengths: NDArray[np.integer[Any]]) -> float:
         """Return the share of all batches' slots that is padding; lengths is [all samples]."""
@@ -87,32 +59,18 @@ def by_count(
     lengths: NDArray[np.integer[Any]],
     batch: int,
     *,
-    order: NDArray[np.int64] | None = None,
-    round_to: int | NDArray[np.int64] = MULTIPLE,
-    drop_last: bool = False,
+    order: NDArray[np.int64],
+    round_to: int = MULTIPLE,
 ) -> BucketedBatches:
-    """Cut an order (default: that of the data) every `batch` samples; lengths is [samples].
+    """Cut an order every `batch` samples; lengths is [samples].
 
-    For packed rows, all lengths are the capacity. For `round_to` see `padded`. `drop_last` drops
-    the samples that do not fill a batch. Raises DataError if nothing is left, and as `padded` does.
+    For packed rows, all lengths are the capacity. For `round_to`, and for errors, see `padded`.
     """
     assert batch > 0, batch
     wide = padded(lengths, round_to)
-    order = np.arange(len(wide)) if order is None else order
-    dropped = len(order) % batch if drop_last else 0
-    used = order[: len(order) - dropped]
-    if not len(used):
-        raise DataError(
-            f"{len(order)} samples fill no batch of {batch}, and drop_last drops the rest; take "
-            "smaller batches, or leave drop_last off"
-        )
-    starts = np.append(np.arange(0, len(used), batch), len(used))
-    return BucketedBatches(
-        order=used,
-        starts=starts,
-        widths=np.maximum.reduceat(wide[used], starts[:-1]),
-        dropped=dropped,
-    )
+    starts = np.append(np.arange(0, len(order), batch), len(order))
+    widths = np.maximum.reduceat(wide[order], starts[:-1])
+    return BucketedBatches(order=order, starts=starts, widths=widths)
 
 
 def bucketed(
@@ -122,15 +80,14 @@ def bucketed(
     seed: int,
     epoch: int,
     mega: int = MEGA,
-    round_to: int | NDArray[np.int64] = MULTIPLE,
-    drop_last: bool = False,
+    round_to: int = MULTIPLE,
 ) -> BucketedBatches:
     """Cut an epoch into batches of `batch` samples of similar length; lengths is [samples].
 
     The epoch's random order is sorted by padded width within `mega` batches, cut, and the full
     batches are shuffled. The samples that do not fill a batch are drawn before the sorting,
-    regardless of their length, and come last, or with `drop_last` not at all. So batch i begins
-    after i * batch samples. Raises DataError as `by_count` does.
+    regardless of their length, and come last. So batch i begins after i * batch samples. Raises
+    DataError as `padded` does.
     """
     assert batch > 0 < mega, (batch, mega)
     wide = padded(lengths, round_to)
@@ -140,7 +97,7 @@ def bucketed(
         sorted_order = np.concatenate(list(_megas(order[:full], wide, batch, mega)))
         shuffle = _shuffle(seed, epoch, len(wide), full // batch)
         order[:full] = sorted_order.reshape(-1, batch)[shuffle].ravel()
-    return by_count(lengths, batch, order=order, round_to=round_to, drop_last=drop_last)
+    return by_count(lengths, batch, order=order, round_to=round_to)
 
 
 def by_budget(
@@ -150,16 +107,15 @@ def by_budget(
     seed: int,
     epoch: int,
     mega: int = MEGA,
-    round_to: int | NDArray[np.int64] = MULTIPLE,
+    round_to: int = MULTIPLE,
 ) -> BucketedBatches:
     """Cut an epoch into batches of similar length with rows * width <= budget.
 
     lengths is [samples]. The epoch's random order is sorted by padded width within about `mega`
     batches and cut from the widest row down: each batch has as many rows as its width allows. The
     remainders of all mega-batches are batched together, so that all batches but the last are full.
-    The full batches are shuffled. If `round_to` is a list of widths, an epoch has one shape for
-    each and one more. Raises DataError for a sample that is wider than the budget, and as `padded`
-    does.
+    The full batches are shuffled. Raises DataError for a sample that is wider than the budget, and
+    as `padded` does.
     """
     assert mega > 0, mega
     wide = padded(lengths, round_to)

@@ -31,32 +31,29 @@ def strategies(
     *,
     batch: int,
     longest: int,
-    budget: int | None = None,
-    round_to: int | NDArray[np.int64] = MULTIPLE,
-    seed: int = 0,
+    round_to: int = MULTIPLE,
 ) -> dict[str, Padding]:
     """Return the padding of the first epoch of samples of these lengths, [samples], by strategy.
 
     max: `batch` rows, each padded to `longest`; dynamic: random batches, padded to their longest
-    row; bucketed: batches of similar lengths; budget: such batches of up to `budget` tokens
-    (default: batch * longest, the size of a batch padded to `longest`); packed: rows of `longest`
+    row; bucketed: batches of similar lengths; budget: such batches of up to batch * longest
+    tokens, the size of a batch padded to `longest`; packed: rows of `longest`
     tokens. A longer sample counts as cut to `longest`. Raises DataError as these strategies do.
     """
     assert batch > 0 < longest, (batch, longest)
     lengths = np.minimum(lengths, longest)
     n = len(lengths)
-    order = permutation(seed, 0, n)
-    if budget is None:
-        budget = batch * max(longest, int(padded(lengths, round_to).max()))
+    order = permutation(0, 0, n)
+    budget = batch * max(longest, int(padded(lengths, round_to).max()))
     packed = len(best_fit(lengths, longest))
     return {
         "max": _of_rows(lengths, batch=batch, rows=n, width=longest),
         "dynamic": _of_batches(by_count(lengths, batch, order=order, round_to=round_to), lengths),
         "bucketed": _of_batches(
-            bucketed(lengths, batch, seed=seed, epoch=0, round_to=round_to), lengths
+            bucketed(lengths, batch, seed=0, epoch=0, round_to=round_to), lengths
         ),
         "budget": _of_batches(
-            by_budget(lengths, budget, seed=seed, epoch=0, round_to=round_to), lengths
+            by_budget(lengths, budget, seed=0, epoch=0, round_to=round_to), lengths
         ),
         "packed": _of_rows(lengths, batch=batch, rows=packed, width=longest),
     }

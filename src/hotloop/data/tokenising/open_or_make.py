@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from hotloop.core.digest import digest
 from hotloop.core.errors import DataError
@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from hotloop.data.tokenising.token_store import Store
     from hotloop.data.tokenising.tokenize import Made
 
-__all__ = ["Ready", "Use", "own", "ready"]
-
-Use = Literal["auto", "only"]  # what to do if a folder is not the right one
+__all__ = ["Ready", "own", "ready"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +35,6 @@ class Ready:
 
     store: Store
     notes: tuple[str, ...] = ()
-    seconds: float = 0.0  # that making them took
 
 
 def ready(
@@ -45,29 +42,28 @@ def ready(
     order: TokenizeRequest,
     *,
     cache: Path,
-    use: Use = "auto",
     tell: Callable[[TokenizeProgress], None] = lambda _: None,
 ) -> Ready:
     """Return the tokens of the folder `order.out` if they are those of the sources and the order.
 
-    Otherwise "auto" makes them in `cache`, once, and reports why and at what cost; the folder is
-    not changed. Raises DataError if rows cannot be used and, for "only", if the folder is not the
-    right one; the error names each difference.
+    Otherwise they are made in `cache`, once, with a note that says why and at what cost; the folder
+    is not changed. Raises DataError if rows cannot be used.
     """
     spec = wanted(sources, order, tell=tell)
     try:
         tell(TokenizeProgress(what="checksums of the tokens"))
         return Ready(store=open_store(order.out, wanted=spec.identity, sums=True))
     except DataError as error:
-        if use == "only":
-            raise
         why = str(error)
     began = time.perf_counter()
     made, store = own(sources, order, cache=cache, spec=spec, tell=tell)
-    seconds = time.perf_counter() - began
-    cost = f"which took {duration(seconds)}" if made.is_new else "which an earlier run did"
+    cost = (
+        f"which took {duration(time.perf_counter() - began)}"
+        if made.is_new
+        else "which an earlier run did"
+    )
     note = f"{why}. Tokenised on the fly, {cost}: {made.folder}"
-    return Ready(store=store, notes=(note, *made.about["notes"]), seconds=seconds)
+    return Ready(store=store, notes=(note, *made.about["notes"]))
 
 
 def own(

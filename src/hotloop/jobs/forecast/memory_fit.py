@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hotloop import techniques
-from hotloop.config.memory_keys import deciding
+from hotloop.config.common import deciding
 from hotloop.core.env import ENV
 from hotloop.core.progress import Note
 from hotloop.core.units import bytes_

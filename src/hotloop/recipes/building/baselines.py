@@ -48,7 +48,6 @@ def baselines(
     test_labels: NDArray[np.int64],
     *,
     names: Sequence[str],
-    positive: str | None = None,
 ) -> dict[str, Scores]:
     """Train each baseline on the training rows, and return its scores on the test rows.
 
@@ -70,7 +69,6 @@ def baselines(
         name: scores(
             np.bincount(cell, minlength=len(names) ** 2).reshape(len(names), len(names)),
             names=names,
-            positive=positive,
         )
         for name, cell in cells.items()
     }

@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from hotloop.config.common import Resolver
     from hotloop.config.derive_plan import RequestedTechnique
     from hotloop.config.layers import SettingsLayer
-    from hotloop.config.resolve import Resolver
     from hotloop.core.case.planned_run import DataKind
     from hotloop.core.hardware import Hardware
 
-__all__ = ["Recipe"]
+__all__ = ["Recipe", "imported"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,9 +41,8 @@ class Recipe:
     paths: tuple[str, ...] = ()  # settings of its own that name a file or folder
     data: DataKind | None  # what its rows are, for a preflight; None: of another kind
     package: str  # of the entry's module: `__package__`
-    # Where in the package the rest finds what belongs to this recipe, as "module" or "module:name".
-    # Empty: it has none.
-    module: str = "recipe"  # has prepare_data, build and rebuilt
+    # Where in the package the rest finds what belongs to this recipe, as "module:name"; empty: it
+    # has none. The module "recipe" has prepare_data, build and rebuilt.
     ladder: str  # a building.ladder.Ladder, for hotloop bench
     sample: str = ""  # draws texts, for hotloop sample: as building.protocols.Sample
     predicts: str = ""  # what, for the help of hotloop predict
@@ -53,6 +52,11 @@ class Recipe:
 
     def load(self, path: str = "") -> Any:
         """Import and return what a field names; without `path` the torch side."""
-        module, _, name = (path or self.module).partition(":")
-        found = importlib.import_module(f"{self.package}.{module}")
-        return getattr(found, name) if name else found
+        return imported(self.package, path or "recipe")
+
+
+def imported(package: str, path: str) -> Any:
+    """Return what "module" or "module:name" means in a package."""
+    module, _, name = path.partition(":")
+    found = importlib.import_module(f"{package}.{module}")
+    return getattr(found, name) if name else found

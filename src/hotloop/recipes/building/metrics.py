@@ -108,33 +108,23 @@ def report(
     *,
     names: Sequence[str],
     groups: Sequence[str] = (),
-    positive: str | None = None,
 ) -> MetricsReport:
     """Return the scores for counts [groups, true classes, predicted classes].
 
-    `names` are the names of the classes, `groups` those of the groups (empty for one group). Raises
-    ConfigError as `positive_class` does.
+    `names` are the names of the classes, `groups` those of the groups (empty for one group).
     """
     assert confusion.ndim == 3, confusion.shape
     assert len(confusion) == (len(groups) or 1), (confusion.shape, len(groups))
-    whole = scores(confusion.sum(0), names=names, positive=positive)
+    whole = scores(confusion.sum(0), names=names)
     confusion_of_groups = zip(groups, confusion[: len(groups)], strict=True)
     return MetricsReport(
         whole=whole,
-        groups={
-            name: scores(counts, names=names, positive=positive)
-            for name, counts in confusion_of_groups
-        },
+        groups={name: scores(counts, names=names) for name, counts in confusion_of_groups},
     )
 
 
-def scores(
-    confusion: NDArray[np.integer[Any]], *, names: Sequence[str], positive: str | None = None
-) -> Scores:
-    """Return the scores for counts [true classes, predicted classes].
-
-    Raises ConfigError as `positive_class` does.
-    """
+def scores(confusion: NDArray[np.integer[Any]], *, names: Sequence[str]) -> Scores:
+    """Return the scores for counts [true classes, predicted classes]."""
     assert confusion.shape == (len(names), len(names)), (confusion.shape, len(names))
     counts: list[list[int]] = confusion.tolist()  # Python's integers: their products stay exact
     support = [sum(row) for row in counts]
@@ -161,30 +151,18 @@ def scores(
         macro_f1_zero_division_0=_mean(score.f1 or 0.0 for score in classes) if rows else None,
         weighted_f1=_ratio(weighted, rows),
         matthews=_matthews(right, support, predicted),
-        positive=positive_class(names, positive),
+        positive=positive_class(names),
         classes=classes,
         confusion=tuple(map(tuple, counts)),
     )
 
 
-def positive_class(names: Sequence[str], requested: str | None = None) -> str | None:
-    """Return the positive class of F1: the requested one, else the last of two classes.
+def positive_class(names: Sequence[str]) -> str | None:
+    """Return the positive class of F1, the last of two classes; None if there are not two.
 
     The last of 0 and 1, false and true, no and yes, or negative and positive is the usual choice.
-    Raises ConfigError for a requested class that does not exist or is not one of two.
     """
-    if requested is None:
-        return names[1] if len(names) == 2 else None
-    if requested not in names:
-        near = did_you_mean(requested, names)
-        choices = ", ".join(map(repr, names))
-        raise ConfigError(f"positive class: expected one of {choices}, got {requested!r}{near}")
-    if len(names) != 2:
-        raise ConfigError(
-            f"positive class {requested!r}: only of two classes one is positive, and there are "
-            f"{len(names)}; leave it out"
-        )
-    return requested
+    return names[1] if len(names) == 2 else None
 
 
 def _matthews(

@@ -5,9 +5,18 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal
 
-from hotloop.config.common import ALIASES, ALL, NO_WORKERS, Data, Training, check_shared, set_names
+from hotloop.config.common import (
+    ALIASES,
+    ALL,
+    AUTO,
+    NO_WORKERS,
+    Data,
+    Resolver,
+    Training,
+    check_shared,
+    set_names,
+)
 from hotloop.config.layers import COMMAND_LINE
-from hotloop.config.resolve import AUTO, Resolver
 from hotloop.config.schema import changed, setting, setting_text
 from hotloop.core.errors import ConfigError, did_you_mean
 from hotloop.recipes.char_lm.presets import EXPERIMENTS, PRESETS
@@ -16,6 +25,7 @@ __all__ = [
     "CharLmConfig",
     "CharModel",
     "Diffusion",
+    "attention_of",
     "check_char_lm",
     "idle_char_lm",
     "one_set",
@@ -114,6 +124,11 @@ def check_char_lm(config: CharLmConfig, origins: Mapping[str, str] = _NOTHING) -
         names = ", ".join([*sets, ALL]) if sets else "none; set data.sets={NAME: PATH}"
         hint = did_you_mean(dataset, [*sets, ALL]) if sets else ""
         raise ConfigError(f"{setting_of('dataset')} is no name of data.sets (known: {names}){hint}")
+
+
+def attention_of(config: CharLmConfig) -> tuple[str, int]:
+    """Return the attention kernel that the settings ask for, and over how many characters."""
+    return config.model.attention, config.model.context
 
 
 def set_labels(config: CharLmConfig) -> Mapping[str, str]:

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal
 
-from hotloop.config.common import NO_WORKERS, Training, check_shared
-from hotloop.config.resolve import AUTO, Resolver
+from hotloop.config.common import AUTO, NO_WORKERS, Resolver, Training, check_shared
 from hotloop.config.schema import changed, setting, setting_text
 from hotloop.config.text_common import NOT_PADDED, TEXT_ALIASES, Adapter, check_adapter, is_typed
 from hotloop.recipes.building.metrics import METRICS

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nn.functional import cross_entropy
 
-from hotloop.config.resolve import AUTO
+from hotloop.config.common import AUTO
 from hotloop.core.errors import ConfigError
 from hotloop.core.units import many
 from hotloop.data.sampling.label_classes import balanced

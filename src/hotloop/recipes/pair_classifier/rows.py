@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from hotloop.config.resolve import AUTO
+from hotloop.config.common import AUTO
 from hotloop.core.errors import ConfigError
 from hotloop.data.readers.records import find_sources
 from hotloop.data.sampling.labelled_rows import labelled

@@ -1,17 +1,22 @@
-"""Settings that chat-sft and expert-sft share."""
+"""Configures chat-sft, which teaches a language model answers, and expert-sft.
+
+expert-sft trains an adapter for each of some manifests, on packed rows.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
-from hotloop.config.common import NO_WORKERS, Training, check_shared
+from hotloop.config.common import AUTO, NO_WORKERS, Resolver, Training, check_shared
 from hotloop.config.derive_plan import RequestedTechnique
 from hotloop.config.schema import changed, setting, setting_text
-from hotloop.config.text_common import NOT_PADDED, Adapter, check_adapter, is_typed
+from hotloop.config.text_common import NOT_PADDED, SFT_ALIASES, Adapter, check_adapter, is_typed
+from hotloop.recipes.sft.presets import SFT_EXPERIMENTS, SFT_PRESETS
 
 __all__ = [
     "SAID",
+    "ExpertSftConfig",
     "SftAdapter",
     "SftConfig",
     "SftData",
@@ -19,6 +24,8 @@ __all__ = [
     "asked_of",
     "check_sft",
     "idle_sft",
+    "resolve_chat_sft",
+    "resolve_expert_sft",
     "sft_training",
 ]
 
@@ -134,6 +141,19 @@ class SftConfig:
     data: SftData = field(default_factory=SftData)
     model: SftModel = field(default_factory=SftModel)
     adapter: SftAdapter = field(default_factory=SftAdapter)
+    preset: str = setting(AUTO, "values for a card", choices=(AUTO, *SFT_PRESETS))
+    experiment: str | None = setting(None, "values of a known experiment", choices=SFT_EXPERIMENTS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpertSftConfig(SftConfig):
+    """Everything that decides an expert-sft run, but for the machine."""
+
+    manifest: str | None = setting(None, "JSON manifest of the expert; several with commas between")
+    output: str | None = setting(None, "folder of the run; {model} is the expert's name")
+    data: SftData = field(
+        default_factory=lambda: SftData(packing=True, group_by_length=False, max_length=2048)
+    )
 
 
 def check_sft(config: SftConfig, origins: Mapping[str, str] = _NOTHING) -> None:
@@ -191,3 +211,13 @@ def asked_of(config: SftConfig) -> dict[str, RequestedTechnique]:
     if config.model.tf32 is not None:
         requested["tf32"] = RequestedTechnique(key="model.tf32", is_wanted=config.model.tf32)
     return requested
+
+
+resolve_chat_sft = Resolver(
+    schema=SftConfig,
+    aliases=SFT_ALIASES,
+    presets=SFT_PRESETS,
+    experiments=SFT_EXPERIMENTS,
+    check=check_sft,
+)
+resolve_expert_sft = replace(resolve_chat_sft, schema=ExpertSftConfig)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
-from hotloop.config.values import Plain, show, typed
+from hotloop.config.schema import Plain, show, typed
 
 __all__ = ["Answer", "AnswerCollector", "ManifestField", "Word"]
 

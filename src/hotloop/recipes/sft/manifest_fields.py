@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from hotloop.config.values import FieldRule, convert, expected, show
+from hotloop.config.schema import FieldRule, convert, expected, show
 from hotloop.core.errors import ConfigError, did_you_mean
 
 __all__ = ["FIELDS", "OPTIMIZERS", "Field", "find_field", "schema", "schema_text"]

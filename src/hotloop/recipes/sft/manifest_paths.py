@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from urllib.parse import unquote
 
-from hotloop.config.values import show
+from hotloop.config.schema import show
 from hotloop.core.errors import ConfigError, did_you_mean
 
 __all__ = ["below", "expert_name", "fill", "placeholders"]

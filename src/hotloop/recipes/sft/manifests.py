@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hotloop.config.layers import SettingsLayer, parse_assignments, read_config
-from hotloop.config.values import Plain, show, typed
+from hotloop.config.schema import Plain, show, typed
 from hotloop.core.errors import ConfigError
 from hotloop.recipes.sft.manifest_answers import Answer, ManifestField
 from hotloop.recipes.sft.manifest_fields import find_field

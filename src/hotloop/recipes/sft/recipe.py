@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import torch
 
-from hotloop.config.resolve import AUTO
+from hotloop.config.common import AUTO
 from hotloop.core.errors import ConfigError
 from hotloop.core.units import bytes_, many
 from hotloop.data.sampling.micro_batches import by_tokens
@@ -33,8 +33,9 @@ from hotloop.recipes.building.pretrained import (
     isolation,
     pads_much,
 )
+from hotloop.recipes.sft.config import ExpertSftConfig
 from hotloop.recipes.sft.metrics import judge_of, loss
-from hotloop.recipes.sft.rows import form_of
+from hotloop.recipes.sft.rows import form_of, order_of, prepare_data, sources_of
 from hotloop.session.job import Job
 
 if TYPE_CHECKING:
@@ -48,13 +49,13 @@ if TYPE_CHECKING:
     from hotloop.models.weights.discovery import FoundModel
     from hotloop.recipes.sft.config import SftConfig
 
-__all__ = ["build", "rebuilt"]
+__all__ = ["build", "order_of", "prepare_data", "rebuilt", "sources_of"]
 
 _FUSED_FROM: Final = 1 << 30  # bytes of float32 logits of a micro batch of the longest rows
 _LOSES: Final = {"all": "every token", "completion": "the answers", "assistant": "the answers"}
 
 
-def build(config: SftConfig, data: Texts, *, name: str) -> Job:
+def build(config: SftConfig, data: Texts) -> Job:
     """Return the job that predicts each token that carries loss from the tokens before it."""
     training, base_model = config.training, find_model(str(config.model.name))
 
@@ -81,7 +82,7 @@ def build(config: SftConfig, data: Texts, *, name: str) -> Job:
     of_file = data.store.splits[data.valid.split].rows
     valid = rows(data.valid, form, shuffle=False, beside={"row": np.arange(of_file)})
     return Job(
-        name=name,
+        name="expert-sft" if isinstance(config, ExpertSftConfig) else "chat-sft",
         model=lambda: _model(config, base_model, is_flat=form.layout == "flat"),
         loss=loss,
         optimizer=optimizer_of(training),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from tokenizers import Tokenizer
 
-from hotloop.config.resolve import AUTO
+from hotloop.config.common import AUTO
 from hotloop.core.errors import UsageError
 from hotloop.data.tokenising.row_shapes import RowLayout
 from hotloop.data.tokenising.tokenizer_files import find_tokenizer

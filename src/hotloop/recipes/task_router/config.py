@@ -6,9 +6,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-from hotloop.config.common import ALL, NO_WORKERS, Training, check_shared
+from hotloop.config.common import ALL, AUTO, NO_WORKERS, Resolver, Training, check_shared
 from hotloop.config.layers import SettingsLayer
-from hotloop.config.resolve import AUTO, Resolver
 from hotloop.config.schema import changed, setting, setting_text
 from hotloop.config.settings import Resolved
 from hotloop.config.text_common import TEXT_ALIASES, Adapter, check_adapter, is_typed

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hotloop.config.values import FieldRule, Plain, convert, expected, show, typed
+from hotloop.config.schema import FieldRule, Plain, convert, expected, show, typed
 from hotloop.core.errors import ConfigError
 
 ANY = FieldRule(meaning="anything")

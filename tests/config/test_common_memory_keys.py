@@ -1,7 +1,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from hotloop.config.memory_keys import NOTHING_TO_MEMORY, deciding
+from hotloop.config.common import NOTHING_TO_MEMORY, deciding
 from hotloop.config.schema import settings_of
 from hotloop.data.readers.clean_text import find_texts
 from hotloop.data.tokenising.char_corpus import TokenSet, prepare
