@@ -26,7 +26,9 @@ from tests.paths import ROOT
 
 __all__ = ["ForkedProcess", "Preloaded", "run_child"]
 
-MODULES = ("torch", "torch._dynamo")  # the second by each optimizer of torch's
+# torch._dynamo is imported by each optimizer of torch's, the others by hotloop.
+MODULES = ("torch", "torch._dynamo", "torch.utils.flop_counter", "safetensors.torch", "psutil")
+MODULES += ("rich.console", "rich.table", "xxhash", "yaml")
 
 
 class Preloaded:
