@@ -184,6 +184,7 @@ def _become(request: int, *streams: int) -> str:
         os.close(handle)
     os.environ.clear()
     os.environ.update(asked["env"])
+    sys.dont_write_bytecode = bool(asked["env"].get("PYTHONDONTWRITEBYTECODE"))
     os.chdir(asked["cwd"])
     sys.path[0] = asked["cwd"]
     sys.argv = asked["argv"]
