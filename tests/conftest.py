@@ -55,28 +55,26 @@ def frozen_imports(patch_of_module: pytest.MonkeyPatch) -> Iterator[None]:
     """Keep what is imported out of the collector's sight, also after a run has undone gc-freeze.
 
     A run collects and counts before its first step: 0.3 s and more with all imports in sight. To
-    what is tested it looks as if they were not there. What runs have frozen is collected when the
-    module is over.
+    what is tested it looks as if they were not there. What runs freeze is counted alone, so that it
+    can be collected when the module is over: with all imports that takes a second.
     """
-    freeze, thaw, frozen, has_run = gc.freeze, gc.unfreeze, 0, False
+    freeze, frozen, has_run = gc.freeze, 0, False
 
-    def count_and_freeze() -> None:
+    def count() -> None:
         nonlocal frozen, has_run
         frozen, has_run = frozen + len(gc.get_objects()), True
-        freeze()
 
     def forget() -> None:
         nonlocal frozen
         frozen = 0
 
-    patch_of_module.setattr(gc, "freeze", count_and_freeze)
+    patch_of_module.setattr(gc, "freeze", count)
     patch_of_module.setattr(gc, "unfreeze", forget)
     patch_of_module.setattr(gc, "get_freeze_count", lambda: frozen)
     yield
     if has_run:
-        thaw()
         gc.collect()
-        freeze()
+        freeze()  # what the runs have imported
 
 
 @pytest.fixture(scope="session")

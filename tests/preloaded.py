@@ -26,7 +26,9 @@ from tests.paths import ROOT
 
 __all__ = ["ForkedProcess", "Preloaded", "run_child"]
 
-MODULES = ("torch", "torch._dynamo")  # the second by each optimizer of torch's
+# torch._dynamo is imported by each optimizer of torch's, the others by hotloop.
+MODULES = ("torch", "torch._dynamo", "torch.utils.flop_counter", "safetensors.torch", "psutil")
+MODULES += ("rich.console", "rich.table", "xxhash", "yaml")
 
 
 class Preloaded:
@@ -182,6 +184,7 @@ def _become(request: int, *streams: int) -> str:
         os.close(handle)
     os.environ.clear()
     os.environ.update(asked["env"])
+    sys.dont_write_bytecode = bool(asked["env"].get("PYTHONDONTWRITEBYTECODE"))
     os.chdir(asked["cwd"])
     sys.path[0] = asked["cwd"]
     sys.argv = asked["argv"]

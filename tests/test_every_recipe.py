@@ -14,7 +14,9 @@ from hotloop.tuning.fit_other_gpu import MODES, fits
 
 WORDS = ["quick", "brown", "fox", "jumps", "lazy", "dog", "wizard", "vex"]
 EVERY = pytest.mark.parametrize("recipe", RECIPES)
-TINY = ("model.layers=2", "model.heads=2", "model.width=16", "model.context=16")
+TINY = ("model.layers=1", "model.heads=2", "model.width=16", "model.context=16")
+# One block: what is asserted here goes by no number of them.
+SMALLER = {"vocab_size": 400, "max_position_embeddings": 600, "num_hidden_layers": 1}
 SHORT = ("epochs=null", "max_steps=3")
 # Of several runs one is named: what trains one alone.
 ONE = {"task-router": ("phase=1",)}
@@ -33,7 +35,7 @@ def asked(tmp_path_factory, corpus):
     folder = tmp_path_factory.mktemp("every")
     for name, kind in (("encoder", "bert"), ("decoder", "qwen3")):
         tiny_tokenizer.save(folder / name, bos=kind == "bert")
-        tiny_models.saved(folder / name, kind, vocab_size=400, max_position_embeddings=600)
+        tiny_models.saved(folder / name, kind, **SMALLER)
     texts = [f"{WORDS[at % 8]} {WORDS[at // 8 % 8]}" for at in range(48)]
     told = [{"prompt": f"what is {text}", "response": text} for text in texts]
     answers = jsonl(folder / "rows.jsonl", told)

@@ -1,8 +1,9 @@
 """`hotloop run` changes nothing: 26 scripts give the same with it, without it, and when it fails.
 
 Compared are exit code, stdout, tracebacks, warnings and every file below the working directory,
-weights among them. The suite runs the cases marked `quick`, `make campaign` all of them, and there
-every script is first compared with itself.
+weights among them. The suite runs the cases marked `quick`, and starts `hotloop run` for most of
+them as a fork that has torch; the other side is always Python itself. `make campaign` runs all
+cases, each in processes of their own, and there every script is first compared with itself.
 """
 
 import ast
@@ -18,6 +19,7 @@ from pathlib import Path
 
 import pytest
 from tests.paths import ROOT
+from tests.preloaded import ForkedProcess, Preloaded
 
 SCRIPTS = ROOT / "examples" / "faithful"
 HOTLOOP = (sys.executable, "-m", "hotloop", "run")
@@ -39,6 +41,7 @@ class Case:
     needs: str | None = None  # a package that hotloop itself does not need
     module: bool = False  # started with -m
     quick: bool = False
+    forks: bool = False  # in the suite; only with `quick`
     faults: bool = True  # it passes a door, and lives to hear of it
 
     @property
@@ -58,7 +61,7 @@ CASES = (
     Case(script="stripes_vae", args=("results",)),
     Case(script="word_model"),
     Case(script="two_nets"),
-    Case(script="polynomial", quick=True),
+    Case(script="polynomial", quick=True, forks=True),
     Case(script="sine_lbfgs"),
     Case(script="sine_lbfgs", args=("--steps", "1", "--out", "w")),
     Case(script="char_gpt", args=("steps=10", "out_dir=chars")),
@@ -66,18 +69,25 @@ CASES = (
     Case(script="lightning_autoencoder", needs="lightning"),
     Case(script="legendre"),
     Case(script="usage", args=USAGE),
-    Case(script="usage", args=("--with", "fused-adamw"), code=2, quick=True, faults=False),
-    Case(script="usage", args=("--help",), quick=True, faults=False),
+    Case(
+        script="usage",
+        args=("--with", "fused-adamw"),
+        code=2,
+        quick=True,
+        forks=True,
+        faults=False,
+    ),
+    Case(script="usage", args=("--help",), quick=True, forks=True, faults=False),
     Case(script="exit_code", args=("code",), code=3),
     Case(script="exit_code", args=("message",), code=1),
     Case(script="exit_code", args=("hard",), code=4, faults=False),
-    Case(script="uncaught", args=("error",), code=1, quick=True),
+    Case(script="uncaught", args=("error",), code=1, quick=True, forks=True),
     Case(script="uncaught", args=("interrupt",), code=-signal.SIGINT),
     Case(script="uncaught", args=("hook",), code=1),
     Case(script="uncaught", args=("module",), code=1),
     Case(script="stranger", quick=True),
     Case(script="spawn_workers"),
-    Case(script="fork_workers", quick=True),
+    Case(script="fork_workers", quick=True, forks=True),
     Case(script="whoami", args=("a b", "--steps=3", "")),
     Case(script="pack/train", args=("results", "-m"), module=True),
     Case(script="children"),
@@ -104,8 +114,17 @@ class Outcome:
     stderr: str = ""
 
 
-def start(case: Case, root: Path, launcher: tuple[str, ...], fault: str | None) -> subprocess.Popen:
-    """Start `case` in `root`, with a copy of the scripts there and nothing else."""
+def start(
+    case: Case,
+    root: Path,
+    launcher: tuple[str, ...],
+    fault: str | None,
+    preloaded: Preloaded | None = None,
+) -> subprocess.Popen | ForkedProcess:
+    """Start `case` in `root`, with a copy of the scripts there and nothing else.
+
+    With `preloaded`, `python -m hotloop` is a fork. It writes to two files beside `root`.
+    """
     shutil.copytree(SCRIPTS, root / "faithful", ignore=shutil.ignore_patterns("__pycache__"))
     (root / "stdin").write_text(case.stdin)
     foreign = ("HOTLOOP_FAULT", "PYTEST_", "COV_", "PYTHONWARNINGS", "PYTHONHASHSEED")
@@ -113,23 +132,29 @@ def start(case: Case, root: Path, launcher: tuple[str, ...], fault: str | None) 
     env |= {"OMP_NUM_THREADS": "1", "COLUMNS": "80", "PYTHONDONTWRITEBYTECODE": "1"}
     if fault:
         env["HOTLOOP_FAULT"] = fault
-    with (root / "stdin").open() as stdin:
-        pipes = {"stdin": stdin, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return subprocess.Popen([*launcher, *case.command], cwd=root, env=env, **pipes)
+    said = [root.with_suffix(suffix) for suffix in (".out", ".err")]
+    with (root / "stdin").open() as stdin, said[0].open("wb") as out, said[1].open("wb") as err:
+        streams = (stdin, out, err)
+        if preloaded is not None and launcher != PLAIN[0]:
+            handles = tuple(stream.fileno() for stream in streams)
+            words = (*launcher[3:], *case.command)
+            return preloaded.start(*words, cwd=root, env=env, streams=handles)
+        named = dict(zip(("stdin", "stdout", "stderr"), streams, strict=True))
+        return subprocess.Popen([*launcher, *case.command], cwd=root, env=env, **named)
 
 
-def outcome(process: subprocess.Popen, root: Path) -> Outcome:
+def outcome(process: subprocess.Popen | ForkedProcess, root: Path) -> Outcome:
     """Wait for the run and gather what it left; hotloop's own folder is left out."""
     try:
-        stdout, stderr = process.communicate(timeout=LIMIT)
+        code = process.wait(LIMIT)
     finally:
         process.kill()
     paths = [path for path in root.rglob("*") if path.is_file()]
     inside = {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
-    said = stderr.replace(bytes(root), b"ROOT").decode()
+    said = root.with_suffix(".err").read_bytes().replace(bytes(root), b"ROOT").decode()
     return Outcome(
-        code=process.returncode,
-        stdout=stdout.replace(bytes(root), b"ROOT"),
+        code=code,
+        stdout=root.with_suffix(".out").read_bytes().replace(bytes(root), b"ROOT"),
         tracebacks=tracebacks(said),
         warnings=warnings(said),
         stderr=said,
@@ -159,13 +184,20 @@ def warnings(stderr: str) -> list[str]:
     return found
 
 
-def run_all(case: Case, root: Path, *ways: tuple[tuple[str, ...], str | None]) -> list[Outcome]:
+def run_all(
+    case: Case,
+    root: Path,
+    *ways: tuple[tuple[str, ...], str | None],
+    preloaded: Preloaded | None = None,
+) -> list[Outcome]:
     """Run `case` once in each way (launcher, fault), all at the same time."""
     if case.needs and importlib.util.find_spec(case.needs) is None:
         pytest.skip(f"{case.needs} is not installed")
     root = root.resolve()
     folders = [root / str(index) for index in range(len(ways))]
-    running = [start(case, folder, *way) for folder, way in zip(folders, ways, strict=True)]
+    running = [
+        start(case, folder, *way, preloaded) for folder, way in zip(folders, ways, strict=True)
+    ]
     try:
         return [outcome(*pair) for pair in zip(running, folders, strict=True)]
     finally:
@@ -185,16 +217,21 @@ def assert_same(plain: Outcome, other: Outcome) -> None:
 PLAIN = ((sys.executable,), None)
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(case, id=case.name, marks=[] if case.quick else [pytest.mark.slow])
-        for case in CASES
-    ],
-)
-def test_hotloop_run_changes_nothing_even_when_its_hooks_raise(case: Case, tmp_path: Path):
+WAYS = [
+    pytest.param(case, False, id=case.name, marks=[] if suite else [pytest.mark.slow])
+    for case in CASES
+    for suite in [case.quick and not case.forks]
+]
+WAYS += [pytest.param(case, True, id=f"{case.name} forked") for case in CASES if case.forks]
+
+
+@pytest.mark.parametrize(("case", "forks"), WAYS)
+def test_hotloop_run_changes_nothing_even_when_its_hooks_raise(
+    case: Case, forks: bool, tmp_path: Path, request: pytest.FixtureRequest
+):
     ways = [PLAIN, (HOTLOOP, None), (HOTLOOP, "hooks")]
-    plain, hosted, faulty = run_all(case, tmp_path, *ways)
+    preloaded = request.getfixturevalue("preloaded") if forks else None
+    plain, hosted, faulty = run_all(case, tmp_path, *ways, preloaded=preloaded)
     assert plain.code == case.code
     assert_same(plain, hosted)
     assert_same(plain, faulty)

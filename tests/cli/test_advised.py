@@ -169,13 +169,18 @@ def strings(path):
             yield node.value, node.lineno
 
 
+# The end of a string and the beginning of the next, which Python reads as one.
+ADJACENT = re.compile(r"""["']\s*(?:#.*\n\s*)?[rbfRBF]*["']""")
 FILES = {str(path.relative_to(SOURCE)): path for path in sorted(SOURCE.rglob("*.py"))}
 
 
 def naming(pattern):
-    """Return the files in one of whose strings the pattern occurs."""
+    """Return the files in one of whose strings the pattern occurs; parse those that have it."""
     return [
-        n for n, path in FILES.items() if any(pattern.search(text) for text, _ in constants(path))
+        name
+        for name, path in FILES.items()
+        if pattern.search(ADJACENT.sub("", path.read_text()))
+        and any(pattern.search(text) for text, _ in constants(path))
     ]
 
 

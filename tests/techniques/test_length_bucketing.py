@@ -17,6 +17,7 @@ from torch.utils.data import (
     TensorDataset,
 )
 
+from hotloop.observe.probes import lengths
 from hotloop.observe.probes.dataset_trial import can_fork
 from hotloop.session.session import ScriptSession
 from hotloop.techniques.length_bucketing import TECHNIQUE
@@ -194,7 +195,7 @@ class Own(BatchSampler):
 
 class Slow(Rows):
     def __getitem__(self, index):
-        time.sleep(0.03)
+        time.sleep(0.005)
         return super().__getitem__(index)
 
 
@@ -232,7 +233,10 @@ def test_where_the_order_has_a_meaning_or_nothing_is_gained_it_is_refused(why):
     assert TECHNIQUE.read_back(put) is None
 
 
-def test_samples_that_take_long_to_read_are_read_beforehand_where_a_plan_or_workers_need_it():
+def test_samples_that_take_long_to_read_are_read_beforehand_where_a_plan_or_workers_need_it(
+    monkeypatch,
+):
+    monkeypatch.setattr(lengths, "READING", 0.3)  # not 2 s, of which each look below takes a part
     of = DataLoader(Slow(), batch_size=8, shuffle=True, collate_fn=longest)
     assert "second epoch" in TECHNIQUE.read_back(applied(of))
     assert "lengths, read in" in TECHNIQUE.read_back(applied(of, lengths="read"))

@@ -1,10 +1,11 @@
-"""Trials of char-lm in processes of their own."""
+"""Trials of char-lm, one in a process of its own and others in forks."""
 
 import json
 from dataclasses import replace
 from functools import partial
 
 import pytest
+from tests.forked import RECIPE_TRIAL, Forked, Forks
 
 from hotloop.api import load_run
 from hotloop.core.agreement import Evidence, Promise, agree
@@ -12,6 +13,7 @@ from hotloop.core.errors import HotloopError
 from hotloop.core.plan import Plan
 from hotloop.jobs import train
 from hotloop.jobs.request import fresh_request
+from hotloop.tuning import recipe_trial
 from hotloop.tuning.recipe_trial import assembled, command, record_of
 from hotloop.tuning.trial_process import TrialEnded, TrialProcess
 
@@ -24,9 +26,20 @@ def live(settings: list[str], plan: Plan, **switches) -> TrialProcess:
     return TrialProcess(lambda channel: command(channel, plan, record, **switches))
 
 
-def told(settings: list[str], plan: Plan, *, steps: int = 11, **switches) -> dict:
+@pytest.fixture(scope="module")
+def forks():
+    with Forks(*RECIPE_TRIAL) as running:
+        yield running
+
+
+def forked(forks: Forks, settings: list[str], plan: Plan) -> Forked:
+    record = record_of(fresh_request("char-lm", settings))
+    return forks.start(command(0, plan, record), module=recipe_trial.__name__)
+
+
+def told(trial: TrialProcess | Forked, *, steps: int = 11) -> dict:
     """What a trial says of so many steps after the first, with all its evidence."""
-    with live(settings, plan, **switches) as trial:
+    with trial:
         first = trial.first(seconds=60)
         block = trial.block(steps, seconds=60)
     evidence = {**first.more["evidence"], **block.more["evidence"]}
@@ -52,7 +65,7 @@ def but(settings: list[str], *changed: str) -> list[str]:
 @pytest.fixture(scope="module")
 def plain(still, tmp_path_factory) -> dict:
     folder = tmp_path_factory.mktemp("aside")
-    said = told(still, PLAIN, aside=folder)
+    said = told(live(still, PLAIN, aside=folder))
     assert list(folder.iterdir()) == [], "nothing of the save stays"
     return said
 
@@ -64,14 +77,14 @@ def test_its_losses_are_those_of_the_run_bit_for_bit(plain, still, tmp_path):
     assert [*plain["evidence"]["losses"], *plain["evidence"]["late"]] == losses
 
 
-def test_two_trials_of_one_plan_have_equal_losses_and_gradients(plain, still):
-    again = told(still, PLAIN)
+def test_two_trials_of_one_plan_have_equal_losses_and_gradients(plain, still, forks):
+    again = told(forked(forks, still, PLAIN))
     assert again["evidence"] == plain["evidence"]
     assert agree(evidence(plain), evidence(again), Promise()).kept
 
 
-def test_the_gradients_are_those_of_the_whole_batch(plain, still):
-    split = told(still, SPLIT)
+def test_the_gradients_are_those_of_the_whole_batch(plain, still, forks):
+    split = told(forked(forks, still, SPLIT))
     assert agree(evidence(plain), evidence(split), Promise(tolerance=1e-5, cosine=1 - 1e-6)).kept
     assert len(split["evidence"]["norms"]) == len(split["evidence"]["losses"]) == 8
 
@@ -88,9 +101,9 @@ def test_it_says_where_the_time_went_and_what_is_in_effect(plain):
     assert plain["aside"]["save"] > 0
 
 
-def test_effects_are_told_by_technique_and_epochs_are_counted(tiny):
+def test_effects_are_told_by_technique_and_epochs_are_counted(tiny, forks):
     plan = PLAIN.plus("sdpa", backend="auto").plus("tf32")
-    said = told(tiny, plan, steps=20)
+    said = told(forked(forks, tiny, plan), steps=20)
     assert said["effects"]["sdpa"][0] == "in effect"
     assert said["effects"]["tf32"][0] == "refused"
     assert said["epochs"] == 2, "an epoch has 19 steps"

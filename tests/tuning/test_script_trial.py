@@ -45,7 +45,7 @@ while True:
 
 @pytest.fixture(scope="module")
 def forks():
-    with Forks() as running:
+    with Forks(script_trial.__name__) as running:
         yield running
 
 
@@ -56,7 +56,8 @@ def trial(forks, tmp_path_factory):
     def run(script: str, plan: Plan = PLAIN, *, steps: int = 11) -> list[TrialReport]:
         folder = tmp_path_factory.mktemp("script")
         (folder / "train.py").write_text(textwrap.dedent(script))
-        started = forks.start(plan, "train.py", cwd=folder, module="hotloop.tuning.script_trial")
+        command = script_trial.command(0, plan, ("train.py",))
+        started = forks.start(command, cwd=folder, module=script_trial.__name__)
         with started as live:
             return [live.first(seconds=60), live.block(steps, seconds=60)]
 

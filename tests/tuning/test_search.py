@@ -15,6 +15,7 @@ from hotloop.core.errors import DataError
 from hotloop.core.plan import Use
 from hotloop.core.trial import Trial
 from hotloop.techniques.base import Numerics
+from hotloop.tuning import script_trial
 from hotloop.tuning.interleaved_timing import Entry, RaceLength
 from hotloop.tuning.moves import Move, added
 from hotloop.tuning.search import Search
@@ -337,8 +338,8 @@ class Scripted:
 
     def entry(self, plan, *, epochs, needs):
         def start():
-            where = {"cwd": self._folder, "module": "tests.golden.wrong"}
-            return self._forks.start(plan, "train.py", **where)
+            command = script_trial.command(0, plan, ("train.py",))
+            return self._forks.start(command, cwd=self._folder, module=wrong.__name__)
 
         return Entry(plan=plan, start=start, epochs=epochs, needs=tuple(needs))
 
@@ -353,7 +354,7 @@ class Scripted:
 
 @pytest.fixture(scope="module")
 def forks():
-    with Forks() as running:
+    with Forks(wrong.__name__) as running:
         yield running
 
 
