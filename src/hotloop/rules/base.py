@@ -48,23 +48,32 @@ UNSEEN = "not yet seen on a card"  # on the page of a rule that fires only on a 
 
 
 class Needs(enum.Enum):
-    """A fact that a rule needs before it can judge; its value is the sentence for a missing one."""
+    """A fact that a rule needs before it can judge an observed run: how to say it is missing."""
 
-    STEPS = "no optimizer step was seen"
-    STACKS = "no call stacks were sampled"
-    LOADER = "no loader was seen"
-    CODE = "the script's source was not readable"
-    CONFIG = "the script opened no configuration file"
-    BATCHES = "no batch was looked at"
-    MODEL = "no model was called"
-    OPTIMIZER = "no optimizer was built"
-    SAVES = "nothing was saved while it was observed"
-    EVALUATIONS = "no evaluation was reached"
-    CARD = "needs a CUDA card"
-    READINGS = "needs readings of the card (nvidia-ml-py)"
-    PROFILE = "needs --profile"
-    CEILINGS = "needs --ceilings"
-    RANKS = "needs more than one process"
+    missing: str
+    is_met: Callable[[Case], bool]
+
+    def __init__(self, missing: str, is_met: Callable[[Case], bool]) -> None:
+        self.missing, self.is_met = missing, is_met
+
+    STEPS = "no optimizer step was seen", lambda case: case.steps.count > 0
+    STACKS = "no call stacks were sampled", lambda case: bool(case.stacks)
+    LOADER = "no loader was seen", lambda case: bool(case.loaders)
+    CODE = "the script's source was not readable", lambda case: bool(case.sources)
+    CONFIG = "the script opened no configuration file", lambda case: bool(case.configs)
+    BATCHES = "no batch was looked at", lambda case: bool(case.batches)
+    MODEL = "no model was called", lambda case: bool(case.models)
+    OPTIMIZER = "no optimizer was built", lambda case: bool(case.optimizers)
+    SAVES = "nothing was saved while it was observed", lambda case: bool(case.saves)
+    EVALUATIONS = "no evaluation was reached", lambda case: bool(case.evaluations)
+    CARD = "needs a CUDA card", lambda case: case.on_card
+    READINGS = (
+        "needs readings of the card (nvidia-ml-py)",
+        lambda case: bool(case.readings.get("gpu_utilisation")),
+    )
+    PROFILE = "needs --profile", lambda case: case.profiled
+    CEILINGS = "needs --ceilings", lambda case: bool(case.ceilings)
+    RANKS = "needs more than one process", lambda case: case.process.world > 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,31 +121,14 @@ class Rule:
         ]
 
 
-def unmet(case: Case, needs: tuple[Needs, ...]) -> str | None:
-    """Return why a rule with these needs cannot judge the case, or None.
+def unmet(case: Case, needs: tuple[Needs, ...]) -> Needs | None:
+    """Return the first need that keeps a rule from judging the case, or None.
 
     Needs concern observed runs only: a planned run has no unmet needs.
     """
     if case.planned is not None:
         return None
-    met = {
-        Needs.STEPS: case.steps.count > 0,
-        Needs.STACKS: bool(case.stacks),
-        Needs.LOADER: bool(case.loaders),
-        Needs.CODE: bool(case.sources),
-        Needs.CONFIG: bool(case.configs),
-        Needs.BATCHES: bool(case.batches),
-        Needs.MODEL: bool(case.models),
-        Needs.OPTIMIZER: bool(case.optimizers),
-        Needs.SAVES: bool(case.saves),
-        Needs.EVALUATIONS: bool(case.evaluations),
-        Needs.CARD: case.on_card,
-        Needs.READINGS: bool(case.readings.get("gpu_utilisation")),
-        Needs.PROFILE: case.profiled,
-        Needs.CEILINGS: bool(case.ceilings),
-        Needs.RANKS: case.process.world > 1,
-    }
-    return next((need.value for need in needs if not met[need]), None)
+    return next((need for need in needs if not need.is_met(case)), None)
 
 
 def code_edit(text: str) -> Remedy:

@@ -73,9 +73,9 @@ def _unchecked(case: Case, rules: Iterable[Rule]) -> list[str]:
     """Return one sentence per unmet need, with the ids of the rules that have it."""
     unable: dict[str, list[str]] = defaultdict(list)
     for rule in rules:
-        reason = unmet(case, rule.needs)
-        if reason is not None and _is_worth_saying(Needs(reason), case):
-            unable[reason].append(rule.id)
+        need = unmet(case, rule.needs)
+        if need is not None and _is_worth_saying(need, case):
+            unable[need.missing].append(rule.id)
     return [f"{reason}: {', '.join(ids)}" for reason, ids in unable.items()]
 
 

@@ -34,9 +34,7 @@ def judge(case: Case) -> Finding | None:
         evidence={
             s.key: s.value if s.value is not None else "a section" for s in unread_settings[:10]
         },
-        remedies=[
-            Remedy(text=f"take {keys}{more} out of the file, or read it in the code"),
-        ],
+        remedies=[Remedy(text=f"take {keys}{more} out of the file, or read it in the code")],
     )
 
 

@@ -24,10 +24,7 @@ REMEDIES = (
     option(
         "hotloop run --with autocast-bf16 computes products in bfloat16", technique="autocast-bf16"
     ),
-    Remedy(
-        text='torch.set_float32_matmul_precision("high") uses TF32',
-        technique="tf32",
-    ),
+    Remedy(text='torch.set_float32_matmul_precision("high") uses TF32', technique="tf32"),
 )
 
 

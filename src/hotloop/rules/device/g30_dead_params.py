@@ -27,9 +27,7 @@ def judge(case: Case) -> Finding | None:
                 "trained",
                 severity="note",
                 places=[optimizer.place] if optimizer.place else [],
-                remedies=[
-                    Remedy(text="[p for p in model.parameters() if p.requires_grad]"),
-                ],
+                remedies=[Remedy(text="[p for p in model.parameters() if p.requires_grad]")],
             )
     return None
 

@@ -52,9 +52,7 @@ def judge(case: Case) -> Finding | None:
         f"{moment(typical)}; the time goes into {row}",
         places=hot_path(case, [stack for stack in case.stacks if stack.row == row]),
         evidence={"steps": ", ".join(case_numbers(case, warm, slow))},
-        remedies=[
-            code_edit(f"look at what {who} in these steps only"),
-        ],
+        remedies=[code_edit(f"look at what {who} in these steps only")],
     )
 
 

@@ -28,7 +28,7 @@ REMEDIES = (
     option(
         "hotloop run --with fused-adamw updates all weights in one kernel", technique="fused-adamw"
     ),
-    Remedy(text="a larger micro batch makes larger kernels", effort="configuration line"),
+    Remedy(text="a larger micro batch makes larger kernels"),
 )
 
 

@@ -45,9 +45,7 @@ def judge(case: Case) -> Finding | None:
             f".{sync.method}() {number}": f"{sync.calls:,} calls, {sync.seconds:.2f} s"
             for number, sync in enumerate(waits[:SHOWN], 1)
         },
-        remedies=[
-            code_edit("add losses and metrics up as tensors, and read them every 50 steps"),
-        ],
+        remedies=[code_edit("add losses and metrics up as tensors, and read them every 50 steps")],
     )
 
 

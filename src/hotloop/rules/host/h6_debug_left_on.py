@@ -39,9 +39,7 @@ def judge(case: Case) -> Finding | None:
         claim=f"{', '.join(aids)} {'is' if len(aids) == 1 else 'are'} on, as for debugging",
         severity="warn" if slow else "note",
         places=[module.place(call) for module, call in parse(case.sources).calls(*CALLS)],
-        remedies=[
-            Remedy(text="switch it off, or put it behind a --debug option of the script"),
-        ],
+        remedies=[Remedy(text="switch it off, or put it behind a --debug option of the script")],
     )
 
 

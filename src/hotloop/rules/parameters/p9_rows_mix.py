@@ -58,9 +58,7 @@ def judge(case: Case) -> Finding | None:
         f"batches with the {model.rows} rows first: samples of a batch change each other's output",
         severity="critical",
         places=list(_built(case))[:3],
-        remedies=[
-            code_edit("batch_first=True where the layer is built"),
-        ],
+        remedies=[code_edit("batch_first=True where the layer is built")],
     )
 
 

@@ -55,7 +55,7 @@ def judge(case: Case) -> Finding | None:
         places=[*places, *([timer] if timer else [])],
         evidence={part: f"{seconds_of[part]:.1f} s" for part in ordered},
         remedies=[
-            Remedy(text="evaluate and save less often", effort="configuration line"),
+            Remedy(text="evaluate and save less often"),
             code_edit("time the whole epoch, so that this is seen"),
         ],
     )
