@@ -29,6 +29,7 @@ from hotloop.observe.hooks.live_objects import (
 from hotloop.observe.hooks.probe_list import Broken, Probes, broken_mark
 from hotloop.observe.hooks.stack_frames import framework, here
 from hotloop.observe.hooks.stack_sampler import StackSampler
+from hotloop.observe.ledger.window import WindowProbe
 from hotloop.observe.loops.planned_steps import Planned, in_loop
 from hotloop.observe.probes.all import probes_of
 from hotloop.observe.probes.checkpoints import SaveCall, content, frozen_bytes, path_of
@@ -67,6 +68,8 @@ class ScriptObserver:
         self.losses: list[tuple[int, Any]] = []  # (updates before, value or tensor)
         self.framework = ""  # the library whose loop it is, known at the first update
         self.surroundings = Surroundings()
+        self.compiled = False  # torch.compile has begun to compile
+        self.window = WindowProbe(self) if limits.probing else None
         self.probes = Probes(
             [
                 self.surroundings,
@@ -74,6 +77,7 @@ class ScriptObserver:
                 Readings(self.hooks),
                 *(() if limits.full else (Planned(),)),
                 *(probes_of(self) if limits.probing else []),
+                *([self.window] if self.window else []),
             ]
         )  # tuning and techniques add their own
         self._looking, self._passes = False, 0  # forward passes examined since the last update
@@ -126,8 +130,12 @@ class ScriptObserver:
 
     def _dynamo_came(self) -> None:
         callback = sys.modules["torch._dynamo.callback"]
-        callback.on_compile_start(lambda *_: self.events.note(EventCode.COMPILE))
+        callback.on_compile_start(self._compiles)
         callback.on_compile_end(lambda *_: self.events.note(EventCode.COMPILE_END))
+
+    def _compiles(self, *_: object) -> None:
+        self.compiled = True
+        self.events.note(EventCode.COMPILE)
 
     def _safetensors_came(self) -> None:
         from hotloop.observe.hooks.training_hooks import saving
@@ -263,12 +271,14 @@ class ScriptObserver:
             self._refresh = 2 * updates
             self.refresh()
         looks = self.stop.limits.probing and not self.events.closed
-        self._looking = looks and (updates < LEARNED or not self._looking)
+        is_near = self.window is not None and self.window.is_near
+        self._looking = looks and not is_near and (updates < LEARNED or not self._looking)
         self.hooks.look, self._passes = self._looking, 0
         if updates >= LEARNED:
             self.hooks.learning = False
         why = self.stop.enough(updates, now, has_saved=bool(self.saves))
-        self.hooks.wake = updates + 1 if self._looking else self.stop.next_look(updates, now)
+        again = self._looking or is_near
+        self.hooks.wake = updates + 1 if again else self.stop.next_look(updates, now)
         if why is not None:
             self.stop.stop(why)
 
