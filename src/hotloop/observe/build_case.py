@@ -64,7 +64,7 @@ def build_case(
     excess, recorded = window_excess(windows, folded, steps)
     own += sum(excess.values())
     rows = {row: max(0.0, seconds - excess.get(row, 0.0)) for row, seconds in rows.items()}
-    usual = [step for number, step in enumerate(steps) if number not in recorded]
+    usual = {number: step for number, step in enumerate(steps) if number not in recorded}
     first, last = (folded.ends[0], folded.ends[-1]) if folded.ends else (0, -1)
     observer.surroundings.within(observer.events.started + first, observer.events.started + last)
     hardware = _hardware()

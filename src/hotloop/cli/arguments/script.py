@@ -119,8 +119,10 @@ def keep_copies(
     case: Case, diagnosis: Diagnosis, *, json: Path | None, html: Path | None = None
 ) -> None:
     """Write the requested copies of the result."""
+    from hotloop.diagnosis.script import findings_json
+
     if json is not None:
-        write_json(json, diagnosis.to_json())
+        write_json(json, findings_json(case, diagnosis))
     if html is not None:
         from hotloop.report.diagnosis import page
 

@@ -21,7 +21,7 @@ MEANING: Mapping[str, str] = {
     "exchanging": "waiting for other processes",
     "evaluating": "passes that no update follows",
     "saving": "writing checkpoints",
-    "logging": "printing, progress bars, trackers, plots",
+    "logging": "printing, plots, trackers, and functions that only read values",
     "idle": "sleeping",
     "dead": "results that reach no loss, no weight and nothing that the script reads",
     "padding": "positions that no loss depends on",
@@ -67,13 +67,9 @@ class LedgerRow:
 
     name: str  # a key of MEANING
     seconds: float
+    avoidable: bool = False  # a change of the script can avoid this time
     place: SourceLocation | None = None  # the innermost line below which most of it is spent
     lines: tuple[LedgerLine, ...] = ()  # the most expensive first; the others are left out
-
-    @property
-    def is_avoidable(self) -> bool:
-        """Whether a change of the script can avoid this time."""
-        return self.name in AVOIDABLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,5 +89,5 @@ class Ledger:
     @property
     def avoidable(self) -> tuple[LedgerRow, ...]:
         """Return the avoidable rows, the largest first."""
-        rows = [row for row in self.rows if row.is_avoidable and row.seconds > 0]
+        rows = [row for row in self.rows if row.avoidable and row.seconds > 0]
         return tuple(sorted(rows, key=lambda row: -row.seconds))

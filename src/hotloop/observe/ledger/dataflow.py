@@ -92,9 +92,7 @@ def _repeated(operations: Sequence[Operation]) -> set[int]:
     return again
 
 
-def depending(
-    operations: Sequence[Operation], on: Callable[[Operation], bool]
-) -> set[int]:
+def depending(operations: Sequence[Operation], on: Callable[[Operation], bool]) -> set[int]:
     """Return the operations for which `on` is true, and all that depend on their results."""
     result = set[int]()
     for number, operation in enumerate(operations):
@@ -106,13 +104,13 @@ def depending(
 def _frozen(
     operations: Sequence[Operation], weights: Collection[int], state: Collection[int]
 ) -> set[int]:
-    """Return the forward operations on weights below which nothing is trained.
+    """Return the forward operations on weights below which nothing is trained or drawn at random.
 
     The weights that were not written in the window are frozen in it.
     """
     still, trained = set(weights) - set(state), set(state)
     used = depending(operations, lambda one: not still.isdisjoint(one.outside))
-    used -= depending(operations, lambda one: not trained.isdisjoint(one.outside))
+    used -= depending(operations, lambda one: one.is_random or not trained.isdisjoint(one.outside))
     return {number for number in used if operations[number].node is None}
 
 
@@ -126,7 +124,9 @@ def _padded(operations: Sequence[Operation]) -> dict[int, float]:
         (float(one.unused) for one in operations if one.constant and one.unused is not None),
         default=0.0,
     )
-    ignored = max((float(one.ignored) for one in operations if one.ignored is not None), default=0.0)
+    ignored = max(
+        (float(one.ignored) for one in operations if one.ignored is not None), default=0.0
+    )
     most = max(pads, ignored)
     if not most:
         return {}

@@ -11,23 +11,28 @@ from __future__ import annotations
 import importlib
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import xxhash
-
 from hotloop.observe.hooks.stack_frames import walk
+from hotloop.observe.ledger.operator_schema import Schema, tensors
+from hotloop.observe.ledger.storages import (
+    TensorStorage,
+    address_of,
+    bytes_of,
+    content_of,
+    reference_of,
+)
 from hotloop.process.internal_frames import hide
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["Operation", "Recorder"]
+__all__ = ["Operation", "RawStack", "Recorder"]
 
 _clock = time.perf_counter_ns
 RawStack = tuple[tuple[Any, int], ...]  # code and line of each frame, innermost first
 MOST_OPERATIONS = 40_000
-_HASHED = 64 << 20  # bytes; of a larger tensor from outside, every n-th element is hashed
 _COUNTED = 2048  # elements from which the rows of a gradient are looked at
 _NEVER = frozenset({"aten::empty", "aten::empty_like", "aten::new_empty", "aten::empty_strided"})
 _FILLS = frozenset({"aten::zero_", "aten::fill_", "aten::copy_"})  # what was there does not matter
@@ -59,17 +64,6 @@ class Operation:
     factor_zero: bool = False  # a product with the number 0
 
 
-@dataclass(slots=True)
-class _Storage:
-    """What is known about the memory of a tensor."""
-
-    reference: Any  # keeps the address from being used again
-    value: int
-    writers: list[int] = field(default_factory=list)  # operations whose results lie in it
-    is_new: bool = True  # made in the window
-    step: int = 0
-
-
 class Recorder:
     """Records from `start` to `stop`."""
 
@@ -86,10 +80,10 @@ class Recorder:
         self.fault: Exception | None = None
         self.framework = 0  # ns of an operator that are the framework's and not the device's
         self._is_ours = is_ours
-        self._storages: dict[int, _Storage] = {}
+        self._storages: dict[int, TensorStorage] = {}
         self._fresh = 0  # numbers for values that equal no other
         self._mode: Any = None
-        self._infos: dict[Any, _Schema] = {}
+        self._infos: dict[Any, Schema] = {}
         self._stacks: dict[RawStack, RawStack] = {}
 
     # The window.
@@ -135,7 +129,7 @@ class Recorder:
         self.losses.update(self._writers(value))
 
     def _writers(self, value: Any) -> list[int]:
-        storages = (self._storages.get(_address(tensor) or 0) for tensor in _tensors(value))
+        storages = (self._storages.get(address_of(tensor) or 0) for tensor in tensors(value))
         return [writer for storage in storages if storage for writer in storage.writers]
 
     def live(self, unread: Iterable[Any]) -> set[int]:
@@ -143,7 +137,7 @@ class Recorder:
 
         Their results are read by the script, still exist, or are older than the window.
         """
-        left_out = {_address(tensor) for tensor in unread}
+        left_out = {address_of(tensor) for tensor in unread}
         live = self.roots | self.losses
         for address, storage in self._storages.items():
             if storage.is_new and address not in left_out and not storage.reference.expired():
@@ -161,7 +155,9 @@ class Recorder:
         try:
             schema = self._infos.get(func)
             if schema is None:
-                schema = self._infos[func] = _Schema(func)
+                schema = self._infos[func] = Schema(func)
+            if schema.name.startswith("profiler::"):
+                return func(*args, **kwargs)
             before = schema.tensors(args, kwargs)
             inputs = [(tensor, self._of(tensor), name) for name, tensor in before]
             value = self._value(schema, args, kwargs)
@@ -179,7 +175,7 @@ class Recorder:
 
     def _record(
         self,
-        schema: _Schema,
+        schema: Schema,
         args: Any,
         kwargs: Any,
         inputs: list[tuple[Any, int | None, str]],
@@ -211,7 +207,7 @@ class Recorder:
         self,
         operation: Operation,
         number: int,
-        schema: _Schema,
+        schema: Schema,
         before: list[tuple[Any, int | None, str]],
         result: Any,
     ) -> None:
@@ -225,7 +221,7 @@ class Recorder:
                 continue
             storage = self._storages[address]
             writes = name in schema.written
-            covers = writes and tensor.numel() * tensor.element_size() >= _bytes(tensor)
+            covers = writes and tensor.numel() * tensor.element_size() >= bytes_of(tensor)
             if not (covers and schema.name in _FILLS):
                 reads.update(storage.writers)
                 if not storage.is_new:
@@ -245,18 +241,22 @@ class Recorder:
                     storage.writers = [number] if covers else [*storage.writers, number]
         inputs = {address for _, address, _ in before}
         has_output = bool(schema.written)
-        for position, tensor in enumerate(_tensors(result)):
-            address = _address(tensor)
+        for position, tensor in enumerate(tensors(result)):
+            address = address_of(tensor)
             has_output = True
             if address is None or address in inputs:
                 continue
             self._fresh += operation.value is None
-            value = hash((operation.value, position)) if operation.value is not None else self._new()
-            self._storages[address] = _Storage(_reference(tensor), value, [number])
+            value = (
+                hash((operation.value, position)) if operation.value is not None else self._new()
+            )
+            self._storages[address] = TensorStorage(reference_of(tensor), value, [number])
         if not has_output:
             operation.has_effect = True
         if schema.name.partition("::")[0] not in ("aten", "prims"):
-            operation.has_effect = True  # a library's own operator may have effects that nobody sees
+            operation.has_effect = (
+                True  # a library's own operator may have effects that nobody sees
+            )
         operation.reads, operation.outside = tuple(reads), tuple(outside)
         operation.changed = tuple(changed)
         if schema.reads_value and reads:
@@ -266,7 +266,7 @@ class Recorder:
     def _measure(
         self,
         operation: Operation,
-        schema: _Schema,
+        schema: Schema,
         args: Any,
         kwargs: Any,
         before: list[tuple[Any, int | None, str]],
@@ -277,7 +277,7 @@ class Recorder:
             return
         operation.bytes = sum(
             tensor.numel() * tensor.element_size()
-            for tensor in (*(tensor for tensor, _, _ in before), *_tensors(result))
+            for tensor in (*(tensor for tensor, _, _ in before), *tensors(result))
         )
         operation.flops = schema.flops(args, kwargs, result)
         if schema.is_product and any(
@@ -308,7 +308,7 @@ class Recorder:
         self._fresh += 1
         return hash(("new", self._fresh))
 
-    def _value(self, schema: _Schema, args: Any, kwargs: Any) -> int | None:
+    def _value(self, schema: Schema, args: Any, kwargs: Any) -> int | None:
         if schema.is_view or schema.name in _NEVER or schema.random(args, kwargs):
             return None
         try:
@@ -333,7 +333,7 @@ class Recorder:
 
     def _of(self, tensor: Any, *, by_content: bool = True) -> int | None:
         """Return the address of a tensor's storage; None: it has none that can be followed."""
-        address = _address(tensor)
+        address = address_of(tensor)
         if address is None:
             return None
         step, storage = len(self.ends), self._storages.get(address)
@@ -341,13 +341,13 @@ class Recorder:
             return address
         if storage is not None and (address in self.weights or address in self.state):
             return address
-        value = _content(tensor) if by_content else None
+        value = content_of(tensor) if by_content else None
         if by_content:
             self.entered[address] = self._stack(4)
         if storage is None:
             value = self._new() if value is None else value
-            self._storages[address] = _Storage(
-                _reference(tensor), value, is_new=False, step=step
+            self._storages[address] = TensorStorage(
+                reference_of(tensor), value, is_new=False, step=step
             )
         else:  # its memory may have been filled by somebody else since
             storage.step, storage.value = step, storage.value if value is None else value
@@ -356,69 +356,6 @@ class Recorder:
     def _stack(self, depth: int) -> RawStack:
         stack = walk(sys._getframe(depth))
         return self._stacks.setdefault(stack, stack)
-
-
-class _Schema:
-    """What an operator's schema says about it."""
-
-    def __init__(self, func: Any) -> None:
-        torch = sys.modules["torch"]
-        self.core: Any = importlib.import_module("torch._C")
-        registry = importlib.import_module("torch.utils.flop_counter").flop_registry
-        schema = func._schema
-        self.name, self.key = str(schema.name), f"{schema.name}.{schema.overload_name}"
-        self.names = [argument.name for argument in schema.arguments]
-        self.written = frozenset(
-            argument.name
-            for argument in schema.arguments
-            if argument.alias_info is not None and argument.alias_info.is_write
-        )
-        self.is_view = not self.written and any(
-            one.alias_info is not None for one in schema.returns
-        )
-        self.reads_value = not self.written and not any(
-            "Tensor" in str(one.type) for one in schema.returns
-        )
-        self.is_product = self.name in ("aten::mul", "aten::mul_")
-        self.strided = torch.strided
-        self.ignores = self.names.index("ignore_index") if "ignore_index" in self.names else None
-        self._seeded = torch.Tag.nondeterministic_seeded in func.tags
-        self._flops = registry.get(func._overloadpacket)
-        self._defaults = {one.name: one.default_value for one in schema.arguments}
-
-    def tensors(self, args: Any, kwargs: Any) -> Iterable[tuple[str, Any]]:
-        """Yield the tensors among the arguments, each with the name of its argument."""
-        named = [*zip(self.names, args, strict=False), *kwargs.items()]
-        return [(name, tensor) for name, value in named for tensor in _tensors(value)]
-
-    def argument(self, name: str, args: Any, kwargs: Any) -> Any:
-        """Return an argument by its name."""
-        at = self.names.index(name)
-        return args[at] if at < len(args) else kwargs.get(name, self._defaults.get(name))
-
-    def random(self, args: Any, kwargs: Any) -> bool:
-        """Whether this call draws random numbers."""
-        if not self._seeded:
-            return False
-        off = [self.argument(name, args, kwargs) for name in _OFF if name in self.names]
-        return not (off and all(not value for value in off))
-
-    def ignored(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        """Return the targets of a loss, and the target that it ignores."""
-        return self.argument("target", args, kwargs), self.argument("ignore_index", args, kwargs)
-
-    def flops(self, args: Any, kwargs: Any, result: Any) -> int:
-        """Return the operator's FLOPs; 0 for one without products."""
-        if self._flops is None:
-            return 0
-        try:
-            return int(self._flops(*args, **kwargs, out_val=result))
-        except (TypeError, ValueError, AssertionError, AttributeError, IndexError):
-            return 0
-
-    def newest_node(self) -> int:
-        """Return the sequence number of the newest autograd node of this thread."""
-        return int(self.core._autograd._get_sequence_nr()) - 1
 
 
 def _mode(call: Callable[[Any, Any, Any], Any]) -> Any:
@@ -440,44 +377,6 @@ def _framework_time() -> int:
         torch.ops.aten.add.Tensor(one, 1)
         times.append(_clock() - start)
     return sorted(times)[25]
-
-
-def _tensors(value: Any) -> list[Any]:
-    torch = sys.modules["torch"]
-    if isinstance(value, torch.Tensor):
-        return [value]
-    if isinstance(value, list | tuple):
-        return [tensor for item in value for tensor in _tensors(item)]
-    return []
-
-
-def _address(tensor: Any) -> int | None:
-    try:
-        return int(tensor.untyped_storage()._cdata)
-    except (NotImplementedError, RuntimeError):  # a sparse tensor, or a subclass without memory
-        return None
-
-
-def _reference(tensor: Any) -> Any:
-    reductions: Any = importlib.import_module("torch.multiprocessing.reductions")
-    return reductions.StorageWeakRef(tensor.untyped_storage())
-
-
-def _bytes(tensor: Any) -> int:
-    return int(tensor.untyped_storage().nbytes())
-
-
-def _content(tensor: Any) -> int | None:
-    """Return a hash of the bytes of a tensor's storage; None if the CPU cannot read it."""
-    torch = sys.modules["torch"]
-    if tensor.device.type != "cpu" or tensor.layout is not torch.strided:
-        return None
-    storage = tensor.untyped_storage()
-    if not storage.nbytes():
-        return 0
-    whole = torch.empty(0, dtype=torch.uint8).set_(storage)
-    step = max(1, storage.nbytes() // _HASHED)
-    return int(xxhash.xxh3_64_intdigest(memoryview(whole[::step].contiguous().numpy())))
 
 
 hide(globals())

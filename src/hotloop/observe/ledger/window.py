@@ -12,7 +12,7 @@ from hotloop.observe.ledger.recorder import Recorder
 from hotloop.process.internal_frames import hide
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 __all__ = ["Window", "WindowProbe"]
 
@@ -43,7 +43,7 @@ class WindowProbe(Probe):
         self.why_not: str | None = None  # why there is no window
         self._open: Window | None = None
         self._due = FIRST
-        self._undo: list[Callable[[], None]] = []
+        self._undo: list[tuple[str, Any]] = []  # replaced methods of tensors, and what they were
         self._seen: set[int] = set()  # optimizers that have run
 
     @property
@@ -102,8 +102,11 @@ class WindowProbe(Probe):
         recorder = window.recorder
         recorder.stop()
         self._open, self._observer.hooks.differentiated = None, None
-        for undo in reversed(self._undo):
-            undo()
+        for name, own in self._undo:
+            if own is None:
+                delattr(sys.modules["torch"].Tensor, name)
+            else:
+                setattr(sys.modules["torch"].Tensor, name, own)
         self._undo.clear()
         if recorder.fault is not None:
             raise recorder.fault
@@ -132,12 +135,8 @@ class WindowProbe(Probe):
                 return _old(tensor, *args, **kwargs)
 
             read.__name__ = name
-            own = torch.Tensor.__dict__.get(name)
+            self._undo.append((name, torch.Tensor.__dict__.get(name)))
             setattr(torch.Tensor, name, read)
-            if own is None:
-                self._undo.append(lambda name=name: delattr(torch.Tensor, name))
-            else:
-                self._undo.append(lambda name=name, own=own: setattr(torch.Tensor, name, own))
 
     def _parameters(self) -> Iterator[Any]:
         for _, root in alive(self._observer.roots):
