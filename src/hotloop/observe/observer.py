@@ -29,7 +29,7 @@ from hotloop.observe.hooks.live_objects import (
 from hotloop.observe.hooks.probe_list import Broken, Probes, broken_mark
 from hotloop.observe.hooks.stack_frames import framework, here
 from hotloop.observe.hooks.stack_sampler import StackSampler
-from hotloop.observe.ledger.window import WindowProbe
+from hotloop.observe.ledger.window import NEVER, WindowProbe
 from hotloop.observe.loops.planned_steps import Planned, in_loop
 from hotloop.observe.probes.all import probes_of
 from hotloop.observe.probes.checkpoints import SaveCall, content, frozen_bytes, path_of
@@ -68,7 +68,6 @@ class ScriptObserver:
         self.losses: list[tuple[int, Any]] = []  # (updates before, value or tensor)
         self.framework = ""  # the library whose loop it is, known at the first update
         self.surroundings = Surroundings()
-        self.compiled = False  # torch.compile has begun to compile
         self.window = WindowProbe(self) if limits.probing else None
         self.probes = Probes(
             [
@@ -130,12 +129,8 @@ class ScriptObserver:
 
     def _dynamo_came(self) -> None:
         callback = sys.modules["torch._dynamo.callback"]
-        callback.on_compile_start(self._compiles)
+        callback.on_compile_start(lambda *_: self.events.note(EventCode.COMPILE))
         callback.on_compile_end(lambda *_: self.events.note(EventCode.COMPILE_END))
-
-    def _compiles(self, *_: object) -> None:
-        self.compiled = True
-        self.events.note(EventCode.COMPILE)
 
     def _safetensors_came(self) -> None:
         from hotloop.observe.hooks.training_hooks import saving
@@ -271,14 +266,15 @@ class ScriptObserver:
             self._refresh = 2 * updates
             self.refresh()
         looks = self.stop.limits.probing and not self.events.closed
-        is_near = self.window is not None and self.window.is_near
+        window_at = self.window.next_look(updates) if self.window is not None else NEVER
+        is_near = window_at == updates + 1  # other probes would be recorded, too
         self._looking = looks and not is_near and (updates < LEARNED or not self._looking)
         self.hooks.look, self._passes = self._looking, 0
         if updates >= LEARNED:
             self.hooks.learning = False
         why = self.stop.enough(updates, now, has_saved=bool(self.saves))
-        again = self._looking or is_near
-        self.hooks.wake = updates + 1 if again else self.stop.next_look(updates, now)
+        next_look = updates + 1 if self._looking else self.stop.next_look(updates, now)
+        self.hooks.wake = min(next_look, window_at)
         if why is not None:
             self.stop.stop(why)
 

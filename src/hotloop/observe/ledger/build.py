@@ -60,7 +60,9 @@ def window_excess(
     recorded = {
         number
         for window in windows
-        for number in range(folded.steps_after(window.first) - 1, folded.steps_after(window.last))
+        for number in range(
+            folded.steps_after(window.first) - 1, folded.steps_after(window.last) - 1
+        )
         if 0 <= number < len(steps)
     }
     others = [step for number, step in enumerate(steps) if number not in recorded]

@@ -14,10 +14,11 @@ from hotloop.process.internal_frames import hide
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Window", "WindowProbe"]
+__all__ = ["NEVER", "Window", "WindowProbe"]
 
 STEPS = 3  # of a window; the last one shows what the others are still used for
 FIRST = 8  # updates before the first window: the first steps are slower, and other probes look
+NEVER = sys.maxsize
 _MOST = 4  # windows of a run: one for each set of optimizers that is in use
 _READS = ("__array__", "__dlpack__", "__reduce_ex__", "data_ptr", "numpy", "tolist")
 
@@ -43,26 +44,25 @@ class WindowProbe(Probe):
         self.why_not: str | None = None  # why there is no window
         self._open: Window | None = None
         self._due = FIRST
-        self._undo: list[tuple[str, Any]] = []  # replaced methods of tensors, and what they were
+        self._replaced: dict[str, tuple[Any, Any]] = {}  # methods of tensors: before, and ours
         self._seen: set[int] = set()  # optimizers that have run
 
-    @property
-    def is_near(self) -> bool:
-        """Whether a window is open or opens after the next update."""
-        return self._open is not None or self._observer.hooks.updates + 1 >= self._due
+    def next_look(self, updates: int) -> int:
+        """Return the number of updates at which a window opens or continues, but no other probe."""
+        return updates + 1 if self._open is not None else max(updates + 1, self._due - 1)
 
     def on_optimizer_first_step(self, optimizer: Any) -> None:
         """Plan a further window for a phase that another optimizer begins."""
         if self.windows and self._open is None and len(self.windows) < _MOST:
             self._due = min(self._due, self._observer.hooks.updates + FIRST)
-            self._observer.hooks.wake = self._observer.hooks.updates + 1
+            self._observer.hooks.wake = min(self._observer.hooks.wake, self._due - 1)
 
     def after_step(self, updates: int) -> None:
         """Open a window, note the end of a step, or close the window."""
         window = self._open
         if window is None:
             if updates >= self._due and len(self.windows) < _MOST:
-                self._due = sys.maxsize
+                self._due = NEVER
                 self._begin(updates)
             return
         if (updates - window.first) % max(1, len(window.optimizers)) == 0:
@@ -102,21 +102,18 @@ class WindowProbe(Probe):
         recorder = window.recorder
         recorder.stop()
         self._open, self._observer.hooks.differentiated = None, None
-        for name, own in self._undo:
-            if own is None:
-                delattr(sys.modules["torch"].Tensor, name)
-            else:
-                setattr(sys.modules["torch"].Tensor, name, own)
-        self._undo.clear()
+        self._restore_reads()
         if recorder.fault is not None:
-            raise recorder.fault
-        window.live = frozenset(recorder.live(self._unread()))
-        window.complete = len(recorder.ends) >= 2
+            self.why_not = f"recording failed with {recorder.fault!r}"
+        else:
+            window.live = frozenset(recorder.live(self._unread()))
+            window.complete = len(recorder.ends) >= 2
         recorder.release()
 
     def _obstacle(self) -> str | None:
         torch = sys.modules["torch"]
-        if self._observer.compiled:
+        dynamo: Any = sys.modules.get("torch._dynamo.utils")
+        if dynamo is not None and dynamo.counters["stats"]["unique_graphs"]:
             return "torch.compile is in use, whose graphs hold no single operators"
         if torch._C._len_torch_dispatch_stack():
             return "the script uses a dispatch mode of its own"
@@ -131,12 +128,24 @@ class WindowProbe(Probe):
             old = getattr(torch.Tensor, name)
 
             def read(tensor: Any, *args: Any, _old: Any = old, **kwargs: Any) -> Any:
-                recorder.read(tensor)
+                if recorder.is_on:
+                    recorder.read(tensor)
                 return _old(tensor, *args, **kwargs)
 
             read.__name__ = name
-            self._undo.append((name, torch.Tensor.__dict__.get(name)))
+            self._replaced[name] = torch.Tensor.__dict__.get(name), read
             setattr(torch.Tensor, name, read)
+
+    def _restore_reads(self) -> None:
+        cls = sys.modules["torch"].Tensor
+        for name, (before, ours) in self._replaced.items():
+            if cls.__dict__.get(name) is not ours:
+                continue  # somebody has replaced it since; their function calls ours
+            if before is None:
+                delattr(cls, name)
+            else:
+                setattr(cls, name, before)
+        self._replaced.clear()
 
     def _parameters(self) -> Iterator[Any]:
         for _, root in alive(self._observer.roots):
