@@ -68,7 +68,7 @@ def test_recorded_steps_are_in_no_statistics_of_the_steps(observed):
     ("line", "why"),
     [
         ("if optimizer.state: break", "too few"),
-        ("if not loss_of: model.compile(backend='eager')", "torch.compile"),
+        ("model = model if loss_of else torch.compile(model, backend='eager')", "torch.compile"),
     ],
 )
 def test_why_steps_are_not_split_is_said(observed, line, why):
