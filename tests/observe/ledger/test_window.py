@@ -34,6 +34,14 @@ SCRIPT = """
     """
 
 
+@pytest.fixture(autouse=True)
+def _nothing_was_compiled():
+    """Clear Dynamo's counters, which other tests of this process have raised."""
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    if dynamo is not None:
+        dynamo.counters.clear()
+
+
 def row(case: Case, name: str):
     return next((row for row in case.ledger.rows if row.name == name), None)
 
@@ -59,7 +67,7 @@ def test_work_that_nobody_uses_is_found_with_its_line(observed):
 def test_recorded_steps_are_in_no_statistics_of_the_steps(observed):
     case = observed(SCRIPT.replace("EXTRA", ""), full=True)
     assert case.steps.count == 40
-    recorded = {9, 10, 11}
+    recorded = {17, 18, 19}
     assert recorded.isdisjoint(case.steps.numbers)
     assert len(case.steps.wall) == 39 - len(recorded)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["NEVER", "Window", "WindowProbe"]
 
 STEPS = 3  # of a window; the last one shows what the others are still used for
-FIRST = 8  # updates before the first window: the first steps are slower, and other probes look
+FIRST = 16  # updates before the first window: the first steps are slower, and other probes look
 NEVER = sys.maxsize
 _MOST = 4  # windows of a run: one for each set of optimizers that is in use
 _READS = ("__array__", "__dlpack__", "__reduce_ex__", "data_ptr", "numpy", "tolist")
