@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from hotloop.core.case.ledger import MEANING, ONCE
 from hotloop.core.finding import SourceLocation
+from hotloop.report.chart import NARROWEST
 from hotloop.report.excerpt import where
 from hotloop.report.markup import Html, code, missing, table, tag
 from hotloop.report.sentences import folder_of
@@ -91,13 +92,13 @@ def _entry(case: Case, row: LedgerRow, left: float, share: float) -> Html:
         "rect",
         class_=f"row {LOOKS.get(row.name, 'rest')}",
         x=f"{left:.3%}",
-        width=f"{max(share, 0.002):.3%}",
+        width=f"{share:.3%}",
         height="100%",
     )
     name = tag("strong", row.name) if row.avoidable else row.name
     head = (
         tag("span", name, class_="name"),
-        tag("svg", bar, class_="fall", aria_hidden="true"),
+        tag("svg", bar if share >= NARROWEST else "", class_="fall", aria_hidden="true"),
         tag("span", f"{row.seconds:,.2f} s", class_="figure"),
         tag("span", f"{share:.1%}", class_="figure"),
     )

@@ -120,7 +120,7 @@ def build_ledger(
             for (name, line), share in one.split(row, of_window).items():
                 sums.add(name, whole * share, line)
     batches = set[_Function]().union(*(one.batches for one in recorded))
-    sources = [place for one in recorded for place in one.sources if place is not None]
+    source = next((one.source for one in recorded if one.source is not None), None)
     reports = set[_Function]().union(*(one.reports for one in recorded)) - batches
     for stack in stacks:
         line = stack.frames[0].function, stack.frames
@@ -136,7 +136,7 @@ def build_ledger(
             sums.lines["host"][line] += stack.seconds
     return Ledger(
         rows=tuple(
-            _row(name, sums, recurs=bool(folded.trains), sources=sources)
+            _row(name, sums, recurs=bool(folded.trains), source=source)
             for name in MEANING
             if sums.rows[name] > 0
         ),
@@ -182,8 +182,9 @@ class _Recorded:
         used = {address for number in losses for address in operations[number].outside}
         entered = recorder.entered
         sources = [entered[one] for one in used & entered.keys()]
-        self.batches = self._functions(sources) - training
-        self.sources = [_place(_shown(stack)) for stack in sources]
+        self.batches = self._functions(stack for stack, _ in sources) - training
+        largest = max(sources, key=lambda source: source[1], default=None)
+        self.source = None if largest is None else _place(_shown(largest[0]))
         # The functions that only look: values are read below them.
         self.reports = self._functions(recorder.left) - training - self.batches
         self._charge(least)
@@ -267,25 +268,25 @@ def _spent(
     return result
 
 
-def _row(name: str, sums: _Sums, *, recurs: bool, sources: Sequence[SourceLocation]) -> LedgerRow:
+def _row(name: str, sums: _Sums, *, recurs: bool, source: SourceLocation | None) -> LedgerRow:
     """Return a row with its lines; the operators and functions of one line are together.
 
     `recurs`: a loader serves the same samples again, so that frozen results could be kept.
-    `sources`: where the batches come into PyTorch; padding is made there.
+    `source`: the line from which the batches come; padding lies there.
     """
     place = _culprit(name, sums)
-    if name == "padding" and sources:
-        place = statistics.mode(sources)
+    if name == "padding" and source is not None:
+        place = source
     seconds, of_line = sums.rows[name], sums.lines[name]
     scale = min(1.0, seconds / (sum(of_line.values()) or 1.0))  # samples include operators
     by_place: dict[SourceLocation | None, list[tuple[float, _Line]]] = defaultdict(list)
     for line, spent in of_line.items():
         by_place[_place(line[1])].append((spent, line))
     lines = []
-    for place, entries in by_place.items():
+    for of_entries, entries in by_place.items():
         _, (what, frames) = max(entries, key=lambda entry: entry[0])
         total = scale * sum(spent for spent, _ in entries)
-        lines.append(LedgerLine(what=what, seconds=total, place=place, calls=frames))
+        lines.append(LedgerLine(what=what, seconds=total, place=of_entries, calls=frames))
     return LedgerRow(
         name=name,
         seconds=seconds,

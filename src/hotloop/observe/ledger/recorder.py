@@ -73,7 +73,8 @@ class Recorder:
         self.roots: set[int] = set()  # operations whose results the script reads or differentiates
         self.weights: set[int] = set()  # storages of parameters
         self.state: set[int] = set()  # storages older than the window that were written
-        self.entered: dict[int, RawStack] = {}  # storages filled outside of PyTorch: the first use
+        # Storages that were filled outside of PyTorch or before: where they are used, and bytes.
+        self.entered: dict[int, tuple[RawStack, int]] = {}
         self.losses: set[int] = set()  # operations whose results are differentiated
         self.left: set[RawStack] = set()  # where the script reads values
         self.overflow = False
@@ -343,7 +344,7 @@ class Recorder:
             return address
         value = content_of(tensor) if by_content else None
         if by_content:
-            self.entered[address] = self._stack(4)
+            self.entered[address] = self._stack(4), bytes_of(tensor)
         if storage is None:
             value = self._new() if value is None else value
             self._storages[address] = TensorStorage(
