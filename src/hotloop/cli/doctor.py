@@ -110,6 +110,7 @@ def _script_parser() -> argparse.ArgumentParser:
         "mending that cost can give at most; these runs write what the script writes",
     )
     add("--profile", action="store_true", help="then run it shortly under torch.profiler")
+    add("--no-rules", action="store_true", help="print the ledger alone: what each second was for")
     add("--json", type=Path, metavar="PATH", help="write the findings as JSON")
     add("--html", type=Path, metavar="PATH", help="write the page there as well")
     add("--out", type=Path, metavar="RUN_DIR", help="default: .hotloop/<script>-<time>")
@@ -138,6 +139,7 @@ def _script(args: Sequence[str]) -> int:
         tell=tell,
         page=page,
         further=_further_runs(options, target.command),
+        by_rules=not options.no_rules,
     )
     return 0
 

@@ -1,7 +1,8 @@
 """The doctor's findings: a claim with its evidence, its cost and its remedies.
 
 Format history of findings.json: schema 1 (2026-11); a finding has the kind of its rule (2026-12,
-additional: older files lack it, and it is looked up in the list of rules).
+additional: older files lack it, and it is looked up in the list of rules); `ledger` (2026-12,
+additional: of an observed script).
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from hotloop.observe.when_to_stop import StopLimits
     from hotloop.process.run_script import ScriptTarget
 
-__all__ = ["Observed", "judge_again", "observe", "place_for", "place_named"]
+__all__ = ["Observed", "findings_json", "judge_again", "observe", "place_for", "place_named"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,12 +91,14 @@ def observe(
     page: Callable[[Case, Diagnosis], str] | None = None,
     techniques: AppliedTechniques | None = None,
     further: Callable[[Case], Case] = lambda case: case,
+    by_rules: bool = True,
 ) -> None:
     """Run the script, pass the result to `tell`, then exit as the script would (`run_script.run`).
 
     The exit code of a script that was stopped early is 0. `techniques` is applied in the script
-    and its children; `further` may add later measurements to the case. With several ranks, rank 0
-    reports what all ranks saw and does not call `further`, as the process group is gone.
+    and its children; `further` may add later measurements to the case; without `by_rules`
+    it has only its ledger. With several ranks, rank 0 reports what all ranks saw and does not call
+    `further`, as the process group is gone.
     """
     observer = ScriptObserver(limits)
     if techniques is not None:
@@ -122,7 +124,7 @@ def observe(
                 effects = _effects(techniques, case, is_here=is_here)
                 case = further(case) if ENV.world == 1 else case
                 plan = None if techniques is None else techniques.plan
-                diagnosis = diagnose(case)
+                diagnosis = diagnose(case) if by_rules else diagnose(case, rules=())
                 tell(_save(case, diagnosis, folder, target, page, plan, effects))
         except Exception:  # noqa: BLE001 - a bug of hotloop must not change how the script ends
             with contextlib.suppress(OSError, ValueError):  # nor must a closed stderr
@@ -186,13 +188,22 @@ def _save(
     known = Observed(case=case, diagnosis=diagnosis, folder=None, page=None, effects=effects)
     try:
         home.save_observed(
-            hide.json(record), hide.json(case.to_json()), hide.json(diagnosis.to_json()), plan
+            hide.json(record),
+            hide.json(case.to_json()),
+            hide.json(findings_json(case, diagnosis)),
+            plan,
         )
         if page is not None:
             write_file(home.report, hide.text(page(case, diagnosis)))
     except HotloopError as error:
         return replace(known, problem=str(error))
     return replace(known, folder=folder, page=home.report if page is not None else None)
+
+
+def findings_json(case: Case, diagnosis: Diagnosis) -> dict[str, object]:
+    """Return findings.json of an observed script, with its ledger."""
+    ledger = None if case.ledger is None else to_json(case.ledger)
+    return {**diagnosis.to_json(), "ledger": ledger}
 
 
 def judge_again(folder: Path) -> tuple[Case, Diagnosis]:

@@ -20,9 +20,11 @@ from hotloop.core.finding import SourceLocation
 from hotloop.core.hardware import Hardware
 from hotloop.core.secrets import redacted
 from hotloop.core.storage.rank_logs import EXCHANGE
+from hotloop.machine.copy_rate import measure_copy
 from hotloop.machine.matmul_rate import measure_gemm
 from hotloop.observe.hooks.event_buffer import NUMBERS
 from hotloop.observe.hooks.stack_frames import is_own
+from hotloop.observe.ledger.build import build_ledger, window_excess
 from hotloop.observe.probes.cuda import thinned
 from hotloop.observe.probes.uncaught_exception import raised
 from hotloop.observe.wall import attribution
@@ -30,12 +32,13 @@ from hotloop.observe.wall.wall_time import OWN, Folded, fold
 from hotloop.rules.support.costs import compute_dtype, flop_rate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from hotloop.core.case.environment import Raised
     from hotloop.core.case.objects import Optimizer, Scheduler
     from hotloop.core.case.steps_and_loaders import Loader, Stack
     from hotloop.observe.hooks.live_objects import LiveObject
+    from hotloop.observe.ledger.recorder import Operation
     from hotloop.observe.observer import ScriptObserver
     from hotloop.process.run_script import ScriptTarget
 
@@ -59,6 +62,11 @@ def build_case(
     started_at = observer.events.started
     rows, steps, stacks = attribution.split(folded, observer.sampler.stands, since=started_at)
     own = rows.pop(OWN, 0.0)
+    windows = observer.window.windows if observer.window else []
+    excess, recorded = window_excess(windows, folded, steps)
+    own += sum(excess.values())
+    rows = {row: max(0.0, seconds - excess.get(row, 0.0)) for row, seconds in rows.items()}
+    usual = {number: step for number, step in enumerate(steps) if number not in recorded}
     first, last = (folded.ends[0], folded.ends[-1]) if folded.ends else (0, -1)
     observer.surroundings.within(observer.events.started + first, observer.events.started + last)
     hardware = _hardware()
@@ -67,7 +75,16 @@ def build_case(
         script=target.name if target.is_module else os.path.abspath(target.name),
         arguments=redacted(target.args),
         wall=rows,
-        steps=_steps(observer, folded, steps),
+        ledger=build_ledger(
+            observer.window,
+            folded,
+            rows,
+            usual,
+            stacks,
+            started=observer.events.started,
+            least=_least(observer),
+        ),
+        steps=_steps(observer, folded, steps, recorded),
         framework=observer.framework or "plain",  # type: ignore[arg-type]
         stopped=observer.stop.reason,
         raised=ended,
@@ -119,6 +136,15 @@ def with_products(case: Case) -> Case:
     return replace(case, hardware=replace(hardware, measured={**hardware.measured, dtype: speed}))
 
 
+def _least(observer: ScriptObserver) -> Callable[[Operation], float]:
+    """Return the function of the seconds that an operation needs at this machine's peaks."""
+    if observer.window is None or not observer.window.windows:
+        return lambda operation: 0.0
+    flops = measure_gemm("cpu", "fp32", budget_s=0.1).median
+    bytes_ = measure_copy()
+    return lambda operation: max(operation.flops / flops, operation.bytes / bytes_)
+
+
 def _hardware() -> Hardware:
     if sys.modules.get("torch") is None:  # None: an import of it must fail
         return Hardware(device="cpu", name="unknown")
@@ -127,8 +153,13 @@ def _hardware() -> Hardware:
     return detect()
 
 
-def _steps(observer: ScriptObserver, folded: Folded, steps: Sequence[Mapping[str, float]]) -> Steps:
-    numbers = thinned(range(len(steps)), MOST_STEPS)
+def _steps(
+    observer: ScriptObserver,
+    folded: Folded,
+    steps: Sequence[Mapping[str, float]],
+    recorded: Collection[int],
+) -> Steps:
+    numbers = thinned([n for n in range(len(steps)) if n not in recorded], MOST_STEPS)
     kept = [steps[number] for number in numbers]
     # A loss on a GPU is a tensor: after the run, waiting for it costs nothing.
     losses = [(folded.steps_after(updates) + 1, float(loss)) for updates, loss in observer.losses]

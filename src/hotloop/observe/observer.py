@@ -29,6 +29,7 @@ from hotloop.observe.hooks.probe_list import Broken, Probes, broken_mark
 from hotloop.observe.hooks.stack_frames import framework, here
 from hotloop.observe.hooks.stack_sampler import StackSampler
 from hotloop.observe.hooks.training_hooks import install, saving
+from hotloop.observe.ledger.window import NEVER, WindowProbe
 from hotloop.observe.loops.planned_steps import Planned, in_loop
 from hotloop.observe.probes.batches import BatchProbe
 from hotloop.observe.probes.checkpoints import SaveCall, content, frozen_bytes, path_of
@@ -70,12 +71,15 @@ class ScriptObserver:
         self.losses: list[tuple[int, Any]] = []  # (updates before, value or tensor)
         self.framework = ""  # the library whose loop it is, known at the first update
         self.surroundings = Surroundings()
+        self.window = WindowProbe(self) if limits.probing else None
         probes: list[Probe] = [self.surroundings, CudaProbe(self.hooks), Readings(self.hooks)]
         if not limits.full:
             probes.append(Planned())
         if limits.probing:  # batches come first, because models use their repeats
             batches = BatchProbe(self)
             probes += [batches, Models(self, batches.again), Habits(self), ProcessGroupProbe(self)]
+        if self.window is not None:
+            probes.append(self.window)
         self.probes = Probes(probes)  # tuning and techniques add their own
         self._looking, self._passes = False, 0  # forward passes examined since the last update
         self._refresh = 1  # updates after which the facts are collected again
@@ -260,12 +264,15 @@ class ScriptObserver:
             self._refresh = 2 * updates
             self.refresh()
         looks = self.stop.limits.probing and not self.events.closed
-        self._looking = looks and (updates < LEARNED or not self._looking)
+        window_at = self.window.next_look(updates) if self.window is not None else NEVER
+        is_near = window_at == updates + 1  # other probes would be recorded, too
+        self._looking = looks and not is_near and (updates < LEARNED or not self._looking)
         self.hooks.look, self._passes = self._looking, 0
         if updates >= LEARNED:
             self.hooks.learning = False
         why = self.stop.enough(updates, now, has_saved=bool(self.saves))
-        self.hooks.wake = updates + 1 if self._looking else self.stop.next_look(updates, now)
+        next_look = updates + 1 if self._looking else self.stop.next_look(updates, now)
+        self.hooks.wake = min(next_look, window_at)
         if why is not None:
             self.stop.stop(why)
 

@@ -12,6 +12,7 @@ from hotloop.report.built import built, settings
 from hotloop.report.document import document
 from hotloop.report.figures import figure
 from hotloop.report.findings import LOOKS, findings, not_worth_it
+from hotloop.report.ledger import waterfall
 from hotloop.report.markup import UNKNOWN, Html, code, join, missing, notes, panel, table, tag
 from hotloop.report.sections import cards, facts, machine_in_words, section
 from hotloop.report.wall import key, wall_bar
@@ -31,7 +32,7 @@ def page(case: Case, diagnosis: Diagnosis) -> str:
     loaders = [loader for loader in case.training_loaders if loader.waits]
     main = tag(
         "main",
-        section("Where the time goes", _wall(case)),
+        section("Where the time goes", waterfall(case) if case.ledger else _wall(case)),
         section("Findings", findings(case, diagnosis.findings)),
         section(
             "The run",

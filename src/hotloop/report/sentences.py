@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING
 
 from hotloop.core.case.case import ONCE
 from hotloop.core.case.steps_and_loaders import ROWS
+from hotloop.core.finding import WARN, by_share
 from hotloop.core.units import duration, moment
-from hotloop.report.excerpt import visible
+from hotloop.report.excerpt import visible, where
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from hotloop.core.case.case import Case
     from hotloop.core.case.environment import Raised
+    from hotloop.core.case.ledger import LedgerRow
     from hotloop.core.finding import Diagnosis, Finding, Severity
     from hotloop.core.measurement import Measurement
 
@@ -44,6 +46,13 @@ __all__ = [
 
 WORDS = {"critical": "critical", "warn": "warning", "note": "note"}
 COMPUTE = ("forward", "backward", "optimizer")
+_AVOID = {  # rows of the ledger that may lead a verdict
+    "waiting for data": "is spent waiting for data",
+    "dead": "goes into results that reach no loss, no weight and nothing that the script reads",
+    "padding": "goes into positions that no loss depends on",
+    "repeated": "goes into results that were computed before, from the same values",
+    "frozen": "goes into results of weights that are not trained, computed again in each step",
+}
 MEANS = {
     "start": "Python, and the script's code before its first step",
     "import": "loading modules",
@@ -98,9 +107,29 @@ def verdict(case: Case, diagnosis: Diagnosis) -> ResultSentence:
         sentence = f"{script} does something else than it says: {_claim(wrong)}"
         also = f"its speed: {_promise(slow)}" if slow else None
         return ResultSentence(said=sentence, severity=wrong.severity, also=also)
+    if (row := _leading_row(case, slow)) is not None:
+        also = f"the largest finding: {_promise(slow)}" if slow else None
+        severity = by_share(case.part(row.seconds))
+        return ResultSentence(said=f"{script}: {_of_row(case, row)}", severity=severity, also=also)
     if slow is not None:
         return ResultSentence(said=f"{script}: {_promise(slow)}", severity=slow.severity)
     return ResultSentence(said=f"{script}: {_fine(case)}", severity=None)
+
+
+def _leading_row(case: Case, slow: Finding | None) -> LedgerRow | None:
+    """Return the avoidable row of the ledger that costs more than any finding explains, if any."""
+    rows = case.ledger.avoidable if case.ledger is not None else ()
+    row = next((row for row in rows if row.name in _AVOID), None)
+    if row is None or case.part(row.seconds) < max(WARN, (slow and slow.share) or 0.0):
+        return None
+    return row
+
+
+def _of_row(case: Case, row: LedgerRow) -> str:
+    share = case.part(row.seconds)
+    place = "" if row.place is None else f" ({where(row.place, folder_of(case))})"
+    gain = f"at most {1 / (1 - share):.1f}x" if share < 0.99 else "at most 100x and more"
+    return f"{share:.0%} of the wall time {_AVOID[row.name]}{place}: without it {gain}"
 
 
 def ended(raised: Raised) -> str:

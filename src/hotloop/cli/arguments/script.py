@@ -75,7 +75,9 @@ def keep_copies(
     case: Case, diagnosis: Diagnosis, *, json: Path | None, html: Path | None = None
 ) -> None:
     """Write the requested copies of the result."""
-    keep_json(json, diagnosis.to_json())
+    from hotloop.diagnosis.script import findings_json
+
+    keep_json(json, findings_json(case, diagnosis))
     if html is not None:
         from hotloop.report.diagnosis import page
 

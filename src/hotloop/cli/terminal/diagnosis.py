@@ -17,7 +17,7 @@ from hotloop.cli.terminal.share_bar import bar, segments
 from hotloop.core.case.case import IN_STEP
 from hotloop.core.finding import SourceLocation
 from hotloop.core.units import duration, moment
-from hotloop.report import sentences
+from hotloop.report import ledger, sentences
 from hotloop.report.excerpt import quoted, visible, where
 from hotloop.report.profile import TAKEN_AWAY, ceiling_in_words, operators_by_time
 
@@ -35,6 +35,15 @@ __all__ = ["Sheet", "show", "show_effects", "show_next"]
 
 ROOMY = 60  # columns from which a row of the legend also has its time per step
 SMALL = 0.005  # share below which rows of the wall time share one line of the legend
+LARGEST = 10  # rows of the ledger
+_EVERYWHERE = (
+    "useful",
+    "inefficient",
+    "host",
+    "moved",
+    "import",
+    "not split",
+)  # no line is to blame
 INDENT = 3  # columns before the details of a finding
 LEAST = 10  # columns for a text, however far it is indented
 MOST_PLACES = 4  # shown of one finding; the rest is counted
@@ -172,6 +181,9 @@ class _ScriptSheet(Sheet):
     def wall(self) -> None:
         """Print the bar with its legend, the speed, and the extent of the observation."""
         self.title(f"where the time goes: {duration(self._case.judged)}")
+        if self._case.ledger is not None:
+            self._ledger()
+            return
         rows, once = sentences.rows(self._case), sentences.once(self._case)
         judged = {row: seconds for row, seconds in rows.items() if row not in once}
         bar_segments = segments(judged, self._out)
@@ -190,6 +202,32 @@ class _ScriptSheet(Sheet):
             times = ", ".join(f"{row} {duration(seconds)}" for row, seconds in once.items())
             self.say(f"once, in no share: {times}")
         self.say()
+        self.say(sentences.pace(self._case))
+        self.say(sentences.observed(self._case))
+
+    def _ledger(self) -> None:
+        """Print the ledger as one bar and its largest rows, each with the line that costs."""
+        rows = ledger.shown(self._case)
+        bar_segments = segments({row.name: row.seconds for row in rows}, self._out)
+        self._out.print(bar(bar_segments))
+        of_row = {row.name: row for row in rows}
+        largest = sorted(bar_segments, key=lambda segment: -segment.seconds)[:LARGEST]
+        widest = max((len(segment.name) for segment in largest), default=0)
+        for segment in largest:
+            share = self._case.part(segment.seconds)
+            if share < SMALL:
+                continue
+            place = of_row[segment.name].place
+            line = f"  {segment.name:<{widest}} {share:4.0%} {segment.seconds:7.2f} s"
+            if place is not None and segment.name not in _EVERYWHERE and self._out.width >= ROOMY:
+                line += f"  {where(place, self._here)}"
+            self._out.print(segment.mark.append(line, "none"), soft_wrap=True)
+        if times := ", ".join(
+            f"{row.name} {duration(row.seconds)}" for row in ledger.once(self._case)
+        ):
+            self.say(f"once, in no share: {times}")
+        self.say()
+        self.say(ledger.basis(self._case))
         self.say(sentences.pace(self._case))
         self.say(sentences.observed(self._case))
 

@@ -36,6 +36,24 @@ _COLOURS = {
     "log": "#c9c46a",
     "idle": "#8d9199",
     "after training": "#b3a58c",
+    # rows of the ledger that have no row of the wall time
+    "compiling": "#9ad4f5",
+    "waiting for data": "#e69f00",
+    "waiting for the device": "#f08b3e",
+    "exchanging": "#5fc4cf",
+    "evaluating": "#1fb58c",
+    "saving": "#d79abb",
+    "logging": "#c9c46a",
+    "dead": "#ff8f87",
+    "padding": "#e58ab8",
+    "repeated": "#e8956b",
+    "recomputed": "#b3a7ec",
+    "frozen": "#93b4e8",
+    "moved": "#a3c465",
+    "inefficient": "#7fb7f0",
+    "useful": "#2f8fcb",
+    "not split": "#2f8fcb",
+    "host": "#9db4c6",
 }
 _OTHER = "#8d9199"
 

@@ -1,9 +1,9 @@
 """The Case that rules judge: all facts of one run, as one value that JSON can hold.
 
-Format history of case.json: schema 1 (2026-11); `planned` (2026-12, additional). The first files
-had more fields, which are skipped when they are read: `read` of a configuration, with keys that a
-tracked dict had noted; `kind` of a loader, `outputs_unused` of a model and `step_places` of a
-schedule, which were never filled.
+Format history of case.json: schema 1 (2026-11); `planned`, `ledger` (2026-12, additional). The
+first files had more fields, which are skipped when they are read: `read` of a configuration, with
+keys that a tracked dict had noted; `kind` of a loader, `outputs_unused` of a model and
+`step_places` of a schedule, which were never filled.
 """
 
 from collections.abc import Mapping
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from hotloop.core.case.environment import Ceiling, Config, Operator, ProcessFacts, Raised
+from hotloop.core.case.ledger import Ledger
 from hotloop.core.case.objects import Model, Optimizer, Scaler, Scheduler
 from hotloop.core.case.planned_run import PlannedRun
 from hotloop.core.case.steps_and_loaders import (
@@ -91,6 +92,7 @@ class Case:
     requested: Mapping[str, str] = field(default_factory=dict)  # what code and configs request
     not_checked: tuple[str, ...] = ()  # a sentence each, with the reason
     own_time: float = 0.0  # hotloop's own seconds, in no row
+    ledger: Ledger | None = None  # what each second was for; None: not observed step by step
     planned: PlannedRun | None = None  # of a run that has not been made yet; None: it was observed
 
     @property

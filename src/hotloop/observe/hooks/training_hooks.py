@@ -136,6 +136,8 @@ def backward(hooks: Hooks) -> None:
                 return run(args, kwargs)
             if hooks.look:
                 hooks.guarded(hooks.listener.on_backward, _first(args, kwargs))
+            if hooks.differentiated is not None:
+                hooks.quietly(hooks.differentiated, _first(args, kwargs))
             before, hooks.inside = hooks.inside, True  # recomputing is no new pass
             try:
                 result = old(*args, **kwargs) if hooks.through is None else run(args, kwargs)

@@ -1,0 +1,347 @@
+"""Builds the ledger from the rows of the wall time and the recorded windows."""
+
+from __future__ import annotations
+
+import bisect
+import functools
+import statistics
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from hotloop.core.case.ledger import AVOIDABLE, MEANING, Ledger, LedgerLine, LedgerRow
+from hotloop.core.finding import SourceLocation
+from hotloop.observe.hooks.stack_frames import shown
+from hotloop.observe.ledger.dataflow import depending, purposes, reaching
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from hotloop.core.case.steps_and_loaders import Frame, Stack
+    from hotloop.observe.ledger.recorder import Operation, RawStack
+    from hotloop.observe.ledger.window import Window, WindowProbe
+    from hotloop.observe.wall.wall_time import Folded
+
+__all__ = ["build_ledger", "window_excess"]
+
+LINES = 12  # of a row
+_DOMINANT = 0.75  # least share of a row that is spent below the line that stands for it
+_OF_OPERATORS = ("dead", "padding", "repeated", "recomputed", "frozen")
+_SIMILAR = 0.05  # difference of shares
+_PHASES = ("prepare", "forward", "backward", "optimizer", "after step")  # split by operators
+_NAMES = {  # row of the wall time -> row of the ledger
+    "start": "start",
+    "data load": "start",
+    "import": "import",
+    "compile": "compiling",
+    "data wait": "waiting for data",
+    "host to device": "moved",
+    "host waits": "waiting for the device",
+    "exchange": "exchanging",
+    "evaluate": "evaluating",
+    "save": "saving",
+    "log": "logging",
+    "idle": "idle",
+    "after training": "after training",
+}
+_shown = functools.lru_cache(maxsize=4096)(shown)
+# An operator or function, and its call chain.
+_Line = tuple[str, "tuple[Frame, ...]"]
+_Function = tuple[str, str]  # file and qualified name
+_Part = SourceLocation | _Function
+
+
+def window_excess(
+    windows: Sequence[Window], folded: Folded, steps: Sequence[Mapping[str, float]]
+) -> tuple[dict[str, float], set[int]]:
+    """Return by how many seconds recording made each row longer, and the recorded steps.
+
+    Both count steps as `steps` does. The median step outside the windows is the measure.
+    """
+    recorded = {
+        number
+        for window in windows
+        for number in range(
+            folded.steps_after(window.first) - 1, folded.steps_after(window.last) - 1
+        )
+        if 0 <= number < len(steps)
+    }
+    others = [step for number, step in enumerate(steps) if number not in recorded]
+    excess: dict[str, float] = {}
+    for row in {row for step in steps for row in step} if others else ():
+        usual = statistics.median(step.get(row, 0.0) for step in others)
+        excess[row] = sum(max(0.0, steps[number].get(row, 0.0) - usual) for number in recorded)
+    return excess, recorded
+
+
+class _Sums:
+    """Seconds by row of the ledger, and by line in each row."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, float] = defaultdict(float)
+        self.lines: dict[str, dict[_Line, float]] = defaultdict(lambda: defaultdict(float))
+
+    def add(self, row: str, seconds: float, line: _Line | None = None) -> None:
+        """Add seconds to a row and, if it is known, to a line."""
+        self.rows[row] += seconds
+        if line is not None:
+            self.lines[row][line] += seconds
+
+    def move(self, row: str, to: str, seconds: float, line: _Line) -> None:
+        """Move seconds of a line to another row, at most those that the row has."""
+        seconds = min(seconds, self.rows[row])
+        self.rows[row] -= seconds
+        self.add(to, seconds, line)
+
+
+def build_ledger(
+    probe: WindowProbe | None,
+    folded: Folded,
+    wall: Mapping[str, float],
+    steps: Mapping[int, Mapping[str, float]],
+    stacks: Sequence[Stack],
+    *,
+    started: int,
+    least: Callable[[Operation], float],
+) -> Ledger:
+    """Return the ledger of a run.
+
+    `wall` and `steps` are the rows of the run and, by its number, of each step that was not
+    recorded, in seconds; `started` is the zero of the times in `folded`, in nanoseconds; `least`
+    returns the seconds that an operation needs on this machine.
+    """
+    windows = [window for window in probe.windows if window.complete] if probe else []
+    recorded = [_Recorded(window, folded, started, least) for window in windows]
+    sums, split = _Sums(), set(_PHASES) if windows else set[str]()
+    for row, seconds in wall.items():
+        if row not in split:
+            sums.add(_NAMES.get(row, "not split"), seconds)
+    for one, of_window in zip(recorded, _by_window(windows, folded, steps), strict=True):
+        for row, whole in _spent(of_window, wall, steps).items():
+            for (name, line), share in one.split(row, of_window).items():
+                sums.add(name, whole * share, line)
+    batches = set[_Function]().union(*(one.batches for one in recorded))
+    source = next((one.source for one in recorded if one.source is not None), None)
+    reports = set[_Function]().union(*(one.reports for one in recorded)) - batches
+    for stack in stacks:
+        line = stack.frames[0].function, stack.frames
+        functions = {(frame.file, frame.function) for frame in stack.frames if frame.own}
+        name = _NAMES.get(stack.row, "not split")
+        if stack.row not in split:
+            sums.lines[name][line] += stack.seconds
+        elif not batches.isdisjoint(functions):
+            sums.move("host", "waiting for data", stack.seconds, line)
+        elif not reports.isdisjoint(functions):
+            sums.move("host", "logging", stack.seconds, line)
+        else:
+            sums.lines["host"][line] += stack.seconds
+    return Ledger(
+        rows=tuple(
+            _row(name, sums, recurs=bool(folded.trains), source=source)
+            for name in MEANING
+            if sums.rows[name] > 0
+        ),
+        steps=sum(len(window.recorder.ends) - 1 for window in windows),
+        operations=sum(len(window.recorder.operations) for window in windows),
+        not_split=None if windows else _why_not(probe, len(steps)),
+    )
+
+
+def _why_not(probe: WindowProbe | None, steps: int) -> str:
+    if probe is not None and probe.why_not is not None:
+        return probe.why_not
+    return f"the run made {steps} complete steps, too few to record some of them"
+
+
+class _Recorded:
+    """A window whose operations are put into the parts of a step."""
+
+    def __init__(
+        self,
+        window: Window,
+        folded: Folded,
+        started: int,
+        least: Callable[[Operation], float],
+    ) -> None:
+        self.window = window
+        self.seconds: dict[str, dict[tuple[str, _Line], float]]
+        self.seconds = {phase: defaultdict(float) for phase in _PHASES}
+        operations, starts = window.recorder.operations, [start for start, _, _ in folded.pieces]
+        pieces = (
+            folded.pieces[max(0, bisect.bisect_right(starts, one.start - started) - 1)]
+            for one in operations
+        )
+        self.phases = [row.rstrip(":") for _, _, row in pieces]
+        recorder, losses = window.recorder, reaching(operations, window.recorder.losses)
+        weighs = depending(operations, lambda one: not recorder.weights.isdisjoint(one.outside))
+        training = self._functions(
+            one.stack
+            for number, one in enumerate(operations)
+            if one.node is not None or one.changed or (number in weighs and number in losses)
+        )
+        # The functions that make batches: data come in below them that reach the loss.
+        used = {address for number in losses for address in operations[number].outside}
+        entered = recorder.entered
+        sources = [entered[one] for one in used & entered.keys()]
+        self.batches = self._functions(stack for stack, _ in sources) - training
+        largest = max(sources, key=lambda source: source[1], default=None)
+        self.source = None if largest is None else _place(_shown(largest[0]))
+        # The functions that only look: values are read below them.
+        self.reports = self._functions(recorder.left) - training - self.batches
+        self._charge(least)
+
+    @staticmethod
+    def _functions(stacks: Iterable[RawStack]) -> set[_Function]:
+        return {
+            (frame.file, frame.function)
+            for stack in set(stacks)
+            for frame in _shown(stack)
+            if frame.own
+        }
+
+    def split(
+        self, phase: str, steps: Sequence[Mapping[str, float]]
+    ) -> dict[tuple[str, _Line | None], float]:
+        """Return the shares of a part of these steps by row and line, which sum to 1."""
+        usual = statistics.median([step.get(phase, 0.0) for step in steps] or [0.0])
+        operators = sum(self.seconds[phase].values())
+        whole = max(usual, operators)  # recorded operators may have been slower than usual
+        shares: dict[tuple[str, _Line | None], float] = {
+            key: seconds / whole for key, seconds in self.seconds[phase].items()
+        }
+        shares["host", None] = (whole - operators) / whole if whole else 1.0
+        return shares
+
+    def _charge(self, least: Callable[[Operation], float]) -> None:
+        """Add up the operations of one mean step, by part of the step, row and line.
+
+        The last recorded step does not count. An operation of the backward pass is charged to the
+        line of its forward operation. Those of functions that make batches or only look are left to
+        the sampled stacks.
+        """
+        recorder, apart = self.window.recorder, self.batches | self.reports
+        operations, counted = recorder.operations, recorder.ends[-2]
+        decided = purposes(
+            operations,
+            roots=self.window.live,
+            weights=recorder.weights,
+            state=recorder.state,
+            backward={n for n, phase in enumerate(self.phases) if phase == "backward"},
+        )
+        chains = {one.sequence: one.stack for one in reversed(operations) if one.node is None}
+        for one, phase, shares in zip(operations[:counted], self.phases, decided, strict=False):
+            frames = _shown(one.stack if one.node is None else chains.get(one.node, one.stack))
+            if phase not in _PHASES or any(
+                frame.own and (frame.file, frame.function) in apart for frame in frames
+            ):
+                continue
+            seconds = max(0, one.spent - recorder.framework) * 1e-9 / (len(recorder.ends) - 1)
+            of_line, line = self.seconds[phase], (one.name.partition("::")[2], frames)
+            for name, share in shares.items():
+                needed = min(seconds, least(one)) if name == "useful" else seconds
+                of_line[name, line] += needed * share
+                of_line["inefficient", line] += (seconds - needed) * share
+
+
+def _by_window(
+    windows: Sequence[Window], folded: Folded, steps: Mapping[int, Mapping[str, float]]
+) -> list[list[Mapping[str, float]]]:
+    """Return the steps for which each window stands: up to the next window."""
+    begins = [0, *(folded.steps_after(window.first) for window in windows[1:])]
+    ends = [*begins[1:], len(folded.ends)]
+    return [
+        [step for number, step in steps.items() if begin <= number < end]
+        for begin, end in zip(begins, ends, strict=True)
+    ][: len(windows)]
+
+
+def _spent(
+    of_window: Sequence[Mapping[str, float]],
+    wall: Mapping[str, float],
+    steps: Mapping[int, Mapping[str, float]],
+) -> dict[str, float]:
+    """Return the part of the wall time of each part of a step that falls to some of the steps."""
+    result = {}
+    for phase in _PHASES:
+        whole = sum(step.get(phase, 0.0) for step in steps.values())
+        of_these = sum(step.get(phase, 0.0) for step in of_window)
+        result[phase] = wall.get(phase, 0.0) * (of_these / whole if whole else 0.0)
+    return result
+
+
+def _row(name: str, sums: _Sums, *, recurs: bool, source: SourceLocation | None) -> LedgerRow:
+    """Return a row with its lines; the operators and functions of one line are together.
+
+    `recurs`: a loader serves the same samples again, so that frozen results could be kept.
+    `source`: the line from which the batches come; padding lies there.
+    """
+    place = _culprit(name, sums)
+    if name == "padding" and source is not None:
+        place = source
+    seconds, of_line = sums.rows[name], sums.lines[name]
+    scale = min(1.0, seconds / (sum(of_line.values()) or 1.0))  # samples include operators
+    by_place: dict[SourceLocation | None, list[tuple[float, _Line]]] = defaultdict(list)
+    for line, spent in of_line.items():
+        by_place[_place(line[1])].append((spent, line))
+    lines = []
+    for of_entries, entries in by_place.items():
+        _, (what, frames) = max(entries, key=lambda entry: entry[0])
+        total = scale * sum(spent for spent, _ in entries)
+        lines.append(LedgerLine(what=what, seconds=total, place=of_entries, calls=frames))
+    return LedgerRow(
+        name=name,
+        seconds=seconds,
+        avoidable=name in AVOIDABLE and (name != "frozen" or recurs),
+        place=place,
+        lines=tuple(sorted(lines, key=lambda line: -line.seconds)[:LINES]),
+    )
+
+
+def _place(frames: Sequence[Frame]) -> SourceLocation | None:
+    own = next((frame for frame in frames if frame.own), None)
+    return SourceLocation(file=own.file, line=own.line) if own else None
+
+
+def _culprit(name: str, sums: _Sums) -> SourceLocation | None:
+    """Return the line that stands for a row: the part of the code that is spent on it alone.
+
+    Candidates are all lines and functions of the project below which most of the row is spent. The
+    one with the largest share of this row wins; of similar ones, the outermost for operators, whose
+    caller decides what they are for, and the innermost for everything else.
+    """
+    below, whole = _below(sums.lines[name]), sum(sums.lines[name].values())
+    everything: dict[_Part, float] = defaultdict(float)
+    for of_line in sums.lines.values():
+        for part, (seconds, _, _) in _below(of_line).items():
+            everything[part] += seconds
+    candidates = {part: one for part, one in below.items() if one[0] >= _DOMINANT * whole}
+    if not candidates:
+        return None
+    purity = {part: one[0] / everything[part] for part, one in candidates.items()}
+    pure = max(purity.values()) - _SIMILAR
+    similar = [part for part in candidates if purity[part] >= pure]
+    best = (max if name in _OF_OPERATORS else min)(similar, key=lambda part: below[part][1])
+    return max(below[best][2].items(), key=lambda one: one[1])[0]
+
+
+def _below(
+    of_line: Mapping[_Line, float],
+) -> dict[_Part, tuple[float, float, dict[SourceLocation, float]]]:
+    """Return for each line and function its seconds, mean depth, and seconds of its lines."""
+    seconds: dict[_Part, float] = defaultdict(float)
+    depths: dict[_Part, float] = defaultdict(float)
+    places: dict[_Part, dict[SourceLocation, float]] = defaultdict(lambda: defaultdict(float))
+    for (_, frames), spent in of_line.items():
+        seen = set[_Part]()
+        for depth, frame in enumerate(frame for frame in frames if frame.own):
+            place = SourceLocation(file=frame.file, line=frame.line)
+            # A line lies within its function: of two equal ones, the line is meant.
+            for part, level in ((place, 2 * depth), ((frame.file, frame.function), 2 * depth + 1)):
+                if part not in seen:
+                    seen.add(part)
+                    seconds[part] += spent
+                    depths[part] += level * spent
+                    places[part][place] += spent
+    return {
+        part: (spent, depths[part] / spent if spent else 0.0, places[part])
+        for part, spent in seconds.items()
+    }

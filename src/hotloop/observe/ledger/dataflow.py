@@ -1,0 +1,143 @@
+"""Decides what each recorded operation was for, from what reads its results.
+
+An operation is live if its result reaches a loss that is differentiated, a tensor that is older
+than the window (weights, the optimizer's state, running statistics), a value that the script reads,
+or a tensor that the script still has. All other work is dead.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from hotloop.observe.ledger.recorder import Operation
+
+__all__ = ["MOVES", "depending", "purposes", "reaching"]
+
+MOVES = frozenset(
+    {"aten::_to_copy", "aten::copy_", "aten::clone", "aten::contiguous", "aten::_pin_memory"}
+)
+# They make a tensor of one value: to make it again is no repeated work.
+_CONSTANTS = frozenset(
+    f"aten::{name}{suffix}"
+    for name in ("zeros", "ones", "full", "zero", "fill", "new_zeros", "new_ones", "new_full")
+    for suffix in ("", "_", "_like")
+) | {"aten::scalar_tensor", "aten::lift_fresh", "aten::detach"}
+
+
+def purposes(
+    operations: Sequence[Operation],
+    *,
+    roots: Collection[int],
+    weights: Collection[int],
+    state: Collection[int],
+    backward: Collection[int],
+) -> list[dict[str, float]]:
+    """Return for each operation the shares of its time by row of the ledger, which sum to 1.
+
+    `roots` are live by themselves, `weights` and `state` are storages (of parameters, and of what
+    was written), `backward` are the operations inside a backward pass.
+    """
+    live = reaching(operations, roots)
+    again = _repeated(operations)
+    frozen = _frozen(operations, weights, state)
+    padded = _padded(operations)
+    result = []
+    for number, operation in enumerate(operations):
+        if operation.is_view:
+            shares = {"host": 1.0}
+        elif number not in live:
+            shares = {"dead": 1.0}
+        elif number in again:
+            recomputes = number in backward and operation.node is None
+            shares = {"recomputed" if recomputes else "repeated": 1.0}
+        elif number in frozen:
+            shares = {"frozen": 1.0}
+        elif operation.name in MOVES:
+            shares = {"moved": 1.0}
+        else:
+            padding = padded.get(number, 0.0)
+            shares = {"padding": padding, "useful": 1.0 - padding} if padding else {"useful": 1.0}
+        result.append(shares)
+    return result
+
+
+def reaching(operations: Sequence[Operation], roots: Collection[int]) -> set[int]:
+    """Return the operations whose results reach one of `roots`."""
+    open_ = list(roots)
+    live: set[int] = set()
+    while open_:
+        number = open_.pop()
+        if number in live:
+            continue
+        live.add(number)
+        if not operations[number].factor_zero:  # times 0: what is below does not matter
+            open_ += operations[number].reads
+    return live
+
+
+def _repeated(operations: Sequence[Operation]) -> set[int]:
+    """Return the operations that an earlier one has done with the same values."""
+    seen: set[int] = set()
+    again: set[int] = set()
+    for number, operation in enumerate(operations):
+        if operation.value is None or operation.changed or operation.name in _CONSTANTS:
+            continue
+        if operation.value in seen:
+            again.add(number)
+        seen.add(operation.value)
+    return again
+
+
+def depending(operations: Sequence[Operation], on: Callable[[Operation], bool]) -> set[int]:
+    """Return the operations for which `on` is true, and all that depend on their results."""
+    result = set[int]()
+    for number, operation in enumerate(operations):
+        if on(operation) or not result.isdisjoint(operation.reads):
+            result.add(number)
+    return result
+
+
+def _frozen(
+    operations: Sequence[Operation], weights: Collection[int], state: Collection[int]
+) -> set[int]:
+    """Return the forward operations on weights below which nothing is trained or drawn at random.
+
+    The weights that were not written in the window are frozen in it.
+    """
+    still, trained = set(weights) - set(state), set(state)
+    used = depending(operations, lambda one: not still.isdisjoint(one.outside))
+    used -= depending(operations, lambda one: one.is_random or not trained.isdisjoint(one.outside))
+    return {number for number in used if operations[number].node is None}
+
+
+def _padded(operations: Sequence[Operation]) -> dict[int, float]:
+    """Return the share of each operation's positions that no loss depends on.
+
+    Their gradient is exactly 0, and the cause is known: the lowest layer has the same input at all
+    of them, or the loss ignores their targets.
+    """
+    pads = max(
+        (float(one.unused) for one in operations if one.constant and one.unused is not None),
+        default=0.0,
+    )
+    ignored = max(
+        (float(one.ignored) for one in operations if one.ignored is not None), default=0.0
+    )
+    most = max(pads, ignored)
+    if not most:
+        return {}
+    of_node: dict[int, float] = defaultdict(float)
+    for operation in operations:
+        if operation.node is not None and operation.unused is not None:
+            share = min(float(operation.unused), most)
+            of_node[operation.node] = max(of_node[operation.node], share)
+    shares = {}
+    for number, operation in enumerate(operations):
+        node = operation.sequence if operation.node is None else operation.node
+        if share := of_node.get(node, 0.0):
+            shares[number] = share
+    return shares

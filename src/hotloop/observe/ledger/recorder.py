@@ -1,0 +1,383 @@
+"""Records the operators of a few steps: their time, what they read and write, and their values.
+
+A dispatch mode sees each operator below autograd, in the forward pass, the backward pass and the
+update. Values are numbered and not compared: the number of a result is a hash of the operator and
+of the numbers of its inputs, and only a tensor that comes from outside (a batch, a table) is hashed
+by its bytes. Two results with the same number are the same result.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hotloop.observe.hooks.stack_frames import walk
+from hotloop.observe.ledger.operator_schema import Schema, tensors
+from hotloop.observe.ledger.storages import (
+    TensorStorage,
+    address_of,
+    bytes_of,
+    content_of,
+    reference_of,
+)
+from hotloop.process.internal_frames import hide
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+__all__ = ["Operation", "RawStack", "Recorder"]
+
+_clock = time.perf_counter_ns
+RawStack = tuple[tuple[Any, int], ...]  # code and line of each frame, innermost first
+MOST_OPERATIONS = 40_000
+_COUNTED = 2048  # elements from which the rows of a gradient are looked at
+_NEVER = frozenset({"aten::empty", "aten::empty_like", "aten::new_empty", "aten::empty_strided"})
+_FILLS = frozenset({"aten::zero_", "aten::fill_", "aten::copy_"})  # what was there does not matter
+_OFF = ("p", "dropout", "dropout_p")  # arguments that, if 0, make a random operator exact
+
+
+@dataclass(slots=True)
+class Operation:
+    """One call of an operator."""
+
+    name: str
+    start: int  # ns, of perf_counter_ns
+    spent: int  # ns
+    stack: RawStack
+    reads: tuple[int, ...] = ()  # numbers of the operations whose results it reads
+    outside: tuple[int, ...] = ()  # storages that it reads and that are older than the window
+    changed: tuple[int, ...] = ()  # storages older than the window that it writes into
+    has_effect: bool = False  # it does something that cannot be followed
+    value: int | None = None  # None: random, or the operator computes nothing
+    is_random: bool = False
+    is_view: bool = False
+    node: int | None = None  # sequence number of the autograd node that runs it
+    sequence: int = -1  # number of the newest autograd node when it ran
+    flops: int = 0
+    bytes: int = 0
+    unused: Any = None  # share of the gradient's rows that are 0, a tensor until the end
+    ignored: Any = None  # share of the targets that the loss ignores
+    constant: bool = False  # the rows without a gradient all have the same input
+    factor_zero: bool = False  # a product with the number 0
+
+
+class Recorder:
+    """Records from `start` to `stop`."""
+
+    def __init__(self, *, is_ours: Callable[[], bool]) -> None:
+        self.operations: list[Operation] = []
+        self.ends: list[int] = []  # operations until the end of each recorded step
+        self.roots: set[int] = set()  # operations whose results the script reads or differentiates
+        self.weights: set[int] = set()  # storages of parameters
+        self.state: set[int] = set()  # storages older than the window that were written
+        # Storages that were filled outside of PyTorch or before: where they are used, and bytes.
+        self.entered: dict[int, tuple[RawStack, int]] = {}
+        self.losses: set[int] = set()  # operations whose results are differentiated
+        self.left: set[RawStack] = set()  # where the script reads values
+        self.overflow = False
+        self.fault: Exception | None = None
+        self.framework = 0  # ns of an operator that are the framework's and not the device's
+        self._is_ours = is_ours
+        self._storages: dict[int, TensorStorage] = {}
+        self._fresh = 0  # numbers for values that equal no other
+        self._mode: Any = None
+        self._infos: dict[Any, Schema] = {}
+        self._stacks: dict[RawStack, RawStack] = {}
+
+    # The window.
+
+    def start(self, parameters: Iterable[Any]) -> None:
+        """Begin to record; the storages of `parameters` are known by their identity."""
+        for parameter in parameters:
+            storage = self._of(parameter, by_content=False)
+            if storage is not None:
+                self.weights.add(storage)
+        self.framework = _framework_time()
+        self._mode = _mode(self._dispatched)
+        self._mode.__enter__()
+
+    def end_step(self) -> None:
+        """Note the end of a step."""
+        self.ends.append(len(self.operations))
+
+    def stop(self) -> None:
+        """Stop recording."""
+        mode, self._mode = self._mode, None
+        if mode is not None:
+            mode.__exit__(None, None, None)
+
+    def release(self) -> None:
+        """Free what is only needed while operators are recorded."""
+        self._storages.clear()
+        self._infos.clear()
+        self._stacks.clear()
+
+    @property
+    def is_on(self) -> bool:
+        """Whether operators are recorded now."""
+        return self._mode is not None
+
+    def read(self, tensor: Any) -> None:
+        """Note that the script reads the values of a tensor."""
+        self.left.add(self._stack(2))
+        self.roots.update(self._writers(tensor))
+
+    def differentiate(self, value: Any) -> None:
+        """Note that tensors are differentiated."""
+        self.losses.update(self._writers(value))
+
+    def _writers(self, value: Any) -> list[int]:
+        storages = (self._storages.get(address_of(tensor) or 0) for tensor in tensors(value))
+        return [writer for storage in storages if storage for writer in storage.writers]
+
+    def live(self, unread: Iterable[Any]) -> set[int]:
+        """Return the operations that matter by themselves; `unread` are tensors nobody reads.
+
+        Their results are read by the script, still exist, or are older than the window.
+        """
+        left_out = {address_of(tensor) for tensor in unread}
+        live = self.roots | self.losses
+        for address, storage in self._storages.items():
+            if storage.is_new and address not in left_out and not storage.reference.expired():
+                live.update(storage.writers)
+        for number, operation in enumerate(self.operations):
+            if operation.has_effect or not left_out.issuperset(operation.changed):
+                live.add(number)
+        return live
+
+    # One operator.
+
+    def _dispatched(self, func: Any, args: Any, kwargs: Any) -> Any:
+        if self.overflow or self.fault is not None or self._is_ours():
+            return func(*args, **kwargs)
+        try:
+            schema = self._infos.get(func)
+            if schema is None:
+                schema = self._infos[func] = Schema(func)
+            if schema.name.startswith("profiler::"):
+                return func(*args, **kwargs)
+            before = schema.tensors(args, kwargs)
+            inputs = [(tensor, self._of(tensor), name) for name, tensor in before]
+            value = self._value(schema, args, kwargs)
+        except Exception as error:  # noqa: BLE001 - told in the report; the script goes on
+            self.fault = error
+            return func(*args, **kwargs)
+        start = _clock()
+        result = func(*args, **kwargs)
+        spent = _clock() - start
+        try:
+            self._record(schema, args, kwargs, inputs, value, result, (start, spent))
+        except Exception as error:  # noqa: BLE001 - told in the report; the script goes on
+            self.fault = error
+        return result
+
+    def _record(
+        self,
+        schema: Schema,
+        args: Any,
+        kwargs: Any,
+        inputs: list[tuple[Any, int | None, str]],
+        value: int | None,
+        result: Any,
+        times: tuple[int, int],
+    ) -> None:
+        number = len(self.operations)
+        if number >= MOST_OPERATIONS:
+            self.overflow = True
+            return
+        node = schema.core._current_autograd_node()
+        operation = Operation(
+            name=schema.name,
+            start=times[0],
+            spent=times[1],
+            stack=self._stack(4),
+            value=value,
+            is_random=schema.random(args, kwargs),
+            is_view=schema.is_view,
+            node=None if node is None else node._sequence_nr(),
+            sequence=schema.newest_node(),
+        )
+        self.operations.append(operation)
+        self._flow(operation, number, schema, inputs, result)
+        self._measure(operation, schema, args, kwargs, inputs, result)
+
+    def _flow(
+        self,
+        operation: Operation,
+        number: int,
+        schema: Schema,
+        before: list[tuple[Any, int | None, str]],
+        result: Any,
+    ) -> None:
+        """Note what the operation reads and writes."""
+        reads: set[int] = set()
+        outside: set[int] = set()
+        changed: set[int] = set()
+        for tensor, address, name in before:
+            if address is None:
+                operation.has_effect = True
+                continue
+            storage = self._storages[address]
+            writes = name in schema.written
+            covers = writes and tensor.numel() * tensor.element_size() >= bytes_of(tensor)
+            if not (covers and schema.name in _FILLS):
+                reads.update(storage.writers)
+                if not storage.is_new:
+                    outside.add(address)
+            if writes:
+                if not storage.is_new:
+                    changed.add(address)
+                    self.state.add(address)
+                if operation.value is None:
+                    self._fresh += 1
+                mixed = operation.value if operation.value is not None else ("new", self._fresh)
+                if covers and schema.name in _FILLS:
+                    storage.value, storage.writers = hash(mixed), [number]
+                else:
+                    where = (tensor.storage_offset(), tuple(tensor.shape), tensor.stride())
+                    storage.value = hash((storage.value, mixed, where, name))
+                    storage.writers = [number] if covers else [*storage.writers, number]
+        inputs = {address for _, address, _ in before}
+        has_output = bool(schema.written)
+        for position, tensor in enumerate(tensors(result)):
+            address = address_of(tensor)
+            has_output = True
+            if address is None or address in inputs:
+                continue
+            self._fresh += operation.value is None
+            value = (
+                hash((operation.value, position)) if operation.value is not None else self._new()
+            )
+            self._storages[address] = TensorStorage(reference_of(tensor), value, [number])
+        if not has_output:
+            operation.has_effect = True
+        if schema.name.partition("::")[0] not in ("aten", "prims"):
+            operation.has_effect = (
+                True  # a library's own operator may have effects that nobody sees
+            )
+        operation.reads, operation.outside = tuple(reads), tuple(outside)
+        operation.changed = tuple(changed)
+        if schema.reads_value and reads:
+            self.roots.update(reads)
+            self.left.add(operation.stack)
+
+    def _measure(
+        self,
+        operation: Operation,
+        schema: Schema,
+        args: Any,
+        kwargs: Any,
+        before: list[tuple[Any, int | None, str]],
+        result: Any,
+    ) -> None:
+        """Note the operator's work and, in a backward pass, the rows without a gradient."""
+        if schema.is_view:
+            return
+        operation.bytes = sum(
+            tensor.numel() * tensor.element_size()
+            for tensor in (*(tensor for tensor, _, _ in before), *tensors(result))
+        )
+        operation.flops = schema.flops(args, kwargs, result)
+        if schema.is_product and any(
+            isinstance(value, int | float) and value == 0 for value in args[1:2]
+        ):
+            operation.factor_zero = True
+        if operation.node is None:
+            return
+        if schema.ignores is not None:
+            target, ignored = schema.ignored(args, kwargs)
+            operation.ignored = (target == ignored).float().mean()
+        gradient = before[0][0] if before else None
+        if gradient is None or not gradient.is_floating_point() or gradient.dim() < 2:
+            return
+        if gradient.numel() < _COUNTED or gradient.layout is not schema.strided:
+            return
+        nothing = (gradient == 0).flatten(0, -2).all(-1)
+        operation.unused = nothing.float().mean()
+        if schema.name == "aten::embedding_dense_backward":
+            indices = args[1].reshape(-1)
+            if indices.numel() == nothing.numel() and bool(nothing.any()):
+                ids = indices[nothing]
+                operation.constant = bool((ids == ids[0]).all())
+
+    # Values.
+
+    def _new(self) -> int:
+        self._fresh += 1
+        return hash(("new", self._fresh))
+
+    def _value(self, schema: Schema, args: Any, kwargs: Any) -> int | None:
+        if schema.is_view or schema.name in _NEVER or schema.random(args, kwargs):
+            return None
+        try:
+            return hash((schema.key, self._described(args), self._described(tuple(kwargs.items()))))
+        except TypeError:  # an argument that cannot be hashed
+            return None
+
+    def _described(self, value: Any) -> Any:
+        torch = sys.modules["torch"]
+        if isinstance(value, torch.Tensor):
+            address = self._of(value)
+            if address is None:
+                return self._new()
+            try:
+                where = (value.storage_offset(), tuple(value.shape), value.stride())
+            except RuntimeError:
+                return self._new()
+            return self._storages[address].value, where, value.dtype, value.device.type
+        if isinstance(value, list | tuple):
+            return tuple(self._described(item) for item in value)
+        return value
+
+    def _of(self, tensor: Any, *, by_content: bool = True) -> int | None:
+        """Return the address of a tensor's storage; None: it has none that can be followed."""
+        address = address_of(tensor)
+        if address is None:
+            return None
+        step, storage = len(self.ends), self._storages.get(address)
+        if storage is not None and (storage.is_new or storage.step == step):
+            return address
+        if storage is not None and (address in self.weights or address in self.state):
+            return address
+        value = content_of(tensor) if by_content else None
+        if by_content:
+            self.entered[address] = self._stack(4), bytes_of(tensor)
+        if storage is None:
+            value = self._new() if value is None else value
+            self._storages[address] = TensorStorage(
+                reference_of(tensor), value, is_new=False, step=step
+            )
+        else:  # its memory may have been filled by somebody else since
+            storage.step, storage.value = step, storage.value if value is None else value
+        return address
+
+    def _stack(self, depth: int) -> RawStack:
+        stack = walk(sys._getframe(depth))
+        return self._stacks.setdefault(stack, stack)
+
+
+def _mode(call: Callable[[Any, Any, Any], Any]) -> Any:
+    base: Any = importlib.import_module("torch.utils._python_dispatch").TorchDispatchMode
+
+    class Recording(base):  # type: ignore[misc]
+        def __torch_dispatch__(self, func: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return call(func, args, kwargs or {})
+
+    return Recording()
+
+
+def _framework_time() -> int:
+    """Return the nanoseconds that an operator on one number takes: the framework's own part."""
+    torch = sys.modules["torch"]
+    one, times = torch.ones(1), []
+    for _ in range(50):
+        start = _clock()
+        torch.ops.aten.add.Tensor(one, 1)
+        times.append(_clock() - start)
+    return sorted(times)[25]
+
+
+hide(globals())

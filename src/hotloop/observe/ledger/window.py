@@ -1,0 +1,172 @@
+"""Opens windows of a few steps in which every operator of a script is recorded."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hotloop.observe.hooks.listener import Probe
+from hotloop.observe.hooks.live_objects import alive
+from hotloop.observe.ledger.recorder import Recorder
+from hotloop.process.internal_frames import hide
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["NEVER", "Window", "WindowProbe"]
+
+STEPS = 3  # of a window; the last one shows what the others are still used for
+FIRST = 16  # updates before the first window: the first steps are slower, and other probes look
+NEVER = sys.maxsize
+_MOST = 4  # windows of a run: one for each set of optimizers that is in use
+_READS = ("__array__", "__dlpack__", "__reduce_ex__", "data_ptr", "numpy", "tolist")
+
+
+@dataclass(slots=True)
+class Window:
+    """A recorded window."""
+
+    recorder: Recorder
+    optimizers: frozenset[int]  # numbers of those in use
+    first: int  # updates before it
+    last: int  # updates at its end
+    live: frozenset[int] = frozenset()  # operations that matter by themselves
+    complete: bool = False
+
+
+class WindowProbe(Probe):
+    """Records a window once the first steps are over, and another where other optimizers run."""
+
+    def __init__(self, observer: Any) -> None:
+        self._observer = observer
+        self.windows: list[Window] = []
+        self.why_not: str | None = None  # why there is no window
+        self._open: Window | None = None
+        self._due = FIRST
+        self._replaced: dict[str, tuple[Any, Any]] = {}  # methods of tensors: before, and ours
+        self._seen: set[int] = set()  # optimizers that have run
+
+    def next_look(self, updates: int) -> int:
+        """Return the number of updates at which a window opens or continues, but no other probe."""
+        return updates + 1 if self._open is not None else max(updates + 1, self._due - 1)
+
+    def on_optimizer_first_step(self, optimizer: Any) -> None:
+        """Plan a further window for a phase that another optimizer begins."""
+        if self.windows and self._open is None and len(self.windows) < _MOST:
+            self._due = min(self._due, self._observer.hooks.updates + FIRST)
+            self._observer.hooks.wake = min(self._observer.hooks.wake, self._due - 1)
+
+    def after_step(self, updates: int) -> None:
+        """Open a window, note the end of a step, or close the window."""
+        window = self._open
+        if window is None:
+            if updates >= self._due and len(self.windows) < _MOST:
+                self._due = NEVER
+                self._begin(updates)
+            return
+        if (updates - window.first) % max(1, len(window.optimizers)) == 0:
+            window.recorder.end_step()
+        recorder = window.recorder
+        if updates >= window.last or recorder.overflow or recorder.fault is not None:
+            self._end(window)
+
+    def remove(self) -> None:
+        """Close a window that is open, because the hooks are being removed."""
+        if self._open is not None:
+            self._end(self._open)
+
+    def _begin(self, updates: int) -> None:
+        self.why_not = self._obstacle()
+        if self.why_not is not None:
+            return
+        hooks = self._observer.hooks
+        used = frozenset(
+            entry.number
+            for entry, _ in alive(self._observer.optimizers)
+            if entry.number is not None and entry.number not in self._seen
+        )
+        self._seen |= used
+        marks = hooks.events.marks
+        recorder = Recorder(is_ours=lambda: bool(marks) and marks[-1] & 31 == 16)
+        last = updates + STEPS * max(1, len(used))
+        window = Window(recorder=recorder, optimizers=used, first=updates, last=last)
+        self._replace_reads(recorder)
+        hooks.differentiated = recorder.differentiate
+        hooks.when_down(self)
+        recorder.start(self._parameters())
+        self._open = window
+        self.windows.append(window)
+
+    def _end(self, window: Window) -> None:
+        recorder = window.recorder
+        recorder.stop()
+        self._open, self._observer.hooks.differentiated = None, None
+        self._restore_reads()
+        if recorder.fault is not None:
+            self.why_not = f"recording failed with {recorder.fault!r}"
+        else:
+            window.live = frozenset(recorder.live(self._unread()))
+            window.complete = len(recorder.ends) >= 2
+        recorder.release()
+
+    def _obstacle(self) -> str | None:
+        torch = sys.modules["torch"]
+        dynamo: Any = sys.modules.get("torch._dynamo.utils")
+        if dynamo is not None and dynamo.counters["stats"]["unique_graphs"]:
+            return "torch.compile is in use, whose graphs hold no single operators"
+        if torch._C._len_torch_dispatch_stack():
+            return "the script uses a dispatch mode of its own"
+        if torch.cuda.is_available() and torch.cuda.is_initialized():
+            return "operators on a GPU are not timed one by one yet"
+        return None
+
+    def _replace_reads(self, recorder: Recorder) -> None:
+        """Note the tensors whose values leave PyTorch."""
+        torch = sys.modules["torch"]
+        for name in _READS:
+            old = getattr(torch.Tensor, name)
+
+            def read(tensor: Any, *args: Any, _old: Any = old, **kwargs: Any) -> Any:
+                if recorder.is_on:
+                    recorder.read(tensor)
+                return _old(tensor, *args, **kwargs)
+
+            read.__name__ = name
+            self._replaced[name] = torch.Tensor.__dict__.get(name), read
+            setattr(torch.Tensor, name, read)
+
+    def _restore_reads(self) -> None:
+        cls = sys.modules["torch"].Tensor
+        for name, (before, ours) in self._replaced.items():
+            if cls.__dict__.get(name) is not ours:
+                continue  # somebody has replaced it since; their function calls ours
+            if before is None:
+                delattr(cls, name)
+            else:
+                setattr(cls, name, before)
+        self._replaced.clear()
+
+    def _parameters(self) -> Iterator[Any]:
+        for _, root in alive(self._observer.roots):
+            yield from root.parameters()
+            yield from root.buffers()
+
+    def _unread(self) -> list[Any]:
+        """Return the gradients of weights that no optimizer updates."""
+        held = {
+            id(weight)
+            for _, optimizer in alive(self._observer.optimizers)
+            for group in optimizer.param_groups
+            for weight in group["params"]
+        }
+        if not held:
+            return []
+        return [
+            weight.grad
+            for weight in self._parameters()
+            if weight.grad is not None and id(weight) not in held
+        ]
+
+
+hide(globals())

@@ -1,0 +1,231 @@
+"""What recorded operators were for: each case is a small training step with one cost planted."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+from hotloop.observe.ledger.dataflow import purposes
+from hotloop.observe.ledger.recorder import Recorder
+
+
+def shares(
+    step: Callable[[], object], weights: list[torch.Tensor], *, steps: int = 3, unread: object = ()
+) -> dict[str, float]:
+    """Record steps; return the operations of all but the last, counted by row of the ledger."""
+    recorder = Recorder(is_ours=lambda: False)
+    recorder.start(weights)
+    for _ in range(steps):
+        step()
+        recorder.end_step()
+    recorder.stop()
+    assert recorder.fault is None
+    left = unread() if callable(unread) else []
+    backward = {n for n, one in enumerate(recorder.operations) if one.name in _IN_BACKWARD}
+    decided = purposes(
+        recorder.operations,
+        roots=recorder.live(left),
+        weights=recorder.weights,
+        state=recorder.state,
+        backward=backward,
+    )
+    rows: dict[str, float] = {}
+    for operation, of_row in zip(recorder.operations[: recorder.ends[-2]], decided, strict=False):
+        assert sum(of_row.values()) == pytest.approx(1)
+        if operation.name.rpartition("::")[2] in _HEAVY:
+            for row, share in of_row.items():
+                rows[row] = rows.get(row, 0) + share
+    return rows
+
+
+_HEAVY = ("mm", "addmm", "erf", "native_layer_norm", "embedding")
+_IN_BACKWARD: set[str] = set()
+
+
+class Task:
+    """A linear model, its optimizer and one batch."""
+
+    def __init__(self) -> None:
+        torch.manual_seed(0)
+        self.model = nn.Linear(16, 16)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        self.x = torch.randn(8, 16)
+        self.other = torch.randn(16, 16)
+
+    @property
+    def weights(self) -> list[torch.Tensor]:
+        return list(self.model.parameters())
+
+    def learn(self, loss: torch.Tensor) -> None:
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+
+def test_a_step_that_uses_all_its_results_is_useful():
+    task = Task()
+    rows = shares(lambda: task.learn(task.model(task.x).square().sum()), task.weights)
+    assert rows.keys() == {"useful"}
+
+
+def test_a_result_that_nobody_uses_is_dead():
+    task = Task()
+
+    def step() -> None:
+        task.model(task.x).erf() @ task.other
+        task.learn(task.model(task.x.clone() + 1).square().sum())
+
+    assert shares(step, task.weights)["dead"] == 2 * 3, "addmm, erf and mm of two steps"
+
+
+@pytest.mark.parametrize("read", ["item", "numpy", "kept"])
+def test_a_result_that_the_script_reads_or_keeps_is_not_dead(read):
+    task, kept = Task(), []
+
+    def step() -> None:
+        value = (task.model(task.x).detach().erf() @ task.other).sum()
+        if read == "item":
+            value.item()
+        elif read == "kept":
+            kept.append(value)
+        else:
+            recorder_read(value)
+        task.learn(task.model(task.x.clone() + 1).square().sum())
+
+    def recorder_read(value: torch.Tensor) -> None:
+        float(value.detach().sum())
+
+    assert "dead" not in shares(step, task.weights)
+
+
+def test_a_product_with_zero_makes_what_is_below_it_dead():
+    task = Task()
+
+    def step() -> None:
+        aside = (task.x @ task.other).erf().sum() * 0.0
+        task.learn(task.model(task.x).square().sum() + aside)
+
+    assert shares(step, task.weights)["dead"] == 2 * 2
+
+
+def test_the_same_values_again_are_repeated_work():
+    task = Task()
+
+    def step() -> None:
+        first, again = task.x @ task.other, task.x @ task.other
+        task.learn(task.model(first + again).square().sum())
+
+    assert shares(step, task.weights)["repeated"] == 1 + 2, "the second step repeats both"
+
+
+def test_a_buffer_that_is_filled_anew_holds_other_values():
+    task = Task()
+    buffer = np.zeros((8, 16), dtype=np.float32)
+    batch = torch.from_numpy(buffer)
+
+    def step() -> None:
+        buffer[:] = np.random.default_rng().standard_normal(buffer.shape)
+        task.learn(task.model(batch @ task.other).square().sum())
+
+    assert "repeated" not in shares(step, task.weights)
+
+
+def test_random_results_are_not_repeated():
+    task = Task()
+
+    def step() -> None:
+        dropped = functional.dropout(task.x, 0.5) @ task.other
+        task.learn(task.model(dropped).square().sum())
+
+    assert "repeated" not in shares(step, task.weights)
+
+
+def trunk_and_head(*, dropout: float = 0.0) -> tuple[nn.Module, nn.Module, torch.optim.Optimizer]:
+    trunk = nn.Sequential(nn.Linear(16, 16), nn.Dropout(dropout), nn.Linear(16, 16))
+    trunk.requires_grad_(requires_grad=False)
+    head = nn.Linear(16, 4)
+    return trunk, head, torch.optim.SGD(head.parameters(), lr=0.1)
+
+
+@pytest.mark.parametrize(("dropout", "frozen"), [(0.0, 4), (0.5, 2)])
+def test_weights_that_are_not_trained_give_frozen_work_unless_it_is_random(dropout, frozen):
+    trunk, head, optimizer = trunk_and_head(dropout=dropout)
+    batches = iter(torch.randn(9, 8, 16))
+
+    def step() -> None:
+        optimizer.zero_grad()
+        head(trunk(next(batches))).square().sum().backward()
+        optimizer.step()
+
+    rows = shares(step, [*trunk.parameters(), *head.parameters()])
+    assert rows["frozen"] == frozen, "the first layer lies below the dropout"
+
+
+def test_gradients_of_weights_that_no_optimizer_holds_are_dead():
+    trunk, head, optimizer = trunk_and_head()
+    trunk.requires_grad_(requires_grad=True)
+    batches = iter(torch.randn(9, 8, 16))
+
+    def step() -> None:
+        optimizer.zero_grad()
+        head(trunk(next(batches))).square().sum().backward()
+        optimizer.step()
+
+    step()  # the gradients that are older than the window
+    rows = shares(
+        step,
+        [*trunk.parameters(), *head.parameters()],
+        unread=lambda: [weight.grad for weight in trunk.parameters()],
+    )
+    assert rows["dead"] == 2 * 4, "two layers' weights, and two gradients on the way to them"
+    assert rows["frozen"] == 2 * 2
+
+
+def test_checkpointing_recomputes():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(16, 16), nn.GELU(), nn.Linear(16, 16))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    batches = iter(torch.randn(9, 8, 16))
+
+    def step() -> None:
+        optimizer.zero_grad()
+        checkpoint(model, next(batches), use_reentrant=False).square().sum().backward()
+        optimizer.step()
+
+    assert shares(step, list(model.parameters()))["repeated"] >= 2
+
+
+@pytest.mark.parametrize("pads", [0, 24, 56])
+def test_padding_is_the_share_of_positions_that_no_loss_depends_on(pads):
+    torch.manual_seed(0)
+    embedding, head = nn.Embedding(11, 64), nn.Linear(64, 11)
+    weights = [*embedding.parameters(), *head.parameters()]
+    optimizer = torch.optim.SGD(weights, lr=0.1)
+
+    def step() -> None:
+        ids = torch.randint(1, 11, (4, 64))
+        targets = torch.randint(0, 11, (4, 64))
+        if pads:
+            ids[:, -pads:], targets[:, -pads:] = 0, -100
+        loss = functional.cross_entropy(head(embedding(ids)).flatten(0, 1), targets.flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    rows = shares(step, weights)
+    assert rows.get("padding", 0) == pytest.approx(sum(rows.values()) * pads / 64, rel=1e-3)
+
+
+def test_rows_without_a_gradient_are_no_padding_where_the_cause_is_unknown():
+    task = Task()
+    x = torch.randn(256, 16)
+
+    def step() -> None:
+        score = task.model(x).sum(1)
+        task.learn(functional.relu(score - score.detach().median()).sum())  # half of them are cut
+
+    assert "padding" not in shares(step, task.weights)

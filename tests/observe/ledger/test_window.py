@@ -1,0 +1,141 @@
+"""The ledger of whole scripts: rows that sum to the wall time, and the line that costs."""
+
+import sys
+from dataclasses import fields
+
+import pytest
+import torch
+
+from hotloop.core.case.case import Case
+from hotloop.core.case.ledger import MEANING
+
+SCRIPT = """
+    import torch
+    from torch import nn
+    from torch.utils.data import DataLoader, TensorDataset
+
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 8))
+    aside = nn.Linear(64, 4096)
+    optimizer = torch.optim.AdamW(model.parameters())
+    data = TensorDataset(torch.randn(640, 64), torch.randint(0, 8, (640,)))
+
+    def look(x):
+        return aside(x).erf().erf().erf()
+
+    for epoch in range(2):
+        for x, y in DataLoader(data, batch_size=32, shuffle=True):
+            EXTRA
+            loss = nn.functional.cross_entropy(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    last = [weight.detach().clone() for weight in model.parameters()]
+    """
+
+
+@pytest.fixture(autouse=True)
+def _nothing_was_compiled():
+    """Clear Dynamo's counters, which other tests of this process have raised."""
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    if dynamo is not None:
+        dynamo.counters.clear()
+
+
+def row(case: Case, name: str):
+    return next((row for row in case.ledger.rows if row.name == name), None)
+
+
+def test_rows_sum_to_the_wall_time_and_survive_json(observed):
+    case = observed(SCRIPT.replace("EXTRA", ""), full=True)
+    assert case.ledger.seconds == pytest.approx(case.seconds, rel=1e-6)
+    assert case.ledger.not_split is None
+    assert case.ledger.steps == 2
+    assert {row.name for row in case.ledger.rows} <= MEANING.keys()
+    assert Case.from_json(case.to_json()) == case
+
+
+def test_work_that_nobody_uses_is_found_with_its_line(observed):
+    case = observed(SCRIPT.replace("EXTRA", "look(x)"), full=True)
+    dead = row(case, "dead")
+    assert dead.avoidable
+    assert case.ledger.avoidable[0] == dead
+    text = case.sources[dead.place.file].splitlines()[dead.place.line - 1]
+    assert text.strip() == "look(x)", "the call that decides, not the lines below it"
+
+
+def test_recorded_steps_are_in_no_statistics_of_the_steps(observed):
+    case = observed(SCRIPT.replace("EXTRA", ""), full=True)
+    assert case.steps.count == 40
+    recorded = {17, 18, 19}
+    assert recorded.isdisjoint(case.steps.numbers)
+    assert len(case.steps.wall) == 39 - len(recorded)
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("if optimizer.state: break", "too few"),
+        ("model = model if loss_of else torch.compile(model, backend='eager')", "torch.compile"),
+    ],
+)
+def test_why_steps_are_not_split_is_said(observed, line, why):
+    text = SCRIPT.replace("for epoch", "loss_of = []\n    for epoch").replace("EXTRA", line)
+    text = text.replace("loss.backward()", "loss.backward(); loss_of.append(1)")
+    case = observed(text, full=True)
+    assert why in case.ledger.not_split
+    assert case.ledger.seconds == pytest.approx(case.seconds, rel=1e-6)
+
+
+def test_a_script_ends_with_the_same_weights_and_methods_as_without_a_window(observed):
+    before = {name: torch.Tensor.__dict__.get(name) for name in ("numpy", "tolist", "__array__")}
+    text = SCRIPT.replace("EXTRA", "x.numpy(); y.tolist()")
+    case = observed(text + "\n    import sys; sys.weights_seen = last", full=True)
+    assert case.ledger.not_split is None
+    with_window = sys.weights_seen
+    plain: dict[str, object] = {}
+    import textwrap
+
+    exec(textwrap.dedent(text), plain)
+    assert all(torch.equal(a, b) for a, b in zip(with_window, plain["last"], strict=True))
+    assert before == {name: torch.Tensor.__dict__.get(name) for name in before}
+    del sys.weights_seen
+
+
+def test_functions_that_make_batches_and_that_only_look_are_told_from_the_loop(observed):
+    case = observed(
+        """
+        import time
+        import numpy as np
+        import torch
+        from torch import nn
+
+        model = nn.Linear(16, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+        def make():
+            time.sleep(0.02)
+            return torch.tensor(np.random.rand(8, 16), dtype=torch.float32)
+
+        def report(loss):
+            value = float(loss.detach())
+            until = time.perf_counter() + 0.02
+            while time.perf_counter() < until:
+                value = np.sqrt(value + 1)
+
+        for step in range(60):
+            batch = make()
+            loss = model(batch).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            report(loss)
+        """,
+        full=True,
+    )
+    assert case.part(row(case, "logging").seconds) > 0.3
+    waits = (
+        row(case, "waiting for data").seconds + (row(case, "idle") or row(case, "start")).seconds
+    )
+    assert waits > 0.6
+    assert all(field.name in case.ledger.__class__.__slots__ for field in fields(case.ledger))
