@@ -199,7 +199,7 @@ class _Kept:
             policy=SavePolicy(every_steps=None, every_seconds=None, keep=2, best_cooldown=None),
             wall_time=WallTime(clock),
             metrics_log=self,  # type: ignore[arg-type]
-            tell=silent,
+            notify=silent,
             disk=Disk(fsync_folder=self._synced),
             last_step=0,
         )

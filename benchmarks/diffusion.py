@@ -88,7 +88,7 @@ def untrained(parts: PreparedRun) -> tuple[torch.nn.Module, float]:
 def one_seed(seed: int, settings: Sequence[str], out: Path) -> tuple[dict[str, Any], PreparedRun]:
     """Train one run; return what came of it and its parts."""
 
-    def tell(message: Message) -> None:
+    def notify(message: Message) -> None:
         if isinstance(message, Evaluated):
             print(f"seed {seed}  step {message.step}  bound {message.loss:.4f}", flush=True)
 
@@ -96,7 +96,7 @@ def one_seed(seed: int, settings: Sequence[str], out: Path) -> tuple[dict[str, A
     parts = assemble(request, train.silent, lambda: None)
     first, bound = untrained(parts)
     print(f"seed {seed}  step 0  bound {bound:.4f}", flush=True)
-    result = train.train(request, out=out, tell=tell)
+    result = train.train(request, out=out, notify=notify)
     if result.reason != "complete":
         raise SystemExit(f"seed {seed} was stopped after step {result.step}: nothing is written")
     trained, vocabulary = load_run(out), parts.data.vocabulary

@@ -1,7 +1,7 @@
-"""char-lm plan by plan on a card: each rung is the real command in a fresh process.
+"""char-lm plan by plan on a GPU: each rung is the real command in a fresh process.
 
 python -m benchmarks.gpu [--smoke]   --smoke: a tiny model on any device, to try the script itself
-Writes benchmarks/results/gpu-<card>.json (under $OUT where that is set) with the hardware in it,
+Writes benchmarks/results/gpu-<GPU>.json (under $OUT where that is set) with the hardware in it,
 anew after each rung: what ends the call costs one. A smoke run writes nothing.
 """
 
@@ -83,7 +83,7 @@ def main() -> None:
     settings = SMOKE if parser.parse_args().smoke else FULL
     batch = 4 if settings is SMOKE else 384
     hardware, result = detect(), {}
-    card = re.sub(r"[^a-z0-9]+", "-", hardware.name.lower()).strip("-")
+    gpu = re.sub(r"[^a-z0-9]+", "-", hardware.name.lower()).strip("-")
     target = Path(os.environ.get("OUT") or Path(__file__).parent / "results")
     make_folder(target)
     with tempfile.TemporaryDirectory() as folder:
@@ -93,9 +93,9 @@ def main() -> None:
             rate = one.get("tokens_per_s")
             median = Measurement.from_json(rate).median if isinstance(rate, dict) else None
             print(f"{name:<42} {one.get('failed') or f'{median:,.0f} tokens/s'}", flush=True)
-            if settings is FULL:  # the others' figures say nothing about a card
+            if settings is FULL:  # the others' figures say nothing about a GPU
                 said = {"hardware": hardware.to_json(), "ladder": result}
-                write_json(target / f"gpu-{card}.json", said)
+                write_json(target / f"gpu-{gpu}.json", said)
 
 
 if __name__ == "__main__":

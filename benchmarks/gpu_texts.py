@@ -1,7 +1,7 @@
-"""The ladders of the text recipes on a card: `hotloop bench RECIPE` on models with random weights.
+"""The ladders of the text recipes on a GPU: `hotloop bench RECIPE` on models with random weights.
 
 python -m benchmarks.gpu_texts [--smoke]   --smoke: tiny models on any device, to try the script
-Writes benchmarks/results/gpu-texts-<card>.json (under $OUT where that is set) with the hardware in
+Writes benchmarks/results/gpu-texts-<GPU>.json (under $OUT where that is set) with the hardware in
 it; a smoke run writes nothing. Models have the sizes of all-MiniLM-L6 and Qwen3-0.6B, with weights
 drawn from a seed, and rows are those of benchmarks.recipe_data. What cannot be run stands there
 with its reason.
@@ -90,7 +90,7 @@ def main() -> None:
     parser.add_argument("--smoke", action="store_true")
     smoke = parser.parse_args().smoke
     hardware, found = detect(), {}
-    card = re.sub(r"[^a-z0-9]+", "-", hardware.name.lower()).strip("-")
+    gpu = re.sub(r"[^a-z0-9]+", "-", hardware.name.lower()).strip("-")
     target = Path(os.environ.get("OUT") or Path(__file__).parent / "results")
     make_folder(target)
     for name, case in CASES.items():
@@ -100,9 +100,9 @@ def main() -> None:
             print(f"{name}: {one.get('failed') or 'climbed'}", flush=True)
             if smoke and "failed" in one:
                 sys.exit(1)
-            if not smoke:  # its figures say nothing about a card
+            if not smoke:  # its figures say nothing about a GPU
                 said = {"hardware": hardware.to_json(), "ladders": found}
-                write_json(target / f"gpu-texts-{card}.json", said)
+                write_json(target / f"gpu-texts-{gpu}.json", said)
 
 
 if __name__ == "__main__":

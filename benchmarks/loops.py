@@ -117,7 +117,7 @@ def hotloop(course: Course, *, must: Sequence[str] = ()) -> None:
     Raises NotRun when a technique of `must` is not in effect on this machine.
     """
 
-    def tell(message: Message) -> None:
+    def notify(message: Message) -> None:
         if isinstance(message, ReadyToTrain):
             for row in message.effects:
                 if row.word != "in effect" and row.technique.partition("(")[0] in must:
@@ -129,7 +129,7 @@ def hotloop(course: Course, *, must: Sequence[str] = ()) -> None:
     with tempfile.TemporaryDirectory() as folder:
         run = RunDir(Path(folder) / "run")
         run.create(run_record(parts), parts.plan)
-        execute(run, parts, wall_time=WallTime(clock), signals=Signals(), tell=tell, disk=DISK)
+        execute(run, parts, wall_time=WallTime(clock), signals=Signals(), notify=notify, disk=DISK)
 
 
 class _Pulled:

@@ -4,7 +4,7 @@ python -m benchmarks.monitor_cost [--samples N] [--spacing S] [--quick]
 
 Watches a child process with two children of its own, as a training with two loader workers has, and
 a run folder of 2,000 steps that grows by two steps between samples. CPU time is that of this
-process alone, so a busy machine makes it little worse. Where no card is, its part is not measured.
+process alone, so a busy machine makes it little worse. Where no GPU is, its part is not measured.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def measured(folder: Path, pid: int, samples: int, spacing: float) -> dict[str, 
         sampling.append(sampler.spent - spent)
         history.add(sample)
         began = time.process_time()
-        found = assess(history.stats(), history, run=sample.run, machine=sampler.machine, cards={})
+        found = assess(history.stats(), history, run=sample.run, machine=sampler.machine, gpus={})
         out.print(screen(sample, sampler, found, out, title="cost"))
         drawing.append(time.process_time() - began)
     journal.close()
@@ -131,7 +131,7 @@ def measured(folder: Path, pid: int, samples: int, spacing: float) -> dict[str, 
         "benchmark": "monitor_cost",
         "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "hardware": host().to_json(),
-        "card": sampler.no_cards and f"not measured: {sampler.no_cards}",
+        "gpu": sampler.no_gpus and f"not measured: {sampler.no_gpus}",
         "spacing_s": spacing,
         "watched": "a run folder, its process with two children, host",
         "sampling": Measurement(unit="s", readings=tuple(sampling)),

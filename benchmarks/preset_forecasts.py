@@ -1,11 +1,11 @@
-"""Forecasts the memory of every preset of the recipes on pretrained models; no card is needed.
+"""Forecasts the memory of every preset of the recipes on pretrained models; no GPU is needed.
 
 python -m benchmarks.preset_forecasts [RECIPE ...]
 
 The model has the sizes of Qwen3-0.6B (config.json on the hub, 2026-11: 28 layers x 1024, 151,936
 ids), every row has as many tokens as the preset allows, adapters are the defaults of LoRA (DoRA for
 pair-classifier). Nothing is run and no weight read: operators are traced on tensors without
-numbers, for a card that the presets' own name or size of memory stands for. Of task-router it is
+numbers, for a GPU that the presets' own name or size of memory stands for. Of task-router it is
 phase 1, with four tasks.
 """
 
@@ -59,8 +59,8 @@ MODEL: dict[str, Any] = {  # https://huggingface.co/Qwen/Qwen3-0.6B/blob/main/co
     "bos_token_id": None,
     "initializer_range": 0.02,
 }
-# The cards: what the driver leaves of a memory of that name is a little less.
-CARDS: dict[str, tuple[str, int, tuple[int, int]]] = {
+# The GPUs: what the driver leaves of a memory of that name is a little less.
+GPUS: dict[str, tuple[str, int, tuple[int, int]]] = {
     "t4": ("Tesla T4", 16, (7, 5)),
     "12gb": ("NVIDIA GeForce RTX 4070", 12, (8, 9)),
     "16gb": ("NVIDIA GeForce RTX 4080", 16, (8, 9)),
@@ -87,8 +87,8 @@ TASKS = {
 
 
 def machine(preset: str) -> Hardware:
-    """Return the card of a preset."""
-    name, memory, capability = CARDS[preset]
+    """Return the GPU of a preset."""
+    name, memory, capability = GPUS[preset]
     return Hardware(
         device="cuda", name=name, memory_bytes=int(LEFT * memory * GIB), capability=capability
     )
@@ -127,7 +127,7 @@ def _empty_weights(path: Path) -> None:
 
 
 def forecasts(recipe: str, presets: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield what each preset of a recipe needs on its card."""
+    """Yield what each preset of a recipe needs on its GPU."""
     kind, length, settings = RECIPES[recipe]
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
@@ -151,7 +151,7 @@ def forecasts(recipe: str, presets: Sequence[str]) -> Iterator[dict[str, Any]]:
             yield {
                 "recipe": recipe,
                 "preset": preset,
-                "card": hardware.name,
+                "gpu": hardware.name,
                 "memory_bytes": hardware.memory_bytes,
                 "length": length,
                 "settings": list(settings),
@@ -170,7 +170,7 @@ def main(names: Sequence[str]) -> None:
     wanted = tuple(names) or tuple(RECIPES)
     made = [row for row in before if row["recipe"] not in wanted]
     for recipe in wanted:
-        for row in forecasts(recipe, tuple(CARDS)):
+        for row in forecasts(recipe, tuple(GPUS)):
             print(
                 recipe,
                 row["preset"],

@@ -156,7 +156,7 @@ def _arguments(here: Contestant, folder: str) -> dict[str, Any]:
         "weight_decay": 0.0,
         "bf16": here.given.is_bf16,
         "use_cpu": True,
-        "dataloader_pin_memory": False,  # there is no card
+        "dataloader_pin_memory": False,  # there is no GPU
         "save_strategy": "no",
         "report_to": "none",
         "disable_tqdm": True,

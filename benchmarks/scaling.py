@@ -1,8 +1,8 @@
-"""Training on 1, 8 and 64 cards, by closed formulas and by simulation; nothing of it is measured.
+"""Training on 1, 8 and 64 GPUs, by closed formulas and by simulation; nothing of it is measured.
 
 python -m benchmarks.scaling             writes the cases to results/scaling.json
 python -m benchmarks.scaling measured    two ranks here against the same formulas [--busy]
-python -m benchmarks.scaling docs        writes the tables of the guide several-cards from the JSON
+python -m benchmarks.scaling docs        writes the tables of the guide several-GPUs from the JSON
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from benchmarks.scaling_paper import (
 )
 from benchmarks.scaling_sources import FIGURES, value
 from benchmarks.scaling_steps import Noise, Step, simulate
-from hotloop.core.gpu_specs import find_card
+from hotloop.core.gpu_specs import find_gpu
 from hotloop.core.storage.files import write_json
 
 if TYPE_CHECKING:
@@ -45,15 +45,15 @@ SMALL = 1e9  # numbers below which a model reaches the smaller share of the peak
 
 
 def _cluster(name: str, machines: int, per_machine: int, inside: str, net: str) -> Cluster:
-    """Return cards of core/gpu_specs.py, joined by links of scaling_sources."""
-    known = find_card(name)
+    """Return GPUs of core/gpu_specs.py, joined by links of scaling_sources."""
+    known = find_gpu(name)
     assert known is not None
     assert known.bandwidth is not None
     hop = "hop_pcie" if inside == "pcie4" else "hop_nvlink"
-    card = " ".join(name.split()[:2]) if name == RTX else name.split()[0]
+    gpu = " ".join(name.split()[:2]) if name == RTX else name.split()[0]
     return Cluster(
-        name=f"{machines * per_machine} x {card}" + (f", {net[3:]} Gb/s" if machines > 1 else ""),
-        card=card,
+        name=f"{machines * per_machine} x {gpu}" + (f", {net[3:]} Gb/s" if machines > 1 else ""),
+        gpu=gpu,
         machines=machines,
         per_machine=per_machine,
         inside=Link(bandwidth=value(f"{inside}_reached"), hop=value(hop)),
@@ -136,14 +136,14 @@ def row(
     model: Model, cluster: Cluster, scheme: str, samples: int, context: int, *, micro: int = 0
 ) -> dict[str, Any]:
     """Return one case: memory and checkpoint on paper, the step on paper and by simulation."""
-    scheme = scheme if cluster.ranks > 1 else "ddp"  # one card keeps everything as well
+    scheme = scheme if cluster.ranks > 1 else "ddp"  # one GPU keeps everything as well
     best = micro or _micro(model, cluster, scheme, samples, context)
     need = memory(model, scheme, cluster.ranks, max(best, 1) * context)
     found: dict[str, Any] = {
         "model": model.name,
         "by": scheme if cluster.ranks > 1 else "-",
         "cluster": cluster.name,
-        "cards": cluster.ranks,
+        "gpus": cluster.ranks,
         "samples": samples,
         "context": context,
         "micro_batch": max(best, 1),
@@ -175,18 +175,18 @@ def row(
 
 
 def _rows() -> Iterator[dict[str, Any]]:
-    """Yield every case with its efficiency against one card with enough memory."""
+    """Yield every case with its efficiency against one GPU with enough memory."""
     for name, scheme, samples, context, clusters in CASES:
         model, alone = _forecast(name, context), dict[str, float]()
         for key in clusters:
             cluster = CLUSTERS[key]
             found = row(model, cluster, scheme, samples, context) | {"case": name}
-            if cluster.card not in alone:
+            if cluster.gpu not in alone:
                 one = replace(cluster, machines=1, per_machine=1)
                 micro = found["micro_batch"]
                 base = row(model, one, scheme, samples, context, micro=micro)
-                alone[cluster.card] = base["samples_per_s"]
-            perfect = cluster.ranks * alone[cluster.card]
+                alone[cluster.gpu] = base["samples_per_s"]
+            perfect = cluster.ranks * alone[cluster.gpu]
             yield found | {"efficiency": found["samples_per_s"] / perfect}
 
 
@@ -224,7 +224,7 @@ def _published() -> dict[str, Any]:
         found = row(model, cluster, "fsdp2", samples, 8192, micro=2)
         rates.append(found["samples_per_s"] * 8192 / cluster.ranks)
     return {
-        "what": "Llama 3.1 8B, fsdp2, 2 x 8192 tokens a card: tokens/s a card on 128 over 8 H100",
+        "what": "Llama 3.1 8B, fsdp2, 2 x 8192 tokens a GPU: tokens/s a GPU on 128 over 8 H100",
         "where": FIGURES["share_large"].where,
         "published": [5605 / 5762, 6514 / 6667],  # without and with torch.compile
         "published_tokens_per_s": [[5762, 5605], [6667, 6514]],

@@ -55,7 +55,7 @@ class _Probe:
 
 
 def bytes_a_token(model: Model, context: int) -> float:
-    """Return the bytes that one token keeps for the backward under autocast to bf16 on a card."""
+    """Return the bytes that one token keeps for the backward under autocast to bf16 on a GPU."""
     probe = _Probe(lambda: _built(model, context), context)
     found = [
         forecast(

@@ -124,7 +124,7 @@ def _compared(both: Sequence[Mapping[str, Sequence[float]]]) -> dict[str, Any]:
     start, bandwidth = fitted_link(both[0])
     link = Link(bandwidth=bandwidth, hop=0.0)
     cluster = Cluster(
-        name="here", card="cpu", machines=1, per_machine=RANKS, inside=link, between=link,
+        name="here", gpu="cpu", machines=1, per_machine=RANKS, inside=link, between=link,
         start=start, flops=0.0, memory_bandwidth=0.0, memory_bytes=0.0,
     )  # fmt: skip
     slower = {

@@ -1,4 +1,4 @@
-"""Turns results/scaling.json into the tables of the guide several-cards, between two marks."""
+"""Turns results/scaling.json into the tables of the guide several-GPUs, between two marks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def block(result: Result) -> str:
     """Return the text between the marks."""
     parts = (
         ["### A step", "", *steps(result), ""],
-        ["### Memory of one card", "", *_memory(result), ""],
+        ["### Memory of one GPU", "", *_memory(result), ""],
         ["### A checkpoint", "", *_checkpoints(result), ""],
         ["### Checked", "", *_published(result), "", *comparison(result), ""],
         ["### Assumptions", "", *_assumptions(result)],
@@ -55,12 +55,12 @@ def steps(result: Result) -> Iterator[str]:
     widest = max((row["step_s"][2] - row["step_s"][0]) / row["step_s"][1] for row in fit)
     yield from _wrapped(
         f"Medians of {result['steps']} simulated steps; their quartiles are at most "
-        f"{widest:.1%} apart. `a card`: micro batch x accumulation. `computing`, `sending` and "
+        f"{widest:.1%} apart. `a GPU`: micro batch x accumulation. `computing`, `sending` and "
         "`step`: ms, the first two on paper, one after the other. `waits`: the share of the step "
-        "that a network without any cost would save. `eff.`: of as many times one card, had it "
+        "that a network without any cost would save. `eff.`: of as many times one GPU, had it "
         "the memory."
     )
-    heads = ("cards", "by", "a card", "computing", "sending", "step", "waits", "eff.")
+    heads = ("gpus", "by", "a GPU", "computing", "sending", "step", "waits", "eff.")
     titles = dict.fromkeys((row["case"], row["samples"], row["context"]) for row in result["rows"])
     for case, samples, context in titles:
         model = result["models"][case]
@@ -89,7 +89,7 @@ def _step(row: Result) -> list[str]:
 
 def _too_large(rows: Sequence[Result]) -> Iterator[str]:
     large = [
-        f"{row['cluster']} ({shown(sum(row['memory'].values()) / GB)} GB a card)"
+        f"{row['cluster']} ({shown(sum(row['memory'].values()) / GB)} GB a GPU)"
         for row in rows
         if not row["fits"]
     ]
@@ -113,18 +113,18 @@ def _memory(result: Result) -> Iterator[str]:
         [model, scheme, *(shown(by_ranks[ranks]) for ranks in (8, 64))]
         for (model, scheme), by_ranks in found.items()
     ]
-    yield from _table(("trained whole", "by", "8 cards", "64 cards"), rows)
+    yield from _table(("trained whole", "by", "8 GPUs", "64 GPUs"), rows)
 
 
 def _checkpoints(result: Result) -> Iterator[str]:
     seconds: dict[str, dict[int, float]] = {}
     for row in result["rows"]:
-        seconds.setdefault(row["model"], {})[row["cards"]] = row["checkpoint_s"]
+        seconds.setdefault(row["model"], {})[row["gpus"]] = row["checkpoint_s"]
     rows = [
         [
             model["name"],
             shown(model["checkpoint_bytes"] / GB),
-            *(shown(seconds[model["name"]][cards]) for cards in (1, 8, 64)),
+            *(shown(seconds[model["name"]][gpus]) for gpus in (1, 8, 64)),
         ]
         for model in result["models"].values()
     ]
@@ -134,7 +134,7 @@ def _checkpoints(result: Result) -> Iterator[str]:
         f"{drive['value']:g} GB/s; derived. On one shared drive it is the first column for all."
     )
     yield ""
-    heads = ("", "GB", "1 card", "8 cards, 1 machine", "64 cards, 8 machines")
+    heads = ("", "GB", "1 GPU", "8 GPUs, 1 machine", "64 GPUs, 8 machines")
     yield from _table(heads, rows)
 
 

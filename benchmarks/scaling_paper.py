@@ -1,8 +1,8 @@
-"""Closed formulas of training on several cards: work, communication, memory, checkpoints.
+"""Closed formulas of training on several GPUs: work, communication, memory, checkpoints.
 
 Collectives: ring of W ranks, 2 (W - 1) / W x bytes / bandwidth for an all-reduce (Patarasuk and
 Yuan 2009), half of it for an all-gather or a reduce-scatter; on several machines within a machine
-and between machines, where every card has its own network port and both levels run as a pipeline.
+and between machines, where every GPU has its own network port and both levels run as a pipeline.
 FLOPs: 6 N + 12 L H K T a token (PaLM, appendix B, arXiv:2204.02311). ZeRO: arXiv:1910.02054.
 """
 
@@ -88,7 +88,7 @@ class Model:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """What one card sends in one direction."""
+    """What one GPU sends in one direction."""
 
     bandwidth: float  # bytes/s that collectives reach
     hop: float  # seconds of latency a hop
@@ -96,22 +96,22 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """Machines of equal cards."""
+    """Machines of equal GPUs."""
 
     name: str
-    card: str
+    gpu: str
     machines: int
     per_machine: int
     inside: Link
     between: Link
     start: float  # seconds before a collective moves anything
-    flops: float  # peak of a card
+    flops: float  # peak of a GPU
     memory_bandwidth: float  # bytes/s
     memory_bytes: float
 
     @property
     def ranks(self) -> int:
-        """Return how many cards there are."""
+        """Return how many GPUs there are."""
         return self.machines * self.per_machine
 
 

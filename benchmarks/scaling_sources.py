@@ -44,14 +44,14 @@ _RATE, _HOP = "GB/s", "us"
 FIGURES: Mapping[str, Figure] = MappingProxyType(
     {
         "nvlink4": _figure(
-            "NVLink 4, a card and direction", 450, _RATE, "published", f"900 both ways, {_HGX}"
+            "NVLink 4, a GPU and direction", 450, _RATE, "published", f"900 both ways, {_HGX}"
         ),
         "nvlink4_reached": _figure(
             "of it in NCCL's rings", 370, _RATE, "published",
             "sjeaugey, NVIDIA: github.com/NVIDIA/nccl-tests/issues/212",
         ),
         "nvlink3": _figure(
-            "NVLink 3, a card and direction", 300, _RATE, "published",
+            "NVLink 3, a GPU and direction", 300, _RATE, "published",
             "600 both ways, NVIDIA A100 datasheet (core/gpu_specs.py)",
         ),
         "nvlink3_reached": _figure("of it in NCCL's rings", 235, _RATE, "published", _NCCL),
@@ -60,16 +60,16 @@ FIGURES: Mapping[str, Figure] = MappingProxyType(
             "16 lanes x 16 GT/s x 128/130 / 8, PCI-SIG; NCCL counts 24",
         ),
         "pcie4_reached": _figure(
-            "of it through host memory, 8 cards", 12, _RATE, "assumed",
-            "half of NCCL's 24, as data passes the host twice; 12.7 is shown for four cards in "
+            "of it through host memory, 8 GPUs", 12, _RATE, "assumed",
+            "half of NCCL's 24, as data passes the host twice; 12.7 is shown for four GPUs in "
             "github.com/tinygrad/open-gpu-kernel-modules/pull/22",
         ),
-        "net400": _figure("network of 400 Gb/s a card", 50, _RATE, "derived", "400 / 8"),
+        "net400": _figure("network of 400 Gb/s a GPU", 50, _RATE, "derived", "400 / 8"),
         "net400_reached": _figure(
             "of it in NCCL's rings", 47, _RATE, "published",
             "46 to 48, AddyLaddy, NVIDIA: github.com/NVIDIA/nccl-tests/issues/290",
         ),
-        "net100": _figure("network of 100 Gb/s a card", 12.5, _RATE, "derived", "100 / 8"),
+        "net100": _figure("network of 100 Gb/s a GPU", 12.5, _RATE, "derived", "100 / 8"),
         "net100_reached": _figure(
             "of it in NCCL's rings", 12.2, _RATE, "published",
             "sjeaugey, NVIDIA: github.com/NVIDIA/nccl-tests/issues/29",
@@ -99,7 +99,7 @@ FIGURES: Mapping[str, Figure] = MappingProxyType(
             "spread of a block's time (log-normal)", 0.02, "", "assumed", "each block, each time"
         ),
         "jitter_rank": _figure(
-            "spread of a card's speed in a step", 0.01, "", "assumed", "makes stragglers"
+            "spread of a GPU's speed in a step", 0.01, "", "assumed", "makes stragglers"
         ),
     }
 )  # fmt: skip

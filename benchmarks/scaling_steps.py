@@ -1,4 +1,4 @@
-"""Simulates optimizer steps on several cards: computing, collectives, their overlap, stragglers.
+"""Simulates optimizer steps on several GPUs: computing, collectives, their overlap, stragglers.
 
 Events have a fixed order, that in which the host issues them, so each event is one array over
 [S, R]: S simulated steps, R ranks. A link sends one collective at a time, and a collective begins

@@ -131,16 +131,16 @@ def page(folder: Path = RESULTS) -> str:
             module, _, case = name.partition("-")
             run = f"python -m benchmarks.{module} {case}".strip()
             text.append(f"## {name}\n\nNot measured: run `{run}`.\n")
-    text.extend(_card(folder))
+    text.extend(_gpu(folder))
     return "\n".join(text)
 
 
-def _card(folder: Path) -> Iterator[str]:
+def _gpu(folder: Path) -> Iterator[str]:
     """Yield the ladders of `make gpu`, or that there is none."""
-    yield "## On a card: char-lm plan by plan\n"
+    yield "## On a GPU: char-lm plan by plan\n"
     found = sorted(folder.glob("gpu-*.json"))
     if not found:
-        yield "Not measured: no card was at hand. `make gpu` climbs the ladder.\n"
+        yield "Not measured: no GPU was at hand. `make gpu` climbs the ladder.\n"
     for path in found:
         result = json.loads(path.read_text())
         yield f"{result['hardware']['name']}\n\n| plan | tokens/s | n |\n|---|---|---|"

@@ -142,13 +142,13 @@ def test_a_run_folder_that_is_moved_while_it_trains_is_followed(tiny, tmp_path):
     out, moved, said = tmp_path / "run", tmp_path / "elsewhere" / "mine", []
     moved.parent.mkdir()
 
-    def tell(message) -> None:
+    def notify(message) -> None:
         if isinstance(message, CheckpointSaved) and message.step == 7:
             out.rename(moved)
         if isinstance(message, Note):
             said.append(message.text)
 
-    result = train(out, tiny, tell=tell)
+    result = train(out, tiny, notify=notify)
     assert (result.reason, result.path) == ("complete", moved)
     assert not out.exists()
     assert f"the run folder was moved to {moved}: what is saved goes there" in said
@@ -160,12 +160,12 @@ def test_a_run_folder_that_is_moved_while_it_trains_is_followed(tiny, tmp_path):
 def test_a_run_folder_that_is_gone_is_told_and_not_made_in_part(tiny, tmp_path, capsys):
     out = tmp_path / "run"
 
-    def tell(message) -> None:
+    def notify(message) -> None:
         if isinstance(message, CheckpointSaved) and message.step == 7:
             shutil.rmtree(out)
 
     with pytest.raises(engine.HotloopError, match=r"the run folder .* is gone"):
-        train(out, tiny, tell=tell)
+        train(out, tiny, notify=notify)
     assert not RunDir(out).checkpoints.exists()
 
 

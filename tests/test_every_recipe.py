@@ -5,7 +5,7 @@ from tests.data.tokenising.test_tokenize import jsonl
 from tests.golden import tiny_models, tiny_tokenizer
 
 from hotloop.cli.main import BUG, main
-from hotloop.core.gpu_specs import CARDS
+from hotloop.core.gpu_specs import GPUS
 from hotloop.jobs import train as engine
 from hotloop.jobs.job import assemble
 from hotloop.jobs.request import fresh_request
@@ -61,13 +61,13 @@ def asked(tmp_path_factory, corpus):
 
 
 @EVERY
-def test_a_forecast_for_every_card_is_made(asked, recipe):
+def test_a_forecast_for_every_gpu_is_made(asked, recipe):
     few = ("training.batch_size=2", "training.accumulation=1")  # each size is a forecast
     request = fresh_request(recipe, [*asked[recipe], *ONE.get(recipe, ()), *few])
     parts = assemble(request, engine.silent, lambda: None)
-    for card in CARDS:
-        found = fits(parts, card)
-        assert found, card.name
+    for gpu in GPUS:
+        found = fits(parts, gpu)
+        assert found, gpu.name
         assert all(list(fit.peak_bytes) == list(MODES) for fit in found)
         whole = request.config.training.batch_size
         assert all(fit.micro_batch * fit.accumulation == whole for fit in found)

@@ -1,6 +1,6 @@
 """Each fact of a case is filled by a script that really ran: a rule that reads others is blind.
 
-First the recorded cases of the examples are asked, then the small scripts here. What only a card,
+First the recorded cases of the examples are asked, then the small scripts here. What only a GPU,
 a cgroup or several processes can fill is named with the file that fills it. So are the facts of a
 planned run, which no script fills.
 """
@@ -42,11 +42,11 @@ ELSEWHERE = {
     ("Case", "techniques"): "diagnosis/run_record.py",
     ("Steps", "guesses"): "diagnosis/run_record.py",
     ("Case", "not_checked"): "observe/build_case.py",  # something that failed
-    ("Case", "throttle_reasons"): "observe/probes/utilisation.py",  # a card that is slowed down
-    ("Hardware", "count"): "machine/detect.py",  # several cards
-    ("Hardware", "capability"): "machine/detect.py",  # a card
+    ("Case", "throttle_reasons"): "observe/probes/utilisation.py",  # a GPU that is slowed down
+    ("Hardware", "count"): "machine/detect.py",  # several GPUs
+    ("Hardware", "capability"): "machine/detect.py",  # a GPU
     ("Hardware", "smem_bytes"): "machine/detect.py",
-    ("Steps", "card"): "observe/probes/cuda.py",
+    ("Steps", "gpu"): "observe/probes/cuda.py",
     ("Steps", "starved"): "observe/probes/cuda.py",
     ("Model", "device"): "observe/hooks/describe.py",
     ("ProcessFacts", "allocator"): "observe/probes/cuda.py",

@@ -1,4 +1,4 @@
-"""`make gpu` is one call on a lent card: it leaves no test out, and a failure costs one line."""
+"""`make gpu` is one call on a lent GPU: it leaves no test out, and a failure costs one line."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.paths import ROOT
 
 
-def test_every_test_of_a_card_is_in_make_gpu_and_none_stops_the_rest():
+def test_every_test_of_a_gpu_is_in_make_gpu_and_none_stops_the_rest():
     (recipe,) = re.findall(r"^gpu:\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
     folders = [ROOT / word for word in re.findall(r"\btests/\w+", recipe)]
     marked = [

@@ -41,9 +41,9 @@ def both(request_of):
     return {how: assemble(request_of(how), silent, lambda: None) for how in ("none", "nf4")}
 
 
-def card(memory, platform="Linux-6.8-x86_64"):
+def gpu(memory, platform="Linux-6.8-x86_64"):
     versions = {"platform": platform}
-    return Hardware(device="cuda", name="a card", memory_bytes=memory, versions=versions)
+    return Hardware(device="cuda", name="a GPU", memory_bytes=memory, versions=versions)
 
 
 def test_packed_weights_are_forecast_at_half_a_byte(both):
@@ -69,10 +69,10 @@ def test_the_forecast_is_near_a_step_that_is_made(both):
 def test_it_is_a_net_loss_where_the_unpacked_weights_fit(both):
     plain, packed = both["none"], both["nf4"]
     settings = shapes(plain.request.config, plain.job)
-    peak = Forecasts(plain.job, card(None), settings).of(plain.plan).peak_bytes
+    peak = Forecasts(plain.job, gpu(None), settings).of(plain.plan).peak_bytes
 
     def said(memory):
-        forecasts = Forecasts(plain.job, card(memory), settings)
+        forecasts = Forecasts(plain.job, gpu(memory), settings)
         return packing_loses(forecasts, plain.plan, packed.decision.forecast)
 
     text = said(int(peak / HEAD_ROOM) + 1)
@@ -95,8 +95,8 @@ def test_what_does_not_fit_spills_where_the_driver_lets_it(both):
         forecasts = Forecasts(parts.job, hardware, settings)
         return fit_memory(forecasts, parts.plan, silent, may_halve=False).too_much or ""
 
-    assert "activation-checkpointing:mode=full is forecast to need less" in why(card(1))
+    assert "activation-checkpointing:mode=full is forecast to need less" in why(gpu(1))
     for platform, expected in (("Linux-6.8-x86_64", "out of memory"), (WSL, "expect it to spill")):
-        small = card(parts.decision.forecast.peak_bytes, platform)  # no head-room
+        small = gpu(parts.decision.forecast.peak_bytes, platform)  # no head-room
         assert expected in why(small)
-    assert "spill" not in too_much(replace(card(1, WSL), device="cpu"))
+    assert "spill" not in too_much(replace(gpu(1, WSL), device="cpu"))

@@ -79,7 +79,7 @@ def trace(
 
 
 def called_again(once: Callable[[], Tensor]) -> tuple[Callable[[], object], Tensor]:
-    """A recording without a card: the replay writes its loss over the one before, as CUDA's."""
+    """A recording without a GPU: the replay writes its loss over the one before, as CUDA's."""
     loss = once()
     return lambda: loss.copy_(once()), loss
 

@@ -15,10 +15,10 @@ from hotloop import rules
 from hotloop.rules.base import Rule
 
 ALL = list(planted())
-# Why a rule that needs no card has not spoken yet; its page says so too.
+# Why a rule that needs no GPU has not spoken yet; its page says so too.
 NOT_HERE = {
     "D12": "40 %",  # of the memory as page cache
-    "G26": "card",
+    "G26": "gpu",
     "S2": "half an hour",
 }
 
@@ -56,7 +56,7 @@ def test_a_page_says_where_its_rule_has_spoken(rule: Rule):
     elif rule.id in NOT_HERE:
         assert NOT_HERE[rule.id] in seen(rule)
     else:
-        assert "not yet seen on a card" in seen(rule), "no script has made it speak"
+        assert "not yet seen on a GPU" in seen(rule), "no script has made it speak"
 
 
 def test_nothing_is_excused_that_has_spoken():

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.golden.cases import CPU, healthy, machine, on_card, planned
+from tests.golden.cases import CPU, healthy, machine, on_gpu, planned
 
 from hotloop import rules, techniques
 from hotloop.core.case.case import Case
@@ -85,9 +85,9 @@ def test_the_page_is_whole(rule: Rule):
         if re.search(rf"\.rules\.\w+\.{stem(rule)}$", name) and name.startswith("hotloop")
     )
     assert rule.page == module.__doc__, "rules/__init__.py takes the page from the docstring"
-    card = {Needs.CARD, Needs.READINGS} & set(rule.needs)
+    gpu = {Needs.GPU, Needs.READINGS} & set(rule.needs)
     seen = " ".join(found["Seen:"].split())
-    assert UNSEEN in seen or not card, f'it needs a card, so Seen: must say "{UNSEEN}"'
+    assert UNSEEN in seen or not gpu, f'it needs a GPU, so Seen: must say "{UNSEEN}"'
 
 
 @every_rule
@@ -131,9 +131,9 @@ def test_its_remedies_name_the_techniques_that_would_do_something(rule: Rule):
 def test_it_stays_silent_otherwise(rule: Rule):
     assert golden(rule).NEGATIVE
     # The healthy run takes ten seconds: that it is too short to compile for is true.
-    others = [] if rule.id == "G31" else [healthy(), on_card()]
+    others = [] if rule.id == "G31" else [healthy(), on_gpu()]
     if rule.before_run:
-        others += [planned(), planned(on_card()), machine(), planned(time=None, data=None)]
+        others += [planned(), planned(on_gpu()), machine(), planned(time=None, data=None)]
     for case in [*golden(rule).NEGATIVE, *others]:
         if unmet(case, rule.needs) is None:
             assert worth_saying(rule, case) == []

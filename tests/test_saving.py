@@ -28,7 +28,7 @@ def test_the_bytes_are_those_of_the_checkpoint(tiny, tmp_path):
 
 def test_the_cost_is_shown_and_kept_before_step_1(tiny, tmp_path):
     heard = []
-    train(fresh_request("char-lm", tiny), out=tmp_path / "run", tell=heard.append)
+    train(fresh_request("char-lm", tiny), out=tmp_path / "run", notify=heard.append)
     fact = next(m for m in heard if isinstance(m, ReadyToTrain)).facts["saving"]
     assert ": 7 saves by steps x " in fact, "1, 7, 14, 21, 28, 35 and 40"
     assert "4 are kept, and the best" in fact

@@ -53,7 +53,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:
 every_technique = pytest.mark.parametrize("technique", techniques.ALL, ids=lambda t: t.id)
 OF_THE_ENGINE = [t for t in techniques.ALL if HostKind.ENGINE in t.hosts]
 OF_SCRIPTS = [t for t in techniques.ALL if HostKind.SCRIPT in t.hosts]
-NOT_MEASURED = "not measured here: needs a CUDA card"
+NOT_MEASURED = "not measured here: needs a CUDA GPU"
 UNDO = "set session.undo[its id] to a function that takes back what `apply` did"
 
 
@@ -296,7 +296,7 @@ def wrong_in_a_script(technique: Technique, examples: Examples) -> list[str]:
 def first_call(session: Session) -> None:
     batch = session.job.train.batch(0, 0, 2)
     session.forward(batch.tensors).backward()
-    if session.stepping.graphs:  # a card would record it
+    if session.stepping.graphs:  # a GPU would record it
         stepping = session.stepping
         stepping.replay = GraphedMicroStep(session, batch.tensors, lambda once: (once, once()))
 
@@ -483,7 +483,7 @@ def apply_none(session: Session) -> int:
 def raising_gate(hardware: Hardware, plan: Plan) -> str | None:
     del plan
     major, _ = hardware.capability  # type: ignore[misc] # None on a CPU: the planted fault
-    return None if major > 7 else "needs a newer card than this one"
+    return None if major > 7 else "needs a newer GPU than this one"
 
 
 def planted(**changes: Any) -> Technique:
@@ -551,7 +551,7 @@ def test_a_planted_machine_too_many_or_too_few_is_caught() -> None:
     assert "lets sdpa through on 't4', which is in blocked_on" in wrong
     flash = {**ITS.blocked_with, "backend=flash": {"t4", "gtx 1080", "mps"}}
     (wrong,) = wrong_machines(GOOD, replace(ITS, blocked_with=flash))
-    assert "refuses sdpa(backend=flash) on 'unknown card'" in wrong
+    assert "refuses sdpa(backend=flash) on 'unknown GPU'" in wrong
 
 
 def test_planted_words_that_were_not_expected_are_caught() -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from hotloop.core.events import Event
     from hotloop.core.finding import Diagnosis
-    from hotloop.core.progress import Tell
+    from hotloop.core.progress import Notify
     from hotloop.data.tokenising.char_vocabulary import CharVocabulary
     from hotloop.export.pretrained import Exported
     from hotloop.jobs.run import RunResult
@@ -257,13 +257,13 @@ def train(
     out: str | Path | None = None,
     config: str | Path | None = None,
     plan: str | Path | None = None,
-    tell: Tell | None = None,
+    notify: Notify | None = None,
     **settings: object,
 ) -> RunResult:
     """Train a recipe and return the result.
 
     Settings are dotted keys with `__` for the dot: train("char-lm", training__max_steps=200).
-    `tell` is called with each message of the training. Raises a HotloopError.
+    `notify` is called with each message of the training. Raises a HotloopError.
     """
     from hotloop.jobs import train as engine
 
@@ -276,7 +276,7 @@ def train(
     )
     request.refuse_series()
     folder = Path(out) if out else None
-    return engine.train(request, out=folder, tell=tell or engine.silent)
+    return engine.train(request, out=folder, notify=notify or engine.silent)
 
 
 def _text(value: object) -> str:

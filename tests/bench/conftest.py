@@ -30,7 +30,7 @@ SAID = {
 class Told:
     """What a trial would say of itself."""
 
-    busy_cores, peak_bytes, card, message = 1.0, 300 << 20, {}, SAID
+    busy_cores, peak_bytes, gpu, message = 1.0, 300 << 20, {}, SAID
 
     def __init__(self, command, **how):
         self.command = command(7)
@@ -52,10 +52,10 @@ class Races:
         self.times, self.ends, self.after = times, ends, after
         self.names: list[str] = []
 
-    def __call__(self, entries, pace, *, tell):
+    def __call__(self, entries, pace, *, notify):
         for entry in entries:
             entry.start()
-        tell("round 1 of 6")
+        notify("round 1 of 6")
         return [self.trial(entries[0].plan, SLOW), self.tried(entries[1])]
 
     def tried(self, entry) -> Trial:

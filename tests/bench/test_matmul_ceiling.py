@@ -7,7 +7,7 @@ from hotloop.core.measurement import Measurement
 from hotloop.core.plan import Plan
 
 CPU = Hardware(device="cpu", name="a CPU", cpu_features=frozenset({"avx2"}), cores=2)
-CARD = Hardware(
+GPU = Hardware(
     device="cuda", name="NVIDIA GeForce RTX 3090", capability=(8, 6), memory_bytes=24 << 30
 )
 PLAN = Plan(micro_batch=1)
@@ -46,7 +46,7 @@ def test_before_it_is_refused_the_ceiling_is_measured_again():
 
 def test_a_published_peak_above_it_counts():
     low = PLAN.plus("autocast-bf16")
-    ceilings = Ceilings(CARD, measure=Measured(1e12, 1e12))
+    ceilings = Ceilings(GPU, measure=Measured(1e12, 1e12))
     assert ceilings.why_impossible(low, 60e12) is None, "71 TFLOP/s are published"
     assert ceilings.why_impossible(low, 100e12) is not None
 
@@ -54,6 +54,6 @@ def test_a_published_peak_above_it_counts():
 @pytest.mark.parametrize(("plan", "dtype"), [(PLAN, "fp32"), (PLAN.plus("autocast-bf16"), "bf16")])
 def test_what_the_hardware_refuses_is_not_its_precision(plan, dtype):
     measured = Measured(1e12, 1e12)
-    Ceilings(CARD, measure=measured).of(plan)
+    Ceilings(GPU, measure=measured).of(plan)
     Ceilings(CPU, measure=measured).of(plan)
     assert [asked[1] for asked in measured.asked] == [dtype, "fp32"]

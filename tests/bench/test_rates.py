@@ -41,17 +41,17 @@ def test_what_a_cpu_does_not_have_is_unknown_with_its_reason(parts):
         assert found.unknown[name] == "this machine trains on its CPU"
 
 
-def test_a_card_that_cannot_be_read_is_unknown_not_zero(parts):
-    card = Hardware(device="cuda", name="a card", capability=(8, 6), cores=2)
-    on_card = replace(parts, hardware=card)
-    trial = replace(TRIAL, peak_of="card")
+def test_a_gpu_that_cannot_be_read_is_unknown_not_zero(parts):
+    gpu = Hardware(device="cuda", name="a GPU", capability=(8, 6), cores=2)
+    on_gpu = replace(parts, hardware=gpu)
+    trial = replace(TRIAL, peak_of="gpu")
     found = figures(
-        on_card, work_of(parts.job), trial, heard(), ceilings(on_card), "the driver is too old"
+        on_gpu, work_of(parts.job), trial, heard(), ceilings(on_gpu), "the driver is too old"
     )
     assert found.values["vram"] == 1 << 30
     assert found.unknown["gpu_util"] == "the driver is too old"
-    seen = heard(card={"gpu_util": 0.5, "temperature_c": 70.0})
-    found = figures(on_card, work_of(parts.job), trial, seen, ceilings(on_card), None)
+    seen = heard(gpu={"gpu_util": 0.5, "temperature_c": 70.0})
+    found = figures(on_gpu, work_of(parts.job), trial, seen, ceilings(on_gpu), None)
     assert found.values["gpu_util"] == 0.5
     assert found.unknown == {}
 

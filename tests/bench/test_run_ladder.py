@@ -86,7 +86,7 @@ def test_targets_are_about_the_last_rung_where_the_judged_one_was_not_asked_for(
 def test_progress_tells_the_time_left(parts, tmp_path):
     said = []
     ticks = iter(range(0, 10_000, 15))
-    climbed(parts, tmp_path, only=("engine",), tell=said.append, clock=lambda: next(ticks))
+    climbed(parts, tmp_path, only=("engine",), notify=said.append, clock=lambda: next(ticks))
     assert said[0] == "rung 1 of 2, plain loop: starting"
     assert any("rung 2 of 2" in each and "left" in each for each in said)
 

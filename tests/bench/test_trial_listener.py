@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from hotloop.bench.trial_listener import CardWatch, TrialListener
+from hotloop.bench.trial_listener import GpuWatch, TrialListener
 
 # A trial that says what it is asked for: 1 s of CPU time a step.
 CODE = """
@@ -33,12 +33,12 @@ def test_how_busy_it_was_is_of_the_timed_blocks():
         trial.block(4, seconds=20)
         assert trial.busy_cores == pytest.approx(0.5)
         assert trial.message["cpu"] == 15
-        assert trial.card == {}
+        assert trial.gpu == {}
 
 
-def test_a_card_is_watched_while_a_timed_block_runs():
+def test_a_gpu_is_watched_while_a_timed_block_runs():
     readings = iter([{"gpu_utilisation": 0.2, "gpu_temperature_c": 60.0}] * 10_000)
-    watch = CardWatch(lambda: next(readings), every=0.001)
+    watch = GpuWatch(lambda: next(readings), every=0.001)
     with heard(watch) as trial:
         trial.first(seconds=20)
         trial.block(10, seconds=20)
@@ -49,7 +49,7 @@ def test_a_card_is_watched_while_a_timed_block_runs():
         seen = len(watch.seen)
         time.sleep(0.02)
         assert len(watch.seen) == seen, "it rests with the trial"
-        assert trial.card == {"gpu_util": pytest.approx(0.2), "temperature_c": 60.0}
+        assert trial.gpu == {"gpu_util": pytest.approx(0.2), "temperature_c": 60.0}
 
 
 class NoDriver:
@@ -61,4 +61,4 @@ class NoDriver:
 
 
 def test_without_a_driver_it_says_so():
-    assert CardWatch.of("a uuid", NoDriver()) == "the driver does not show this card to NVML"
+    assert GpuWatch.of("a uuid", NoDriver()) == "the driver does not show this GPU to NVML"

@@ -142,7 +142,7 @@ def test_collectives_are_the_rings_formula():
     assert one_pass(plain, 8e9) == pytest.approx(7 / 8 * 8e9 / 100e9)
     assert all_reduce(cluster(bandwidth=inf), 8e9) == pytest.approx(1e-5 + 2 * 7 * 5e-6)
     many = cluster(8, hop=0.0, start=0.0)
-    assert one_pass(many, 8e9) == pytest.approx(7 / 8 * 1e9 / 12.5e9)  # each card its own port
+    assert one_pass(many, 8e9) == pytest.approx(7 / 8 * 1e9 / 12.5e9)  # each GPU its own port
     assert one_pass(cluster(8), 8e9) >= one_pass(cluster(1), 8e9)
 
 

@@ -47,13 +47,13 @@ def test_a_result_that_is_not_there_is_named(tmp_path):
     page = table.page(tmp_path)
     assert page.count("Not measured: run `python -m benchmarks.") == 16
     assert "Not measured: run `python -m benchmarks.recipes classifier-long`." in page
-    assert page.count("Not measured: no card was at hand.") == 1
+    assert page.count("Not measured: no GPU was at hand.") == 1
 
 
-def test_a_cards_ladder_is_shown_with_what_failed(tmp_path):
+def test_a_gpus_ladder_is_shown_with_what_failed(tmp_path):
     rungs = {"plain": {"tokens_per_s": {"readings": [10.0, 12.0, 11.0]}}, "graphs": {"failed": "x"}}
-    result = {"hardware": {"name": "A card"}, "ladder": rungs}
-    (tmp_path / "gpu-a-card.json").write_text(json.dumps(result))
+    result = {"hardware": {"name": "A GPU"}, "ladder": rungs}
+    (tmp_path / "gpu-a-GPU.json").write_text(json.dumps(result))
     text = table.page(tmp_path)
     assert "| plain | 11 (10.5..11.5) | 3 |" in text
     assert "| graphs | x | 0 |" in text

@@ -30,7 +30,7 @@ def room(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        tokenised(tmp_path / "model", tmp_path / "data" / "tokens", source, tell=interrupt)
+        tokenised(tmp_path / "model", tmp_path / "data" / "tokens", source, notify=interrupt)
     (room,) = (tmp_path / "data").glob(".*.unfinished")
     return room
 

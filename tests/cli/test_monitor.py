@@ -19,7 +19,7 @@ def test_the_whole_machine_becomes_lines_files_and_a_summary(tmp_path, capsys):
     words = zip(("--output", "--html"), map(str, files), strict=True)
     assert run([*SHORT, *(word for pair in words for word in pair)], nvml=Nvml()) == 0
     captured = capsys.readouterr()
-    assert captured.out.count("card 0 97 % 300 W") == 3
+    assert captured.out.count("GPU 0 97 % 300 W") == 3
     assert "ended: the 0.3 s are over" in captured.out
     assert "\x1b" not in captured.out
     assert captured.err.split() == [str(file) for file in files]

@@ -51,16 +51,16 @@ class Terminal(io.StringIO):
 
 def test_progress_is_drawn_on_a_terminal_and_wiped_at_the_end():
     now, screen = iter([0.0, 0.5, 1.5, 1.55, 3.0]), Terminal()
-    tell = _progress(screen, lambda: next(now))
+    notify = _progress(screen, lambda: next(now))
     for done in range(1, 6):
-        tell(done, 5)
+        notify(done, 5)
     assert screen.getvalue() == "\r\x1b[2Ksampling 2/5\r\x1b[2Ksampling 4/5\r\x1b[2K"
 
 
 def test_a_short_wait_and_a_file_see_no_progress():
     screen = Terminal()
-    tell = _progress(screen, lambda: 0.0)
+    notify = _progress(screen, lambda: 0.0)
     for done in range(1, 6):
-        tell(done, 5)
+        notify(done, 5)
     assert screen.getvalue() == ""
     assert _progress(io.StringIO()) is None

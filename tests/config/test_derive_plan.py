@@ -25,7 +25,7 @@ def cpu(*features: str, cores: float | None = 8.0) -> Hardware:
     return Hardware(device="cpu", name="a CPU", cores=cores, cpu_features=frozenset(features))
 
 
-def card(name: str, capability: tuple[int, int] | None, gib: float | None = None) -> Hardware:
+def gpu(name: str, capability: tuple[int, int] | None, gib: float | None = None) -> Hardware:
     memory = None if gib is None else int(gib * GIB)
     return Hardware(device="cuda", name=name, cores=8.0, capability=capability, memory_bytes=memory)
 
@@ -35,12 +35,12 @@ MACHINES = {
     "cpu": cpu("avx2"),
     "cpu unknown": cpu(cores=None),
     "mps": Hardware(device="mps", name="Apple M3", cores=8.0, memory_bytes=12 * GIB),
-    "gtx 1080": card("NVIDIA GeForce GTX 1080", (6, 1), 8),
-    "t4": card("Tesla T4", (7, 5), 15),
-    "rtx 3090": card("NVIDIA GeForce RTX 3090", (8, 6), 23.7),
-    "rtx 4090": card("NVIDIA GeForce RTX 4090", (8, 9), 23.6),
-    "h100": card("NVIDIA H100 80GB HBM3", (9, 0), 79.2),
-    "unknown card": card("a card of tomorrow", None),
+    "gtx 1080": gpu("NVIDIA GeForce GTX 1080", (6, 1), 8),
+    "t4": gpu("Tesla T4", (7, 5), 15),
+    "rtx 3090": gpu("NVIDIA GeForce RTX 3090", (8, 6), 23.7),
+    "rtx 4090": gpu("NVIDIA GeForce RTX 4090", (8, 9), 23.6),
+    "h100": gpu("NVIDIA H100 80GB HBM3", (9, 0), 79.2),
+    "unknown GPU": gpu("a GPU of tomorrow", None),
 }
 every_machine = pytest.mark.parametrize("machine", MACHINES)
 
@@ -77,7 +77,7 @@ def origins_of(choices: list[Choice]) -> Mapping[str, str]:
 
 
 COMMON = {"fused-adamw", "gc-freeze"}
-ON_A_CARD = COMMON | {"lagged-loss-read", "sdpa(backend=auto)"}
+ON_A_GPU = COMMON | {"lagged-loss-read", "sdpa(backend=auto)"}
 ON_A_CPU = COMMON | {"threads(count=2)"}
 
 
@@ -87,13 +87,13 @@ ON_A_CPU = COMMON | {"threads(count=2)"}
         ("cpu bf16", ON_A_CPU | {"autocast-bf16", "sdpa(backend=naive)"}),
         ("cpu", ON_A_CPU | {"matmul-onednn", "sdpa(backend=auto)"}),
         ("cpu unknown", ON_A_CPU | {"matmul-onednn", "sdpa(backend=auto)"}),
-        ("mps", ON_A_CARD),
-        ("gtx 1080", ON_A_CARD),
-        ("t4", ON_A_CARD | {"autocast-fp16", "compile"}),
-        ("rtx 3090", ON_A_CARD | {"autocast-bf16", "compile"}),
-        ("rtx 4090", ON_A_CARD | {"autocast-bf16", "compile"}),
-        ("h100", ON_A_CARD | {"autocast-bf16", "compile"}),
-        ("unknown card", ON_A_CARD | {"compile"}),
+        ("mps", ON_A_GPU),
+        ("gtx 1080", ON_A_GPU),
+        ("t4", ON_A_GPU | {"autocast-fp16", "compile"}),
+        ("rtx 3090", ON_A_GPU | {"autocast-bf16", "compile"}),
+        ("rtx 4090", ON_A_GPU | {"autocast-bf16", "compile"}),
+        ("h100", ON_A_GPU | {"autocast-bf16", "compile"}),
+        ("unknown GPU", ON_A_GPU | {"compile"}),
     ],
 )
 def test_what_a_machine_gets_by_itself(machine: str, expected: set[str]) -> None:
@@ -150,7 +150,7 @@ def test_float32_on_a_cpu_may_go_through_onednn_whoever_asked_for_float32(origin
 
 
 def test_tf32_is_not_derived_where_it_does_not_exist() -> None:
-    for machine in ("t4", "gtx 1080", "cpu", "mps", "unknown card"):
+    for machine in ("t4", "gtx 1080", "cpu", "mps", "unknown GPU"):
         plan, _ = derived(MACHINES[machine], precision="fp32")
         assert "tf32" not in ids(plan)
 
@@ -181,17 +181,17 @@ def test_the_shape_of_a_step_is_what_was_configured() -> None:
 
 @pytest.mark.parametrize(
     ("machine", "batch"),
-    [("gtx 1080", 64), ("t4", 128), ("rtx 3090", 192), ("h100", 384), ("unknown card", 32)],
+    [("gtx 1080", 64), ("t4", 128), ("rtx 3090", 192), ("h100", 384), ("unknown GPU", 32)],
 )
-def test_the_batch_goes_by_the_memory_of_the_card(machine: str, batch: int) -> None:
+def test_the_batch_goes_by_the_memory_of_the_gpu(machine: str, batch: int) -> None:
     layer = auto_layer(MACHINES[machine])
     assert layer.values == {"training.batch_size": batch}
     assert layer.origin.startswith("auto (")
-    assert (MACHINES[machine].name in layer.origin) is (machine != "unknown card")
+    assert (MACHINES[machine].name in layer.origin) is (machine != "unknown GPU")
 
 
 @pytest.mark.parametrize("name", ["rtx3090", "h100", "t4"])
-def test_a_card_named_by_its_preset_gets_the_batch_that_auto_derives(name: str) -> None:
+def test_a_gpu_named_by_its_preset_gets_the_batch_that_auto_derives(name: str) -> None:
     machine = {"rtx3090": "rtx 3090", "h100": "h100", "t4": "t4"}[name]
     derived_values = auto_layer(MACHINES[machine]).values
     assert derived_values["training.batch_size"] == PRESETS[name].values["training.batch_size"]

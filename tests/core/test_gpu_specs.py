@@ -1,7 +1,7 @@
 import pytest
 
 from hotloop.core.errors import UsageError
-from hotloop.core.gpu_specs import CARDS, card_named, find_card
+from hotloop.core.gpu_specs import GPUS, find_gpu, gpu_named
 
 TERA, GIB = 1e12, 1 << 30
 
@@ -34,10 +34,10 @@ TERA, GIB = 1e12, 1 << 30
         ("NVIDIA GeForce RTX 5090", 209.5),
     ],
 )
-def test_a_known_card_has_its_own_peak(name, tera):
-    card = find_card(name)
-    assert card is not None
-    assert card.flops["fp16"] == pytest.approx(tera * TERA)
+def test_a_known_gpu_has_its_own_peak(name, tera):
+    gpu = find_gpu(name)
+    assert gpu is not None
+    assert gpu.flops["fp16"] == pytest.approx(tera * TERA)
 
 
 @pytest.mark.parametrize(
@@ -69,22 +69,22 @@ def test_a_known_card_has_its_own_peak(name, tera):
         "AMD Instinct MI300X",
     ],
 )
-def test_another_card_never_gets_a_neighbours_number(name):
-    assert find_card(name) is None
+def test_another_gpu_never_gets_a_neighbours_number(name):
+    assert find_gpu(name) is None
 
 
 def test_memory_tells_twins_of_one_name_apart():
     name = "NVIDIA GeForce RTX 3080"
-    assert find_card(name) is None  # the 12 GB twin has other figures
-    ten, twelve = find_card(name, 10 * GIB), find_card(name, 12 * GIB)
+    assert find_gpu(name) is None  # the 12 GB twin has other figures
+    ten, twelve = find_gpu(name, 10 * GIB), find_gpu(name, 12 * GIB)
     assert ten is not None
     assert ten.flops["bf16"] == pytest.approx(59.5 * TERA)
     assert twelve is not None
     assert twelve.flops == {}
 
 
-def test_a_rebuilt_card_is_unknown():
-    assert find_card("NVIDIA GeForce RTX 4090", 48 * GIB) is None
+def test_a_rebuilt_gpu_is_unknown():
+    assert find_gpu("NVIDIA GeForce RTX 4090", 48 * GIB) is None
 
 
 @pytest.mark.parametrize(
@@ -96,17 +96,17 @@ def test_a_rebuilt_card_is_unknown():
         ("NVIDIA H200", 150_000_000_000),
     ],
 )
-def test_memory_taken_by_driver_and_ecc_does_not_hide_a_card(name, reported):
-    assert find_card(name, reported) is not None
+def test_memory_taken_by_driver_and_ecc_does_not_hide_a_gpu(name, reported):
+    assert find_gpu(name, reported) is not None
 
 
 def test_every_line_is_cited_and_plausible():
-    for card in CARDS:
-        assert "https://" in card.source
-        rates = list(card.flops.values())
+    for gpu in GPUS:
+        assert "https://" in gpu.source
+        rates = list(gpu.flops.values())
         assert all(1 * TERA < rate < 3000 * TERA for rate in rates)
-        assert card.bandwidth is None or 0.1 * TERA < card.bandwidth < 10 * TERA
-        assert ("bf16" in card.flops) == (card.capability >= (8, 0) and bool(rates))
+        assert gpu.bandwidth is None or 0.1 * TERA < gpu.bandwidth < 10 * TERA
+        assert ("bf16" in gpu.flops) == (gpu.capability >= (8, 0) and bool(rates))
 
 
 def test_the_table_agrees_with_the_gates():
@@ -120,10 +120,10 @@ def test_the_table_agrees_with_the_gates():
         "NVIDIA H200": (989, 4800),
     }
     for name, (tera, giga) in gates.items():
-        card = find_card(name)
-        assert card is not None
-        assert card.flops["fp16"] / TERA == pytest.approx(tera, rel=0.01)
-        assert card.bandwidth == pytest.approx(giga * 1e9)
+        gpu = find_gpu(name)
+        assert gpu is not None
+        assert gpu.flops["fp16"] / TERA == pytest.approx(tera, rel=0.01)
+        assert gpu.bandwidth == pytest.approx(giga * 1e9)
 
 
 @pytest.mark.parametrize(
@@ -137,10 +137,10 @@ def test_the_table_agrees_with_the_gates():
         ("a100 40gb", "a100 40gb"),
     ],
 )
-def test_a_card_is_found_by_the_name_that_people_type(text, name):
-    assert card_named(text).name == name
+def test_a_gpu_is_found_by_the_name_that_people_type(text, name):
+    assert gpu_named(text).name == name
 
 
-def test_a_card_that_is_not_known_is_refused_with_those_that_are():
-    with pytest.raises(UsageError, match=r"no card is called 'rtx9999'; there are: .*rtx 3090"):
-        card_named("rtx9999")
+def test_a_gpu_that_is_not_known_is_refused_with_those_that_are():
+    with pytest.raises(UsageError, match=r"no GPU is called 'rtx9999'; there are: .*rtx 3090"):
+        gpu_named("rtx9999")

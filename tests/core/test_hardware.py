@@ -9,7 +9,7 @@ from hotloop.core.measurement import Measurement
 T4 = Hardware(device="cuda", name="Tesla T4", capability=(7, 5))
 RTX3090 = Hardware(device="cuda", name="NVIDIA GeForce RTX 3090", capability=(8, 6))
 GTX1080 = Hardware(device="cuda", name="NVIDIA GeForce GTX 1080", capability=(6, 1))
-NO_NAME = Hardware(device="cuda", name="a card of tomorrow")
+NO_NAME = Hardware(device="cuda", name="a GPU of tomorrow")
 ZEN4 = Hardware(device="cpu", name="AMD EPYC", cpu_features=frozenset({"avx2", "avx512_bf16"}))
 OLD_CPU = Hardware(device="cpu", name="Core 2", cpu_features=frozenset({"sse3"}))
 MPS = Hardware(device="mps", name="Apple M3")
@@ -39,7 +39,7 @@ def test_mfu_takes_the_published_peak_and_keeps_the_measured_one():
     assert both.measured["fp16"] is SEEN
 
 
-def test_without_a_card_the_measured_peak_is_used():
+def test_without_a_gpu_the_measured_peak_is_used():
     assert (
         Hardware(device="cpu", name="AMD EPYC", measured={"fp32": SEEN}).peak_flops("fp32") == SEEN
     )
@@ -51,16 +51,16 @@ def test_an_unknown_device_has_no_peak(machine):
     assert machine.bandwidth() is None
 
 
-def test_a_dtype_that_a_card_lacks_has_no_peak():
+def test_a_dtype_that_a_gpu_lacks_has_no_peak():
     assert T4.peak_flops("bf16") is None
 
 
-def test_a_card_of_another_capability_is_not_this_card():
+def test_a_gpu_of_another_capability_is_not_this_gpu():
     assert Hardware(device="cuda", name="Tesla T4", capability=(9, 0)).peak_flops("fp16") is None
 
 
-def test_a_cpu_is_never_looked_up_among_cards():
-    assert Hardware(device="cpu", name="Tesla T4").card is None
+def test_a_cpu_is_never_looked_up_among_gpus():
+    assert Hardware(device="cpu", name="Tesla T4").gpu is None
 
 
 def test_a_misspelt_dtype_is_an_error():

@@ -32,7 +32,7 @@ FOUND = Tuned(
     baseline=BASE,
     plan=FAST,
     rows=(TuneRow.of(trial(0.1), "as it is", "baseline", "two runs"), TRIED,
-          TuneRow(name="tf32", decision="refused", why="no card")),
+          TuneRow(name="tf32", decision="refused", why="no GPU")),
     proof=PROOF,
     edits=(Edit(rule="H2", claim="it waits", share=0.2,
                 places=(SourceLocation(file="train.py", line=7),),
@@ -111,7 +111,7 @@ def test_the_result_in_a_sentence():
         ({"rows": (), "proof": None, "plan": BASE}, "nothing was tried"),
         (
             {
-                "rows": (TuneRow(name="tf32", decision="refused", why="no card"),),
+                "rows": (TuneRow(name="tf32", decision="refused", why="no GPU"),),
                 "proof": None,
                 "plan": BASE,
             },

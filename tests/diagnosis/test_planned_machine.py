@@ -12,7 +12,7 @@ from hotloop.machine.torch_build import TorchBuild
 
 GIB = 1 << 30
 CPU = Hardware(device="cpu", name="a CPU", cores=2)
-CARD = Hardware(device="cuda", name="a card", memory_bytes=10 * GIB)
+GPU = Hardware(device="cuda", name="a GPU", memory_bytes=10 * GIB)
 FAST = DiskSpeed(size=1, write=1e9, read=1e9)
 FITS = TorchBuild()
 
@@ -28,8 +28,8 @@ def case(hardware=CPU, build=FITS, speed=FAST, disk=20 * GIB, **free):
     return planned_on(hardware, Free(**known), disks, speed, build)
 
 
-def test_a_card_that_is_not_used_is_critical():
-    here = TorchBuild(card_here="a driver (535.104.05)")
+def test_a_gpu_that_is_not_used_is_critical():
+    here = TorchBuild(gpu_here="a driver (535.104.05)")
     found = finding("G26", case(on(driver="535.104.05", torch="2.13.0+cpu"), here))
     assert found.severity == "critical"
     assert "535.104.05" in found.claim
@@ -40,14 +40,14 @@ def test_a_card_that_is_not_used_is_critical():
 
 
 def test_a_driver_that_is_too_old_for_the_builds_cuda_is_named():
-    build = TorchBuild(cuda="13.0", card_here="a driver (535.104.05)")
+    build = TorchBuild(cuda="13.0", gpu_here="a driver (535.104.05)")
     found = finding("G26", case(on(driver="535.104.05"), build))
     assert "CUDA 13.0 needs a driver from 580 on" in found.remedies[0].text
     found = finding("G26", case(on(driver="580.10"), build))
     assert "CUDA_VISIBLE_DEVICES" in found.remedies[0].text
 
 
-def test_a_build_without_kernels_for_the_card_is_critical():
+def test_a_build_without_kernels_for_the_gpu_is_critical():
     build = TorchBuild(cuda="13.0", arches=("sm_80", "sm_90"))
     found = finding("R13 wrong_build", case(on("cuda", (7, 5)), build))
     assert (found.rule, found.severity) == ("R13 wrong_build", "critical")
@@ -107,13 +107,13 @@ def test_busy_cores_are_said():
     assert finding("H12", case(CPU, busy_cores=0.4)) is None
     assert finding("H12", case(CPU, busy_cores=1.5)).severity == "warn"
     assert "1.5 cores busy (this one may use 2)" in finding("H12", case(CPU, busy_cores=1.5)).claim
-    assert finding("H12", case(CARD, busy_cores=1.5)).severity == "note"
+    assert finding("H12", case(GPU, busy_cores=1.5)).severity == "note"
 
 
 def test_memory_that_others_hold_is_said():
-    assert finding("G23", case(CARD, memory_bytes=9 * GIB)) is None
-    assert "3 GiB of the card's 10 GiB" in finding("G23", case(CARD, memory_bytes=7 * GIB)).claim
-    assert finding("G23", case(CARD, memory_bytes=None)) is None
+    assert finding("G23", case(GPU, memory_bytes=9 * GIB)) is None
+    assert "3 GiB of the GPU's 10 GiB" in finding("G23", case(GPU, memory_bytes=7 * GIB)).claim
+    assert finding("G23", case(GPU, memory_bytes=None)) is None
     assert finding("G23", case(CPU, memory_bytes=0)) is None
 
 

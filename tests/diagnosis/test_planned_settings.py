@@ -93,7 +93,7 @@ def test_short_memory_is_said_and_critical_where_it_cannot_fit(case_of):
     assert (met.severity, met.claim) == ("critical", "out of memory with a micro batch of 6")
 
 
-def test_a_card_with_room_for_larger_micro_batches_is_said(case_of):
+def test_a_gpu_with_room_for_larger_micro_batches_is_said(case_of):
     case = case_of()
     found = finding("G18", with_memory(case, "cuda", 100 * GIB, GIB, accumulation=4))
     assert "training.accumulation=2" in found.remedies[0].text

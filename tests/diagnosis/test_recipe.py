@@ -40,10 +40,12 @@ def rules(found: RecipeCheck) -> set[str]:
 def of(tmp_path):
     """Rehearse settings whose run would go to tmp_path/run."""
 
-    def run(settings, *, budget=FOUR, tell=train.silent, **asked):
+    def run(settings, *, budget=FOUR, notify=train.silent, **asked):
         request = fresh_request("char-lm", settings, **asked)
         signals = Signals()
-        return rehearse(request, tell=tell, signals=signals, budget=budget, out=tmp_path / "run")
+        return rehearse(
+            request, notify=notify, signals=signals, budget=budget, out=tmp_path / "run"
+        )
 
     return run
 
@@ -58,7 +60,7 @@ def with_loss(settings: list[str], wrap, folder: Path) -> RecipeCheck:
         folder=folder / "run",
         wall_time=WallTime(clock),
         signals=Signals(),
-        tell=train.silent,
+        notify=train.silent,
     )
 
 
@@ -84,13 +86,13 @@ def test_a_signal_stops_it_and_nothing_is_left_behind(of, tiny, tmp_path, stage)
     text = tmp_path / "other.txt"
     text.write_text("the quick brown fox\n" * 100)
 
-    def tell(message):
+    def notify(message):
         if isinstance(message, Working) and message.what == stage:
             os.kill(os.getpid(), signal.SIGTERM)
 
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(Dropped):
-        of(but(tiny, f"data.path={text}"), tell=tell)
+        of(but(tiny, f"data.path={text}"), notify=notify)
     assert signal.getsignal(signal.SIGTERM) is before
     assert list(tmp_path.iterdir()) == [text]
 
@@ -198,7 +200,9 @@ def test_a_folder_that_cannot_be_written_is_found(tiny, tmp_path):
     session, _, at = set_up(
         parts, lambda s: start_weights(parts, s, train.silent), wall_time, signals, train.silent
     )
-    tried = FirstSteps(parts, session, at, wall_time=wall_time, signals=signals, tell=train.silent)
+    tried = FirstSteps(
+        parts, session, at, wall_time=wall_time, signals=signals, notify=train.silent
+    )
     (tmp_path / "file").touch()
     timing = tried.time(StepBudget(steps=1), tmp_path / "file")
     tried.close()
@@ -208,7 +212,7 @@ def test_a_folder_that_cannot_be_written_is_found(tiny, tmp_path):
 
 def test_without_a_number_it_stops_when_the_median_is_stable(of, tiny):
     heard = []
-    found = of(tiny, budget=StepBudget(least=0.5, most=2.0), tell=heard.append)
+    found = of(tiny, budget=StepBudget(least=0.5, most=2.0), notify=heard.append)
     assert found.timing.step.n >= 20
     shares = [m.share for m in heard if isinstance(m, Working) and m.what == "timing steps"]
     assert shares == sorted(shares)

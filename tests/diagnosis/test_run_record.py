@@ -183,7 +183,7 @@ def test_the_rank_that_computes_slowly_is_named(tmp_path):
     assert finding.evidence["forward"] == "30 ms, 34.5 ms"
 
 
-def test_the_rank_that_has_more_to_compute_has_no_slow_card(tmp_path):
+def test_the_rank_that_has_more_to_compute_has_no_slow_gpu(tmp_path):
     own = slowed(1, forward=1.15, backward=1.15, update=1.15)
     finding = found(made(tmp_path / "run", own=own, tokens=[800, 920]), "M4")
     assert finding.claim.endswith("of 15% more tokens")
@@ -210,9 +210,9 @@ def test_the_rank_that_needs_most_memory_is_named(tmp_path, factor, severity):
         assert not any("torch.load" in remedy.text for remedy in finding.remedies)
 
 
-def test_cards_that_do_not_talk_by_nccl_are_found(tmp_path):
+def test_gpus_that_do_not_talk_by_nccl_are_found(tmp_path):
     slow = made(tmp_path / "gloo", device="cuda", clock="device")
-    assert found(slow, "M2").claim == "2 processes on cards exchange gradients by gloo"
+    assert found(slow, "M2").claim == "2 processes on GPUs exchange gradients by gloo"
     assert "init_process_group" not in found(slow, "M2").remedies[0].text
     assert found(made(tmp_path / "nccl", device="cuda", backend="nccl"), "M2") is None
     assert found(made(tmp_path / "cpu"), "M2") is None
@@ -246,7 +246,7 @@ def test_after_ranks_went_the_newest_are_judged(tmp_path):
     assert late.claim.endswith("process 1 (on b) takes 30 ms longer for each step than the others, "
                                "which wait: computing (above all forward)")  # fmt: skip
     assert [each.text.partition(":")[0] for each in late.remedies] == [
-        "look at the processor or card of process 1 (on b)"
+        "look at the processor or GPU of process 1 (on b)"
     ]
     assert (case.steps.backwards, case.steps.samples) == (4.0, 4.0)
     assert case.steps.tokens == 400

@@ -56,10 +56,10 @@ def test_how_one_ended_is_said(sibling, how):
 
 def test_a_first_rank_that_waits_for_one_that_is_gone_ends_with_the_reason():
     began = time.perf_counter()
-    said = first("raise SystemExit('no card')", "time.sleep(50)")
+    said = first("raise SystemExit('no GPU')", "time.sleep(50)")
     assert time.perf_counter() - began < 30
     assert said.returncode == 1
-    assert said.stderr.strip().splitlines()[-1].endswith("ended with exit code 1: no card")
+    assert said.stderr.strip().splitlines()[-1].endswith("ended with exit code 1: no GPU")
 
 
 @pytest.mark.parametrize("asleep", [False, True])

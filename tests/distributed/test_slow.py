@@ -9,7 +9,7 @@ from tests.several import together
 from hotloop.cli.main import main
 
 CAUSES = {"data": "data wait", "core": "computing ("}  # in which pass, the scheduler decides
-LOOK = {"data": "look at what process 1 (on ", "core": "look at the processor or card of process 1"}
+LOOK = {"data": "look at what process 1 (on ", "core": "look at the processor or GPU of process 1"}
 
 
 @pytest.fixture(scope="module")

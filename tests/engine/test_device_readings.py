@@ -7,13 +7,13 @@ GIB = 1 << 30
 
 
 def test_spilling_is_told_once_and_the_readings_go_on():
-    card = Hardware(device="cuda", name="a card", memory_bytes=8 * GIB)
+    gpu = Hardware(device="cuda", name="a GPU", memory_bytes=8 * GIB)
     held, told = iter([4.0 * GIB, 9.0 * GIB, 9.5 * GIB]), []
-    read = watched(card, lambda: {"memory_bytes": next(held), "utilisation": 0.1}, told.append)
+    read = watched(gpu, lambda: {"memory_bytes": next(held), "utilisation": 0.1}, told.append)
     assert [read()["memory_bytes"] / GIB for _ in range(3)] == [4, 9, 9.5]
     (note,) = told
     assert note.warning
-    assert note.text.startswith("memory spills into the host's: tensors take 9 GiB, a card has 8")
+    assert note.text.startswith("memory spills into the host's: tensors take 9 GiB, a GPU has 8")
 
 
 def test_a_cpu_has_the_memory_of_its_process_and_a_share_of_its_cores():
@@ -24,9 +24,9 @@ def test_a_cpu_has_the_memory_of_its_process_and_a_share_of_its_cores():
     assert now["utilisation"] is None or now["utilisation"] >= 0
 
 
-def test_a_cards_peak_is_told_beside_its_forecast():
-    card = Hardware(device="cuda", name="a card", memory_bytes=8 * GIB)
-    told = peak_told(card, 3 * GIB, lambda device: {"device_peak_bytes": 2.0 * GIB})
+def test_a_gpus_peak_is_told_beside_its_forecast():
+    gpu = Hardware(device="cuda", name="a GPU", memory_bytes=8 * GIB)
+    told = peak_told(gpu, 3 * GIB, lambda device: {"device_peak_bytes": 2.0 * GIB})
     assert told == "memory: at most 2 GiB of tensors, 3 GiB were forecast (+50%)"
-    assert peak_told(card, 3 * GIB, lambda device: {"device_peak_bytes": None}) is None
+    assert peak_told(gpu, 3 * GIB, lambda device: {"device_peak_bytes": None}) is None
     assert peak_told(Hardware(device="cpu", name="a CPU"), 3 * GIB) is None

@@ -21,7 +21,7 @@ from hotloop.session.accumulation_windows import AccumulationWindows
 from hotloop.session.job import Job
 
 CPU = Hardware(device="cpu", name="a CPU", cores=2.0, cpu_features=frozenset({"avx2"}))
-CARD = Hardware(device="cuda", name="a card", capability=(8, 0))
+GPU = Hardware(device="cuda", name="a GPU", capability=(8, 0))
 PLAN = Plan(micro_batch=4).plus("matmul-onednn").plus("gc-freeze")
 GOOD = Products(relative_error=4e-7, same_bits=False, rate=1.9)  # of 512 x 512
 LONG = 1000  # steps: enough to measure with
@@ -120,9 +120,9 @@ def test_what_the_plan_says_is_not_measured_again(products: Any) -> None:
         assert clock.passes == 0
 
 
-def test_on_a_card_nothing_is_measured(products: Any) -> None:
+def test_on_a_gpu_nothing_is_measured(products: Any) -> None:
     clock = Clock(0.5)
-    assert rate(job(clock), hardware=CARD) is None
+    assert rate(job(clock), hardware=GPU) is None
     assert clock.passes == 0
 
 

@@ -76,7 +76,7 @@ def test_the_slots_choose_the_source():
 
 
 @pytest.mark.gpu
-def test_on_a_card_windows_arrive_there():
+def test_on_a_gpu_windows_arrive_there():
     one = session(prefetch=True)
     one.device = torch.device("cuda")
     made, at = feed(), Position()

@@ -110,7 +110,7 @@ def test_what_is_not_finite_never_reaches_the_weights(what):
 
 
 @pytest.mark.gpu
-def test_the_guard_on_a_card_skips_updates_without_a_wait():
+def test_the_guard_on_a_gpu_skips_updates_without_a_wait():
     one = session()
     one.model.cuda()
     one.device = torch.device("cuda")

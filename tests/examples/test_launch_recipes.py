@@ -1,4 +1,4 @@
-"""The recipes of examples/launch, each run as far as one machine without cards goes."""
+"""The recipes of examples/launch, each run as far as one machine without GPUs goes."""
 
 import os
 import signal

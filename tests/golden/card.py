@@ -1,4 +1,4 @@
-"""A stand-in for torch with a card: events pass when the test says so, nothing is computed."""
+"""A stand-in for torch with a GPU: events pass when the test says so, nothing is computed."""
 
 from types import SimpleNamespace
 
@@ -7,7 +7,7 @@ from hotloop.observe.hooks.hooks import Hooks
 
 
 class Event:
-    """Passes when the card has come as far as it."""
+    """Passes when the GPU has come as far as it."""
 
     def __init__(self, cuda, enable_timing):
         assert enable_timing
@@ -30,7 +30,7 @@ class Cuda:
 
     def __init__(self):
         self.queued = 0.0  # ms of work the host has launched
-        self.done = 0.0  # ms of it that the card has done
+        self.done = 0.0  # ms of it that the GPU has done
         self.made = 0  # events
         self.started = self.capturing = False
         self.mode = 0
@@ -110,7 +110,7 @@ def tensor_class():
 
 
 def fake_torch():
-    """Return a torch with a card that has not been used yet."""
+    """Return a torch with a GPU that has not been used yet."""
     tensor = tensor_class()
     return SimpleNamespace(
         Tensor=tensor,

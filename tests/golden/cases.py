@@ -24,7 +24,7 @@ from hotloop.core.hardware import Hardware
 CPU = Hardware(
     device="cpu", name="a CPU", cores=2.0, memory_bytes=16 << 30, cpu_features=frozenset({"avx2"})
 )
-CARD = Hardware(
+GPU = Hardware(
     device="cuda",
     name="NVIDIA GeForce RTX 3090",
     cores=8.0,
@@ -97,10 +97,10 @@ def healthy(**changes: Any) -> Case:
     return replace(case, **changes)
 
 
-def on_card(**changes: Any) -> Case:
+def on_gpu(**changes: Any) -> Case:
     """The same on an RTX 3090."""
     model = Model(name="Net", parameters=100_000, trainable=100_000, device="cuda:0")
-    return healthy(**{"hardware": CARD, "models": (model,), **changes})
+    return healthy(**{"hardware": GPU, "models": (model,), **changes})
 
 
 def wall(**rows: float) -> dict[str, float]:

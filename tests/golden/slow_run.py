@@ -194,7 +194,7 @@ CASE = Case(
     ceilings=CEILINGS,
     techniques={"fused-adamw": "fused=True in 1 group"},
     requested={"batch_size": "32", "precision": "float32"},
-    not_checked=("readings of the card: there is none",),
+    not_checked=("readings of the GPU: there is none",),
     own_time=0.31,
 )  # fmt: skip
 
@@ -261,7 +261,7 @@ def _diagnosis(*findings: Finding) -> Diagnosis:
         step_time=CASE.step_time,
         not_worth_it=[COMPILE],
         not_checked=[
-            "16 rules of the card: needs a CUDA card",
+            "16 rules of the GPU: needs a CUDA GPU",
             "3 rules of several processes: needs more than one process",
             *CASE.not_checked,
         ],

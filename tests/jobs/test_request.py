@@ -47,11 +47,11 @@ def test_another_torch_is_refused_with_both_versions_and_what_to_do(written):
     assert [parse_use(text) for text in typed] == list(PLAN.techniques)
 
 
-def test_a_card_that_is_not_there_is_named(written):
-    said = refused(written(measured={**HERE, "cards": "H200"}), HERE)
-    assert "cards H200, here unknown" in said
-    said = refused(written(measured=HERE), {**HERE, "cards": "A100, A100"})
-    assert "cards unknown, here A100, A100" in said
+def test_a_gpu_that_is_not_there_is_named(written):
+    said = refused(written(measured={**HERE, "gpus": "H200"}), HERE)
+    assert "GPUs H200, here unknown" in said
+    said = refused(written(measured=HERE), {**HERE, "gpus": "A100, A100"})
+    assert "GPUs unknown, here A100, A100" in said
 
 
 def test_all_that_differs_is_named(written):

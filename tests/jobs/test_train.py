@@ -26,8 +26,8 @@ from hotloop.jobs.run import execute
 from hotloop.machine.clock import clock
 
 
-def run(out: Path, settings: list[str], tell=engine.silent, **options) -> engine.RunResult:
-    return engine.train(fresh_request("char-lm", settings, **options), out=out, tell=tell)
+def run(out: Path, settings: list[str], notify=engine.silent, **options) -> engine.RunResult:
+    return engine.train(fresh_request("char-lm", settings, **options), out=out, notify=notify)
 
 
 def weights(path: Path) -> dict[str, bytes]:
@@ -75,7 +75,7 @@ def test_every_second_has_a_row(tiny, tmp_path):
 
 def test_the_effects_are_told_and_recorded(tiny, tmp_path):
     heard = []
-    run(tmp_path / "run", tiny, tell=heard.append)
+    run(tmp_path / "run", tiny, notify=heard.append)
     prepared = next(message for message in heard if isinstance(message, ReadyToTrain))
     assert prepared.facts["batch"].startswith("6 micro x 1 accumulation x 1 rank = 6 samples (96 ")
     assert prepared.facts["saving"].startswith("after step 1, every 7 steps, every 600 s, and at")
@@ -87,7 +87,7 @@ def test_the_effects_are_told_and_recorded(tiny, tmp_path):
 
 def test_progress_is_told_at_the_log_interval(tiny, tmp_path):
     heard = []
-    run(tmp_path / "run", tiny, tell=heard.append)
+    run(tmp_path / "run", tiny, notify=heard.append)
     told = [message for message in heard if isinstance(message, Progress)]
     assert [p.step for p in told if p.step % 5 == 0] == list(range(5, 41, 5))
     losses = {step.step: step.loss for step in load_run(tmp_path / "run").steps}
@@ -100,7 +100,7 @@ def test_progress_is_told_at_the_log_interval(tiny, tmp_path):
 def test_mfu_is_unknown_until_the_peak_is_measured(tiny, tmp_path):
     for name, known in (("without", False), ("with", True)):
         heard = []
-        run(tmp_path / name, tiny, tell=heard.append, measure_peak=known)
+        run(tmp_path / name, tiny, notify=heard.append, measure_peak=known)
         shares = [message.mfu for message in heard if isinstance(message, EpochDone)]
         assert len(shares) == 2
         assert all(0 < share < 1 if known else share is None for share in shares)
@@ -126,16 +126,16 @@ def test_epochs_end_the_run_and_validate(tiny, tmp_path):
     assert sum(s.samples for s in trained.steps if s.epoch == 0) == 110, "no window was dropped"
 
 
-def drive(out: Path, settings: list[str], *, loss=None, disk: Disk = DISK, tell=engine.silent):
+def drive(out: Path, settings: list[str], *, loss=None, disk: Disk = DISK, notify=engine.silent):
     """Run with a loss or a disk that fails on purpose."""
-    parts = assemble(fresh_request("char-lm", settings), tell, lambda: None)
+    parts = assemble(fresh_request("char-lm", settings), notify, lambda: None)
     if loss is not None:
         parts = dataclasses.replace(parts, job=dataclasses.replace(parts.job, loss=loss(parts.job)))
     folder = RunDir(out)
     folder.keep(parts.job.kept)
     folder.create(run_record(parts), parts.plan)
     return execute(
-        folder, parts, wall_time=WallTime(clock), signals=Signals(), tell=tell, disk=disk
+        folder, parts, wall_time=WallTime(clock), signals=Signals(), notify=notify, disk=disk
     )
 
 
@@ -192,7 +192,7 @@ def test_out_of_memory_halves_the_micro_batch_and_goes_on(tiny, tmp_path, plain)
         return limited
 
     settings = but(tiny, "model.dropout=0")
-    assert drive(tmp_path / "run", settings, loss=loss, tell=heard.append).exit_code == 0
+    assert drive(tmp_path / "run", settings, loss=loss, notify=heard.append).exit_code == 0
     notes = [m.text for m in heard if isinstance(m, Note) and "out of memory" in m.text]
     assert [("3 micro x 2", "2 micro x 3")[i] in note for i, note in enumerate(notes)] == [True] * 2
     run(tmp_path / "whole", settings)
@@ -222,7 +222,7 @@ def full_disk(*, after: int) -> Disk:
 def test_a_failed_save_warns_and_training_goes_on(tiny, tmp_path):
     heard = []
     with pytest.raises(WriteError) as caught:  # only the last save must succeed
-        drive(tmp_path / "run", tiny, disk=full_disk(after=8), tell=heard.append)
+        drive(tmp_path / "run", tiny, disk=full_disk(after=8), notify=heard.append)
     assert caught.value.exit_code == 73
     warned = [m.text for m in heard if isinstance(m, Note) and m.warning]
     assert warned
@@ -277,7 +277,7 @@ def test_a_log_that_cannot_be_written_waits_and_is_written_later(tiny, tmp_path,
                 raise OSError(errno.ENOSPC, "No space left on device")
         return stream.write(data)
 
-    drive(tmp_path / "run", tiny, disk=Disk(write=write), tell=heard.append)
+    drive(tmp_path / "run", tiny, disk=Disk(write=write), notify=heard.append)
     warned = [m.text for m in heard if isinstance(m, Note) and m.warning]
     assert len(warned) == 1
     assert "the log waits in memory" in warned[0]
@@ -294,7 +294,7 @@ def test_too_little_space_is_said_before_step_1(tiny, tmp_path, capsys):
 def test_init_from_loads_what_fits_and_names_the_rest(tiny, tmp_path, plain):
     heard = []
     settings = but(tiny, f"init_from={plain}", "training.max_steps=10", "model.bias=true")
-    run(tmp_path / "run", settings, tell=heard.append)
+    run(tmp_path / "run", settings, notify=heard.append)
     notes = [m.text for m in heard if isinstance(m, Note)]
     assert any("norm.bias: not in the file" in note for note in notes)
     assert load_run(tmp_path / "run").steps[0].loss < load_run(plain).steps[0].loss - 0.5
@@ -313,7 +313,7 @@ def test_init_from_a_run_on_other_text_says_so(tiny, tmp_path, plain, corpus):
     other.write_text(corpus.read_text().upper())
     heard = []
     settings = but(tiny, f"init_from={plain}", "training.max_steps=6", f"data.path={other}")
-    run(tmp_path / "run", settings, tell=heard.append)
+    run(tmp_path / "run", settings, notify=heard.append)
     warned = [m.text for m in heard if isinstance(m, Note) and m.warning]
     assert any("its vocabulary is another" in text for text in warned)
 
@@ -328,7 +328,7 @@ def test_dataset_all_skips_finished_sets_and_resumes_interrupted_ones(tiny, tmp_
     before = (tmp_path / "runs/a/events-r0.jsonl").read_bytes()
     RunDir(tmp_path / "runs/b").update(status="stopped")
     heard = []
-    list(engine.train_series(request, out=tmp_path / "runs", tell=heard.append))
+    list(engine.train_series(request, out=tmp_path / "runs", notify=heard.append))
     assert (tmp_path / "runs/a/events-r0.jsonl").read_bytes() == before
     assert RunDir(tmp_path / "runs/b").read()["status"] == "complete"
     assert any("nothing to do" in m.text for m in heard if isinstance(m, Note))
@@ -401,7 +401,7 @@ def test_what_is_typed_and_has_no_effect_is_an_error(tiny, tmp_path, capsys, typ
 
 def test_a_long_validation_is_said_with_its_figure(tiny, tmp_path):
     heard = []
-    run(tmp_path / "run", but(tiny, "training.eval_every_steps=1"), tell=heard.append)
+    run(tmp_path / "run", but(tiny, "training.eval_every_steps=1"), notify=heard.append)
     (warned,) = [m.text for m in heard if isinstance(m, Note) and m.warning]
     assert warned.startswith("each validation will cost about 67% of the training")
     assert "training.eval_batches=1 makes that 20%" in warned

@@ -38,15 +38,15 @@ def machine(tmp_path):
     return Machine(tmp_path)
 
 
-def fake_torch(cards=(), *, mps=False, cuda=None, hip=None):
+def fake_torch(gpus=(), *, mps=False, cuda=None, hip=None):
     """A stand-in with as much of torch as detection asks for."""
     return SimpleNamespace(
         __version__="2.13.0",
         version=SimpleNamespace(cuda=cuda, hip=hip),
         cuda=SimpleNamespace(
-            is_available=lambda: bool(cards),
-            device_count=lambda: len(cards),
-            get_device_properties=lambda index: cards[index],
+            is_available=lambda: bool(gpus),
+            device_count=lambda: len(gpus),
+            get_device_properties=lambda index: gpus[index],
         ),
         backends=SimpleNamespace(mps=SimpleNamespace(is_available=lambda: mps)),
         mps=SimpleNamespace(recommended_max_memory=lambda: 12 * GIB),
@@ -174,7 +174,7 @@ def test_auto_prefers_cuda_then_mps_then_cpu(machine):
     assert machine.detect("auto", fake_torch()).device == "cpu"
 
 
-def test_a_card_is_described(machine):
+def test_a_gpu_is_described(machine):
     banner = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19\n"
     machine.add("proc/driver/nvidia/version", banner)
     found = machine.detect("cuda", fake_torch([T4, T4], cuda="13.0"))
@@ -183,7 +183,7 @@ def test_a_card_is_described(machine):
     assert found.host_memory_bytes == 32 * GIB
     assert found.versions["cuda"] == "13.0"
     assert found.versions["driver"] == "535.104.05"
-    assert found.card is not None
+    assert found.gpu is not None
 
 
 def test_the_open_kernel_module_names_the_driver_differently(machine):
@@ -192,7 +192,7 @@ def test_the_open_kernel_module_names_the_driver_differently(machine):
     assert machine.detect("cuda", fake_torch([T4])).versions["driver"] == "580.159.03"
 
 
-def test_a_numbered_card_is_the_one_described(machine):
+def test_a_numbered_gpu_is_the_one_described(machine):
     found = machine.detect("cuda:1", fake_torch([T4, OLD]))
     assert found.name == "Tesla K80"
     assert found.smem_bytes is None
@@ -243,7 +243,7 @@ class LostError(Exception):
 
 
 class Nvml:
-    """A stand-in for nvidia-ml-py whose card may be absent from the start or vanish later."""
+    """A stand-in for nvidia-ml-py whose GPU may be absent from the start or vanish later."""
 
     NVMLError = LostError
 
@@ -275,14 +275,14 @@ def cuda_in_use() -> SimpleNamespace:
     )
 
 
-def test_readings_of_a_card():
+def test_readings_of_a_gpu():
     nvml = Nvml()
     now = [readings("cuda:0", torch=cuda_in_use(), nvml=nvml) for _ in range(3)][-1]
     assert (now["device_bytes"], now["device_peak_bytes"], now["device_percent"]) == (5, 9, 87)
     assert nvml.asked == 1  # the handle is kept
 
 
-def test_a_card_lost_in_mid_run_is_unknown_not_zero_and_may_come_back():
+def test_a_gpu_lost_in_mid_run_is_unknown_not_zero_and_may_come_back():
     nvml = Nvml()
     assert readings("cuda", torch=cuda_in_use(), nvml=nvml)["device_percent"] == 87
     nvml.lost = True

@@ -33,7 +33,7 @@ def test_a_cpu_has_the_hosts_memory_and_no_more_than_its_limit():
     assert limited.memory_bytes == limited.host_memory_bytes == 1000
 
 
-def test_a_card_has_memory_of_its_own():
+def test_a_gpu_has_memory_of_its_own():
     seen = free(Hardware(device="cuda", name="x", host_memory_bytes=1000))
     assert (seen.memory_bytes, seen.host_memory_bytes) == (3 << 30, 1000)
     assert free(Hardware(device="mps", name="x")).memory_bytes is None

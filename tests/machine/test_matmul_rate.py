@@ -73,15 +73,15 @@ def test_tf32_is_refused_on_a_cpu():
         measure_gemm("cpu", "tf32")
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="a card is there")
-def test_an_absent_card_is_refused():
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is there")
+def test_an_absent_gpu_is_refused():
     with pytest.raises(DeviceError, match="not there"):
         measure_gemm("cuda", "fp32")
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no card")
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 @pytest.mark.parametrize("dtype", ["fp32", "fp16"])
-def test_on_a_card(dtype):
+def test_on_a_gpu(dtype):
     measured = measure_gemm("cuda", dtype)
     assert measured.median > 1e12

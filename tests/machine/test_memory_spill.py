@@ -1,4 +1,4 @@
-"""Spilling of a card's memory, by its system and by live readings of made-up cards."""
+"""Spilling of a GPU's memory, by its system and by live readings of made-up GPUs."""
 
 import pytest
 
@@ -9,18 +9,18 @@ GIB = 1 << 30
 LINUX, WSL = "Linux-6.8-generic-x86_64", "Linux-5.15.90.1-microsoft-standard-WSL2-x86_64"
 
 
-def card(platform=LINUX, device="cuda"):
+def gpu(platform=LINUX, device="cuda"):
     versions = {"platform": platform}
-    return Hardware(device=device, name="a card", memory_bytes=16 * GIB, versions=versions)
+    return Hardware(device=device, name="a GPU", memory_bytes=16 * GIB, versions=versions)
 
 
 @pytest.mark.parametrize(
     ("hardware", "wanted"),
     [
-        (card(), False),
-        (card(WSL), True),
-        (card("Windows-11-10.0.26100-SP0"), True),
-        (card(WSL, device="cpu"), False),
+        (gpu(), False),
+        (gpu(WSL), True),
+        (gpu("Windows-11-10.0.26100-SP0"), True),
+        (gpu(WSL, device="cpu"), False),
     ],
 )
 def test_drivers_for_windows_spill(hardware, wanted):
@@ -39,8 +39,8 @@ def test_drivers_for_windows_spill(hardware, wanted):
         (WSL, None, 0.08, False),
     ],
 )
-def test_more_than_the_card_has_or_full_and_idle_where_drivers_spill(platform, held, busy, wanted):
-    text = spilled(card(platform), held, busy)
+def test_more_than_the_gpu_has_or_full_and_idle_where_drivers_spill(platform, held, busy, wanted):
+    text = spilled(gpu(platform), held, busy)
     assert (text is not None) is wanted
     if text:
         assert "16 GiB" in text

@@ -1,7 +1,7 @@
 import os
 from types import SimpleNamespace
 
-from hotloop.machine.nvml import cards, holders, look, traffic
+from hotloop.machine.nvml import gpus, holders, look, traffic
 
 
 class Nvml:
@@ -60,14 +60,14 @@ def test_readings_carry_the_cases_names_and_units():
     assert reasons == ["sw_power_cap", "hw_thermal_slowdown"]
 
 
-def test_what_a_card_refuses_is_left_out():
+def test_what_a_gpu_refuses_is_left_out():
     found, reasons = look(Nvml(gone={"PowerUsage", "CurrentClocksEventReasons"}), "h", own=())
     assert "gpu_power_w" not in found
     assert "gpu_power_limit_w" in found
     assert reasons == []
 
 
-def test_an_idle_card_is_no_reason():
+def test_an_idle_gpu_is_no_reason():
     assert look(Nvml(bits=0x1), "h", own=())[1] == []
 
 
@@ -80,32 +80,32 @@ def test_other_processes_are_those_that_are_not_ours():
     assert look(Nvml(pids=[990, 991]), "h", own=ours)[0]["gpu_other_processes"] == 1
 
 
-def test_cards_are_listed_with_what_stays_the_same():
+def test_gpus_are_listed_with_what_stays_the_same():
     nvml = Nvml()
     nvml.nvmlInit = lambda: None
     nvml.nvmlDeviceGetCount = lambda: 2
     nvml.nvmlDeviceGetHandleByIndex = lambda index: f"handle {index}"
-    nvml.nvmlDeviceGetName = lambda handle: b"Test Card"  # as older versions say it
+    nvml.nvmlDeviceGetName = lambda handle: b"Test GPU"  # as older versions say it
     nvml.nvmlDeviceGetMemoryInfo = lambda handle: SimpleNamespace(total=24 << 30)
-    found, why = cards(nvml)
+    found, why = gpus(nvml)
     assert why is None
     assert [(c.handle, c.index, c.name, c.memory_bytes) for c in found] == [
-        ("handle 0", 0, "Test Card", 24 << 30),
-        ("handle 1", 1, "Test Card", 24 << 30),
+        ("handle 0", 0, "Test GPU", 24 << 30),
+        ("handle 1", 1, "Test GPU", 24 << 30),
     ]
 
 
-def test_no_library_no_driver_and_no_card_each_have_a_reason():
-    assert cards(None) == ([], "nvidia-ml-py is not installed: pip install 'hotloop[gpu]'")
+def test_no_library_no_driver_and_no_gpu_each_have_a_reason():
+    assert gpus(None) == ([], "nvidia-ml-py is not installed: pip install 'hotloop[gpu]'")
     nvml = Nvml()
 
     def refuse():
         raise nvml.NVMLError("Driver Not Loaded")
 
     nvml.nvmlInit = refuse
-    assert cards(nvml) == ([], "the driver's library says: Driver Not Loaded")
+    assert gpus(nvml) == ([], "the driver's library says: Driver Not Loaded")
     nvml.nvmlInit, nvml.nvmlDeviceGetCount = lambda: None, lambda: 0
-    assert cards(nvml) == ([], "the driver shows no card")
+    assert gpus(nvml) == ([], "the driver shows no GPU")
 
 
 def test_holders_of_memory_come_largest_first_and_may_be_unknown():

@@ -22,7 +22,7 @@ def fake_torch(cuda=None, hip=None, arches=()):
         (("sm_75", "compute_80"), (9, 0), True),  # compiled when it is loaded
         (("sm_90a",), (9, 0), True),
         (("sm_100", "sm_120"), (12, 0), True),
-        (("sm_100a",), (10, 3), False),  # for that card alone
+        (("sm_100a",), (10, 3), False),  # for that GPU alone
         ((), (7, 5), True),  # unknown
     ],
 )
@@ -35,15 +35,15 @@ def test_kernels_fit_their_own_generation_and_what_can_be_compiled_all_later_one
         assert "sm_" in why
 
 
-def test_a_card_is_told_by_its_driver_its_tool_or_its_file(tmp_path):
+def test_a_gpu_is_told_by_its_driver_its_tool_or_its_file(tmp_path):
     none = {"which": lambda name: None, "dev": tmp_path}
-    assert torch_build(torch=fake_torch(), **none).card_here is None
+    assert torch_build(torch=fake_torch(), **none).gpu_here is None
     found = torch_build(torch=fake_torch(), driver="580.1", **none)
-    assert found.card_here == "a driver (580.1)"
+    assert found.gpu_here == "a driver (580.1)"
     tool = {**none, "which": lambda name: f"/usr/bin/{name}"}
-    assert torch_build(torch=fake_torch(), **tool).card_here == "nvidia-smi"
+    assert torch_build(torch=fake_torch(), **tool).gpu_here == "nvidia-smi"
     (tmp_path / "nvidiactl").touch()
-    assert torch_build(torch=fake_torch(), **none).card_here == "/dev/nvidiactl"
+    assert torch_build(torch=fake_torch(), **none).gpu_here == "/dev/nvidiactl"
 
 
 def test_the_build_is_read_from_torch(tmp_path):

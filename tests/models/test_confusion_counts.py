@@ -53,15 +53,15 @@ def test_no_value_is_read_by_the_host():
 
 
 @pytest.mark.gpu
-def test_the_host_does_not_wait_for_the_card():
+def test_the_host_does_not_wait_for_the_gpu():
     torch.manual_seed(0)
     logits, labels = torch.randn(64, 5), torch.randint(5, (64,))
     groups = torch.randint(3, (64,))
-    on_card = [tensor.cuda() for tensor in (logits, labels, groups)]
+    on_gpu = [tensor.cuda() for tensor in (logits, labels, groups)]
     into = torch.zeros(3, 5, 5, dtype=torch.int64, device="cuda")
     try:
         torch.cuda.set_sync_debug_mode("error")
-        confusion(*on_card, into)
+        confusion(*on_gpu, into)
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert torch.equal(into.cpu(), one_by_one(logits, labels, groups.tolist(), (3, 5, 5)))

@@ -1,4 +1,4 @@
-"""Run folders made by hand, and a driver's library with one card that a test can change."""
+"""Run folders made by hand, and a driver's library with one GPU that a test can change."""
 
 import json
 import os
@@ -90,11 +90,11 @@ class Nvml:
     class NVMLError(Exception):
         pass
 
-    def __init__(self, *, gone=(), cards=1, pids=(), **answers):
-        self._gone, self._cards = gone, cards
+    def __init__(self, *, gone=(), gpus=1, pids=(), **answers):
+        self._gone, self._gpus = gone, gpus
         self._answers = {
-            "Count": cards,
-            "Name": "Test Card",
+            "Count": gpus,
+            "Name": "Test GPU",
             "UtilizationRates": SimpleNamespace(gpu=97),
             "MemoryInfo": SimpleNamespace(used=5 << 30, total=24 << 30),
             "PowerUsage": 300_000,
@@ -119,7 +119,7 @@ class Nvml:
             raise self.NVMLError("Driver Not Loaded")
 
     def nvmlDeviceGetCount(self):  # noqa: N802
-        return self._cards
+        return self._gpus
 
     def nvmlDeviceGetHandleByIndex(self, index):  # noqa: N802
         return index

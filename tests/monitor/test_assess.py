@@ -25,7 +25,7 @@ WORKING = {
 
 def judged(values, *, run=None, **more):
     history = seen(*[values] * 10, run=run, **more)
-    return assess(history.stats(), history, run=run, machine=HARDWARE, cards={0: 24 * GIB})
+    return assess(history.stats(), history, run=run, machine=HARDWARE, gpus={0: 24 * GIB})
 
 
 def said(values, **more):
@@ -75,22 +75,22 @@ def test_without_a_ceiling_it_is_unknown_and_why_is_said(run, values, why):
     assert why in found.because
 
 
-def test_a_card_that_works_is_no_note():
+def test_a_gpu_that_works_is_no_note():
     assert said(WORKING) == []
 
 
-def test_a_cool_card_at_low_power_is_evidence_of_idleness_whatever_its_utilisation():
+def test_a_cool_gpu_at_low_power_is_evidence_of_idleness_whatever_its_utilisation():
     [note] = said({**WORKING, "gpu0_power_w": 80.0, "gpu0_temperature_c": 41.0})
-    assert note.startswith("card 0 is cool and draws little: 41 °C at 80 of 350 W (23% of its")
+    assert note.startswith("GPU 0 is cool and draws little: 41 °C at 80 of 350 W (23% of its")
     assert "mostly idle" in note
 
 
-def test_a_warm_card_that_is_busy_at_half_its_power_does_small_work():
+def test_a_warm_gpu_that_is_busy_at_half_its_power_does_small_work():
     [note] = said({**WORKING, "gpu0_power_w": 150.0})
     assert "busy without doing much" in note
 
 
-def test_a_card_that_waits_names_a_full_core():
+def test_a_gpu_that_waits_names_a_full_core():
     [note] = said({**WORKING, "gpu0_utilisation_percent": 20.0})
     assert "no kernel runs 80 % of the time; hotloop doctor" in note
     full = {"gpu0_utilisation_percent": 20.0, "cpu_busiest_core_percent": 100.0}
@@ -112,7 +112,7 @@ def test_reasons_that_come_often_are_told():
 
 
 def test_full_memories_are_told():
-    assert "card 0 is nearly out of memory" in said({"gpu0_memory_bytes": 23.5 * GIB})[0]
+    assert "GPU 0 is nearly out of memory" in said({"gpu0_memory_bytes": 23.5 * GIB})[0]
     assert "the host is nearly out of memory" in said({"ram_used_bytes": 15.9 * GIB})[0]
 
 

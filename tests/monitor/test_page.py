@@ -19,14 +19,14 @@ def made(rows, *, watched="run demo", unknown=None):
         watched=watched, began="2026-11-21T13:41:35+00:00", seconds=5.0, interval=1.0,
         ended="the run is complete", cpu_percent=0.1,
     )  # fmt: skip
-    assessment = assess(stats, history, run=None, machine=HARDWARE, cards={0: None})
+    assessment = assess(stats, history, run=None, machine=HARDWARE, gpus={0: None})
     return page(about, stats, plots(history.samples, [0]), assessment, unknown or {})
 
 
 def test_a_page_holds_figures_curves_and_what_stands_out():
     html = made(ROWS)
     Sound(html)
-    assert "card 0 is cool and draws little" in html
+    assert "GPU 0 is cool and draws little" in html
     assert len(re.findall(r"<figure", html)) == 3, "cores, power, temperature"
     assert "Throughput: unknown" in html
     assert ">50 W<" in html
@@ -35,7 +35,7 @@ def test_a_page_holds_figures_curves_and_what_stands_out():
 def test_what_is_unknown_stands_there_with_its_reason():
     html = made([{"cpu_percent": 1.0}], unknown={"gpu": "no library"})
     assert "no library" in html
-    assert "no card could be read" in html
+    assert "no GPU could be read" in html
 
 
 def test_without_a_sample_the_page_says_so():

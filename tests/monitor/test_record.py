@@ -20,7 +20,7 @@ def taken(sampler):
     for _ in range(3):
         history.add(sampler.take())
     run = history.samples[-1].run
-    found = assess(history.stats(), history, run=run, machine=sampler.machine, cards={})
+    found = assess(history.stats(), history, run=run, machine=sampler.machine, gpus={})
     return document(ABOUT, history, sampler, found)
 
 
@@ -65,6 +65,6 @@ def test_a_file_is_whole_json_with_a_line_for_each_sample(tmp_path):
 
 def test_a_time_without_samples_is_written_too(tmp_path):
     sampler, history = ReadingSampler(), SampleHistory()
-    found = assess({}, history, run=None, machine=sampler.machine, cards={})
+    found = assess({}, history, run=None, machine=sampler.machine, gpus={})
     save(tmp_path / "F.json", document(ABOUT, history, sampler, found))
     assert json.loads((tmp_path / "F.json").read_text())["samples"] == []

@@ -7,7 +7,7 @@ from hotloop.monitor.sample import EXPECTED, ReadingSampler
 from hotloop.monitor.tree import Tree
 
 
-def test_the_whole_machine_needs_no_card_and_no_process():
+def test_the_whole_machine_needs_no_gpu_and_no_process():
     sample = ReadingSampler(nvml=None).take()
     assert "cpu_percent" in sample.values
     assert not any(name.startswith(("gpu", "process", "run")) for name in sample.values)
@@ -15,19 +15,19 @@ def test_the_whole_machine_needs_no_card_and_no_process():
 
 def test_a_missing_library_is_a_reason_not_a_zero():
     sampler = ReadingSampler(nvml=None)
-    assert sampler.cards == []
-    assert "nvidia-ml-py is not installed" in sampler.no_cards
-    assert "Driver Not Loaded" in ReadingSampler(nvml=Nvml(gone={"Init"})).no_cards
+    assert sampler.gpus == []
+    assert "nvidia-ml-py is not installed" in sampler.no_gpus
+    assert "Driver Not Loaded" in ReadingSampler(nvml=Nvml(gone={"Init"})).no_gpus
 
 
-def test_a_card_tells_all_that_is_asked_for():
+def test_a_gpu_tells_all_that_is_asked_for():
     sampler = ReadingSampler(nvml=Nvml())
     values = sampler.take().values
     assert {f"gpu0_{name}" for name in EXPECTED} <= values.keys()
     assert values["gpu0_utilisation_percent"] == 97
     assert values["gpu0_power_w"] == 300
     assert values["gpu0_pcie_sent_bytes_per_s"] == 2e6
-    assert sampler.cards[0].memory_bytes == 24 << 30
+    assert sampler.gpus[0].memory_bytes == 24 << 30
 
 
 def test_one_reading_that_fails_is_absent_alone():
@@ -37,12 +37,12 @@ def test_one_reading_that_fails_is_absent_alone():
     assert values["gpu0_temperature_c"] == 70
 
 
-def test_each_of_several_cards_is_read():
-    values = ReadingSampler(nvml=Nvml(cards=2)).take().values
+def test_each_of_several_gpus_is_read():
+    values = ReadingSampler(nvml=Nvml(gpus=2)).take().values
     assert values["gpu1_power_w"] == 300
 
 
-def test_who_holds_memory_of_a_card_is_named():
+def test_who_holds_memory_of_a_gpu_is_named():
     me = os.getpid()
     nvml = Nvml(pids=[(2**30, 1 << 30), (me, 4 << 30)])
     held = ReadingSampler(tree=Tree(me), nvml=nvml).take().held[0]
@@ -55,7 +55,7 @@ def test_who_holds_memory_of_a_card_is_named():
     assert 0 not in ReadingSampler(nvml=Nvml(gone={"ComputeRunningProcesses"})).take().held
 
 
-def test_why_a_card_is_slowed_down_is_kept():
+def test_why_a_gpu_is_slowed_down_is_kept():
     assert ReadingSampler(nvml=Nvml(CurrentClocksEventReasons=0x40)).take().slowed == {
         0: ["hw_thermal_slowdown"]
     }

@@ -28,7 +28,7 @@ def test_a_long_time_stays_small_and_its_extremes_stay_true():
     assert gaps == {2.0}, "every second one is left, evenly"
 
 
-def test_reasons_are_counted_by_card():
+def test_reasons_are_counted_by_gpu():
     history = seen({}, {}, slowed={1: ("sw_power_cap",)})
     assert history.slowed == {(1, "sw_power_cap"): 2}
 

@@ -64,10 +64,10 @@ def test_ranks_that_cannot_be_compared_are_said(tmp_path):
     assert "no step after the warm-up" in section
 
 
-def test_what_is_unknown_of_a_card_is_a_word(tmp_path):
+def test_what_is_unknown_of_a_gpu_is_a_word(tmp_path):
     section = ranks(read_facts(made(tmp_path / "run", device="cuda", hosts=["a", "b"]).path))
     assert cells(section)[1] == ["0", "a", *["unknown"] * 7, "1 GiB"]
-    assert "the host runs ahead of its card" in section
+    assert "the host runs ahead of its GPU" in section
 
 
 def test_throughput_is_that_of_all_ranks_and_the_rest_says_whose_it_is(tmp_path):
@@ -79,7 +79,7 @@ def test_throughput_is_that_of_all_ranks_and_the_rest_says_whose_it_is(tmp_path)
     assert "of rank 0" in said["peak memory"]
 
 
-def test_mfu_is_over_all_cards_and_unknown_where_ranks_share_a_processor(tmp_path):
+def test_mfu_is_over_all_gpus_and_unknown_where_ranks_share_a_processor(tmp_path):
     peak = {"measured": {"fp32": {"unit": "FLOP/s", "readings": [1e10], "source": "measured"}}}
     shares = {}
     for device, world in (("cuda", 1), ("cuda", 2), ("cpu", 2)):

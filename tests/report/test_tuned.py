@@ -15,7 +15,7 @@ def test_a_page_has_the_result_every_trial_the_edits_and_the_machine():
     sound = Sound(text)
     assert "2.00x (1.67-2.50) as fast as the baseline" in text
     assert "train.py --size 2" in text
-    for said in ("as it is", "fused-adamw", "refused", "no card", "40 steps", "2.13.0"):
+    for said in ("as it is", "fused-adamw", "refused", "no GPU", "40 steps", "2.13.0"):
         assert said in text
     assert "train.py:7" in text
     assert re.search(

@@ -114,11 +114,11 @@ def test_what_is_not_worth_it_stands_apart_and_is_not_merged():
 
 
 def test_rules_that_cannot_judge_are_named_by_their_reason_in_one_sentence():
-    card = [rule(f"G{n} card", {"claim": "x"}, needs=(Needs.CARD,)) for n in (1, 3)]
+    gpu = [rule(f"G{n} GPU", {"claim": "x"}, needs=(Needs.GPU,)) for n in (1, 3)]
     config = rule("C1 unread_key", {"claim": "x"}, needs=(Needs.CONFIG,))
     case = healthy(not_checked=("the script's children were not watched",))
-    assert diagnose(case, rules=[*card, config]).not_checked == [
-        "needs a CUDA card: G1, G3",
+    assert diagnose(case, rules=[*gpu, config]).not_checked == [
+        "needs a CUDA GPU: G1, G3",
         "the script's children were not watched",
     ]
 

@@ -91,7 +91,7 @@ def test_nearly_every_batch_comes_from_a_copy():
 def test_a_script_that_moves_nothing_is_told_so():
     found, effect = put_into(lambda: train(lambda x: x))
     assert effect.word == "refused"
-    assert effect.how.startswith("the loop moves no tensor of its batches to the card")
+    assert effect.how.startswith("the loop moves no tensor of its batches to the GPU")
     assert found == train(lambda x: x)
 
 
@@ -99,8 +99,8 @@ def test_on_a_cpu_it_is_blocked_with_the_reason():
     assert put_into(moving, replace(HERE, blocked=TECHNIQUE.blocked))[1].how == (
         "batches are copied on CUDA only, and this is a cpu device"
     )
-    card = Hardware(device="cuda", name="a card", cores=8.0, capability=(8, 6))
-    assert TECHNIQUE.blocked(card, Plan(micro_batch=1)) is None
+    gpu = Hardware(device="cuda", name="a GPU", cores=8.0, capability=(8, 6))
+    assert TECHNIQUE.blocked(gpu, Plan(micro_batch=1)) is None
 
 
 class Stream(IterableDataset):

@@ -274,4 +274,4 @@ def test_where_no_copy_can_be_made_that_is_said(monkeypatch) -> None:
     monkeypatch.setattr("torch.cuda.is_initialized", lambda: True)
     widths, word, how = read()
     assert (set(widths), word) == ({8, 16, 24}, "in effect")
-    assert "not tried out in a copy of the process: it computes on a card" in how
+    assert "not tried out in a copy of the process: it computes on a GPU" in how

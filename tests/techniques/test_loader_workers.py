@@ -18,7 +18,7 @@ from hotloop.session.session import ScriptSession
 from hotloop.techniques.loader_workers import TECHNIQUE
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="no fork here")
-CARD = Hardware(device="cuda", name="a card", cores=8.0, capability=(8, 6))
+GPU = Hardware(device="cuda", name="a GPU", cores=8.0, capability=(8, 6))
 HAD = {
     "started each epoch": {"num_workers": 2, "timeout": 60},
     "kept": {"num_workers": 2, "prefetch_factor": 4, "persistent_workers": True},
@@ -74,7 +74,7 @@ def test_pinned_memory_and_whole_batches_go_together_with_workers() -> None:
     def read() -> list[float]:
         torch.manual_seed(0)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # pin_memory without a card
+            warnings.simplefilter("ignore")  # pin_memory without a GPU
             of = loader("of batches", pin_memory=True, **HAD["started each epoch"])
             return [x.sum().item() for _ in range(2) for x, _ in of]
 
@@ -144,17 +144,17 @@ def test_in_the_engine_no_processes_is_what_there_is_and_pinning_can_be_left_out
 # Pinned memory.
 
 
-def test_pinned_memory_is_for_a_card() -> None:
-    assert "CUDA card" in str(blocked(MACHINE, pin="on"))
-    assert blocked(CARD, pin="on") is blocked(MACHINE, pin="off") is None
+def test_pinned_memory_is_for_a_gpu() -> None:
+    assert "CUDA GPU" in str(blocked(MACHINE, pin="on"))
+    assert blocked(GPU, pin="on") is blocked(MACHINE, pin="off") is None
 
 
 @pytest.mark.parametrize(
     ("hardware", "choice", "pinned"),
     [
-        (CARD, {}, True),
-        (CARD, {"pin": "off"}, False),
-        (CARD, {"count": 0, "pin": "on"}, True),
+        (GPU, {}, True),
+        (GPU, {"pin": "off"}, False),
+        (GPU, {"count": 0, "pin": "on"}, True),
         (MACHINE, {}, False),
     ],
 )
@@ -180,12 +180,12 @@ def rows_and_pins(rows: list) -> list:
 
 
 def test_a_batch_that_pins_itself_is_not_compared_and_left_alone() -> None:
-    put = applied(loader("in order", collate_fn=Pins), CARD, pin="on")
+    put = applied(loader("in order", collate_fn=Pins), GPU, pin="on")
     assert "cannot be compared" in str(put.refused)
     of = loader("in order", collate_fn=Pins)
-    assert "pins itself" in str(applied(of, CARD, count=0, pin="on").refused)
+    assert "pins itself" in str(applied(of, GPU, count=0, pin="on").refused)
     assert not of.pin_memory
-    assert applied(loader("in order", collate_fn=rows_and_pins), CARD, pin="on").refused is None
+    assert applied(loader("in order", collate_fn=rows_and_pins), GPU, pin="on").refused is None
 
 
 # What is refused.

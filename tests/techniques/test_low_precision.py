@@ -56,11 +56,11 @@ def test_frozen_layers_and_adapters_are_left_alone(model, id):
 
 @pytest.mark.parametrize("id", LOW)
 def test_without_compile_and_without_torchao_it_is_refused(id, monkeypatch):
-    technique, card = techniques.get(id), MACHINES["h100"]
+    technique, gpu = techniques.get(id), MACHINES["h100"]
     plain = Plan(micro_batch=1).plus(id)
     compiled = plain.plus("compile")
-    assert "take compile as well" in technique.blocked(card, plain)
-    assert technique.blocked(card, compiled) is None
-    assert "8.6" in fp8.TECHNIQUE.blocked(replace(card, capability=(8, 6)), compiled)
+    assert "take compile as well" in technique.blocked(gpu, plain)
+    assert technique.blocked(gpu, compiled) is None
+    assert "8.6" in fp8.TECHNIQUE.blocked(replace(gpu, capability=(8, 6)), compiled)
     monkeypatch.setattr(fp8.importlib.util, "find_spec", lambda name: None)
-    assert "pip install 'hotloop[torchao]'" in technique.blocked(card, compiled)
+    assert "pip install 'hotloop[torchao]'" in technique.blocked(gpu, compiled)

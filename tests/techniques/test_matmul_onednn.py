@@ -17,7 +17,7 @@ from hotloop.techniques.base import HostKind
 from hotloop.tuning.moves import ordered
 
 CPU = Hardware(device="cpu", name="a CPU", cores=2.0, cpu_features=frozenset({"avx2"}))
-CARD = Hardware(device="cuda", name="a card", capability=(8, 0))
+GPU = Hardware(device="cuda", name="a GPU", capability=(8, 0))
 GOOD = Products(relative_error=4e-7, same_bits=False, rate=1.9)
 
 
@@ -94,7 +94,7 @@ def test_a_trial_times_it_whatever_a_single_product_says() -> None:
 
 def test_it_is_for_processors() -> None:
     plan = Plan(micro_batch=1).plus("matmul-onednn")
-    assert "oneDNN multiplies on CPUs" in (technique.TECHNIQUE.blocked(CARD, plan) or "")
+    assert "oneDNN multiplies on CPUs" in (technique.TECHNIQUE.blocked(GPU, plan) or "")
 
 
 def test_it_and_tf32_set_one_switch_and_exclude_each_other() -> None:

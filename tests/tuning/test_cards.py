@@ -1,4 +1,4 @@
-"""Moves to several cards, on machines that are not here."""
+"""Moves to several GPUs, on machines that are not here."""
 
 import subprocess
 import sys
@@ -37,9 +37,9 @@ def target(tiny) -> RecipeTarget:
     )
 
 
-def on(target: RecipeTarget, cards: int, *, device: str = "cpu", **forecast) -> RecipeTarget:
-    """Return the recipe on a machine with `cards` GPUs; `forecast` changes its decision."""
-    hardware = replace(target.hardware, count=cards, device=device)
+def on(target: RecipeTarget, gpus: int, *, device: str = "cpu", **forecast) -> RecipeTarget:
+    """Return the recipe on a machine with `gpus` GPUs; `forecast` changes its decision."""
+    hardware = replace(target.hardware, count=gpus, device=device)
     decision = replace(target.prepared.decision, **forecast)
     prepared = replace(target.prepared, hardware=hardware, decision=decision)
     return replace(target, prepared=prepared)
@@ -49,23 +49,23 @@ def named(recipe: RecipeTarget) -> dict[str, Move]:
     return {move.name: move for move in moves(recipe)}
 
 
-@pytest.mark.parametrize(("device", "said"), [("cuda", "one card is here"), ("cpu", "no card is")])
-def test_where_one_card_is_the_moves_stand_with_their_reason(target, device, said):
+@pytest.mark.parametrize(("device", "said"), [("cuda", "one GPU is here"), ("cpu", "no GPU is")])
+def test_where_one_gpu_is_the_moves_stand_with_their_reason(target, device, said):
     found = named(on(target, 1, device=device))
     for id in SHARING:
-        assert said in found[f"{id} on 2 cards"].why_not
+        assert said in found[f"{id} on 2 GPUs"].why_not
 
 
-@pytest.mark.parametrize(("cards", "shape"), [(2, (4, 2)), (8, (2, 1))])
-def test_all_cards_come_first_with_the_same_samples_in_a_step(target, cards, shape):
-    found = moves(on(target, cards))
-    names = [f"{id} on {cards} cards" for id in ("ddp", "fsdp2", "deepspeed")]
+@pytest.mark.parametrize(("gpus", "shape"), [(2, (4, 2)), (8, (2, 1))])
+def test_all_gpus_come_first_with_the_same_samples_in_a_step(target, gpus, shape):
+    found = moves(on(target, gpus))
+    names = [f"{id} on {gpus} GPUs" for id in ("ddp", "fsdp2", "deepspeed")]
     assert [move.name for move in found[:3]] == names
     assert found[2].why_not is not None, "its gradients cannot be compared, or it is missing"
     for move in found[:2]:
         plan = move.change(PLAN)
         assert move.why_not is None
-        assert (plan.micro_batch, plan.accumulation, plan.ranks) == (*shape, cards)
+        assert (plan.micro_batch, plan.accumulation, plan.ranks) == (*shape, gpus)
         assert plan.choice(move.ids[0]) == {}
         assert plan.choice("gc-freeze") == {}
         assert move.change(plan) is None, "it is so already"
@@ -78,9 +78,9 @@ def test_one_way_to_share_takes_the_place_of_the_other():
     assert shared("fsdp2", 2, 16).change(two) == two.minus("ddp").plus("fsdp2")
 
 
-def test_more_cards_than_samples_are_not_used(target):
-    assert on(target, 64).cards == 16
-    assert "ddp on 16 cards" in named(on(target, 64))
+def test_more_gpus_than_samples_are_not_used(target):
+    assert on(target, 64).gpus == 16
+    assert "ddp on 16 GPUs" in named(on(target, 64))
 
 
 def test_what_they_share_by_is_no_move_of_its_own(target):
@@ -90,7 +90,7 @@ def test_what_they_share_by_is_no_move_of_its_own(target):
     assert not any(f"without {id}" in named(on(target, 2)) for id in SHARING)
 
 
-def test_what_excludes_the_way_they_share_is_refused_on_several_cards():
+def test_what_excludes_the_way_they_share_is_refused_on_several_gpus():
     graphs, two = added(Use.of("cuda-graphs")), shared("ddp", 2, 16).change(PLAN)
     assert graphs.barred(PLAN) is None
     assert graphs.barred(two) == "ddp excludes it, and 2 ranks need that"
@@ -98,7 +98,7 @@ def test_what_excludes_the_way_they_share_is_refused_on_several_cards():
 
 
 class Small(RecipeTarget):
-    """Cards that hold no more than four samples beside the whole model, and eight beside rows."""
+    """GPUs that hold no more than four samples beside the whole model, and eight beside rows."""
 
     def _too_much_each(self, plan):
         most = 8 if plan.choice("fsdp2") is not None else 4
@@ -116,26 +116,26 @@ def test_a_micro_batch_is_judged_on_the_plan_that_is_the_best_by_then(target):
     assert twice.change(ddp.change(PLAN)).ranks == 2
 
 
-def test_what_does_not_fit_one_card_begins_in_rows_and_says_so(target):
+def test_what_does_not_fit_one_gpu_begins_in_rows_and_says_so(target):
     tight = on(target, 2, too_much="expect an out of memory", memory="99 GB forecast of 1 GB")
     assert tight.baseline == shared("fsdp2", 2, 16).change(PLAN)
     assert tight.note == (
-        "one card: 99 GB forecast of 1 GB. So the baseline is fsdp2 on 2 cards"
+        "one GPU: 99 GB forecast of 1 GB. So the baseline is fsdp2 on 2 GPUs"
     )  # fmt: skip
-    assert "fsdp2 on 2 cards" not in named(tight)
-    assert "ddp on 2 cards" in named(tight)
+    assert "fsdp2 on 2 GPUs" not in named(tight)
+    assert "ddp on 2 GPUs" in named(tight)
     for fits in (on(target, 2), on(target, 1, too_much="expect an out of memory")):
         assert fits.baseline == PLAN
         assert fits.note is None
 
 
-def test_what_each_card_needs_is_forecast(target):
-    cards = on(target, 2)
+def test_what_each_gpu_needs_is_forecast(target):
+    gpus = on(target, 2)
 
     def refused(way, memory):
-        hardware = replace(cards.hardware, memory_bytes=memory)
-        less = replace(cards, prepared=replace(cards.prepared, hardware=hardware))
-        return named(less)[f"{way} on 2 cards"].why_not
+        hardware = replace(gpus.hardware, memory_bytes=memory)
+        less = replace(gpus, prepared=replace(gpus.prepared, hardware=hardware))
+        return named(less)[f"{way} on 2 GPUs"].why_not
 
     for way in ("ddp", "fsdp2"):
         assert refused(way, 1000).startswith("forecast: on each rank ")
@@ -152,7 +152,7 @@ def searched(target: Target, tried: list[Move]) -> Search:
     return search
 
 
-def test_a_search_goes_on_from_the_cards_it_kept():
+def test_a_search_goes_on_from_the_gpus_it_kept():
     faster = {("ddp",): Spec(step=0.05), ("ddp", "gc-freeze"): Spec(step=0.04)}
     slower = {(id,): Spec(step=0.1) for id in ("fsdp2", "deepspeed")}
     target = Target({**faster, **slower})
@@ -163,8 +163,8 @@ def test_a_search_goes_on_from_the_cards_it_kept():
     target.baseline = replace(BASE, accumulation=2)
     search = searched(target, tried)
     found = {row.name: row for row in search.rows}
-    assert found["ddp on 2 cards"].decision == "kept"
-    assert found["fsdp2 on 2 cards"].decision == "dropped"
+    assert found["ddp on 2 GPUs"].decision == "kept"
+    assert found["fsdp2 on 2 GPUs"].decision == "dropped"
     assert found["gc-freeze"].decision == "kept"
     assert found["cuda-graphs"].why == "ddp excludes it, and 2 ranks need that"
     assert search.plan == Plan(micro_batch=1, ranks=2).plus("ddp").plus("gc-freeze")

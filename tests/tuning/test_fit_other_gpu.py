@@ -1,6 +1,6 @@
 import pytest
 
-from hotloop.core.gpu_specs import card_named
+from hotloop.core.gpu_specs import gpu_named
 from hotloop.jobs import train
 from hotloop.jobs.job import assemble
 from hotloop.jobs.request import fresh_request
@@ -10,7 +10,7 @@ from hotloop.tuning.fit_other_gpu import MODES, Fit, fits
 @pytest.fixture
 def found(tiny):
     parts = assemble(fresh_request("char-lm", tiny), train.silent, lambda: None)
-    return fits(parts, card_named("rtx3090"))
+    return fits(parts, gpu_named("rtx3090"))
 
 
 def test_every_size_keeps_the_optimizer_step_and_the_largest_comes_first(found):
@@ -26,6 +26,6 @@ def test_smaller_micro_batches_need_less_and_so_does_recomputing(found):
     assert found[0].peak_bytes["full"] <= found[0].peak_bytes["off"]
 
 
-def test_a_tenth_of_the_card_stays_free():
+def test_a_tenth_of_the_gpu_stays_free():
     tight = Fit(micro_batch=1, accumulation=1, peak_bytes={"off": 95}, room_bytes=90)
     assert not tight.fits("off")

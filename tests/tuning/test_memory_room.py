@@ -24,13 +24,13 @@ def test_two_trials_must_fit_into_four_fifths_of_what_is_free(peak, fits):
         assert why == "one takes 5 GiB, and two may take 8 GiB"
 
 
-def test_on_a_card_each_process_has_a_context_besides():
-    card = Hardware(device="cuda", name="a card", memory_bytes=10 * GIB)
-    assert why_apart(Trial(plan=PLAN, peak_bytes=3 * GIB, peak_of="card"), card) is None
-    assert why_apart(Trial(plan=PLAN, peak_bytes=4 * GIB, peak_of="card"), card) is not None
+def test_on_a_gpu_each_process_has_a_context_besides():
+    gpu = Hardware(device="cuda", name="a GPU", memory_bytes=10 * GIB)
+    assert why_apart(Trial(plan=PLAN, peak_bytes=3 * GIB, peak_of="gpu"), gpu) is None
+    assert why_apart(Trial(plan=PLAN, peak_bytes=4 * GIB, peak_of="gpu"), gpu) is not None
 
 
 def test_what_is_unknown_stands_in_no_ones_way():
-    card = Hardware(device="cuda", name="a card")
-    assert why_apart(Trial(plan=PLAN, peak_bytes=4 * GIB, peak_of="card"), card) is None
-    assert why_apart(Trial(plan=PLAN), card) is None
+    gpu = Hardware(device="cuda", name="a GPU")
+    assert why_apart(Trial(plan=PLAN, peak_bytes=4 * GIB, peak_of="gpu"), gpu) is None
+    assert why_apart(Trial(plan=PLAN), gpu) is None

@@ -21,7 +21,7 @@ from hotloop.tuning.moves import (
 )
 
 CPU = Hardware(device="cpu", name="a CPU", cores=2.0, cpu_features=frozenset({"avx2"}))
-CARD = replace(CPU, device="cuda", name="a card", capability=(8, 9))
+GPU = replace(CPU, device="cuda", name="a GPU", capability=(8, 9))
 BASE = Plan(micro_batch=8, accumulation=2)
 
 
@@ -58,10 +58,8 @@ def test_another_choice_is_tried_of_what_the_plan_has_by_then():
 def test_how_far_ahead_loader_processes_are_and_pinning_follow_their_number():
     on_cpu = [move.name for move in ordered(CPU, HostKind.SCRIPT) if "loader-workers" in move.name]
     assert on_cpu == ["loader-workers", "loader-workers with ahead=4"]
-    on_card = [
-        move.name for move in ordered(CARD, HostKind.SCRIPT) if "loader-workers" in move.name
-    ]
-    assert on_card == [*on_cpu, "loader-workers with pin=off"]
+    on_gpu = [move.name for move in ordered(GPU, HostKind.SCRIPT) if "loader-workers" in move.name]
+    assert on_gpu == [*on_cpu, "loader-workers with pin=off"]
 
 
 def test_a_technique_is_left_out_where_it_is():

@@ -44,9 +44,9 @@ def test_the_baseline_is_the_plan_of_train(target):
     assert target.hardware.device == "cpu"
 
 
-def test_cards_come_first_then_shapes_and_techniques_and_last_what_is_there_is_left_out(target):
+def test_gpus_come_first_then_shapes_and_techniques_and_last_what_is_there_is_left_out(target):
     names = list(named(target))
-    assert names[: len(SHARING)] == [f"{id} on 2 cards" for id in SHARING]
+    assert names[: len(SHARING)] == [f"{id} on 2 GPUs" for id in SHARING]
     names = names[len(SHARING) :]
     assert names[:3] == ["micro batch x2", "micro batch x0.5", "micro batch x0.25"]
     assert names[-1] == "without gc-freeze"

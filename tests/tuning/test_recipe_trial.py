@@ -96,7 +96,7 @@ def test_it_says_where_the_time_went_and_what_is_in_effect(plain):
     assert plain["effects"] == {}
     assert plain["cpu"] > 0
     assert 0 <= plain["data_wait"] < plain["seconds"][1]
-    assert plain["peak"] is None, "there is no card"
+    assert plain["peak"] is None, "there is no GPU"
     assert min(plain["aside"]["validation"]) > 0
     assert plain["aside"]["save"] > 0
 

@@ -18,7 +18,7 @@ from hotloop.tuning.trial_process import TrialEnded
 
 BASE = Plan(micro_batch=1)
 CPU = Hardware(device="cpu", name="a CPU", cores=4.0, cpu_features=frozenset({"avx2"}))
-CARD = Hardware(device="cuda", name="a card", memory_bytes=10 << 30, cores=4.0, capability=(9, 0))
+GPU = Hardware(device="cuda", name="a GPU", memory_bytes=10 << 30, cores=4.0, capability=(9, 0))
 
 
 def seen(name: str, **changes) -> DoctorFacts:
@@ -100,15 +100,15 @@ def test_batches_are_sent_ahead_where_copying_them_takes_time():
     (said,) = why(found, "device-prefetch")
     assert "on CUDA only" in said
     models = tuple(replace(model, device="cuda:0") for model in found.case.models)
-    on_card = replace(found.case, hardware=CARD, models=models)
-    assert on_card.on_card
+    on_gpu = replace(found.case, hardware=GPU, models=models)
+    assert on_gpu.on_gpu
 
     def reason(case) -> set[str | None]:
-        tried = moves(CARD, DoctorFacts(case=case, diagnosis=found.diagnosis))
+        tried = moves(GPU, DoctorFacts(case=case, diagnosis=found.diagnosis))
         return {move.why_not for move in tried if move.ids == ("device-prefetch",)}
 
-    assert reason(on_card) == {"copies to the card take 0.0% of the time: nothing to gain"}
-    assert reason(replace(on_card, wall={**on_card.wall, "host to device": 9.0})) == {None}
+    assert reason(on_gpu) == {"copies to the GPU take 0.0% of the time: nothing to gain"}
+    assert reason(replace(on_gpu, wall={**on_gpu.wall, "host to device": 9.0})) == {None}
 
 
 def test_what_only_an_edit_mends_has_its_places_and_what_to_do():
@@ -140,10 +140,10 @@ def test_two_trials_must_fit_into_the_memory_that_is_free():
     assert said.startswith("one takes ")
 
 
-def test_on_a_card_it_is_the_cards_memory_that_counts():
-    on_card = replace(script(), hardware=CARD)
-    assert on_card.room(Trial(plan=BASE, peak_bytes=3 << 30, peak_of="card")) is None
-    assert on_card.room(Trial(plan=BASE, peak_bytes=5 << 30, peak_of="card")) == (
+def test_on_a_gpu_it_is_the_gpus_memory_that_counts():
+    on_gpu = replace(script(), hardware=GPU)
+    assert on_gpu.room(Trial(plan=BASE, peak_bytes=3 << 30, peak_of="gpu")) is None
+    assert on_gpu.room(Trial(plan=BASE, peak_bytes=5 << 30, peak_of="gpu")) == (
         "one takes 5.5 GiB, and two may take 8 GiB"
     )
 

@@ -89,7 +89,7 @@ def test_each_candidate_runs_beside_the_best_plan_so_far():
         ),
         (Spec(ends=TrialEnded("over", "the script ended", at=4)), "failed", "too few to compare"),
         (Spec(ends=TrialEnded("too late", "epoch 2 ...")), "cannot be told", "epoch 2 ..."),
-        (Spec(effects={"a": ["refused", "no card"]}), "refused", "no card"),
+        (Spec(effects={"a": ["refused", "no GPU"]}), "refused", "no GPU"),
         (Spec(effects={"a": ["not needed here", "on already"]}), "not needed here", "on already"),
     ],
 )
@@ -103,8 +103,8 @@ def test_what_is_not_worth_it_is_left_out_with_its_reason(spec, decision, said):
 
 def test_a_move_with_a_reason_is_not_run():
     target = Target()
-    search = searched(target, moves=[move("a", why_not="no card here")])
-    assert (decided(search)["a"], why(search, "a")) == ("refused", "no card here")
+    search = searched(target, moves=[move("a", why_not="no GPU here")])
+    assert (decided(search)["a"], why(search, "a")) == ("refused", "no GPU here")
     assert set(target.runs) == {()}
 
 
@@ -268,7 +268,7 @@ def test_what_learns_less_in_the_same_steps_is_dropped_where_the_training_is_ano
 
 
 def test_one_process_with_all_shows_which_have_no_effect():
-    no = {"a": ["not needed here", "on already"], "b": ["refused", "no card"]}
+    no = {"a": ["not needed here", "on already"], "b": ["refused", "no GPU"]}
     target = Target({("a", "b", "c"): Spec(effects=no), ("c",): Spec(step=0.05)})
     search = searched(target, "a", "b", "c")
     assert decided(search) == {

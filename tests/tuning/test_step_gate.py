@@ -34,20 +34,20 @@ def pair(sockets):
         yield gate, line, clock, waited
 
 
-def tell(line, steps: int) -> None:
+def notify(line, steps: int) -> None:
     line.write(json.dumps({"steps": steps}) + "\n")
     line.flush()
 
 
 def test_it_rests_after_the_first_step_and_then_after_each_block(pair):
     gate, line, clock, waited = pair
-    tell(line, 3)
+    notify(line, 3)
     clock.now = 107.0
     gate.ended()
     assert json.loads(line.readline()) == {
         "seconds": 7.0, "made": 1, "at": 1, "pid": os.getpid(), "epochs": 2,
     }  # fmt: skip
-    tell(line, 5)
+    notify(line, 5)
     for _ in range(3):
         clock.now += 1.0
         gate.ended()
@@ -67,9 +67,9 @@ def test_time_at_rest_belongs_to_no_block(pair):
     thread.start()
     line.readline()
     clock.now += 1000.0
-    tell(line, 1)
+    notify(line, 1)
     said = json.loads(line.readline())
-    tell(line, 1)
+    notify(line, 1)
     thread.join()
     assert said["seconds"] == 0.0
 
@@ -81,6 +81,6 @@ def test_a_forked_child_of_the_script_never_rests(pair):
         gate.ended()
         os._exit(0 if gate.steps == 1 else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    tell(line, 1)
+    notify(line, 1)
     gate.ended()
     assert json.loads(line.readline())["at"] == 1

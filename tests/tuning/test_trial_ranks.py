@@ -146,7 +146,7 @@ def test_tune_tries_two_devices(ways, still, tmp_path):
         propose=lambda base: moves(target)[: len(ways)],
     )
     tried = found.rows[1 : 1 + len(ways)]
-    assert [row.name for row in tried] == [f"{way} on 2 cards" for way in ways]
+    assert [row.name for row in tried] == [f"{way} on 2 GPUs" for way in ways]
     for row in tried:
         assert row.decision in ("dropped", "cannot be told", "kept")
         assert (row.plan.ranks, row.plan.micro_batch, row.plan.makes(7)) == (2, 4, True)

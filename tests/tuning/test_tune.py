@@ -148,7 +148,7 @@ def test_a_folder_that_is_used_is_left_alone(folder):
 
 def test_what_is_done_is_told(folder):
     said = []
-    tuned(folder, ONE, tell=said.append)
+    tuned(folder, ONE, notify=said.append)
     assert [each for each in said if not each.startswith(("round", "started"))] == [
         "as it is",
         "gc-freeze",

@@ -1,4 +1,5 @@
 """Double DQN with a dueling head, a target network and a replay ring buffer."""
+
 import json
 import logging
 import pathlib
@@ -17,7 +18,9 @@ HERE = pathlib.Path(__file__).parent
 class Dueling(nn.Module):
     def __init__(self, n_actions, width):
         super().__init__()
-        self.body = nn.Sequential(nn.Flatten(), nn.Linear(100, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU())
+        self.body = nn.Sequential(
+            nn.Flatten(), nn.Linear(100, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU()
+        )
         self.value, self.advantage = nn.Linear(width, 1), nn.Linear(width, n_actions)
 
     def forward(self, x):
@@ -29,7 +32,11 @@ class Dueling(nn.Module):
 class Ring:
     def __init__(self, size, shape, rng):
         self.o, self.o2 = np.zeros((2, size, *shape), np.float32)
-        self.a, self.r, self.d = np.zeros(size, np.int64), np.zeros(size, np.float32), np.zeros(size, np.float32)
+        self.a, self.r, self.d = (
+            np.zeros(size, np.int64),
+            np.zeros(size, np.float32),
+            np.zeros(size, np.float32),
+        )
         self.size, self.n, self.rng = size, 0, rng
 
     def add(self, o, a, r, o2, d):
@@ -57,7 +64,9 @@ def play(net, episodes, seed):
 
 
 def main():
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s", datefmt="%H:%M:%S")
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(name)s %(message)s", datefmt="%H:%M:%S"
+    )
     c = SimpleNamespace(**json.loads((HERE / "hparams.json").read_text()))
     torch.manual_seed(c.seed)
     torch.set_num_threads(c.threads)

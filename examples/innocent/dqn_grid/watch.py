@@ -1,4 +1,5 @@
 """Shows a trained agent in the terminal: python watch.py [episodes]"""
+
 import json
 import sys
 import time
@@ -19,7 +20,10 @@ for _ in range(int(sys.argv[1]) if len(sys.argv) > 1 else 3):
         for plane, mark in ((2, "~"), (1, "k"), (0, "@")):
             for y, x in zip(*o[plane].nonzero()):
                 grid[y][x] = mark
-        print("\n".join("".join(m * max(1, h["render_scale"] // 16) for m in row) for row in grid), "\n")
+        print(
+            "\n".join("".join(m * max(1, h["render_scale"] // 16) for m in row) for row in grid),
+            "\n",
+        )
         time.sleep(1 / h["render_fps"])
         with torch.no_grad():
             o, _, dead, cut = env.step(net(torch.from_numpy(o)[None]).argmax(1).item())

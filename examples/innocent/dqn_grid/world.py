@@ -5,6 +5,7 @@ MOVES = np.array([[-1, 0], [1, 0], [0, -1], [0, 1]])
 
 class Garden:
     """A 5x5 garden: fetch the key, then reach the door; a puddle ends the episode."""
+
     N = 5
     shape = (4, 5, 5)
     n_actions = 4
@@ -15,7 +16,9 @@ class Garden:
 
     def reset(self):
         spots = self.rng.choice(self.N * self.N, 4, replace=False)
-        self.me, self.key, self.door, self.puddle = [np.array(divmod(int(s), self.N)) for s in spots]
+        self.me, self.key, self.door, self.puddle = [
+            np.array(divmod(int(s), self.N)) for s in spots
+        ]
         self.has_key, self.t = False, 0
         return self._look()
 

@@ -25,19 +25,29 @@ class Attention(nn.Module):
 
     def forward(self, x):
         B, T, C = x.size()
-        q, k, v = (t.view(B, T, self.n_head, C // self.n_head).transpose(1, 2) for t in self.c_attn(x).split(C, dim=2))
-        y = F.scaled_dot_product_attention(q, k, v, dropout_p=self.dropout if self.training else 0.0, is_causal=True)
+        q, k, v = (
+            t.view(B, T, self.n_head, C // self.n_head).transpose(1, 2)
+            for t in self.c_attn(x).split(C, dim=2)
+        )
+        y = F.scaled_dot_product_attention(
+            q, k, v, dropout_p=self.dropout if self.training else 0.0, is_causal=True
+        )
         return self.c_proj(y.transpose(1, 2).reshape(B, T, C))
 
 
 class Block(nn.Module):
     def __init__(self, c):
         super().__init__()
-        self.ln_1, self.ln_2 = nn.LayerNorm(c.n_embd, bias=c.bias), nn.LayerNorm(c.n_embd, bias=c.bias)
+        self.ln_1, self.ln_2 = (
+            nn.LayerNorm(c.n_embd, bias=c.bias),
+            nn.LayerNorm(c.n_embd, bias=c.bias),
+        )
         self.attn = Attention(c)
         self.mlp = nn.Sequential(
-            nn.Linear(c.n_embd, 4 * c.n_embd, bias=c.bias), nn.GELU(),
-            nn.Linear(4 * c.n_embd, c.n_embd, bias=c.bias), nn.Dropout(c.dropout),
+            nn.Linear(c.n_embd, 4 * c.n_embd, bias=c.bias),
+            nn.GELU(),
+            nn.Linear(4 * c.n_embd, c.n_embd, bias=c.bias),
+            nn.Dropout(c.dropout),
         )
 
     def forward(self, x):
@@ -74,7 +84,7 @@ class GPT(nn.Module):
     @torch.no_grad()
     def generate(self, idx, max_new_tokens, temperature, top_k):
         for _ in range(max_new_tokens):
-            logits, _ = self(idx[:, -self.config.block_size:])
+            logits, _ = self(idx[:, -self.config.block_size :])
             logits = logits[:, -1, :].float() / temperature
             v, _ = torch.topk(logits, top_k)
             logits[logits < v[:, [-1]]] = -float("inf")

@@ -1,4 +1,5 @@
 """$ python sample.py config/recipes.py"""
+
 import json
 import sys
 

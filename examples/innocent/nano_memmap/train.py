@@ -1,6 +1,7 @@
 """
 $ python train.py config/recipes.py --max_iters=300
 """
+
 import ast
 import json
 import math
@@ -39,7 +40,11 @@ decay_lr = True
 warmup_iters = 15
 min_lr = 3e-4
 dtype = "bfloat16"
-config_keys = [k for k, v in globals().items() if not k.startswith("_") and isinstance(v, (int, float, bool, str))]
+config_keys = [
+    k
+    for k, v in globals().items()
+    if not k.startswith("_") and isinstance(v, (int, float, bool, str))
+]
 for arg in sys.argv[1:]:
     if not arg.startswith("--"):
         with open(arg) as f:
@@ -72,8 +77,10 @@ def get_batch(split):
     # the memmap is made anew for every batch to avoid a leak, see stackoverflow 45132940
     data = np.memmap(os.path.join(data_dir, f"{split}.bin"), dtype=np.uint16, mode="r")
     ix = rng.integers(len(data) - block_size, size=batch_size)
-    x = torch.stack([torch.from_numpy(data[i:i + block_size].astype(np.int64)) for i in ix])
-    y = torch.stack([torch.from_numpy(data[i + 1:i + 1 + block_size].astype(np.int64)) for i in ix])
+    x = torch.stack([torch.from_numpy(data[i : i + block_size].astype(np.int64)) for i in ix])
+    y = torch.stack(
+        [torch.from_numpy(data[i + 1 : i + 1 + block_size].astype(np.int64)) for i in ix]
+    )
     return x, y
 
 
@@ -99,8 +106,15 @@ def get_lr(it):
     return min_lr + 0.5 * (1.0 + math.cos(math.pi * ratio)) * (learning_rate - min_lr)
 
 
-model_args = dict(n_layer=n_layer, n_head=n_head, n_embd=n_embd, block_size=block_size, bias=bias,
-                  vocab_size=vocab_size, dropout=dropout)
+model_args = dict(
+    n_layer=n_layer,
+    n_head=n_head,
+    n_embd=n_embd,
+    block_size=block_size,
+    bias=bias,
+    vocab_size=vocab_size,
+    dropout=dropout,
+)
 iter_num, best_val_loss = 0, 1e9
 if init_from == "resume":
     checkpoint = torch.load(os.path.join(out_dir, "ckpt.pt"))
@@ -109,8 +123,12 @@ if init_from == "resume":
 model = GPT(GPTConfig(**model_args))
 decay = [p for p in model.parameters() if p.dim() >= 2]
 nodecay = [p for p in model.parameters() if p.dim() < 2]
-optimizer = torch.optim.AdamW([{"params": decay, "weight_decay": weight_decay}, {"params": nodecay, "weight_decay": 0.0}],
-                              lr=learning_rate, betas=(beta1, beta2), fused=True)
+optimizer = torch.optim.AdamW(
+    [{"params": decay, "weight_decay": weight_decay}, {"params": nodecay, "weight_decay": 0.0}],
+    lr=learning_rate,
+    betas=(beta1, beta2),
+    fused=True,
+)
 scaler = torch.amp.GradScaler("cpu", enabled=(dtype == "float16"))
 if init_from == "resume":
     model.load_state_dict(checkpoint["model"])
@@ -128,9 +146,17 @@ while True:
         print(f"step {iter_num}: train loss {losses['train']:.4f}, val loss {losses['val']:.4f}")
         if iter_num > 0 and (losses["val"] < best_val_loss or always_save_checkpoint):
             best_val_loss = min(best_val_loss, losses["val"])
-            torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "model_args": model_args,
-                        "iter_num": iter_num, "best_val_loss": best_val_loss, "config": config},
-                       os.path.join(out_dir, "ckpt.pt"))
+            torch.save(
+                {
+                    "model": model.state_dict(),
+                    "optimizer": optimizer.state_dict(),
+                    "model_args": model_args,
+                    "iter_num": iter_num,
+                    "best_val_loss": best_val_loss,
+                    "config": config,
+                },
+                os.path.join(out_dir, "ckpt.pt"),
+            )
         t0 += time.perf_counter() - te  # evaluation does not count for tokens/s
     if iter_num >= max_iters:
         break
@@ -150,5 +176,7 @@ while True:
     iter_num += 1
     if iter_num % log_interval == 0:
         lossf = loss.item() * gradient_accumulation_steps
-        print(f"iter {iter_num}: loss {lossf:.4f}, {tokens / (time.perf_counter() - t0):,.0f} tok/s, lr {lr:.2e}")
+        print(
+            f"iter {iter_num}: loss {lossf:.4f}, {tokens / (time.perf_counter() - t0):,.0f} tok/s, lr {lr:.2e}"
+        )
         t0, tokens = time.perf_counter(), 0

@@ -1,4 +1,5 @@
 """Verses from a small grammar.  Rhymes come in pairs, so there is something to learn beyond spelling."""
+
 import random
 
 import torch
@@ -11,8 +12,22 @@ RHYMES = [
     ["day", "way", "grey", "stay", "clay"],
     ["hill", "still", "mill", "will", "chill"],
 ]
-STARTS = ["the wind goes over", "i heard the river by", "a bird is singing of", "we left our coats beside", "who dreams about", "and nobody forgets"]
-MIDDLES = ["the old and quiet", "a soft and shining", "the cold and narrow", "my long forgotten", "the slow and silver", "a lost and open"]
+STARTS = [
+    "the wind goes over",
+    "i heard the river by",
+    "a bird is singing of",
+    "we left our coats beside",
+    "who dreams about",
+    "and nobody forgets",
+]
+MIDDLES = [
+    "the old and quiet",
+    "a soft and shining",
+    "the cold and narrow",
+    "my long forgotten",
+    "the slow and silver",
+    "a lost and open",
+]
 ENDS = ["house of", "song of", "road of", "name of", "book of"]
 
 

@@ -1,4 +1,5 @@
 """Bits per character over the whole held-out text, with a bootstrap interval."""
+
 import argparse
 import math
 
@@ -26,7 +27,12 @@ def main():
         bits.append(loss[:, -e["stride"] :].mean(1) / math.log(2))
     bits = torch.cat(bits)
     g = torch.Generator().manual_seed(0)
-    means = torch.stack([bits[torch.randint(len(bits), (len(bits),), generator=g)].mean() for _ in range(e["bootstrap"])])
+    means = torch.stack(
+        [
+            bits[torch.randint(len(bits), (len(bits),), generator=g)].mean()
+            for _ in range(e["bootstrap"])
+        ]
+    )
     lo, hi = means.quantile((1 - e["confidence"]) / 2), means.quantile((1 + e["confidence"]) / 2)
     if e["table"] == "latex":
         print(rf"bits/char & {bits.mean():.3f} & [{lo:.3f}, {hi:.3f}] \\")

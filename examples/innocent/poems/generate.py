@@ -1,4 +1,5 @@
 """python generate.py --ckpt out/poems.pt"""
+
 import argparse
 
 import torch

@@ -16,7 +16,9 @@ class Block(nn.Module):
 
     def forward(self, x):
         b, t, w = x.shape
-        q, k, v = self.qkv(self.n1(x)).view(b, t, 3, self.heads, w // self.heads).permute(2, 0, 3, 1, 4)
+        q, k, v = (
+            self.qkv(self.n1(x)).view(b, t, 3, self.heads, w // self.heads).permute(2, 0, 3, 1, 4)
+        )
         a = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.drop(self.proj(a.transpose(1, 2).reshape(b, t, w)))
         return x + self.drop(self.down(F.gelu(self.up(self.n2(x)))))

@@ -1,4 +1,5 @@
 """python train.py [--config config.yaml] [--out out]"""
+
 import argparse
 import math
 import os
@@ -49,10 +50,17 @@ def main():
     matrices = [p for p in model.parameters() if p.dim() >= 2]
     vectors = [p for p in model.parameters() if p.dim() < 2]
     opt = torch.optim.AdamW(
-        [{"params": matrices, "weight_decay": t["weight_decay"]}, {"params": vectors, "weight_decay": 0.0}],
-        lr=t["lr"], betas=(0.9, 0.98), fused=True,
+        [
+            {"params": matrices, "weight_decay": t["weight_decay"]},
+            {"params": vectors, "weight_decay": 0.0},
+        ],
+        lr=t["lr"],
+        betas=(0.9, 0.98),
+        fused=True,
     )
-    print(f"{len(corpus.train)} characters, {sum(p.numel() for p in model.parameters())} parameters")
+    print(
+        f"{len(corpus.train)} characters, {sum(p.numel() for p in model.parameters())} parameters"
+    )
 
     step, best = 0, float("inf")
     while step < t["max_steps"]:
@@ -73,7 +81,10 @@ def main():
             if val < best:
                 best = val
                 os.makedirs(a.out, exist_ok=True)
-                torch.save({"model": model.state_dict(), "cfg": cfg, "step": step}, os.path.join(a.out, "poems.pt"))
+                torch.save(
+                    {"model": model.state_dict(), "cfg": cfg, "step": step},
+                    os.path.join(a.out, "poems.pt"),
+                )
     print("best held-out loss", round(best, 3))
 
 

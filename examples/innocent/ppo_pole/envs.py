@@ -28,7 +28,9 @@ class PoleBatch:
         self.score += 1
         fell = (abs(self.s[:, 0]) > 2.4) | (abs(self.s[:, 2]) > 12 * np.pi / 180)
         cut = (self.age >= self.max_steps) & ~fell
-        last = self.s.astype(np.float32)  # the observation before a reset, needed when an episode is cut off
+        last = self.s.astype(
+            np.float32
+        )  # the observation before a reset, needed when an episode is cut off
         done = fell | cut
         finished = self.score[done].copy()
         if done.any():

@@ -47,10 +47,20 @@ def layer_init(layer, std=np.sqrt(2), bias_const=0.0):
 class Agent(nn.Module):
     def __init__(self):
         super().__init__()
-        self.critic = nn.Sequential(layer_init(nn.Linear(4, 64)), nn.Tanh(), layer_init(nn.Linear(64, 64)), nn.Tanh(),
-                                    layer_init(nn.Linear(64, 1), std=1.0))
-        self.actor = nn.Sequential(layer_init(nn.Linear(4, 64)), nn.Tanh(), layer_init(nn.Linear(64, 64)), nn.Tanh(),
-                                   layer_init(nn.Linear(64, 2), std=0.01))
+        self.critic = nn.Sequential(
+            layer_init(nn.Linear(4, 64)),
+            nn.Tanh(),
+            layer_init(nn.Linear(64, 64)),
+            nn.Tanh(),
+            layer_init(nn.Linear(64, 1), std=1.0),
+        )
+        self.actor = nn.Sequential(
+            layer_init(nn.Linear(4, 64)),
+            nn.Tanh(),
+            layer_init(nn.Linear(64, 64)),
+            nn.Tanh(),
+            layer_init(nn.Linear(64, 2), std=0.01),
+        )
 
     def get_value(self, x):
         return self.critic(x).squeeze(-1)
@@ -73,7 +83,9 @@ def main():
     agent = Agent()
     optimizer = torch.optim.Adam(agent.parameters(), lr=args.learning_rate, eps=1e-5)
     os.makedirs(args.out, exist_ok=True)
-    atexit.register(lambda: torch.save(agent.state_dict(), os.path.join(args.out, f"{args.exp_name}.pt")))
+    atexit.register(
+        lambda: torch.save(agent.state_dict(), os.path.join(args.out, f"{args.exp_name}.pt"))
+    )
     asked_to_stop = []
     signal.signal(signal.SIGTERM, lambda *_: asked_to_stop.append(True))
 
@@ -86,7 +98,9 @@ def main():
     num_updates = args.total_timesteps // batch_size
     for update in range(1, num_updates + 1):
         if args.anneal_lr:
-            optimizer.param_groups[0]["lr"] = (1.0 - (update - 1.0) / num_updates) * args.learning_rate
+            optimizer.param_groups[0]["lr"] = (
+                1.0 - (update - 1.0) / num_updates
+            ) * args.learning_rate
         for step in range(args.num_steps):
             global_step += args.num_envs
             obs[step] = next_obs
@@ -96,9 +110,13 @@ def main():
             o, reward, fell, cut, last, finished = envs.step(action.numpy())
             rewards[step] = torch.from_numpy(reward)
             ends[step] = torch.from_numpy(fell | cut).float()
-            if cut.any():  # cut off, not fallen: what would have come is worth the value of the last state
+            if (
+                cut.any()
+            ):  # cut off, not fallen: what would have come is worth the value of the last state
                 with torch.no_grad():
-                    rewards[step] += args.gamma * agent.get_value(torch.from_numpy(last)) * torch.from_numpy(cut)
+                    rewards[step] += (
+                        args.gamma * agent.get_value(torch.from_numpy(last)) * torch.from_numpy(cut)
+                    )
             next_obs = torch.from_numpy(o)
             scores.extend(finished.tolist())
 
@@ -119,7 +137,9 @@ def main():
                 logratio = newlogp - b_logp[mb]
                 ratio = logratio.exp()
                 adv = (b_adv[mb] - b_adv[mb].mean()) / (b_adv[mb].std() + 1e-8)
-                pg_loss = torch.max(-adv * ratio, -adv * ratio.clamp(1 - args.clip_coef, 1 + args.clip_coef)).mean()
+                pg_loss = torch.max(
+                    -adv * ratio, -adv * ratio.clamp(1 - args.clip_coef, 1 + args.clip_coef)
+                ).mean()
                 v_loss = 0.5 * ((newvalue - b_ret[mb]) ** 2).mean()
                 loss = pg_loss - args.ent_coef * entropy.mean() + args.vf_coef * v_loss
                 optimizer.zero_grad()
@@ -130,8 +150,10 @@ def main():
                 break
         mean = float(np.mean(scores)) if scores else 0.0
         if update % 10 == 0:
-            print(f"global_step={global_step} episodic_return={mean:.1f} v_loss={v_loss.item():.2f} "
-                  f"SPS={int(global_step / (time.time() - start))}")
+            print(
+                f"global_step={global_step} episodic_return={mean:.1f} v_loss={v_loss.item():.2f} "
+                f"SPS={int(global_step / (time.time() - start))}"
+            )
         if asked_to_stop or (len(scores) == scores.maxlen and mean >= args.stop_at):
             print(f"stopped at {global_step} steps, mean return {mean:.1f}")
             break

@@ -1,4 +1,5 @@
 """A poor man's OmegaConf: attribute access, ${...} references, key=value overrides."""
+
 import re
 
 import yaml

@@ -14,7 +14,7 @@ out = "out"
 if "--out" in argv:
     i = argv.index("--out")
     out = argv[i + 1]
-    del argv[i:i + 2]
+    del argv[i : i + 2]
 cfg = conf.load(os.path.join(os.path.dirname(os.path.abspath(__file__)), "conf.yaml"), argv)
 torch.manual_seed(cfg.seed)
 
@@ -57,4 +57,7 @@ for epoch in range(cfg.train.epochs):
     print(f"epoch {epoch + 1} val accuracy {right / n_val:.3f}")
 
 os.makedirs(out, exist_ok=True)
-torch.save({"net": net.state_dict(), "mean": mean, "std": std, "variant": cfg.variant}, os.path.join(out, "shapes.pt"))
+torch.save(
+    {"net": net.state_dict(), "mean": mean, "std": std, "variant": cfg.variant},
+    os.path.join(out, "shapes.pt"),
+)

@@ -30,9 +30,18 @@ class Res(nn.Module):
 class ResShapes(nn.Module):
     def __init__(self, classes, channels, blocks, dropout, stem_stride):
         super().__init__()
-        layers, c = [nn.Conv2d(3, channels[0], 3, stem_stride, 1, bias=False), nn.BatchNorm2d(channels[0]), nn.ReLU()], channels[0]
+        layers, c = (
+            [
+                nn.Conv2d(3, channels[0], 3, stem_stride, 1, bias=False),
+                nn.BatchNorm2d(channels[0]),
+                nn.ReLU(),
+            ],
+            channels[0],
+        )
         for n in channels:
-            layers += [nn.Conv2d(c, n, 3, 2, 1, bias=False), nn.BatchNorm2d(n), nn.ReLU()] + [Res(n) for _ in range(blocks)]
+            layers += [nn.Conv2d(c, n, 3, 2, 1, bias=False), nn.BatchNorm2d(n), nn.ReLU()] + [
+                Res(n) for _ in range(blocks)
+            ]
             c = n
         self.body = nn.Sequential(*layers)
         self.head = nn.Sequential(nn.Dropout(dropout), nn.Linear(c, classes))
@@ -43,27 +52,37 @@ class ResShapes(nn.Module):
 
 # ---- augmentations work on a whole batch ----
 class flip:
-    def __init__(self, p): self.p = p
+    def __init__(self, p):
+        self.p = p
+
     def __call__(self, x):
         m = torch.rand(len(x), 1, 1, 1) < self.p
         return torch.where(m, x.flip(-1), x)
 
 
 class shift:
-    def __init__(self, pixels): self.n = pixels
+    def __init__(self, pixels):
+        self.n = pixels
+
     def __call__(self, x):
         dx, dy = torch.randint(-self.n, self.n + 1, (2,)).tolist()
         return x.roll((dy, dx), (2, 3))
 
 
 class noise:
-    def __init__(self, std): self.std = std
-    def __call__(self, x): return x + self.std * torch.randn_like(x)
+    def __init__(self, std):
+        self.std = std
+
+    def __call__(self, x):
+        return x + self.std * torch.randn_like(x)
 
 
 class fade:
-    def __init__(self, low): self.low = low
-    def __call__(self, x): return x * (self.low + (1 - self.low) * torch.rand(len(x), 1, 1, 1))
+    def __init__(self, low):
+        self.low = low
+
+    def __call__(self, x):
+        return x * (self.low + (1 - self.low) * torch.rand(len(x), 1, 1, 1))
 
 
 def draw(count, size, palette, rng):
@@ -87,5 +106,7 @@ def draw(count, size, palette, rng):
             (np.sin(u * 6 / r * 1.3) > 0) & (np.maximum(abs(u), abs(v)) < r),
         ][ys[i]]
         a, b = rng.choice(len(colors), 2, replace=False)
-        xs[i] = np.where(m, colors[a][:, None, None], colors[b][:, None, None]) + rng.normal(0, 0.06, (3, size, size))
+        xs[i] = np.where(m, colors[a][:, None, None], colors[b][:, None, None]) + rng.normal(
+            0, 0.06, (3, size, size)
+        )
     return torch.from_numpy(xs), torch.from_numpy(ys)

@@ -6,6 +6,7 @@
 `tiny_gpt/` is laid out like any model folder (config, tokenizer, generation defaults), but has no weights:
 the model starts from scratch and the trained folder is written to --out, ready for `pipeline("text-generation")`.
 """
+
 import argparse
 import json
 import math
@@ -27,7 +28,9 @@ HERE = Path(__file__).resolve().parent
 
 
 def parse_args():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     p.add_argument("--model", default=str(HERE / "tiny_gpt"))
     p.add_argument("--stories", default=str(HERE / "stories.txt"))
     p.add_argument("--out", default="out")
@@ -62,13 +65,17 @@ def main():
     config = AutoConfig.from_pretrained(args.model)
     model = AutoModelForCausalLM.from_config(config)
     model.generation_config = GenerationConfig.from_pretrained(args.model)
-    print(f"{sum(p.numel() for p in model.parameters()):,} parameters, vocabulary of {len(tokenizer)}")
+    print(
+        f"{sum(p.numel() for p in model.parameters()):,} parameters, vocabulary of {len(tokenizer)}"
+    )
 
     stories = [s for s in Path(args.stories).read_text().split("\n") if s]
     raw = Dataset.from_dict({"text": stories}).train_test_split(test_size=0.06, seed=args.seed)
 
     def tokenize(batch):
-        return tokenizer([t + tokenizer.eos_token for t in batch["text"]], return_attention_mask=False)
+        return tokenizer(
+            [t + tokenizer.eos_token for t in batch["text"]], return_attention_mask=False
+        )
 
     def pack(batch):
         flat = [i for ids in batch["input_ids"] for i in ids]

@@ -58,9 +58,9 @@ class Ceilings:
 
     def _highest(self, plan: Plan, dtype: str) -> float:
         highest = max(self.of(plan).readings)
-        card = self._hardware.card
-        if card is not None:
-            highest = max(highest, card.flops.get(dtype, 0.0))
+        gpu = self._hardware.gpu
+        if gpu is not None:
+            highest = max(highest, gpu.flops.get(dtype, 0.0))
         if plan.choice(_PRODUCTS) is not None and self._hardware.device == "cpu":
             from hotloop.machine.onednn_matmul import compare_products
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Figures", "figures", "forecast_epoch"]
 
-_NO_CARD = "this machine trains on its CPU"
+_NO_GPU = "this machine trains on its CPU"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ def figures(
     trial: Trial,
     listener: TrialListener,
     ceilings: Ceilings,
-    why_no_card: str | None,
+    why_no_gpu: str | None,
 ) -> Figures:
     """Return the figures of a successful trial; rates are those of its median round.
 
@@ -72,10 +72,10 @@ def figures(
     known["cpu_util"] = None if busy is None or not cores else busy / cores
     known["ram"] = float(listener.peak_bytes) or None
     if prepared.hardware.device == "cpu":
-        unknown |= dict.fromkeys(("gpu_util", "vram", "temperature_c"), _NO_CARD)
+        unknown |= dict.fromkeys(("gpu_util", "vram", "temperature_c"), _NO_GPU)
     else:
-        known |= {"vram": trial.peak_bytes if trial.peak_of == "card" else None, **listener.card}
-        unknown |= dict.fromkeys(("gpu_util", "temperature_c"), why_no_card or "it was not read")
+        known |= {"vram": trial.peak_bytes if trial.peak_of == "gpu" else None, **listener.gpu}
+        unknown |= dict.fromkeys(("gpu_util", "temperature_c"), why_no_gpu or "it was not read")
     values = {name: float(value) for name, value in known.items() if value is not None}
     why = {name: reason for name, reason in unknown.items() if name not in values}
     return Figures(values=values, unknown=why, impossible=impossible)
@@ -83,10 +83,10 @@ def figures(
 
 def _peak(prepared: PreparedRun, trial: Trial, ceiling: Measurement) -> float:
     """Return the published peak FLOP/s if known, else the measured FLOP/s."""
-    card = prepared.hardware.card
-    if card is None:
+    gpu = prepared.hardware.gpu
+    if gpu is None:
         return ceiling.median
-    return card.flops.get(precision_of(trial.plan, prepared.hardware), ceiling.median)
+    return gpu.flops.get(precision_of(trial.plan, prepared.hardware), ceiling.median)
 
 
 def forecast_epoch(

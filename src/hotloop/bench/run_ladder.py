@@ -13,7 +13,7 @@ from hotloop.bench.matmul_ceiling import Ceilings
 from hotloop.bench.rates import figures, forecast_epoch
 from hotloop.bench.result import Result, RungResult, State
 from hotloop.bench.tokens_per_sample import Work, work_of
-from hotloop.bench.trial_listener import CardWatch, TrialListener
+from hotloop.bench.trial_listener import GpuWatch, TrialListener
 from hotloop.bench.whole_run import make_epoch
 from hotloop.config.schema import flatten
 from hotloop.config.settings import rebuild
@@ -78,7 +78,7 @@ class Climb:
         listen: Callable[..., TrialListener] = TrialListener,
         racer: Callable[..., list[Trial]] = race,
         busy_cores: float | None = None,
-        tell: Callable[[str], None] = lambda _: None,
+        notify: Callable[[str], None] = lambda _: None,
         keep: Callable[[Result], None] = lambda _: None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
@@ -89,13 +89,13 @@ class Climb:
         self._listen, self._racer = listen, racer
         self._ladder, self._prepared, self._pace = ladder, prepared, pace
         self._folder, self._command, self._busy = folder, command, busy_cores
-        self._tell, self._keep, self._clock = tell, keep, clock
+        self._notify, self._keep, self._clock = notify, keep, clock
         config, hardware = prepared.request.config, prepared.hardware
         self._spot = Spot(config=config, hardware=hardware, own=prepared.plan)
         threads = int((prepared.plan.choice("threads") or {}).get("count", 0)) or None
         self._ceilings = ceilings or Ceilings(prepared.hardware, threads=threads)
         self._settings: dict[str, _Setting] = {}
-        self._why_no_card: str | None = None
+        self._why_no_gpu: str | None = None
         self._before = ladder.before.change(prepared.plan, self._spot)
         self._done: dict[str, _Done] = {}
         self._references: dict[str, Trial] = {}  # by settings: trial with the reference losses
@@ -174,11 +174,11 @@ class Climb:
             self._entry(rung, setting, plan, listeners, needs=needs),
         ]
 
-        def tell(what: str) -> None:
-            self._tell(f"{where}, {rung.name}: {what}{until}")
+        def notify(what: str) -> None:
+            self._notify(f"{where}, {rung.name}: {what}{until}")
 
-        tell("starting")
-        base, trial = self._racer(entries, self._pace, tell=tell)
+        notify("starting")
+        base, trial = self._racer(entries, self._pace, notify=notify)
         seconds = self._clock() - began
         row = _row(rung, "failed", f"{trial.outcome}: {trial.reason}", plan=plan, seconds=seconds)
         if not base.is_ok:
@@ -210,8 +210,8 @@ class Climb:
     def _measured(self, row: RungResult, rung: Rung, done: _Done, base: Trial) -> RungResult:
         """Fill in the measured values of a row."""
         trial, listener, setting = done.trial, done.listener, done.setting
-        prepared, why_no_card = setting.prepared, self._why_no_card
-        result = figures(prepared, setting.work, trial, listener, self._ceilings, why_no_card)
+        prepared, why_no_gpu = setting.prepared, self._why_no_gpu
+        result = figures(prepared, setting.work, trial, listener, self._ceilings, why_no_gpu)
         if result.impossible is not None:
             return replace(row, state="impossible", why=result.impossible, effects=trial.effects)
         values = dict(result.values)
@@ -261,15 +261,15 @@ class Climb:
 
         return Entry(plan=plan, start=start, needs=needs)
 
-    def _watch(self) -> CardWatch | None:
+    def _watch(self) -> GpuWatch | None:
         if self._prepared.hardware.device != "cuda":
             return None
         import torch
 
         uuid = str(torch.cuda.get_device_properties("cuda").uuid)
-        watch = CardWatch.of(uuid)
+        watch = GpuWatch.of(uuid)
         if isinstance(watch, str):
-            self._why_no_card = watch
+            self._why_no_gpu = watch
             return None
         return watch
 
@@ -280,7 +280,7 @@ class Climb:
             index, row = next(pair for pair in enumerate(self._rows) if pair[1].id == id)
             if not row.is_measured:
                 continue
-            self._tell(f"an epoch for real, {row.name}")
+            self._notify(f"an epoch for real, {row.name}")
             prepared, trial = self._done[id].setting.prepared, self._done[id].trial
             epoch = make_epoch(prepared, trial, self._done[id].listener.message, self._folder)
             self._rows[index] = replace(row, epoch=epoch)

@@ -6,7 +6,7 @@ import statistics
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
-from hotloop.machine.detect import card_handle, import_nvml
+from hotloop.machine.detect import gpu_handle, import_nvml
 from hotloop.machine.nvml import look
 from hotloop.tuning.trial_process import TrialProcess
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
     from hotloop.tuning.trial_process import TrialReport
 
-__all__ = ["CardWatch", "TrialListener"]
+__all__ = ["GpuWatch", "TrialListener"]
 
 _EVERY: Final = 0.2  # seconds between two looks; the driver renews its figures every 0.17 s or so
 _WARM: Final = 11  # steps before the first timed block
 
 
-class CardWatch:
+class GpuWatch:
     """Samples a GPU while a block runs. `read` returns the readings by machine.nvml's names."""
 
     def __init__(self, read: Callable[[], Mapping[str, float]], *, every: float = _EVERY) -> None:
@@ -31,17 +31,17 @@ class CardWatch:
         self.seen: list[Mapping[str, float]] = []
 
     @classmethod
-    def of(cls, uuid: str, nvml: Any = None) -> CardWatch | str:
+    def of(cls, uuid: str, nvml: Any = None) -> GpuWatch | str:
         """Return a watch of the GPU with that uuid, or why it cannot be watched."""
         nvml = nvml or import_nvml()
         if nvml is None:
             return "nvidia-ml-py is not installed: pip install 'hotloop[gpu]'"
-        handle = card_handle(uuid, nvml)
+        handle = gpu_handle(uuid, nvml)
         if handle is None:
-            return "the driver does not show this card to NVML"
+            return "the driver does not show this GPU to NVML"
         return cls(lambda: look(nvml, handle, own=())[0])
 
-    def __enter__(self) -> CardWatch:
+    def __enter__(self) -> GpuWatch:
         self._over.clear()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -68,7 +68,7 @@ class TrialListener(TrialProcess):
         self,
         command: Callable[[int], Sequence[str]],
         *,
-        watch: CardWatch | None = None,
+        watch: GpuWatch | None = None,
         memory: int | None = None,
     ) -> None:
         self.message: Mapping[str, Any] = {}
@@ -102,7 +102,7 @@ class TrialListener(TrialProcess):
         return self._cpu / self._wall if self._wall else None
 
     @property
-    def card(self) -> Mapping[str, float]:
+    def gpu(self) -> Mapping[str, float]:
         """Return the mean utilisation (0..1) and the highest temperature (C), if they were read."""
         if self.watch is None:
             return {}

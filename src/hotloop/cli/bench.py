@@ -113,7 +113,7 @@ def _climb(
         folder=folder,
         command=_command(options),
         busy_cores=others(before, load()),
-        tell=progress.tell,
+        notify=progress.notify,
         keep=lambda result: _write(options.json, result, ()),
     )
     try:
@@ -185,7 +185,7 @@ class _Progress:
     def __init__(self, *, quiet: bool) -> None:
         self._quiet, self._live, self._last_rung = quiet, sys.stderr.isatty(), ""
 
-    def tell(self, text: str) -> None:
+    def notify(self, text: str) -> None:
         """Show the current action."""
         if self._quiet:
             return

@@ -41,15 +41,15 @@ def run(
     """
     options = _parser().parse_args(args)
     order = _order(options, environment)
-    with telling(quiet=options.quiet) as tell:
-        result = look(options.folder, order, tell)
+    with telling(quiet=options.quiet) as notify:
+        result = look(options.folder, order, notify)
     out = console or console_of(sys.stdout, WIDTH)
     _show(result, out)
     gone: list[Item] = []
     wrong: list[str] = []
     if options.yes:
-        with telling(quiet=options.quiet) as tell:
-            gone, wrong = _remove(result, order, tell)
+        with telling(quiet=options.quiet) as notify:
+            gone, wrong = _remove(result, order, notify)
     outcome = {"removed": [to_json(item) for item in gone], "failed": wrong}
     keep_json(options.json, {**result.to_json(), "dry_run": not options.yes, **outcome})
     _end(result, gone, out, removed=options.yes)
@@ -102,13 +102,13 @@ def _order(options: argparse.Namespace, environment: Environment) -> CleanupRequ
 
 
 def _remove(
-    result: CleanupResult, order: CleanupRequest, tell: Callable[[str], None]
+    result: CleanupResult, order: CleanupRequest, notify: Callable[[str], None]
 ) -> tuple[list[Item], list[str]]:
     gone: list[Item] = []
     wrong: list[str] = []
     for shelf in result.shelves:
         if shelf.can_go:
-            removed, failed = remove(shelf, order, tell)
+            removed, failed = remove(shelf, order, notify)
             gone, wrong = [*gone, *removed], [*wrong, *failed]
     return gone, wrong
 

@@ -41,8 +41,8 @@ def run(
     options = _parser().parse_args(args)
     from hotloop.data.discovery.search import find
 
-    with telling(quiet=options.quiet) as tell:
-        result = find(options.root, environment=environment, progress=tell)
+    with telling(quiet=options.quiet) as notify:
+        result = find(options.root, environment=environment, progress=notify)
     keep_json(options.json, result.to_json())
     out = console or console_of(sys.stdout, WIDTH)
     if result.data_sets:

@@ -44,7 +44,7 @@ def run(args: Sequence[str], *, console: Console | None = None) -> int:
     at_least(options, batch=1, length=1, multiple=1, samples=0, processes=0)
     line = ProgressLine(quiet=options.quiet)
     try:
-        result = _statistics(options, line.tell)
+        result = _statistics(options, line.notify)
     finally:
         line.clear()
     keep_json(options.json, result.to_json())
@@ -79,19 +79,19 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _statistics(
-    options: argparse.Namespace, tell: Callable[[TokenizeProgress], None]
+    options: argparse.Namespace, notify: Callable[[TokenizeProgress], None]
 ) -> TokenStatistics:
     lengths = _numbers(options.lengths)
     folders = [name for name in options.sources if (Path(name) / "about.json").is_file()]
     if not folders:
-        return _of_sources(options, lengths, tell)
+        return _of_sources(options, lengths, notify)
     if len(options.sources) > 1:
         raise UsageError(f"{folders[0]} is a folder of tokens: name it alone")
-    return _of_folder(options, Path(folders[0]), lengths, tell)
+    return _of_folder(options, Path(folders[0]), lengths, notify)
 
 
 def _of_sources(
-    options: argparse.Namespace, lengths: Sequence[int], tell: Callable[[TokenizeProgress], None]
+    options: argparse.Namespace, lengths: Sequence[int], notify: Callable[[TokenizeProgress], None]
 ) -> TokenStatistics:
     from hotloop.data.readers.records import find_sources
     from hotloop.data.statistics.document_digests import of_sources
@@ -104,7 +104,7 @@ def _of_sources(
         raise UsageError("files of rows are counted in tokens: --tokenizer DIR_OR_ID says whose")
     vocabulary = find_tokenizer(options.tokenizer)
     order = TokenizeRequest(vocabulary=vocabulary, out=Path(), **settings(options))
-    splits, setup, notes = of_sources(sources.files, order, tell=tell)
+    splits, setup, notes = of_sources(sources.files, order, notify=notify)
     return statistics(
         splits,
         name=", ".join(options.sources),
@@ -121,7 +121,7 @@ def _of_folder(
     options: argparse.Namespace,
     folder: Path,
     lengths: Sequence[int],
-    tell: Callable[[TokenizeProgress], None],
+    notify: Callable[[TokenizeProgress], None],
 ) -> TokenStatistics:
     from hotloop.data.statistics.document_digests import of_store
     from hotloop.data.statistics.token_statistics import statistics
@@ -130,7 +130,7 @@ def _of_folder(
 
     store = open_store(folder)
     identity = store.identity
-    splits, notes = of_store(store, tell=tell)
+    splits, notes = of_store(store, notify=notify)
     name, source = options.tokenizer or identity["tokenizer_name"], None
     try:
         vocabulary = find_tokenizer(name)

@@ -78,7 +78,7 @@ def _make(
 
     line = ProgressLine(quiet=quiet)
     try:
-        made = tokenise(sources, order, tell=line.tell)
+        made = tokenise(sources, order, notify=line.notify)
     except KeyboardInterrupt:
         line.clear()
         print("hotloop: stopped; the same command goes on from here", file=sys.stderr)

@@ -125,7 +125,7 @@ def _script(args: Sequence[str]) -> int:
     from hotloop.diagnosis.script import observe, place_for
     from hotloop.report.diagnosis import page
 
-    def tell(observed: Observed) -> None:
+    def notify(observed: Observed) -> None:
         case, diagnosis = observed.case, observed.diagnosis
         show(case, diagnosis, console(), folder=observed.folder, page=observed.page)
         if observed.problem is not None:
@@ -136,7 +136,7 @@ def _script(args: Sequence[str]) -> int:
         target,
         limits,
         folder=place_for(target, options.out),
-        tell=tell,
+        notify=notify,
         page=page,
         further=_further_runs(options, target.command),
         by_rules=not options.no_rules,
@@ -153,9 +153,9 @@ def _further_runs(options: argparse.Namespace, command: Sequence[str]) -> Callab
         from hotloop.observe.whatif import ceilings
 
         def beat(name: str, beat: Beat) -> None:
-            tell(f"{name}: {duration(beat.seconds)}")
+            notify(f"{name}: {duration(beat.seconds)}")
 
-        with telling() as tell:
+        with telling() as notify:
             try:
                 if options.profile:
                     profile = ceilings.profile(command, cwd=cwd, progress=beat)
@@ -208,7 +208,7 @@ def _recipe(options: argparse.Namespace, recipe: str | None, assignments: list[s
     try:
         check = rehearse(
             request,
-            tell=screen.tell,
+            notify=screen.notify,
             signals=signals,
             budget=StepBudget(steps=options.steps),
             out=options.out,

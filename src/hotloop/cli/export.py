@@ -45,8 +45,8 @@ def run(args: Sequence[str]) -> int:
     trained = load_run(options.run)
     say_checkpoint(trained, options.checkpoint)
     out = options.out or options.run / f"export-{options.to}"
-    with telling(quiet=options.quiet) as tell:
-        tell("writing the model, and loading it again")
+    with telling(quiet=options.quiet) as notify:
+        notify("writing the model, and loading it again")
         done = trained.export(options.to, out, which=options.checkpoint)
     print(f"{done.folder}: loaded by {done.reader}, outputs within {done.apart:.1e} of the run's")
     for note in done.notes:

@@ -47,7 +47,7 @@ def _help() -> str:
     verbs = "\n".join(f"  {name:<12} {text}" for name, text in VERBS.items())
     return (
         "usage: hotloop VERB [options] ...\n\n"
-        "Trains PyTorch models at full speed on the card you have, safely.\n\n"
+        "Trains PyTorch models at full speed on the GPU you have, safely.\n\n"
         f"{verbs}\n\n"
         "hotloop VERB --help says more. Data go to stdout, everything else to stderr."
     )

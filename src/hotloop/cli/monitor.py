@@ -181,8 +181,8 @@ class _Watching:
             summary(stats, assessment, self._out, ended=ended.why, unknown=missing)
         if self._options.output is not None:
             self._write(ended.why)
-        cards = [card.index for card in self._sampler.cards]
-        drawings = plots(self._history.samples, cards)
+        gpus = [gpu.index for gpu in self._sampler.gpus]
+        drawings = plots(self._history.samples, gpus)
         if self._options.html is not None:
             from hotloop.monitor.page import page
 
@@ -207,7 +207,7 @@ class _Watching:
             self._history,
             run=samples[-1].run if samples else None,
             machine=self._sampler.machine,
-            cards={card.index: card.memory_bytes for card in self._sampler.cards},
+            gpus={gpu.index: gpu.memory_bytes for gpu in self._sampler.gpus},
         )
 
     def _about(self, why: str | None) -> About:

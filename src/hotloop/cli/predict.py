@@ -59,12 +59,12 @@ def run(args: Sequence[str]) -> int:
     say_checkpoint(trained, options.checkpoint)
     for notice in running(options.declared):
         say(f"hotloop: {notice}")
-    with telling(quiet=options.quiet) as tell:
-        tell("reading the model")
+    with telling(quiet=options.quiet) as notify:
+        notify("reading the model")
         predictions = trained.predict(
             options.file,
             which=options.checkpoint,
-            progress=_progress(tell, time.monotonic),
+            progress=_progress(notify, time.monotonic),
             baselines=options.baselines,
             most=options.rows,
             declared=options.declared,
@@ -97,7 +97,7 @@ def _by_recipe() -> str:
 
 
 def _progress(
-    tell: Callable[[str], None], clock: Callable[[], float]
+    notify: Callable[[str], None], clock: Callable[[], float]
 ) -> Callable[[int, int], None]:
     """Return the callback that shows progress: rows, their rate and the time left."""
     began = clock()
@@ -105,6 +105,6 @@ def _progress(
     def show(done: int, whole: int) -> None:
         rate = done / max(1e-9, clock() - began)
         left = duration((whole - done) / rate)
-        tell(f"predicting {done:,}/{whole:,}  {rate:,.0f} rows/s  left {left}")
+        notify(f"predicting {done:,}/{whole:,}  {rate:,.0f} rows/s  left {left}")
 
     return show

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 _NEEDS = {  # needs that only some runs meet
-    Needs.CARD: "a CUDA card",
+    Needs.GPU: "a CUDA GPU",
     Needs.READINGS: "nvidia-ml-py",
     Needs.PROFILE: "--profile",
     Needs.CEILINGS: "--ceilings",

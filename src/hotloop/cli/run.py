@@ -66,15 +66,17 @@ def run(args: Sequence[str]) -> int:
 
     techniques = AppliedTechniques(plan, origins) if plan.techniques else None
 
-    def tell(observed: Observed) -> None:
-        _tell(observed, options)
+    def notify(observed: Observed) -> None:
+        _notify(observed, options)
 
     limits = StopLimits(full=True, probing=False)  # neither models nor batches are probed
-    observe(target, limits, folder=place_for(target, options.out), tell=tell, techniques=techniques)
+    observe(
+        target, limits, folder=place_for(target, options.out), notify=notify, techniques=techniques
+    )
     return 0
 
 
-def _tell(observed: Observed, options: argparse.Namespace) -> None:
+def _notify(observed: Observed, options: argparse.Namespace) -> None:
     """Print the effects of the techniques and the next step; without techniques, all findings."""
     from hotloop.cli.terminal.diagnosis import show, show_effects, show_next
 
@@ -111,8 +113,8 @@ def _suggest(target: ScriptTarget, plan: Plan) -> int:
         raise UsageError("--suggest edits a script: name its file instead of -m")
     if not plan.techniques:
         raise UsageError("--suggest needs --with or --plan: what is it to put in?")
-    with telling() as tell:
-        tell("making some steps with the edits")
+    with telling() as notify:
+        notify("making some steps with the edits")
         suggested = verify_edits(Path(target.name), target.args, plan)
     for note in suggested.notes:
         print(f"hotloop: {note}", file=sys.stderr)

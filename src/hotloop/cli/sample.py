@@ -75,7 +75,7 @@ def _progress(
         return None
     due, drawn = clock() + PATIENCE, False
 
-    def tell(done: int, whole: int) -> None:
+    def notify(done: int, whole: int) -> None:
         nonlocal due, drawn
         if done == whole:
             screen.write(WIPE * drawn)
@@ -84,4 +84,4 @@ def _progress(
             screen.write(f"{WIPE}sampling {done}/{whole}")
         screen.flush()
 
-    return tell
+    return notify

@@ -94,7 +94,7 @@ def _train(request: RunRequest, options: argparse.Namespace, screen: Screen) -> 
 
     _probe(options.json)
     if not request.series:
-        result = train.train(request, out=options.out, tell=screen.tell, began=process_began())
+        result = train.train(request, out=options.out, notify=screen.notify, began=process_began())
         screen.result(result)
         _write(options.json, _as_json(result))
         return _code(result)
@@ -104,7 +104,7 @@ def _train(request: RunRequest, options: argparse.Namespace, screen: Screen) -> 
             "finds its runs there"
         )
     runs, results, code = {}, [], 0
-    for name, result in train.train_series(request, out=options.out, tell=screen.tell):
+    for name, result in train.train_series(request, out=options.out, notify=screen.notify):
         screen.result(result)
         results.append(result)
         runs[name], code = _as_json(result), _code(result)
@@ -124,7 +124,7 @@ def _train_experts(
     _probe(options.json)
     runs, codes, failed = dict[str, object](), list[int](), dict[str, str]()
     done = 0
-    for name, outcome in train.train_experts(experts, out=options.out, tell=screen.tell):
+    for name, outcome in train.train_experts(experts, out=options.out, notify=screen.notify):
         if isinstance(outcome, HotloopError):
             screen.say(f"expert {name} failed: {outcome}")
             codes.append(outcome.exit_code)
@@ -187,7 +187,7 @@ def _resume(options: argparse.Namespace, recipe: str | None, assignments: list[s
     )
     screen = _screen(options)
     _probe(options.json)
-    result = train.resume(options.resume, moved=moved, tell=screen.tell, began=process_began())
+    result = train.resume(options.resume, moved=moved, notify=screen.notify, began=process_began())
     screen.result(result)
     _write(options.json, _as_json(result))
     return _code(result)

@@ -15,7 +15,7 @@ from hotloop.cli.terminal.tune_screen import search
 from hotloop.core import codec
 from hotloop.core.env import ENV
 from hotloop.core.errors import UsageError
-from hotloop.core.gpu_specs import card_named
+from hotloop.core.gpu_specs import gpu_named
 from hotloop.core.sharding_ids import launcher
 from hotloop.core.units import bytes_
 from hotloop.recipes.registry import summaries
@@ -46,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--card",
         metavar="NAME",
-        help="run nothing: forecast which micro batches fit on another card (rtx3090, t4, ...)",
+        help="run nothing: forecast which micro batches fit on another GPU (rtx3090, t4, ...)",
     )
     return parser
 
@@ -58,13 +58,13 @@ def run_recipe(args: Sequence[str]) -> int:
     options = _parser().parse_intermixed_args(args)
     recipe, assignments = split(options.what)
     seconds = seconds_of(options.budget)
-    gpu = None if options.card is None else card_named(options.card)
+    gpu = None if options.gpu is None else gpu_named(options.gpu)
     request = request_of(options, recipe, assignments)
     request.refuse_series()
     screen = Screen(quiet=options.quiet)
     from hotloop.jobs.job import assemble
 
-    prepared = assemble(request, screen.tell, lambda: None)
+    prepared = assemble(request, screen.notify, lambda: None)
     screen.clear()
     if gpu is not None:
         return _forecast(prepared, gpu, options.json)
@@ -112,6 +112,6 @@ def _forecast(prepared: PreparedRun, gpu: GpuSpec, path: Path | None) -> int:
         shape = f"micro batch {fit.micro_batch} x accumulation {fit.accumulation}"
         out.print(Text(f"{shape}: {word} ({', '.join(peaks)})"))
     out.print(Text(f"error of the forecast: {ERROR}"))
-    about = {"schema": 1, "card": gpu.name, "memory_bytes": gpu.memory_bytes, "error": ERROR}
+    about = {"schema": 1, "gpu": gpu.name, "memory_bytes": gpu.memory_bytes, "error": ERROR}
     keep_json(path, {**about, "fits": [codec.to_json(fit) for fit in rows]})
     return 0

@@ -148,7 +148,7 @@ def _compile(use_compile: str, hardware: Hardware, origin: str, steps: int) -> l
     if use_compile == "true":
         return [Choice(use=Use.of("compile"), origin=origin, reason="asked for")]
     if use_compile == "auto" and hardware.device == "cuda" and steps >= LONG_RUN:
-        reason = f"{steps} steps on a card are enough to pay a compilation back"
+        reason = f"{steps} steps on a GPU are enough to pay a compilation back"
         return [Choice(use=Use.of("compile"), origin="auto", reason=reason)]
     return []
 

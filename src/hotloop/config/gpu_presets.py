@@ -49,7 +49,7 @@ def same_batch(rows: int) -> Callable[[str, int], Preset]:
             source="rule",
             values={"training.batch_size": rows, "training.accumulation": rows // micro},
             reasons={
-                "training.batch_size": "the same on every card",
+                "training.batch_size": "the same on every GPU",
                 "training.accumulation": (
                     f"micro batches of {micro} rows for {memory}, not measured"
                 ),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from hotloop.core.errors import UsageError
 
-__all__ = ["CARDS", "GpuSpec", "card_named", "find_card"]
+__all__ = ["GPUS", "GpuSpec", "find_gpu", "gpu_named"]
 
 _TERA, _GIB = 1e12, 1 << 30
 _MEMORY_OFF = 0.12  # ECC and driver take 2-8 % of the nominal memory; 10 against 12 GiB is 17 %
@@ -59,7 +59,7 @@ class GpuSpec:
         return " ".join(sorted(self.words, key=_word_order))
 
 
-def _card(
+def _gpu(
     words: str,
     capability: tuple[int, int],
     gib: int,
@@ -87,36 +87,36 @@ def _card(
 
 
 # words, capability, GiB, TB/s, TFLOP/s in fp32, tf32 and 16 bit, source
-CARDS: tuple[GpuSpec, ...] = (
-    _card("v100 sxm2", (7, 0), 16, 0.9, 15.7, None, 125, _V100),
-    _card("v100 sxm2", (7, 0), 32, 0.9, 15.7, None, 125, _V100),
-    _card("v100 pcie", (7, 0), 16, 0.9, 14, None, 112, _V100),
-    _card("v100 pcie", (7, 0), 32, 0.9, 14, None, 112, _V100),
-    _card("t4", (7, 5), 16, 0.32, 8.1, None, 65, _T4),
-    _card("a100 40gb", (8, 0), 40, 1.555, 19.5, 156, 312, _A100, also="sxm4 pcie"),
-    _card("a100 80gb pcie", (8, 0), 80, 1.935, 19.5, 156, 312, _A100),
-    _card("a100 80gb sxm4", (8, 0), 80, 2.039, 19.5, 156, 312, _A100),
-    _card("a10", (8, 6), 24, 0.6, 31.2, 62.5, 125, _A10),  # the A10G is another GPU
-    _card("rtx 3060", (8, 6), 12, None, 12.7, 12.7, 25.5, _RTX3060, derived=True),
-    _card("rtx 3060", (8, 6), 8, None, 12.7, 12.7, 25.5, _RTX3060, derived=True),
-    _card("rtx 3070", (8, 6), 8, 0.448, 20.3, 20.3, 40.6, _GA102),
-    _card("rtx 3080", (8, 6), 10, 0.76, 29.8, 29.8, 59.5, _GA102),
-    _card("rtx 3080", (8, 6), 12, None, None, None, None, _GA102),  # more cores; not in there
-    _card("rtx 3090", (8, 6), 24, 0.936, 35.6, 35.6, 71, _GA102),
-    _card("l4", (8, 9), 24, 0.3, 30.3, 60, 121, _L4),  # page, sparse: 120, 242
-    _card("l40s", (8, 9), 48, 0.864, 91.6, 183, 362.05, _L40S),
-    _card("rtx 4070", (8, 9), 12, None, 29.1, 29.1, 58.3, _GB202),  # GDDR6X and GDDR6, one name
-    _card("rtx 4070 ti", (8, 9), 12, 0.504, 40.1, 40.1, 80.2, _ADA),
-    _card("rtx 4080", (8, 9), 16, 0.7168, 48.7, 48.7, 97.5, _ADA),
-    _card("rtx 4080 super", (8, 9), 16, 0.736, 52.2, 52.2, 104.5, _RTX4080S, derived=True),
-    _card("rtx 4090", (8, 9), 24, 1.008, 82.6, 82.6, 165.2, _ADA),
-    _card("h100 pcie", (9, 0), 80, 2.0, 51, 378, 756.5, _H100),  # page, sparse: 756, 1513
-    _card("h100 hbm3", (9, 0), 80, 3.35, 67, 494.5, 989.5, _H100),  # SXM, sparse: 989, 1979
-    _card("h200", (9, 0), 141, 4.8, 67, 494.5, 989.5, _H200),  # SXM, sparse: 989, 1979
-    _card("rtx 5070", (12, 0), 12, None, 30.9, 30.9, 61.7, _GB202),
-    _card("rtx 5070 ti", (12, 0), 16, None, 43.9, 43.9, 87.9, _GB202),
-    _card("rtx 5080", (12, 0), 16, None, 56.3, 56.3, 112.6, _GB202),
-    _card("rtx 5090", (12, 0), 32, 1.792, 104.8, 104.8, 209.5, _GB202),
+GPUS: tuple[GpuSpec, ...] = (
+    _gpu("v100 sxm2", (7, 0), 16, 0.9, 15.7, None, 125, _V100),
+    _gpu("v100 sxm2", (7, 0), 32, 0.9, 15.7, None, 125, _V100),
+    _gpu("v100 pcie", (7, 0), 16, 0.9, 14, None, 112, _V100),
+    _gpu("v100 pcie", (7, 0), 32, 0.9, 14, None, 112, _V100),
+    _gpu("t4", (7, 5), 16, 0.32, 8.1, None, 65, _T4),
+    _gpu("a100 40gb", (8, 0), 40, 1.555, 19.5, 156, 312, _A100, also="sxm4 pcie"),
+    _gpu("a100 80gb pcie", (8, 0), 80, 1.935, 19.5, 156, 312, _A100),
+    _gpu("a100 80gb sxm4", (8, 0), 80, 2.039, 19.5, 156, 312, _A100),
+    _gpu("a10", (8, 6), 24, 0.6, 31.2, 62.5, 125, _A10),  # the A10G is another GPU
+    _gpu("rtx 3060", (8, 6), 12, None, 12.7, 12.7, 25.5, _RTX3060, derived=True),
+    _gpu("rtx 3060", (8, 6), 8, None, 12.7, 12.7, 25.5, _RTX3060, derived=True),
+    _gpu("rtx 3070", (8, 6), 8, 0.448, 20.3, 20.3, 40.6, _GA102),
+    _gpu("rtx 3080", (8, 6), 10, 0.76, 29.8, 29.8, 59.5, _GA102),
+    _gpu("rtx 3080", (8, 6), 12, None, None, None, None, _GA102),  # more cores; not in there
+    _gpu("rtx 3090", (8, 6), 24, 0.936, 35.6, 35.6, 71, _GA102),
+    _gpu("l4", (8, 9), 24, 0.3, 30.3, 60, 121, _L4),  # page, sparse: 120, 242
+    _gpu("l40s", (8, 9), 48, 0.864, 91.6, 183, 362.05, _L40S),
+    _gpu("rtx 4070", (8, 9), 12, None, 29.1, 29.1, 58.3, _GB202),  # GDDR6X and GDDR6, one name
+    _gpu("rtx 4070 ti", (8, 9), 12, 0.504, 40.1, 40.1, 80.2, _ADA),
+    _gpu("rtx 4080", (8, 9), 16, 0.7168, 48.7, 48.7, 97.5, _ADA),
+    _gpu("rtx 4080 super", (8, 9), 16, 0.736, 52.2, 52.2, 104.5, _RTX4080S, derived=True),
+    _gpu("rtx 4090", (8, 9), 24, 1.008, 82.6, 82.6, 165.2, _ADA),
+    _gpu("h100 pcie", (9, 0), 80, 2.0, 51, 378, 756.5, _H100),  # page, sparse: 756, 1513
+    _gpu("h100 hbm3", (9, 0), 80, 3.35, 67, 494.5, 989.5, _H100),  # SXM, sparse: 989, 1979
+    _gpu("h200", (9, 0), 141, 4.8, 67, 494.5, 989.5, _H200),  # SXM, sparse: 989, 1979
+    _gpu("rtx 5070", (12, 0), 12, None, 30.9, 30.9, 61.7, _GB202),
+    _gpu("rtx 5070 ti", (12, 0), 16, None, 43.9, 43.9, 87.9, _GB202),
+    _gpu("rtx 5080", (12, 0), 16, None, 56.3, 56.3, 112.6, _GB202),
+    _gpu("rtx 5090", (12, 0), 32, 1.792, 104.8, 104.8, 209.5, _GB202),
 )
 
 
@@ -126,18 +126,18 @@ def _word_order(word: str) -> tuple[int, str]:
     return (0 if word == "rtx" else 1 if number and not word.endswith("gb") else 2), word
 
 
-def card_named(text: str) -> GpuSpec:
+def gpu_named(text: str) -> GpuSpec:
     """Return the GPU with a short name: rtx3090, "RTX 4080 Super", t4. UsageError lists all."""
     words = re.sub(r"(?<=[a-z])(?=\d)|(?<=\d)(?=[a-z])", " ", text.lower())
     words = re.sub(r"\b([tlhav]) (?=\d)", r"\1", re.sub(r"(?<=\d) s\b", " super", words))
     words = re.sub(r"(?<=l40) s\b|(?<=l40) super\b", "s", re.sub(r"(?<=\d) gb\b", "gb", words))
-    if (card := find_card(words)) is None:
-        known = sorted({card.name for card in CARDS})
-        raise UsageError(f"no card is called {text!r}; there are: {', '.join(known)}")
-    return card
+    if (gpu := find_gpu(words)) is None:
+        known = sorted({gpu.name for gpu in GPUS})
+        raise UsageError(f"no GPU is called {text!r}; there are: {', '.join(known)}")
+    return gpu
 
 
-def find_card(name: str, memory_bytes: int | None = None) -> GpuSpec | None:
+def find_gpu(name: str, memory_bytes: int | None = None) -> GpuSpec | None:
     """Return the only GPU that `name` can mean, or None if it is unknown or ambiguous.
 
     `memory_bytes`, if known, must agree: it distinguishes GPUs of one name and detects modified
@@ -145,14 +145,14 @@ def find_card(name: str, memory_bytes: int | None = None) -> GpuSpec | None:
     """
     words = frozenset(re.split(r"[\s\-_()]+", name.lower())) - {""}
     fits = [
-        card
-        for card in CARDS
-        if card.words <= words <= card.words | card.optional and _memory_fits(card, memory_bytes)
+        gpu
+        for gpu in GPUS
+        if gpu.words <= words <= gpu.words | gpu.optional and _memory_fits(gpu, memory_bytes)
     ]
     if not fits or any((c.flops, c.bandwidth) != (fits[0].flops, fits[0].bandwidth) for c in fits):
         return None
     return fits[0]
 
 
-def _memory_fits(card: GpuSpec, memory_bytes: int | None) -> bool:
-    return memory_bytes is None or abs(memory_bytes / card.memory_bytes - 1) <= _MEMORY_OFF
+def _memory_fits(gpu: GpuSpec, memory_bytes: int | None) -> bool:
+    return memory_bytes is None or abs(memory_bytes / gpu.memory_bytes - 1) <= _MEMORY_OFF

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from hotloop.core.codec import to_json
 from hotloop.core.errors import DataError, HotloopError, did_you_mean
-from hotloop.core.gpu_specs import GpuSpec, find_card
+from hotloop.core.gpu_specs import GpuSpec, find_gpu
 from hotloop.core.measurement import Measurement, Source
 
 if TYPE_CHECKING:
@@ -42,11 +42,11 @@ class Hardware:
     measured: Mapping[str, Measurement] = field(default_factory=dict)  # dtype -> FLOP/s
 
     @property
-    def card(self) -> GpuSpec | None:
+    def gpu(self) -> GpuSpec | None:
         """Return the vendor's figures of this device if name, memory and capability agree."""
-        card = find_card(self.name, self.memory_bytes) if self.device == "cuda" else None
-        agrees = card is not None and self.capability in (None, card.capability)
-        return card if agrees else None
+        gpu = find_gpu(self.name, self.memory_bytes) if self.device == "cuda" else None
+        agrees = gpu is not None and self.capability in (None, gpu.capability)
+        return gpu if agrees else None
 
     def peak_flops(self, dtype: str) -> Measurement | None:
         """Return dense FLOP/s of one device, published or else measured; None if neither is known.
@@ -56,17 +56,17 @@ class Hardware:
         if dtype not in DTYPES:
             hint = did_you_mean(dtype, DTYPES)
             raise HotloopError(f"peak_flops: expected one of {DTYPES}, got {dtype!r}{hint}")
-        card = self.card
-        if card is None or dtype not in card.flops:
+        gpu = self.gpu
+        if gpu is None or dtype not in gpu.flops:
             return self.measured.get(dtype)
-        return _cited(card, "FLOP/s", card.flops[dtype])
+        return _cited(gpu, "FLOP/s", gpu.flops[dtype])
 
     def bandwidth(self) -> Measurement | None:
         """Return the published bytes/s between one device and its memory, or None."""
-        card = self.card
-        if card is None or card.bandwidth is None:
+        gpu = self.gpu
+        if gpu is None or gpu.bandwidth is None:
             return None
-        return _cited(card, "bytes/s", card.bandwidth)
+        return _cited(gpu, "bytes/s", gpu.bandwidth)
 
     def why_no_bf16(self) -> str | None:
         """Return why bf16 does not pay here, or None. Emulated bf16 (T4) counts as unsupported."""
@@ -100,13 +100,13 @@ class Hardware:
     def why_no_fp8(self) -> str | None:
         """Return why float8 products are not available here, or None."""
         if self.device != "cuda":
-            return f"float8 products need a CUDA card, and this is a {self.device} device"
+            return f"float8 products need a CUDA GPU, and this is a {self.device} device"
         return self._why_below((8, 9), "float8 products", "use int8-mixed-precision or bf16")
 
     def why_no_int8(self) -> str | None:
         """Return why int8 products do not pay in training here, or None."""
         if self.device != "cuda":
-            return f"int8 products need a CUDA card, and this is a {self.device} device"
+            return f"int8 products need a CUDA GPU, and this is a {self.device} device"
         return self._why_below((8, 0), "training by int8 products", "use fp16")
 
     def why_no_flash(self) -> str | None:
@@ -143,9 +143,9 @@ class Hardware:
         return f"{what} needs compute capability {need}, {self.name} has {has}: {remedy}"
 
 
-def _cited(card: GpuSpec, unit: str, value: float) -> Measurement:
-    source: Source = "derived" if card.derived else "published"
-    return Measurement(unit=unit, readings=(value,), source=source, where=card.source)
+def _cited(gpu: GpuSpec, unit: str, value: float) -> Measurement:
+    source: Source = "derived" if gpu.derived else "published"
+    return Measurement(unit=unit, readings=(value,), source=source, where=gpu.source)
 
 
 def _is_text(value: object) -> bool:

@@ -17,9 +17,9 @@ __all__ = [
     "Evaluated",
     "Message",
     "Note",
+    "Notify",
     "Progress",
     "ReadyToTrain",
-    "Tell",
     "Working",
 ]
 
@@ -101,5 +101,5 @@ class ReadyToTrain:
 
 
 Message = ReadyToTrain | Working | Progress | Evaluated | CheckpointSaved | EpochDone | Note
-Tell = Callable[[Message], None]
+Notify = Callable[[Message], None]
 Readings = Mapping[str, float | None]

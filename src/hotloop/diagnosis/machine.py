@@ -34,8 +34,8 @@ __all__ = ["MachineCheck", "look", "planned_on"]
 
 NOT_CHECKED = (
     "speed of the device: nothing was timed there; hotloop doctor RECIPE times its first steps",
-    "heat, clocks and the link between card and host",
-    "more than one card: hotloop trains on the first",
+    "heat, clocks and the link between GPU and host",
+    "more than one GPU: hotloop trains on the first",
 )
 
 
@@ -121,7 +121,7 @@ def planned_on(
         planned=PlannedRun(
             folder=str(folder),
             free_bytes=room,
-            card_here=build.card_here,
+            gpu_here=build.gpu_here,
             torch_cuda=build.cuda,
             machine=MachineState(
                 free_device_bytes=free.memory_bytes,

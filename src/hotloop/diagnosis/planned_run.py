@@ -48,7 +48,7 @@ def case_of_plan(
         planned=PlannedRun(
             folder=str(existing),
             free_bytes=free_bytes(existing),
-            card_here=build.card_here,
+            gpu_here=build.gpu_here,
             torch_cuda=build.cuda,
             settings=_settings(prepared, effects, first_steps),
             memory=MemoryForecast(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from hotloop.core.effect import Effect
     from hotloop.core.finding import Diagnosis
-    from hotloop.core.progress import Tell
+    from hotloop.core.progress import Notify
     from hotloop.engine.signals import Signals
     from hotloop.jobs.forecast.time_estimate import Estimate, Timing
     from hotloop.jobs.job import PreparedRun
@@ -84,7 +84,7 @@ _DEFAULT = StepBudget()
 def rehearse(
     request: RunRequest,
     *,
-    tell: Tell,
+    notify: Notify,
     signals: Signals,
     budget: StepBudget = _DEFAULT,
     out: Path | None = None,
@@ -100,9 +100,14 @@ def rehearse(
     RunDir(folder).refuse_if_used()
     with signals.installed():
         with signals.droppable(at_once=True):
-            prepared = assemble(request, tell, signals.poll)
+            prepared = assemble(request, notify, signals.poll)
         return rehearsed(
-            prepared, budget=budget, folder=folder, wall_time=wall_time, signals=signals, tell=tell
+            prepared,
+            budget=budget,
+            folder=folder,
+            wall_time=wall_time,
+            signals=signals,
+            notify=notify,
         )
 
 
@@ -113,15 +118,19 @@ def rehearsed(
     folder: Path,
     wall_time: WallTime,
     signals: Signals,
-    tell: Tell,
+    notify: Notify,
 ) -> RecipeCheck:
     """Rehearse an assembled run; `folder` is where the run would go, and is not created."""
     session, effects, position = set_up(
-        prepared, lambda session: start_weights(prepared, session, tell), wall_time, signals, tell
+        prepared,
+        lambda session: start_weights(prepared, session, notify),
+        wall_time,
+        signals,
+        notify,
     )
     wall_time.mark("start")
     first_steps = FirstSteps(
-        prepared, session, position, wall_time=wall_time, signals=signals, tell=tell
+        prepared, session, position, wall_time=wall_time, signals=signals, notify=notify
     )
     try:
         with signals.droppable(at_once=True):

@@ -87,13 +87,13 @@ def observe(
     limits: StopLimits,
     *,
     folder: Path,
-    tell: Callable[[Observed], None],
+    notify: Callable[[Observed], None],
     page: Callable[[Case, Diagnosis], str] | None = None,
     techniques: AppliedTechniques | None = None,
     further: Callable[[Case], Case] = lambda case: case,
     by_rules: bool = True,
 ) -> None:
-    """Run the script, pass the result to `tell`, then exit as the script would (`run_script.run`).
+    """Run the script, pass the result to `notify`, then exit as the script would.
 
     The exit code of a script that was stopped early is 0. `techniques` is applied in the script
     and its children; `further` may add later measurements to the case; without `by_rules`
@@ -125,7 +125,7 @@ def observe(
                 case = further(case) if ENV.world == 1 else case
                 plan = None if techniques is None else techniques.plan
                 diagnosis = diagnose(case) if by_rules else diagnose(case, rules=())
-                tell(_save(case, diagnosis, folder, target, page, plan, effects))
+                notify(_save(case, diagnosis, folder, target, page, plan, effects))
         except Exception:  # noqa: BLE001 - a bug of hotloop must not change how the script ends
             with contextlib.suppress(OSError, ValueError):  # nor must a closed stderr
                 heading = "hotloop: its own report failed; the script was not touched:"

@@ -199,7 +199,7 @@ def hosted() -> Any:
 
 
 @contextlib.contextmanager
-def joined(env: Environment, *, on_cards: bool, store: Any = None) -> Iterator[TorchProcessGroup]:
+def joined(env: Environment, *, on_gpus: bool, store: Any = None) -> Iterator[TorchProcessGroup]:
     """Join the group that torchrun started, and leave it at the end. `store` is one of `hosted`.
 
     Raises ConfigError without torchrun's variables, DeviceError if a rank has no GPU of its own.
@@ -210,17 +210,17 @@ def joined(env: Environment, *, on_cards: bool, store: Any = None) -> Iterator[T
             f"WORLD_SIZE is {env.world}, and {' and '.join(missing)} not set: start several "
             "processes with torchrun --nproc-per-node N -m hotloop train ..."
         )
-    if on_cards:
+    if on_gpus:
         have = torch.cuda.device_count()
         if env.local_rank >= have:
             raise DeviceError(
-                f"rank {env.rank} would train on card {env.local_rank}, and this machine has "
+                f"rank {env.rank} would train on GPU {env.local_rank}, and this machine has "
                 f"{have}: start at most {have} processes here (--nproc-per-node {have})"
             )
         torch.cuda.set_device(env.local_rank)
-    backend = "nccl" if on_cards else "gloo"
+    backend = "nccl" if on_gpus else "gloo"
     rank, world = env.rank, env.world
-    device = torch.device("cuda", env.local_rank) if on_cards else None
+    device = torch.device("cuda", env.local_rank) if on_gpus else None
     with _lost_rank_error():
         if store is None:
             store, rank, world = next(_dist.rendezvous("env://", timeout=JOIN))

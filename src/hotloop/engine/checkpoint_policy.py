@@ -17,7 +17,7 @@ from hotloop.engine.step import is_out_of_memory
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hotloop.core.progress import Tell
+    from hotloop.core.progress import Notify
     from hotloop.core.storage.files import Disk
     from hotloop.core.storage.rundir import RunDir
     from hotloop.engine.checkpoint.state import Identity, Snapshot
@@ -72,14 +72,14 @@ class CheckpointPolicy:
         policy: SavePolicy,
         wall_time: WallTime,
         metrics_log: MetricsLog,
-        tell: Tell,
+        notify: Notify,
         disk: Disk,
         last_step: int,
         beside: Mapping[str, object] = MappingProxyType({}),
     ) -> None:
         self._run, self._session, self._identity = run, session, identity
         self.policy, self._wall_time, self._metrics_log = policy, wall_time, metrics_log
-        self._tell, self._disk, self._beside = tell, disk, beside
+        self._notify, self._disk, self._beside = notify, disk, beside
         self.last_step = last_step  # newest durable checkpoint; 0: none yet
         self.seconds = 0.0  # that the newest save took from the loop
         self.durable: float | None = None  # seconds until the newest save was durable
@@ -90,29 +90,29 @@ class CheckpointPolicy:
         self._held: Snapshot | None = None  # the best so far, not yet saved
         self._told = False  # whether the user was told that one waits
 
-    def visit(self, at: Position, now: Now) -> None:
+    def visit(self, position: Position, now: Now) -> None:
         """Save a checkpoint that is due at a position; hold a new best that is not due yet."""
         if self._session.parallel.group.world == 1 or self._metrics_log.has_read:
             self._settle(wait=False)  # reads losses: no rank may see a bad step before the others
-        if at.step == self._tried:
+        if position.step == self._tried:
             return
         if self._session.parallel.group.world > 1 and not now.copies:
             self._held = None  # another rank may have no copy of it
-        held, is_best = self._held, at.best_step == at.step
-        if self._due(at) or now.save_due or (is_best and (now.best_due or not now.copies)):
-            self.save(at)
-        elif is_best and (held is None or held.step != at.step):
-            self._hold(at)
+        held, is_best = self._held, position.best_step == position.step
+        if self._due(position) or now.save_due or (is_best and (now.best_due or not now.copies)):
+            self.save(position)
+        elif is_best and (held is None or held.step != position.step):
+            self._hold(position)
         elif held is not None and now.best_due:
             self._settle(wait=True)  # rank 0 may have finished its write earlier
             self._metrics_log.flush(sync=True)
             self._start(held, best_step=held.step)
             self._held = None
 
-    def _due(self, at: Position) -> bool:
+    def _due(self, position: Position) -> bool:
         """Whether the run should save here, whatever its validation and the clock say."""
         every = self.policy.every_steps
-        return at.step == 1 or bool(every and at.step % every == 0)
+        return position.step == 1 or bool(every and position.step % every == 0)
 
     @property
     def is_overdue(self) -> bool:
@@ -133,7 +133,7 @@ class CheckpointPolicy:
         is_over = self._wall_time.elapsed() - self._last_time >= self._cooldown
         return is_over and not self._background.is_busy
 
-    def save(self, at: Position, *, must: bool = False) -> None:
+    def save(self, position: Position, *, must: bool = False) -> None:
         """Save a position, after a waiting best that it names, and remove old checkpoints.
 
         If a save fails, the user is told, and training goes on with the older checkpoints. With
@@ -141,24 +141,24 @@ class CheckpointPolicy:
         """
         began = self._wall_time.elapsed()
         self._settle(wait=True)
-        if self._held is not None and self._held.step == at.best_step:
+        if self._held is not None and self._held.step == position.best_step:
             self._write_held()  # a checkpoint that names its best must not exist without it
         self._held = None
-        if at.step == self.last_step:
+        if position.step == self.last_step:
             return
         self._metrics_log.flush(sync=True)  # the log never lags behind a checkpoint
-        self._tried = at.step
-        self._start(self._snapshot(at), best_step=at.best_step, must=must)
+        self._tried = position.step
+        self._start(self._snapshot(position), best_step=position.best_step, must=must)
         if self._background.is_busy:
             self._wall_time.mark("save")
             self.seconds = self._wall_time.elapsed() - began  # that the loop waited
         if must:
             self._settle(wait=True, must=True)
 
-    def _snapshot(self, at: Position) -> Snapshot:
-        loss = at.best_loss if at.best_step == at.step else None
+    def _snapshot(self, position: Position) -> Snapshot:
+        loss = position.best_loss if position.best_step == position.step else None
         return state.take(
-            self._session, at, self._identity, validation_loss=loss, beside=self._beside
+            self._session, position, self._identity, validation_loss=loss, beside=self._beside
         )
 
     def _start(
@@ -190,7 +190,7 @@ class CheckpointPolicy:
             return error
         if now != self._run:
             text = f"the run folder was moved to {now.path}: what is saved goes there"
-            self._tell(Note(text=text, warning=True))
+            self._notify(Note(text=text, warning=True))
             self._run = now
         return None
 
@@ -205,23 +205,24 @@ class CheckpointPolicy:
                 raise
         self.is_beside = self.copies = False
         text = "no memory for a copy of the state: checkpoints are written at once from now on"
-        self._tell(Note(text=text, warning=True))
+        self._notify(Note(text=text, warning=True))
         return None
 
-    def _hold(self, at: Position) -> None:
+    def _hold(self, position: Position) -> None:
         """Copy a new best; without memory for a copy, a single process saves it at once."""
         self._settle(wait=True)
-        self._held = self._copied(self._snapshot(at))
+        self._held = self._copied(self._snapshot(position))
         self._wall_time.mark("save")
         if self._held is None:
             if self._session.parallel.group.world == 1:  # other ranks would not join the save
-                self.save(at)
+                self.save(position)
         elif not self._told and self._cooldown >= LONG_COOLDOWN:
             text = (
-                f"the best validation so far, at step {at.step}, waits in memory: new bests are "
-                f"written {duration(self._cooldown)} apart (training.best_cooldown), and at the end"
+                f"the best validation so far, at step {position.step}, waits in memory: new bests "
+                f"are written {duration(self._cooldown)} apart (training.best_cooldown), and "
+                "at the end"
             )
-            self._tell(Note(text=text))
+            self._notify(Note(text=text))
             self._told = True
 
     def _write_held(self) -> None:
@@ -269,7 +270,7 @@ class CheckpointPolicy:
             if must:
                 raise outcome.error
             text = f"{outcome.error} (training goes on; {self.safe})"
-            self._tell(Note(text=text, warning=True))
+            self._notify(Note(text=text, warning=True))
             return
         if not self.is_beside:
             self.seconds = waited
@@ -281,7 +282,9 @@ class CheckpointPolicy:
             durable=round(outcome.seconds, 4),
             bytes=outcome.bytes,
         )
-        self._tell(CheckpointSaved(step=outcome.step, bytes=outcome.bytes, seconds=outcome.seconds))
+        self._notify(
+            CheckpointSaved(step=outcome.step, bytes=outcome.bytes, seconds=outcome.seconds)
+        )
 
     @property
     def safe(self) -> str:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hotloop.core.hardware import Hardware
-    from hotloop.core.progress import Readings, Tell
+    from hotloop.core.progress import Notify, Readings
 
 __all__ = ["peak_told", "reader", "watched"]
 
@@ -52,7 +52,9 @@ def peak_told(
     )
 
 
-def watched(hardware: Hardware, read: Callable[[], Readings], tell: Tell) -> Callable[[], Readings]:
+def watched(
+    hardware: Hardware, read: Callable[[], Readings], notify: Notify
+) -> Callable[[], Readings]:
     """Return a function that reads as `read` does, and warns once if memory spills to the host."""
     is_told = False
 
@@ -60,7 +62,7 @@ def watched(hardware: Hardware, read: Callable[[], Readings], tell: Tell) -> Cal
         nonlocal is_told
         now = read()
         if not is_told and (why := spilled(hardware, now["memory_bytes"], now["utilisation"])):
-            tell(Note(text=why, warning=True))
+            notify(Note(text=why, warning=True))
             is_told = True
         return now
 

@@ -93,7 +93,7 @@ def _own(spans: list[tuple[int, int]], rank: int, world: int) -> list[tuple[int,
 
 
 def judged(
-    at: Position, evaluation: Evaluation, judge: ValidationMetrics | None, min_delta: float
+    position: Position, evaluation: Evaluation, judge: ValidationMetrics | None, min_delta: float
 ) -> tuple[Position, bool]:
     """Return the position after a validation, and whether it is the best one so far.
 
@@ -101,20 +101,22 @@ def judged(
     """
     score = None
     cost: float | None = evaluation.loss
-    before = at.best_loss
+    before = position.best_loss
     if judge is not None and judge.score is not None:  # a missing score is no progress
         score = evaluation.figures[judge.score]
         cost = None if score is None else -score
-        before = None if at.best_score is None else -at.best_score
+        before = None if position.best_score is None else -position.best_score
     best = cost is not None and (before is None or cost < before)
-    progress = cost is not None and (at.reference is None or cost < at.reference - min_delta)
+    progress = cost is not None and (
+        position.reference is None or cost < position.reference - min_delta
+    )
     after = replace(
-        at,
-        evaluated=at.step,
-        best_loss=evaluation.loss if best else at.best_loss,
-        best_score=score if best else at.best_score,
-        best_step=at.step if best else at.best_step,
-        reference=cost if progress else at.reference,
-        stale=0 if progress else at.stale + 1,
+        position,
+        evaluated=position.step,
+        best_loss=evaluation.loss if best else position.best_loss,
+        best_score=score if best else position.best_score,
+        best_step=position.step if best else position.best_step,
+        reference=cost if progress else position.reference,
+        stale=0 if progress else position.stale + 1,
     )
     return after, best

@@ -70,8 +70,8 @@ def paired_steps(
                 batches = _batches(feed, session)
                 _seconds(session, next(batches), old)  # first allocations
                 return statistics.median(
-                    _ratio(session, next(batches), new, old, is_even=at % 2 == 0)
-                    for at in range(pairs)
+                    _ratio(session, next(batches), new, old, is_even=position % 2 == 0)
+                    for position in range(pairs)
                 )
         finally:
             undo(session)
@@ -81,11 +81,11 @@ def paired_steps(
 
 def _batches(feed: AccumulationWindows, session: Session) -> Iterator[Mapping[str, Any]]:
     """Yield the tensors of a run's micro batches, from the first one on."""
-    at = Position()
+    position = Position()
     while True:
-        for batch in feed.window(at, session.micro_batch):
+        for batch in feed.window(position, session.micro_batch):
             yield to_device(batch, session.device)
-        at = feed.after(at)
+        position = feed.after(position)
 
 
 def _ratio(

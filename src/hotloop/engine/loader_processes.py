@@ -52,41 +52,41 @@ class WindowWorkers:
         self._windows: Iterator[object] | None = None
         self._next: tuple[int, int, int] | None = None  # `key_of` the iterator's next window
 
-    def window(self, at: Position, micro_batch: int) -> list[Batch]:
+    def window(self, position: Position, micro_batch: int) -> list[Batch]:
         """Return the window at a position. Raises DataError if it fails or a process dies."""
-        if self._next != key_of(at, micro_batch):
-            self._start(at, micro_batch)
+        if self._next != key_of(position, micro_batch):
+            self._start(position, micro_batch)
         assert self._windows is not None
         try:
             made = next(self._windows)
         except RuntimeError as error:
             self.close()
-            raise DataError(self._died(at, error)) from error
+            raise DataError(self._died(position, error)) from error
         except BaseException:  # a signal: the queue may be in the middle of a message
             self.close()
             raise
         if isinstance(made, str):
             self.close()
             raise DataError(made)
-        self._next = key_of(self._feed.after(at), micro_batch)
+        self._next = key_of(self._feed.after(position), micro_batch)
         assert isinstance(made, list)
         return [
             Batch(tensors=t, samples=s, tokens=n, targets=c, boundaries=b, counts=is_counted)
             for t, s, n, c, b, is_counted in made
         ]
 
-    def prepare(self, at: Position, micro_batch: int) -> None:
+    def prepare(self, position: Position, micro_batch: int) -> None:
         """Do nothing: the processes prefetch by themselves."""
 
     def close(self) -> None:
         """End the processes."""
         self._windows = self._next = None
 
-    def _start(self, at: Position, micro_batch: int) -> None:
+    def _start(self, position: Position, micro_batch: int) -> None:
         self.close()
         loader = DataLoader(
             _Places(self._feed.samples),
-            sampler=_places(self._feed, at, micro_batch),
+            sampler=_places(self._feed, position, micro_batch),
             batch_size=None,
             num_workers=self._count,
             prefetch_factor=self._ahead,
@@ -95,27 +95,32 @@ class WindowWorkers:
             worker_init_fn=_ignore_signals,
             generator=torch.Generator(),  # its seed must not come from training's stream
         )
-        self._windows, self._next = iter(loader), key_of(at, micro_batch)
+        self._windows, self._next = iter(loader), key_of(position, micro_batch)
 
-    def _died(self, at: Position, error: RuntimeError) -> str:
-        first, count = self._feed.span(at)
+    def _died(self, position: Position, error: RuntimeError) -> str:
+        first, count = self._feed.span(position)
         return (
             f"a loader process ended or hangs while samples {first}..{first + count - 1} of epoch "
-            f"{at.epoch} were waited for ({error}); with less memory to spare use fewer of them "
-            "(loader-workers:count=1), or none"
+            f"{position.epoch} were waited for ({error}); with less memory to spare use fewer of "
+            "them (loader-workers:count=1), or none"
         )
 
 
-def key_of(at: Position, micro_batch: int) -> tuple[int, int, int]:
+def key_of(position: Position, micro_batch: int) -> tuple[int, int, int]:
     """Return what tells one window from another: epoch, first sample, micro batch."""
-    return at.epoch, at.sample, micro_batch
+    return position.epoch, position.sample, micro_batch
 
 
-def _places(feed: AccumulationWindows, at: Position, micro_batch: int) -> Iterator[list[Place]]:
+def _places(
+    feed: AccumulationWindows, position: Position, micro_batch: int
+) -> Iterator[list[Place]]:
     """Yield, without end, the places of the micro batches of each window from a position on."""
     while True:
-        yield [(at.epoch, first, count) for first, count in feed.micro_batches(at, micro_batch)]
-        at = feed.after(at)
+        yield [
+            (position.epoch, first, count)
+            for first, count in feed.micro_batches(position, micro_batch)
+        ]
+        position = feed.after(position)
 
 
 def _ignore_signals(worker: int) -> None:

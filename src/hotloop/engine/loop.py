@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from hotloop.core.progress import Tell
+    from hotloop.core.progress import Notify
     from hotloop.engine.checkpoint_policy import CheckpointPolicy
     from hotloop.engine.lr_schedule import Schedule
     from hotloop.engine.metrics_log import MetricsLog
@@ -66,7 +66,7 @@ class Ending:
     """Why and where the loop ended."""
 
     reason: str  # "complete", "early stop", "time limit" or "signal"
-    at: Position
+    position: Position
     signal: int | None = None
 
 
@@ -83,7 +83,7 @@ class Loop:
     checkpoint_policy: CheckpointPolicy
     wall_time: WallTime
     signals: Signals
-    tell: Tell
+    notify: Notify
     fell_back: Callable[[str], None]  # called with a message when the compiled model fails
     good: tuple[Position, Mapping[str, Tensor]] | None = None  # of the weights in the model
     first: int = 0  # step from which this process went on
@@ -96,17 +96,17 @@ class Loop:
         log, policy, per_epoch = self.metrics_log, self.checkpoint_policy, self.feed.steps_per_epoch
         self.time_left = TimeLeft(self.rules.steps, per_epoch, self.wall_time, log, policy)
 
-    def train(self, at: Position) -> Ending:
+    def train(self, position: Position) -> Ending:
         """Run optimizer steps from a position until the run ends, and save before returning.
 
         Raises DivergedError before a non-finite value reaches the weights, and passes on any other
         error. On an error it first saves the last completed step. With several ranks, it saves only
         on a DivergedError, which all ranks raise alike, because a checkpoint needs every rank.
         """
-        self.good = at, state.rng_state(self.session.device)
-        self.first = at.step
+        self.good = position, state.rng_state(self.session.device)
+        self.first = position.step
         try:
-            return self._steps(at)
+            return self._steps(position)
         except BaseException as error:  # of any kind, so that no completed step is lost
             if self.session.parallel.group.world > 1 and not isinstance(error, DivergedError):
                 self.session.parallel.group.leave()
@@ -117,7 +117,7 @@ class Loop:
             self.checkpoint_policy.close()
             raise
 
-    def _steps(self, at: Position) -> Ending:
+    def _steps(self, position: Position) -> Ending:
         session, wall_time, guard = self.session, self.wall_time, NonFiniteGuard(self.session)
         optimizer = session.optimizer
         assert optimizer is not None
@@ -125,22 +125,22 @@ class Loop:
         sharded = session.parallel.sharded_optimizer
         watched = Gradients(session.model, sharded) if session.job.learns_all else None
         while True:
-            at = self._evaluate(at) if self._evaluation_due(at) else at
-            if (ending := self._ending(at)) is not None:
-                self.checkpoint_policy.save(at, must=True)
+            position = self._evaluate(position) if self._evaluation_due(position) else position
+            if (ending := self._ending(position)) is not None:
+                self.checkpoint_policy.save(position, must=True)
                 return ending
-            self._visit(at)
+            self._visit(position)
             generators = state.rng_state(session.device)
-            self.good = at, generators
+            self.good = position, generators
             wall_time.mark("other")
             wall_time.step = {}
-            rate = self.rate(at.step)
+            rate = self.rate(position.step)
             for group in optimizer.param_groups:
                 group["lr"] = rate
             problem: BaseException | None = None
             try:
                 with self._droppable():
-                    window = self.source.window(at, session.micro_batch)
+                    window = self.source.window(position, session.micro_batch)
                     wall_time.mark("data")
                     own = Share.of(window)
                     whole = self.agreement.window(own)
@@ -152,7 +152,7 @@ class Loop:
                 problem = error
             if problem is not None:
                 drop_gradients(session)
-                if not self._recovered(problem, at):
+                if not self._recovered(problem, position):
                     raise problem
                 state.set_rng_state(session.device, generators)  # the window is repeated
                 continue
@@ -161,21 +161,21 @@ class Loop:
             try:
                 norm = update(session, guard, loss, self.rules.gradient_clip)
             except DivergedError as error:
-                self.good = at, generators  # it was raised before the weights changed
-                raise self._placed(error, at) from error
+                self.good = position, generators  # it was raised before the weights changed
+                raise self._placed(error, position) from error
             wall_time.mark("update")
-            before, at = at, self.feed.after(at)
-            self.source.prepare(at, session.micro_batch)
+            before, position = position, self.feed.after(position)
+            self.source.prepare(position, session.micro_batch)
             spans = self.feed.taken(before, session.micro_batch)
             self.metrics_log.step(before, generators, own, whole, spans, rate, loss, norm)
-            self.time_left.step(at)
-            if at.sample == 0:
-                self.metrics_log.epoch_done(at.epoch)
+            self.time_left.step(position)
+            if position.sample == 0:
+                self.metrics_log.epoch_done(position.epoch)
 
-    def _visit(self, at: Position) -> None:
+    def _visit(self, position: Position) -> None:
         """Save a checkpoint if one is due."""
         now = self.agreement.now()
-        self.checkpoint_policy.visit(at, now)
+        self.checkpoint_policy.visit(position, now)
         if now.save_due:
             self.signals.wants_save = False
 
@@ -200,22 +200,22 @@ class Loop:
         """Return a context in which a signal may drop the window; never if other ranks wait."""
         return self.signals.droppable() if self.session.parallel.group.world == 1 else nullcontext()
 
-    def _evaluation_due(self, at: Position) -> bool:
+    def _evaluation_due(self, position: Position) -> bool:
         rules = self.rules
-        if at.step in (0, at.evaluated):
+        if position.step in (0, position.evaluated):
             return False
         every, epochs = rules.evaluate_every_steps, rules.evaluate_every_epochs
         is_due = (
-            at.step == rules.steps
-            or bool(every and at.step % every == 0)
-            or bool(epochs and at.sample == 0 and at.epoch % epochs == 0)
+            position.step == rules.steps
+            or bool(every and position.step % every == 0)
+            or bool(epochs and position.sample == 0 and position.epoch % epochs == 0)
         )
         return is_due and self.agreement.now().signal is None
 
-    def _evaluate(self, at: Position) -> Position:
+    def _evaluate(self, position: Position) -> Position:
         """Validate; if a signal interrupts the validation, a resumed run repeats it."""
         self.metrics_log.flush()
-        self.good = at, state.rng_state(self.session.device)
+        self.good = position, state.rng_state(self.session.device)
         rules, session = self.rules, self.session
         alone = session.parallel.group.world == 1
         poll = self.signals.poll if alone else self.agreement.poll
@@ -230,14 +230,16 @@ class Loop:
                 )
         except Dropped:
             self.wall_time.mark("evaluate")
-            return at
+            return position
         seconds = self.wall_time.mark("evaluate")
         if not math.isfinite(evaluation.loss):
-            raise DivergedError(f"the validation loss after step {at.step} is {evaluation.loss}")
-        at, best = judged(at, evaluation, self.session.job.judge, self.rules.min_delta)
+            raise DivergedError(
+                f"the validation loss after step {position.step} is {evaluation.loss}"
+            )
+        position, best = judged(position, evaluation, self.session.job.judge, self.rules.min_delta)
         self.metrics_log.event(
             "eval",
-            at.step,
+            position.step,
             wall=round(seconds, 4),
             loss=evaluation.loss,
             targets=evaluation.targets,
@@ -247,27 +249,31 @@ class Loop:
         judge, figures = session.job.judge, evaluation.figures
         shown = {k: v for k, v in figures.items() if judge is not None and judge.shows(k)}
         loss, unit = evaluation.loss, session.job.loss_unit
-        self.tell(
-            Evaluated(step=at.step, loss=loss, unit=unit, best=best, seconds=seconds, figures=shown)
+        self.notify(
+            Evaluated(
+                step=position.step, loss=loss, unit=unit, best=best, seconds=seconds, figures=shown
+            )
         )
         if judge is not None and (remark := judge.remark(figures)) is not None:
-            self.tell(Note(text=remark))
-        return at
+            self.notify(Note(text=remark))
+        return position
 
-    def _ending(self, at: Position) -> Ending | None:
+    def _ending(self, position: Position) -> Ending | None:
         rules, now = self.rules, self.agreement.now()
         self.each = sum(self.wall_time.step.values())
         if now.signal is not None:
-            return Ending(reason="signal", at=at, signal=now.signal)
-        if at.step >= rules.steps:
-            return Ending(reason="complete", at=at)
-        if rules.patience is not None and at.stale >= rules.patience:
-            return Ending(reason="early stop", at=at)
-        if now.out_of_time and at.step > self.first:  # at least one step, or a series never ends
-            return Ending(reason="time limit", at=at)
+            return Ending(reason="signal", position=position, signal=now.signal)
+        if position.step >= rules.steps:
+            return Ending(reason="complete", position=position)
+        if rules.patience is not None and position.stale >= rules.patience:
+            return Ending(reason="early stop", position=position)
+        if (
+            now.out_of_time and position.step > self.first
+        ):  # at least one step, or a series never ends
+            return Ending(reason="time limit", position=position)
         return None
 
-    def _recovered(self, reason: BaseException, at: Position) -> bool:
+    def _recovered(self, reason: BaseException, position: Position) -> bool:
         """Handle a signal, out of memory or a failed compile; return whether to try again."""
         session = self.session
         if within(reason, Dropped) is not None:  # the compiler wraps errors that pass through it
@@ -277,7 +283,7 @@ class Loop:
             return False
         if is_out_of_memory(reason) and halve_micro_batch(session, self.feed.batch_size):
             text = (
-                f"out of memory at step {at.step + 1}: going on with "
+                f"out of memory at step {position.step + 1}: going on with "
                 f"{session.micro_batch} micro x {session.accumulation} accumulation; "
                 "the global batch stays (hotloop explain out-of-memory)"
             )
@@ -285,20 +291,20 @@ class Loop:
             # Repeating the window in eager mode shows whether the compiler was at fault.
             session.undo.pop("compile")()
             text = (
-                f"the compiled model failed at step {at.step + 1} ({reason}): going on in eager "
-                "(hotloop explain compile-fails)"
+                f"the compiled model failed at step {position.step + 1} ({reason}): going on in "
+                "eager (hotloop explain compile-fails)"
             )
             self.fell_back(text)
         else:
             return False
-        self.metrics_log.note(at.step, text, warning=True)
+        self.metrics_log.note(position.step, text, warning=True)
         return True
 
-    def _placed(self, error: DivergedError, at: Position) -> DivergedError:
-        first, count = self.feed.span(at)
+    def _placed(self, error: DivergedError, position: Position) -> DivergedError:
+        first, count = self.feed.span(position)
         return DivergedError(
-            f"{error}, at optimizer step {at.step + 1}, samples {first}..{first + count - 1} of "
-            f"epoch {at.epoch}"
+            f"{error}, at optimizer step {position.step + 1}, samples "
+            f"{first}..{first + count - 1} of epoch {position.epoch}"
         )
 
 

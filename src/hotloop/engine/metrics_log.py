@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from hotloop.core.progress import Readings, Tell
+    from hotloop.core.progress import Notify, Readings
     from hotloop.core.storage.journal import Journal
     from hotloop.engine.rank_agreement import Share
     from hotloop.engine.wall_time import WallTime
@@ -59,7 +59,7 @@ class MetricsLog:
         session: Session,
         journal: Journal,
         wall_time: WallTime,
-        tell: Tell,
+        notify: Notify,
         readings: Callable[[], Readings],
         log_every: int,
         steps: int,
@@ -68,7 +68,7 @@ class MetricsLog:
         steady_from: int | None,
     ) -> None:
         self._session, self.journal = session, journal
-        self._wall_time, self._tell, self._readings = wall_time, tell, readings
+        self._wall_time, self._notify, self._readings = wall_time, notify, readings
         self._log_every = log_every if session.stepping.lag_reads else 1
         self._tell_every, self._steps = log_every, steps
         self._flops, self._peak, self._steady_from = flops_per_token, peak_flops, steady_from
@@ -145,7 +145,7 @@ class MetricsLog:
     def note(self, step: int, text: str, *, warning: bool = False) -> None:
         """Show a sentence to the user and write it to the log."""
         self.event("note", step, text=text)
-        self._tell(Note(text=text, warning=warning))
+        self._notify(Note(text=text, warning=warning))
 
     def _write(self, *, sync: bool = False) -> None:
         """Write the waiting lines; if the disk refuses them, warn once and keep them for later."""
@@ -156,7 +156,7 @@ class MetricsLog:
         except WriteError as error:
             if not self._unwritten:
                 text = f"{error}; the log waits in memory and training goes on"
-                self._tell(Note(text=text, warning=True))
+                self._notify(Note(text=text, warning=True))
             self._unwritten = True
         else:
             self._lines, self._unwritten = [], False
@@ -175,7 +175,7 @@ class MetricsLog:
         if self._flops and self._peak and in_steps:
             mfu = self._flops * tokens / in_steps / self._peak
         rate = tokens / seconds if seconds else 0.0
-        self._tell(EpochDone(epoch=epoch, seconds=seconds, tokens_per_s=rate, mfu=mfu))
+        self._notify(EpochDone(epoch=epoch, seconds=seconds, tokens_per_s=rate, mfu=mfu))
         self._epoch, self._epoch_began, self._epoch_worked = _Counts(), now, worked
 
     def _read(self) -> None:
@@ -226,7 +226,7 @@ class MetricsLog:
             )
             now = self._wall_time.elapsed()
             self._lines.append(event_line("note", step=step, t=now, text=text))
-            self._tell(Note(text=text, warning=True))
+            self._notify(Note(text=text, warning=True))
 
     def _line(self, step: _Step, loss: float, norm: float | None) -> str:
         ids = b"".join(
@@ -257,7 +257,7 @@ class MetricsLog:
         whole = now - self._run_began  # evaluating and saving included
         tokens_per_s = self._since.tokens / seconds
         self._take_readings(now, last.number, tokens_per_s)
-        self._tell(
+        self._notify(
             Progress(
                 step=last.number,
                 steps=self._steps,

@@ -26,11 +26,11 @@ __all__ = ["Direct", "Prefetch", "WindowSource", "source_of"]
 class WindowSource(Protocol):
     """A source of windows for the loop."""
 
-    def window(self, at: Position, micro_batch: int) -> Sequence[Batch]:
+    def window(self, position: Position, micro_batch: int) -> Sequence[Batch]:
         """Return the micro batches of the optimizer step at a position."""
         ...
 
-    def prepare(self, at: Position, micro_batch: int) -> None:
+    def prepare(self, position: Position, micro_batch: int) -> None:
         """Begin to make the window that is likely to be requested next."""
         ...
 
@@ -55,7 +55,7 @@ class Direct:
     def __init__(self, feed: AccumulationWindows) -> None:
         self.window = feed.window
 
-    def prepare(self, at: Position, micro_batch: int) -> None:
+    def prepare(self, position: Position, micro_batch: int) -> None:
         """Do nothing."""
 
     def close(self) -> None:
@@ -70,10 +70,10 @@ class Prefetch:
         # Position and size of the window in flight, and each batch with the event of its copy.
         self._sent: tuple[tuple[int, int, int], list[tuple[Batch, Any]]] | None = None
 
-    def window(self, at: Position, micro_batch: int) -> Sequence[Batch]:
+    def window(self, position: Position, micro_batch: int) -> Sequence[Batch]:
         """Return the window with its tensors on the device."""
-        if self._sent is None or self._sent[0] != key_of(at, micro_batch):
-            self.prepare(at, micro_batch)
+        if self._sent is None or self._sent[0] != key_of(position, micro_batch):
+            self.prepare(position, micro_batch)
         assert self._sent is not None
         sent = self._sent[1]
         self._sent = None
@@ -81,11 +81,11 @@ class Prefetch:
             self._stream.arrive(batch.tensors.values(), event)
         return [batch for batch, _ in sent]
 
-    def prepare(self, at: Position, micro_batch: int) -> None:
+    def prepare(self, position: Position, micro_batch: int) -> None:
         """Make the window and begin its copy."""
         self._sent = None  # frees its memory first
-        window = self._source.window(at, micro_batch)
-        self._sent = key_of(at, micro_batch), [self._begun(batch) for batch in window]
+        window = self._source.window(position, micro_batch)
+        self._sent = key_of(position, micro_batch), [self._begun(batch) for batch in window]
 
     def _begun(self, batch: Batch) -> tuple[Batch, Any]:
         """Begin the copy of a batch; return the batch on the device, and the copy's event."""

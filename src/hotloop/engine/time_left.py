@@ -41,8 +41,8 @@ class TimeLeft:
         self._each: float | None = None  # seconds of a step
         self._is_done = False
 
-    def step(self, at: Position) -> None:
-        """Count a completed step; `at` is the position after it."""
+    def step(self, position: Position) -> None:
+        """Count a completed step; `position` is the position after it."""
         if self._is_done:
             return
         self._made += 1
@@ -53,15 +53,15 @@ class TimeLeft:
                 self._before = worked
             else:
                 self._each = (worked - self._before) / (LOOK - 1)
-                if at.step < self._steps:
-                    self._metrics_log.note(at.step, self._time_left(at, self._each))
+                if position.step < self._steps:
+                    self._metrics_log.note(position.step, self._time_left(position, self._each))
         if self._each is not None and self._checkpoint_policy.durable is not None:
             self._is_done = True
             if (cost := self._saving(self._each, self._checkpoint_policy.durable)) is not None:
-                self._metrics_log.note(at.step, cost, warning=True)
+                self._metrics_log.note(position.step, cost, warning=True)
 
-    def _time_left(self, at: Position, step_seconds: float) -> str:
-        left, whole = self._steps - at.step, self._steps * step_seconds
+    def _time_left(self, position: Position, step_seconds: float) -> str:
+        left, whole = self._steps - position.step, self._steps * step_seconds
         rows = self._wall_time.rows()
         set_up = rows["start"] + rows["compile"]
         rest = f"time left: {moment(left * step_seconds)} for {many(left, 'step')}"

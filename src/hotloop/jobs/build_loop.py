@@ -15,7 +15,7 @@ from hotloop.engine.metrics_log import MetricsLog
 from hotloop.jobs.forecast.memory_fit import precision_of
 
 if TYPE_CHECKING:
-    from hotloop.core.progress import Tell
+    from hotloop.core.progress import Notify
     from hotloop.core.storage.journal import Journal
     from hotloop.core.storage.rundir import RunDir
     from hotloop.engine.lr_schedule import Schedule
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 __all__ = ["checkpoint_policy_of", "log_gap", "metrics_log_of", "schedule_of", "stop_rules_of"]
 
 
-def log_gap(run: RunDir, prepared: PreparedRun, at: Position) -> str | None:
+def log_gap(run: RunDir, prepared: PreparedRun, position: Position) -> str | None:
     """Return a sentence that names the steps missing from a resumed run's log, or None."""
     written = newest_step(run.events_file(prepared.ranks.rank))
-    if written >= at.step:
+    if written >= position.step:
         return None
-    lost = "step" if written + 1 == at.step else f"steps {written + 1:,} to"
+    lost = "step" if written + 1 == position.step else f"steps {written + 1:,} to"
     return (
-        f"the log lacks {lost} {at.step:,}: it was cut off after the checkpoint was written. "
+        f"the log lacks {lost} {position.step:,}: it was cut off after the checkpoint was written. "
         "Nothing else is lost; reports have a gap there"
     )
 
@@ -42,9 +42,9 @@ def log_gap(run: RunDir, prepared: PreparedRun, at: Position) -> str | None:
 def metrics_log_of(
     prepared: PreparedRun,
     session: Session,
-    at: Position,
+    position: Position,
     wall_time: WallTime,
-    tell: Tell,
+    notify: Notify,
     journal: Journal,
 ) -> MetricsLog:
     """Return the metrics log, after writing the session event and any `resumed_from` event."""
@@ -52,18 +52,18 @@ def metrics_log_of(
         session=session,
         journal=journal,
         wall_time=wall_time,
-        tell=tell,
-        readings=watched(prepared.hardware, reader(prepared.hardware), tell),
+        notify=notify,
+        readings=watched(prepared.hardware, reader(prepared.hardware), notify),
         log_every=prepared.request.config.training.log_every,
         steps=prepared.steps,
         flops_per_token=prepared.flops_per_token,
         peak_flops=_peak_of_all(prepared),
-        steady_from=at.step + WARMUP_STEPS + 1 if "compile" in session.undo else None,
+        steady_from=position.step + WARMUP_STEPS + 1 if "compile" in session.undo else None,
     )
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    metrics_log.event("session", at.step, at=now, pid=os.getpid())
-    if at.step or journal.had_lines:
-        metrics_log.event("resumed_from", at.step, evaluated=at.evaluated)
+    metrics_log.event("session", position.step, at=now, pid=os.getpid())
+    if position.step or journal.had_lines:
+        metrics_log.event("resumed_from", position.step, evaluated=position.evaluated)
     return metrics_log
 
 

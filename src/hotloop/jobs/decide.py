@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from hotloop.core.hardware import Hardware
-    from hotloop.core.progress import Tell
+    from hotloop.core.progress import Notify
     from hotloop.jobs.forecast.memory_forecast import Forecast
     from hotloop.jobs.request import RunRequest
     from hotloop.session.accumulation_windows import AccumulationWindows
@@ -73,7 +73,7 @@ def decide(
     *,
     steps: int,
     ranks: ProcessGroup,
-    tell: Tell,
+    notify: Notify,
     kept: Plan | None = None,
     unpacked: Callable[[], tuple[Any, Job]] | None = None,
 ) -> Decision:
@@ -89,12 +89,12 @@ def decide(
         plan = for_ranks(kept, ranks.world, request.config.training.batch_size)
         draft = Draft(plan=plan, origins={use.id: "the run's plan" for use in plan.techniques})
     for why in draft.refused:
-        tell(Note(text=why, warning=True))
+        notify(Note(text=why, warning=True))
     apply_plan.check(draft.plan, hardware, draft.origins)
     forecasts = Forecasts(job, hardware, shapes(request.config, job))
     draft = share_out(draft, forecasts)
     sized_here = request.origins["training.batch_size"].startswith(("auto", "preset"))
-    fit = fit_memory(forecasts, draft.plan, tell, may_halve=kept is None and sized_here)
+    fit = fit_memory(forecasts, draft.plan, notify, may_halve=kept is None and sized_here)
     packing = None
     if unpacked is not None:
         config, plain = unpacked()

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from hotloop.core.progress import Tell
+    from hotloop.core.progress import Notify
     from hotloop.engine.signals import Signals
     from hotloop.engine.wall_time import WallTime
     from hotloop.jobs.job import PreparedRun
@@ -75,16 +75,16 @@ class FirstSteps:
         self,
         prepared: PreparedRun,
         session: Session,
-        at: Position,
+        position: Position,
         *,
         wall_time: WallTime,
         signals: Signals,
-        tell: Tell,
+        notify: Notify,
         before_update: Callable[[Tensor], None] = lambda loss: None,
     ) -> None:
         self._before_update = before_update
-        self._prepared, self._session, self._at = prepared, session, at
-        self.wall_time, self._signals, self._tell = wall_time, signals, tell
+        self._prepared, self._session, self._at = prepared, session, position
+        self.wall_time, self._signals, self._notify = wall_time, signals, notify
         self._source, self._guard = source_of(prepared.feed, session), NonFiniteGuard(session)
         self._rate, self._training = schedule_of(prepared), prepared.request.config.training
         self._agreement = RankAgreement(session.parallel.group, Now)
@@ -155,9 +155,9 @@ class FirstSteps:
 
     def _enough(self, seconds: float, made: int, budget: StepBudget) -> bool:
         if budget.steps is not None:
-            self._tell(Working(what="timing steps", share=made / budget.steps))
+            self._notify(Working(what="timing steps", share=made / budget.steps))
             return made >= budget.steps
-        self._tell(Working(what="timing steps", share=min(1.0, seconds / budget.most)))
+        self._notify(Working(what="timing steps", share=min(1.0, seconds / budget.most)))
         if not self._readings or seconds < budget.least:
             return False
         stable = Measurement(unit="s", readings=tuple(self._readings)).why_unstable() is None

@@ -21,7 +21,7 @@ from hotloop.engine.init_from import read_weights
 from hotloop.jobs.decide import decide
 from hotloop.jobs.forecast import limits as preflight
 from hotloop.jobs.forecast.memory_fit import precision_of
-from hotloop.jobs.forecast.per_rank_memory import on_more_cards
+from hotloop.jobs.forecast.per_rank_memory import on_more_gpus
 from hotloop.machine.allocator_cap import cap_memory
 from hotloop.machine.detect import detect
 from hotloop.recipes.building.declared_code import CODE, digests
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan
-    from hotloop.core.progress import Tell
+    from hotloop.core.progress import Notify
     from hotloop.jobs.decide import Decision
     from hotloop.jobs.request import RunRequest
     from hotloop.session.batch import PreparedData
@@ -133,13 +133,13 @@ class PreparedRun:
             "batch": batch,
             "length": f"{self.steps:,} steps = {self.steps / feed.steps_per_epoch:.2f} epochs",
             "memory": self.decision.memory,
-            **({} if (cards := self._cards()) is None else {"cards": cards}),
+            **({} if (gpus := self._gpus()) is None else {"gpus": gpus}),
             "saving": preflight.saving(self.request.config.training) + self._cost(folder),
         }
 
-    def _cards(self) -> str | None:
+    def _gpus(self) -> str | None:
         batch_size = self.feed.batch_size
-        return on_more_cards(self.decision.forecast, self.plan, self.hardware, batch_size)
+        return on_more_gpus(self.decision.forecast, self.plan, self.hardware, batch_size)
 
     def _cost(self, folder: Path | None) -> str:
         training, size = self.request.config.training, self.checkpoint_bytes
@@ -169,7 +169,7 @@ def _model(config: Any) -> dict[str, Any]:
 
 def assemble(
     request: RunRequest,
-    tell: Tell,
+    notify: Notify,
     poll: Callable[[], None],
     *,
     plan: Plan | None = None,
@@ -180,17 +180,17 @@ def assemble(
     All `ranks` must call this, and all use the plan of rank 0. Raises DataError, PlanError,
     ConfigError, DeviceError or LostRankError.
     """
-    config, hardware = request.config, _machine(tell, ranks)
-    _cap_memory(request, hardware, tell)
+    config, hardware = request.config, _machine(notify, ranks)
+    _cap_memory(request, hardware, notify)
     for answer in request.answers:
-        tell(Note(text=answer.text, warning=answer.word == "refused"))
+        notify(Note(text=answer.text, warning=answer.word == "refused"))
     for why in request.recipe.idle(config, request.origins).values():
-        tell(Note(text=why))
+        notify(Note(text=why))
     if config.init_from and plan is None:
         read_weights(Path(config.init_from))  # report an unreadable file before a folder
-    data = prepare_data(request, tell, poll, ranks)
+    data = prepare_data(request, notify, poll, ranks)
     for note in data.notes:
-        tell(Note(text=note))
+        notify(Note(text=note))
     job = request.recipe.load().build(config, data)
     training = config.training
     feed = AccumulationWindows(
@@ -210,7 +210,7 @@ def assemble(
         hardware,
         steps=steps,
         ranks=ranks,
-        tell=tell,
+        notify=notify,
         kept=plan,
         unpacked=_unpacked(request, data),
     )
@@ -228,7 +228,7 @@ def assemble(
 
 def prepare_data(
     request: RunRequest,
-    tell: Tell,
+    notify: Notify,
     poll: Callable[[], None] | None,
     ranks: ProcessGroup = SINGLE_PROCESS,
 ) -> PreparedData:
@@ -237,12 +237,12 @@ def prepare_data(
     Ranks take turns, because the cache is locked and machines may share one.
     """
     if ranks.world == 1:
-        return _prepare(request, tell, poll)
+        return _prepare(request, notify, poll)
     data: PreparedData | None = None
     for turn in range(ranks.world):
         with ranks.together():
             if ranks.rank == turn:
-                data = _prepare(request, tell, poll)
+                data = _prepare(request, notify, poll)
     assert data is not None
     return data
 
@@ -256,24 +256,24 @@ def _unpacked(request: RunRequest, data: PreparedData) -> Callable[[], tuple[Any
     return lambda: (config, request.recipe.load().build(config, data))
 
 
-def _prepare(request: RunRequest, tell: Tell, poll: Callable[[], None] | None) -> PreparedData:
+def _prepare(request: RunRequest, notify: Notify, poll: Callable[[], None] | None) -> PreparedData:
     """Return the data of a request, from the cache if possible. Raises DataError."""
     data: PreparedData = request.recipe.load().prepare_data(
         request.config,
         cache=ENV.cache / "tokens",
-        progress=lambda what, share: tell(Working(what=what, share=share)),
+        progress=lambda what, share: notify(Working(what=what, share=share)),
         poll=poll,
     )
     return data
 
 
-def _machine(tell: Tell, ranks: ProcessGroup) -> Hardware:
+def _machine(notify: Notify, ranks: ProcessGroup) -> Hardware:
     if ranks.world > 1:
         return _shared(detect(f"cuda:{ENV.local_rank}" if torch.cuda.is_available() else "cpu"))
     hardware = detect()
     if hardware.device != "mps":
         return hardware
-    tell(Note(text="Apple's MPS is detected but untested with hotloop train: the CPU is used"))
+    notify(Note(text="Apple's MPS is detected but untested with hotloop train: the CPU is used"))
     return detect("cpu")
 
 
@@ -285,14 +285,14 @@ def _shared(hardware: Hardware) -> Hardware:
     return replace(hardware, cores=None if cores is None else cores / several, memory_bytes=memory)
 
 
-def _cap_memory(request: RunRequest, hardware: Hardware, tell: Tell) -> None:
+def _cap_memory(request: RunRequest, hardware: Hardware, notify: Notify) -> None:
     fraction = request.config.training.memory_fraction
     why = cap_memory(fraction, hardware.device) if fraction else None
     if why is None:
         return
     if request.origins["training.memory_fraction"] in apply_plan.TYPED:
         raise ConfigError(f"{why}; leave it out")
-    tell(Note(text=why))
+    notify(Note(text=why))
 
 
 def _total_steps(max_steps: int | None, epochs: int | None, feed: AccumulationWindows) -> int:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hotloop.core.effect import Effect
-    from hotloop.core.progress import Tell
+    from hotloop.core.progress import Notify
     from hotloop.core.storage.files import Disk
     from hotloop.core.storage.rundir import RunDir
     from hotloop.engine.signals import Signals
@@ -87,7 +87,7 @@ def execute(
     *,
     wall_time: WallTime,
     signals: Signals,
-    tell: Tell,
+    notify: Notify,
     disk: Disk,
 ) -> RunResult:
     """Train from the newest sound checkpoint, or from step 0 if there is none.
@@ -96,13 +96,13 @@ def execute(
     """
     wall_time.mark("start")
     try:
-        place = partial(restore, run, prepared, tell=tell)
-        session, effects, at = set_up(prepared, place, wall_time, signals, tell)
+        place = partial(restore, run, prepared, notify=notify)
+        session, effects, position = set_up(prepared, place, wall_time, signals, notify)
         facts = prepared.facts(run.checkpoints if prepared.ranks.rank == 0 else None)
         rows = [to_json(effect) for effect in effects]
         who = _who(run, prepared)
         _note_down(run, prepared, effects=rows, facts=facts, status="running", **who)
-        tell(
+        notify(
             ReadyToTrain(
                 path=run.path,
                 facts=facts,
@@ -110,7 +110,7 @@ def execute(
                 effects=effects,
             )
         )
-        return _train(run, prepared, session, effects, at, wall_time, signals, tell, disk)
+        return _train(run, prepared, session, effects, position, wall_time, signals, notify, disk)
     except Dropped:
         _note_down(run, prepared, status="stopped", reason="signal")
         return interrupted(run, signals)
@@ -167,23 +167,24 @@ def _train(
     prepared: PreparedRun,
     session: Session,
     effects: list[Effect],
-    at: Position,
+    position: Position,
     wall_time: WallTime,
     signals: Signals,
-    tell: Tell,
+    notify: Notify,
     disk: Disk,
 ) -> RunResult:
-    gap = log_gap(run, prepared, at)
+    gap = log_gap(run, prepared, position)
     journal = run.journal(prepared.ranks.rank, disk=disk)
     source = source_of(prepared.feed, session)
     try:
-        metrics_log = metrics_log_of(prepared, session, at, wall_time, tell, journal)
+        metrics_log = metrics_log_of(prepared, session, position, wall_time, notify, journal)
         checkpoint_policy = checkpoint_policy_of(
-            run, prepared, session, metrics_log, wall_time, tell=tell, disk=disk, last_step=at.step,
+            run, prepared, session, metrics_log, wall_time,
+            notify=notify, disk=disk, last_step=position.step,
             beside=beside(run) if prepared.ranks.rank == 0 else {},
         )  # fmt: skip
         if gap is not None:
-            metrics_log.note(at.step, gap, warning=True)
+            metrics_log.note(position.step, gap, warning=True)
         loop = Loop(
             session=session,
             feed=prepared.feed,
@@ -194,14 +195,14 @@ def _train(
             checkpoint_policy=checkpoint_policy,
             wall_time=wall_time,
             signals=signals,
-            tell=tell,
+            notify=notify,
             fell_back=_fell_back(run, effects),
         )
         try:
-            ended = _drive(run, prepared, loop, at)
+            ended = _drive(run, prepared, loop, position)
             forecast = of_rank(prepared.decision.forecast, prepared.plan)
             if (peak := peak_told(prepared.hardware, forecast.peak_bytes)) is not None:
-                tell(Note(text=peak))
+                notify(Note(text=peak))
             return ended
         finally:
             checkpoint_policy.close()
@@ -216,7 +217,7 @@ def set_up(
     place: Callable[[Session], Position],
     wall_time: WallTime,
     signals: Signals,
-    tell: Tell,
+    notify: Notify,
 ) -> tuple[Session, list[Effect], Position]:
     """Return the prepared session, the effects of its techniques, and the start position.
 
@@ -231,7 +232,7 @@ def set_up(
         ranks=prepared.ranks,
     )
     try:
-        at = place(session)
+        position = place(session)
         if "compile" in session.undo:
             wall_time.mark("start")
             with signals.droppable(at_once=True):
@@ -248,10 +249,10 @@ def set_up(
         apply_plan.undo(session)
         raise
     for row in effects:
-        if at.step and row.word == "refused":
+        if position.step and row.word == "refused":
             text = f"{row.technique} is refused here: the resumed run may round otherwise"
-            tell(Note(text=text, warning=True))
-    return session, effects, at
+            notify(Note(text=text, warning=True))
+    return session, effects, position
 
 
 def _first_batch(prepared: PreparedRun, session: Session) -> Batch:
@@ -271,13 +272,13 @@ def _fell_back(run: RunDir, effects: list[Effect]) -> Callable[[str], None]:
     return correct
 
 
-def _drive(run: RunDir, prepared: PreparedRun, loop: Loop, at: Position) -> RunResult:
+def _drive(run: RunDir, prepared: PreparedRun, loop: Loop, position: Position) -> RunResult:
     """Run the loop and record how it ended, errors included; return the result."""
     wall_time = loop.wall_time
     wall_time.mark("start")
     try:
         with recompiling(wall_time) if "compile" in loop.session.undo else nullcontext():
-            ending = loop.train(at)
+            ending = loop.train(position)
     except DivergedError as error:
         _end(run, prepared, loop, "diverged", str(error))
         diverged = DivergedError(f"{error}; {loop.checkpoint_policy.safe}. {DIVERGED}")
@@ -302,20 +303,28 @@ def _drive(run: RunDir, prepared: PreparedRun, loop: Loop, at: Position) -> RunR
                 "(hotloop explain out-of-memory)"
             ) from error
         raise
-    run, done, at = _found(run, loop), ending.reason in ("complete", "early stop"), ending.at
-    final = {"step": at.step, "best_loss": at.best_loss, "best_step": at.best_step}
-    if at.best_score is not None:
-        final["best_score"] = at.best_score
+    run, done, position = (
+        _found(run, loop),
+        ending.reason in ("complete", "early stop"),
+        ending.position,
+    )
+    final = {
+        "step": position.step,
+        "best_loss": position.best_loss,
+        "best_step": position.best_step,
+    }
+    if position.best_score is not None:
+        final["best_score"] = position.best_score
     status = "complete" if done else "stopped"
     rows = _end(run, prepared, loop, status, ending.reason, final=final)
     return RunResult(
         path=run.path,
         reason=ending.reason,
         exit_code=_exit_code(ending),
-        step=at.step,
-        best_loss=at.best_loss,
-        best_score=at.best_score,
-        best_step=at.best_step,
+        step=position.step,
+        best_loss=position.best_loss,
+        best_score=position.best_score,
+        best_step=position.best_step,
         wall=rows,
         resume_command=None if done else run.resume_command,
     )

@@ -19,7 +19,7 @@ from hotloop.recipes.building.declared_code import CODE
 from hotloop.session.accumulation_windows import Position
 
 if TYPE_CHECKING:
-    from hotloop.core.progress import Tell
+    from hotloop.core.progress import Notify
     from hotloop.core.storage.rundir import RunDir
     from hotloop.jobs.job import PreparedRun
     from hotloop.session.session import Session
@@ -69,36 +69,36 @@ def refuse_changed(run: RunDir, folder: Path) -> None:
         )
 
 
-def restore(run: RunDir, prepared: PreparedRun, session: Session, tell: Tell) -> Position:
+def restore(run: RunDir, prepared: PreparedRun, session: Session, notify: Notify) -> Position:
     """Restore the newest sound checkpoint, or the initial weights; return the position."""
     step, ranks = 0, prepared.ranks
     with ranks.together():
         if ranks.rank == 0:
-            step = _newest(run, tell)
+            step = _newest(run, notify)
     if step := ranks.exchange(step)[0]:
         path = folders.path_of(run.checkpoints, step)
         refuse_changed(run, path)
         return state.restore(path, session, prepared.identity)
-    return start_weights(prepared, session, tell)
+    return start_weights(prepared, session, notify)
 
 
-def _newest(run: RunDir, tell: Tell) -> int:
+def _newest(run: RunDir, notify: Notify) -> int:
     """Return the step of the newest sound checkpoint, or 0; report each broken one."""
     newest, broken = folders.newest_sound(run.checkpoints)
     for bad in broken:
         faults = "; ".join(bad.broken or ())
         instead = f"step {newest.step}" if newest else "step 0"
-        tell(Note(text=f"{bad.path.name} is broken ({faults}); {instead} is used", warning=True))
+        notify(Note(text=f"{bad.path.name} is broken ({faults}); {instead} is used", warning=True))
     return newest.step if newest else 0
 
 
-def start_weights(prepared: PreparedRun, session: Session, tell: Tell) -> Position:
+def start_weights(prepared: PreparedRun, session: Session, notify: Notify) -> Position:
     """Put the session at step 0, with the weights of `init_from` if it is set."""
     if prepared.job.begins:
         with whole(session):
             notes = load_weights(session.model, *prepared.job.begins)
         for note in notes:
-            tell(Note(text=note, warning=True))
+            notify(Note(text=note, warning=True))
     if prepared.request.config.init_from:
         source = Path(prepared.request.config.init_from)
         with whole(session):
@@ -109,5 +109,5 @@ def start_weights(prepared: PreparedRun, session: Session, tell: Tell) -> Positi
                 0, "its vocabulary is another: rows of the embedding stand for other characters"
             )
         for note in notes:
-            tell(Note(text=f"init_from: {note}", warning=True))
+            notify(Note(text=f"init_from: {note}", warning=True))
     return Position()

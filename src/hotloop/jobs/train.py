@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hotloop.core.plan import Plan
-    from hotloop.core.progress import Message, Tell
+    from hotloop.core.progress import Message, Notify
     from hotloop.jobs.job import PreparedRun
     from hotloop.session.ranks import ProcessGroup
 
@@ -55,7 +55,7 @@ def train(
     request: RunRequest,
     *,
     out: Path | None = None,
-    tell: Tell = silent,
+    notify: Notify = silent,
     began: float | None = None,
     disk: Disk = DISK,
 ) -> RunResult:
@@ -66,9 +66,9 @@ def train(
     restarted them. Raises a HotloopError.
     """
     request.refuse_series()
-    _say_code(request, tell)
+    _say_code(request, notify)
     with _ranks() as ranks:
-        return _train(request, ranks, out=out, tell=tell, began=began, disk=disk)
+        return _train(request, ranks, out=out, notify=notify, began=began, disk=disk)
 
 
 def _train(
@@ -76,17 +76,17 @@ def _train(
     ranks: ProcessGroup,
     *,
     out: Path | None,
-    tell: Tell,
+    notify: Notify,
     began: float | None = None,
     disk: Disk = DISK,
 ) -> RunResult:
     """Train one run with `ranks`, which have already joined."""
-    tell = tell if ranks.rank == 0 else silent
+    notify = notify if ranks.rank == 0 else silent
     path = out or request.folder or default_folder(request.recipe.name)
     run = RunDir(Path(ranks.exchange(str(path))[0]))
     if ranks.has_restarted and ranks.exchange(run.exists)[0]:
         refuse_changes(run.read(), request)
-        return _resume(run, ranks, moved=request.code, tell=tell, began=began, disk=disk)
+        return _resume(run, ranks, moved=request.code, notify=notify, began=began, disk=disk)
     wall_time, signals = WallTime(clock, began=began), Signals()
     with ranks.together():
         if ranks.rank == 0:
@@ -95,7 +95,7 @@ def _train(
     with signals.installed(), leaving_in_time(ranks, signals):
         try:
             with signals.droppable(at_once=True):
-                prepared = _assembled(request, ranks, tell, signals)
+                prepared = _assembled(request, ranks, notify, signals)
                 refuse_unlike_data(prepared.data.fingerprint, ranks)
         except Dropped:
             assert signals.received is not None
@@ -107,10 +107,10 @@ def _train(
                 run.create(run_record(prepared), prepared.plan)
         with ranks.together():
             _refuse_unseen(run, ranks)
-        with _locked(run, ranks, tell):
+        with _locked(run, ranks, notify):
             try:
                 return execute(
-                    run, prepared, wall_time=wall_time, signals=signals, tell=tell, disk=disk
+                    run, prepared, wall_time=wall_time, signals=signals, notify=notify, disk=disk
                 )
             except HotloopError:
                 if ranks.rank == 0:
@@ -118,10 +118,10 @@ def _train(
                 raise
 
 
-def _say_code(request: RunRequest, tell: Tell) -> None:
+def _say_code(request: RunRequest, notify: Notify) -> None:
     """Report which of the user's files are about to be run."""
     for sentence in running(request.code.get(CODE)):
-        tell(Note(text=sentence))
+        notify(Note(text=sentence))
 
 
 @contextlib.contextmanager
@@ -143,7 +143,7 @@ def _ranks(verb: str = "train") -> Iterator[ProcessGroup]:
         ranks.has_restarted, ranks.job = alone(ENV)
         yield ranks
         return
-    with joined(ENV, on_cards=torch.cuda.is_available()) as ranks:
+    with joined(ENV, on_gpus=torch.cuda.is_available()) as ranks:
         verbs = ranks.exchange(verb)
         with ranks.together():
             if other := next((rank for rank, each in enumerate(verbs) if each != verbs[0]), None):
@@ -155,11 +155,15 @@ def _ranks(verb: str = "train") -> Iterator[ProcessGroup]:
 
 
 def _assembled(
-    request: RunRequest, ranks: ProcessGroup, tell: Tell, signals: Signals, plan: Plan | None = None
+    request: RunRequest,
+    ranks: ProcessGroup,
+    notify: Notify,
+    signals: Signals,
+    plan: Plan | None = None,
 ) -> PreparedRun:
-    prepared = assemble(request, tell, signals.poll, plan=plan, ranks=ranks)
+    prepared = assemble(request, notify, signals.poll, plan=plan, ranks=ranks)
     for doubt in prepared.doubts():
-        tell(Note(text=doubt, warning=True))
+        notify(Note(text=doubt, warning=True))
     return prepared
 
 
@@ -190,7 +194,7 @@ def resume(
     path: Path,
     *,
     moved: Mapping[str, object] = MappingProxyType({}),
-    tell: Tell = silent,
+    notify: Notify = silent,
     began: float | None = None,
     disk: Disk = DISK,
 ) -> RunResult:
@@ -203,7 +207,7 @@ def resume(
     every checkpoint is broken, ConfigError with a diff if the data have changed.
     """
     with _ranks("resume") as ranks:
-        return _resume(RunDir(path), ranks, moved=moved, tell=tell, began=began, disk=disk)
+        return _resume(RunDir(path), ranks, moved=moved, notify=notify, began=began, disk=disk)
 
 
 def _resume(
@@ -211,12 +215,12 @@ def _resume(
     ranks: ProcessGroup,
     *,
     moved: Mapping[str, object],
-    tell: Tell,
+    notify: Notify,
     began: float | None = None,
     disk: Disk = DISK,
 ) -> RunResult:
     """Resume one run with `ranks`, which have already joined."""
-    tell = tell if ranks.rank == 0 else silent
+    notify = notify if ranks.rank == 0 else silent
     wall_time, signals = WallTime(clock, began=began), Signals()
     with ranks.together():
         run = RunDir.open(run.path)
@@ -226,32 +230,32 @@ def _resume(
         with ranks.together():
             if ranks.rank == 0:
                 if run.has_lock:  # its process was killed after the end, or is exiting
-                    with _held(run, tell, ranks.job):
+                    with _held(run, notify, ranks.job):
                         pass
-                is_whole = not _lost_steps(run, record, tell)
+                is_whole = not _lost_steps(run, record, notify)
         if ranks.exchange(is_whole)[0]:
             final = record["final"]
             assert isinstance(final, dict)
             return RunResult(path=run.path, reason="complete", exit_code=0, **final)
     typed = named_code(record, moved.get(CODE), how=f"{CODE}=")  # type: ignore[arg-type]
     for sentence in running(typed):
-        tell(Note(text=sentence))
+        notify(Note(text=sentence))
     request = saved_request({**record, "config": {**_config(record), **moved}})
     with signals.installed(), leaving_in_time(ranks, signals):
         try:
             with signals.droppable(at_once=True):
-                prepared = _assembled(request, ranks, tell, signals, plan=run.plan())
+                prepared = _assembled(request, ranks, notify, signals, plan=run.plan())
                 refuse_other_data(record, prepared.data.fingerprint)
         except Dropped:
             return interrupted(run, signals)
         with ranks.together():
             if ranks.rank == 0:
                 _check_disk(run, prepared, disk)
-        with _locked(run, ranks, tell):
+        with _locked(run, ranks, notify):
             if moved and ranks.rank == 0:
                 run.update(config={**_config(record), **moved})
             return execute(
-                run, prepared, wall_time=wall_time, signals=signals, tell=tell, disk=disk
+                run, prepared, wall_time=wall_time, signals=signals, notify=notify, disk=disk
             )
 
 
@@ -261,7 +265,7 @@ def _config(record: Mapping[str, object]) -> Mapping[str, object]:
     return config
 
 
-def _lost_steps(run: RunDir, record: Mapping[str, object], tell: Tell) -> bool:
+def _lost_steps(run: RunDir, record: Mapping[str, object], notify: Notify) -> bool:
     """Whether the last checkpoint of a finished run is damaged; report its state.
 
     Raises CheckpointError if all of them are damaged.
@@ -271,18 +275,18 @@ def _lost_steps(run: RunDir, record: Mapping[str, object], tell: Tell) -> bool:
     newest, _ = newest_sound(run.checkpoints)
     if newest is None:
         text = f"{run.path} is complete, but its checkpoints are gone"
-        tell(Note(text=text, warning=True))
+        notify(Note(text=text, warning=True))
         return False
     if newest.step < final["step"]:
         text = f"{run.path} is complete, but its last checkpoint is not sound; making it again"
-        tell(Note(text=text, warning=True))
+        notify(Note(text=text, warning=True))
         return True
-    tell(Note(text=f"{run.path} is complete; nothing to do"))
+    notify(Note(text=f"{run.path} is complete; nothing to do"))
     return False
 
 
 def train_series(
-    request: RunRequest, *, out: Path, tell: Tell = silent
+    request: RunRequest, *, out: Path, notify: Notify = silent
 ) -> Iterator[tuple[str, RunResult]]:
     """Train each run of a series (data sets, folds) in OUT/<name>; yield each result.
 
@@ -296,37 +300,37 @@ def train_series(
         for name in request.series
     }
     data: dict[str, str] = {}
-    _say_code(request, tell)
+    _say_code(request, notify)
     with _ranks() as ranks:
         for name, one in requests.items():
             try:
-                data[name] = prepare_data(one, _working(tell), None, ranks).fingerprint
+                data[name] = prepare_data(one, _working(notify), None, ranks).fingerprint
             except DataError as error:
                 placed = DataError(f"{request.series[name]}: {error}")
                 placed.is_told = error.is_told
                 raise placed from error
         for name, one in requests.items():
-            tell(Note(text=request.series[name]))
+            notify(Note(text=request.series[name]))
             if recipe.is_chain and (run := RunDir(out / name)).exists:
                 refuse_other_code(run.read())
-            result = _train_member(one, out / name, data[name], ranks, tell)
+            result = _train_member(one, out / name, data[name], ranks, notify)
             yield name, result
             if result.resume_command is not None or result.exit_code:
                 return
 
 
-def _working(tell: Tell) -> Tell:
-    """Return a listener that passes on only `Working` messages to `tell`."""
+def _working(notify: Notify) -> Notify:
+    """Return a listener that passes on only `Working` messages to `notify`."""
 
     def working(message: Message) -> None:
         if isinstance(message, Working):
-            tell(message)
+            notify(message)
 
     return working
 
 
 def train_experts(
-    requests: Sequence[tuple[str, RunRequest]], *, out: Path | None, tell: Tell = silent
+    requests: Sequence[tuple[str, RunRequest]], *, out: Path | None, notify: Notify = silent
 ) -> Iterator[tuple[str, RunResult | HotloopError]]:
     """Train each expert in its folder, or in OUT/<expert>; yield each result or error.
 
@@ -345,11 +349,11 @@ def train_experts(
             )
     with _ranks() as ranks:
         for folder, (name, request) in zip(folders, requests, strict=True):
-            tell(Note(text=f"expert {name}: {folder}"))
+            notify(Note(text=f"expert {name}: {folder}"))
             try:
                 is_there = ranks.exchange(RunDir(folder).exists)[0]
                 data = prepare_data(request, silent, None, ranks).fingerprint if is_there else ""
-                result = _train_member(request, folder, data, ranks, tell)
+                result = _train_member(request, folder, data, ranks, notify)
             except HotloopError as error:
                 if ranks.world > 1:  # after an error the ranks may be out of step
                     raise
@@ -361,34 +365,34 @@ def train_experts(
 
 
 def _train_member(
-    request: RunRequest, folder: Path, fingerprint: str, ranks: ProcessGroup, tell: Tell
+    request: RunRequest, folder: Path, fingerprint: str, ranks: ProcessGroup, notify: Notify
 ) -> RunResult:
     run = RunDir(folder)
     if not ranks.exchange(run.exists)[0]:
-        return _train(request, ranks, out=folder, tell=tell)
+        return _train(request, ranks, out=folder, notify=notify)
     with ranks.together():
         record = run.read()
         refuse_changes(record, request)
         refuse_other_data(record, fingerprint)
-    return _resume(run, ranks, moved=request.code, tell=tell)
+    return _resume(run, ranks, moved=request.code, notify=notify)
 
 
 @contextlib.contextmanager
-def _locked(run: RunDir, ranks: ProcessGroup, tell: Tell) -> Iterator[None]:
+def _locked(run: RunDir, ranks: ProcessGroup, notify: Notify) -> Iterator[None]:
     """Lock the run folder on rank 0; the other ranks wait until it is locked."""
     with contextlib.ExitStack() as held:
         with ranks.together():
             if ranks.rank == 0:
-                held.enter_context(_held(run, tell, ranks.job))
+                held.enter_context(_held(run, notify, ranks.job))
         yield
 
 
 @contextlib.contextmanager
-def _held(run: RunDir, tell: Tell, job: str | None) -> Iterator[None]:
+def _held(run: RunDir, notify: Notify, job: str | None) -> Iterator[None]:
     """Lock the run folder and remove the leftovers of a killed process."""
     with run.lock().held(job) as lock:
         if lock.took_over:
-            tell(Note(text=f"took over the lock of {run.path}: {lock.took_over}"))
+            notify(Note(text=f"took over the lock of {run.path}: {lock.took_over}"))
         sweep(run.path)
         sweep(run.checkpoints)
         yield

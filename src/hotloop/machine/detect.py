@@ -22,7 +22,7 @@ from hotloop.machine.nvml import ask
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["card_handle", "detect", "groups", "host", "import_nvml", "read_text", "readings"]
+__all__ = ["detect", "gpu_handle", "groups", "host", "import_nvml", "read_text", "readings"]
 
 PROC, CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
 DEVICES: tuple[Device, ...] = ("cuda", "mps", "cpu")  # in the order of preference of `auto`
@@ -122,22 +122,22 @@ def _why_missing(kind: Device, torch: Any) -> str | None:
                 f"torch {torch.__version__} is built without CUDA: install a CUDA build "
                 "(https://pytorch.org/get-started/locally/) or use device=cpu"
             )
-        return "the driver shows no card: run nvidia-smi, check CUDA_VISIBLE_DEVICES, or use cpu"
+        return "the driver shows no GPU: run nvidia-smi, check CUDA_VISIBLE_DEVICES, or use cpu"
     if kind == "mps" and not torch.backends.mps.is_available():
         return "this torch sees no Apple GPU: MPS needs macOS on Apple silicon, or use device=cpu"
     return None
 
 
 def _cuda(torch: Any, index: int) -> dict[str, Any]:
-    card = torch.cuda.get_device_properties(index)
+    gpu = torch.cuda.get_device_properties(index)
     # ROCm reports gfx numbers as a capability; they say nothing about CUDA features.
-    capability = (card.major, card.minor) if torch.version.hip is None else None
+    capability = (gpu.major, gpu.minor) if torch.version.hip is None else None
     return {
-        "name": card.name,
+        "name": gpu.name,
         "count": torch.cuda.device_count(),
-        "memory_bytes": card.total_memory,
+        "memory_bytes": gpu.total_memory,
         "capability": capability,
-        "smem_bytes": getattr(card, "shared_memory_per_block_optin", None),
+        "smem_bytes": getattr(gpu, "shared_memory_per_block_optin", None),
     }
 
 
@@ -259,7 +259,7 @@ def import_nvml() -> Any:
 
 
 @functools.lru_cache(maxsize=8)
-def card_handle(uuid: str, nvml: Any) -> Any:
+def gpu_handle(uuid: str, nvml: Any) -> Any:
     """Return NVML's handle by uuid: CUDA_VISIBLE_DEVICES renumbers the GPUs for CUDA."""
     try:
         nvml.nvmlInit()
@@ -269,6 +269,6 @@ def card_handle(uuid: str, nvml: Any) -> Any:
 
 
 def _gpu_percent(uuid: str, nvml: Any) -> float | None:
-    handle = card_handle(uuid, nvml) if nvml else None
+    handle = gpu_handle(uuid, nvml) if nvml else None
     rates = None if handle is None else ask(nvml, handle, "UtilizationRates")
     return None if rates is None else float(rates.gpu)

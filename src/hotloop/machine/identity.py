@@ -19,13 +19,13 @@ def identity(*, driver: Any = None) -> dict[str, str]:
     Missing entries are left out. `driver` is a seam: the module of nvidia-ml-py.
     """
     machine = host()
-    cards, _ = nvml.cards(driver if driver is not None else import_nvml())
-    names = sorted(card.name or "unknown" for card in cards)
+    gpus, _ = nvml.gpus(driver if driver is not None else import_nvml())
+    names = sorted(gpu.name or "unknown" for gpu in gpus)
     facts = {
         "processor": machine.name,
         "cores": None if machine.cores is None else f"{machine.cores:g}",
-        "cards": ", ".join(names),
-        "visible cards": named(["CUDA_VISIBLE_DEVICES"]).get("CUDA_VISIBLE_DEVICES"),
+        "gpus": ", ".join(names),
+        "visible GPUs": named(["CUDA_VISIBLE_DEVICES"]).get("CUDA_VISIBLE_DEVICES"),
         "hotloop": __version__,
         "torch": _version("torch"),
     }

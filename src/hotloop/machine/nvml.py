@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-__all__ = ["GpuIdentity", "GpuMemoryHolder", "ask", "cards", "holders", "look", "traffic"]
+__all__ = ["GpuIdentity", "GpuMemoryHolder", "ask", "gpus", "holders", "look", "traffic"]
 
 SM_CLOCK, TEMPERATURE = 1, 0  # nvmlClockType_t, nvmlTemperatureSensors_t
 SENT, RECEIVED = 0, 1  # nvmlPcieUtilCounter_t
@@ -47,7 +47,7 @@ class GpuMemoryHolder:
     memory_bytes: int | None  # None: the driver does not say
 
 
-def cards(nvml: Any) -> tuple[list[GpuIdentity], str | None]:
+def gpus(nvml: Any) -> tuple[list[GpuIdentity], str | None]:
     """Return the GPUs, or none and the reason. `nvml` is the module; None if not installed."""
     if nvml is None:
         return [], "nvidia-ml-py is not installed: pip install 'hotloop[gpu]'"
@@ -58,11 +58,11 @@ def cards(nvml: Any) -> tuple[list[GpuIdentity], str | None]:
         ]
     except nvml.NVMLError as error:  # no library, no driver
         return [], f"the driver's library says: {error}"
-    identities = [_card(nvml, index, handle) for index, handle in handles]
-    return identities, None if identities else "the driver shows no card"
+    identities = [_gpu(nvml, index, handle) for index, handle in handles]
+    return identities, None if identities else "the driver shows no GPU"
 
 
-def _card(nvml: Any, index: int, handle: Any) -> GpuIdentity:
+def _gpu(nvml: Any, index: int, handle: Any) -> GpuIdentity:
     name, memory = ask(nvml, handle, "Name"), ask(nvml, handle, "MemoryInfo")
     if isinstance(name, bytes):  # older versions of nvidia-ml-py
         name = name.decode(errors="replace")

@@ -20,7 +20,7 @@ class TorchBuild:
     cuda: str | None = None  # version; None: without CUDA
     hip: str | None = None
     arches: tuple[str, ...] = ()  # "sm_86" has kernels, "compute_90" can be compiled for later ones
-    card_here: str | None = None  # evidence of an NVIDIA GPU, whatever torch sees
+    gpu_here: str | None = None  # evidence of an NVIDIA GPU, whatever torch sees
 
     def why_not(self, capability: tuple[int, int]) -> str | None:
         """Return why no kernel of this build runs on a GPU of `capability`, or None.
@@ -43,7 +43,7 @@ class TorchBuild:
             if kind == "sm" and built[0] == capability[0] and same:
                 return None
         major, minor = capability
-        return f"it has kernels for {', '.join(self.arches)}, and the card is sm_{major}{minor}"
+        return f"it has kernels for {', '.join(self.arches)}, and the GPU is sm_{major}{minor}"
 
 
 def torch_build(
@@ -56,12 +56,12 @@ def torch_build(
     """Describe the installed torch. `torch`, `which` and `dev` are seams."""
     if torch is None:
         import torch
-    card = f"a driver ({driver})" if driver else None
-    if card is None and which("nvidia-smi"):
-        card = "nvidia-smi"
-    if card is None and (dev / "nvidiactl").exists():
-        card = "/dev/nvidiactl"
+    gpu = f"a driver ({driver})" if driver else None
+    if gpu is None and which("nvidia-smi"):
+        gpu = "nvidia-smi"
+    if gpu is None and (dev / "nvidiactl").exists():
+        gpu = "/dev/nvidiactl"
     arches = torch.cuda.get_arch_list() if torch.version.hip is None else ()
     return TorchBuild(
-        cuda=torch.version.cuda, hip=torch.version.hip, arches=tuple(arches), card_here=card
+        cuda=torch.version.cuda, hip=torch.version.hip, arches=tuple(arches), gpu_here=gpu
     )

@@ -64,15 +64,15 @@ def assess(
     *,
     run: RunReading | None,
     machine: Hardware,
-    cards: Mapping[int, int | None],
+    gpus: Mapping[int, int | None],
 ) -> Assessment:
-    """Assess the watched time. `cards` maps the index of each GPU to its memory in bytes."""
+    """Assess the watched time. `gpus` maps the index of each GPU to its memory in bytes."""
     share, because = _share(stats, run)
     word = "unknown"
     if share is not None:
         word = next((word for bound, word in BOUNDS if share < bound), BEST)
     notes = [
-        *(note for index, memory in cards.items() for note in _card(stats, history, index, memory)),
+        *(note for index, memory in gpus.items() for note in _gpu(stats, history, index, memory)),
         *_host(stats, machine),
         *_run(stats, history, run),
     ]
@@ -106,7 +106,7 @@ def _flop(number: float) -> str:
     return f"{number / size:.3g} {unit}"
 
 
-def _card(
+def _gpu(
     stats: Mapping[str, SeriesStats], history: SampleHistory, index: int, memory: int | None
 ) -> Iterator[MonitorNote]:
     def mean(name: str) -> float | None:
@@ -116,10 +116,10 @@ def _card(
     busy, watts, limit = mean("utilisation_percent"), mean("power_w"), mean("power_limit_w")
     degrees, used = mean("temperature_c"), stats.get(f"gpu{index}_memory_bytes")
     power = None if watts is None or not limit else watts / limit
-    card = f"card {index}"
+    gpu = f"GPU {index}"
     if power is not None and degrees is not None and power < LOW_POWER and degrees < COOL_C:
         yield MonitorNote(
-            what=f"{card} is cool and draws little",
+            what=f"{gpu} is cool and draws little",
             because=f"{degrees:.0f} \N{DEGREE SIGN}C at {watts:.0f} of {limit:.0f} W "
             f"({power:.0%} of its limit): evidence that it is mostly idle, whatever its "
             "utilisation says",
@@ -127,7 +127,7 @@ def _card(
         )
     elif power is not None and busy is not None and busy >= BUSY and power < WORKING:
         yield MonitorNote(
-            what=f"{card} is busy without doing much",
+            what=f"{gpu} is busy without doing much",
             because=f"some kernel runs {busy:.0f} % of the time, at {power:.0%} of its power: "
             "small kernels, or waiting for its memory (hotloop explain G22)",
             threshold=f"utilisation from {BUSY:.0f} % on below {WORKING:.0%} of the power limit",
@@ -136,7 +136,7 @@ def _card(
         core = stats.get("cpu_busiest_core_percent")
         full = core is not None and core.mean >= BUSY
         yield MonitorNote(
-            what=f"{card} waits",
+            what=f"{gpu} waits",
             because=f"no kernel runs {100 - busy:.0f} % of the time; "
             + ("one core is full meanwhile: the host is too slow for it; " if full else "")
             + "hotloop doctor finds for what it waits",
@@ -147,15 +147,15 @@ def _card(
         if number == index and n >= OFTEN * history.seen:
             capped = why == "sw_power_cap"
             yield MonitorNote(
-                what=f"{card} {'is at its power limit' if capped else 'slows itself down'}",
+                what=f"{gpu} {'is at its power limit' if capped else 'slows itself down'}",
                 because=f"{why}, in {n} of {history.seen} samples"
-                + (", as a busy card often is" if capped else "")
+                + (", as a busy GPU often is" if capped else "")
                 + " (hotloop explain G21)",
                 threshold=f"in {OFTEN:.0%} of the samples or more",
             )
     if used is not None and memory and used.high >= FULL * memory:
         yield MonitorNote(
-            what=f"{card} is nearly out of memory",
+            what=f"{gpu} is nearly out of memory",
             because=f"{bytes_(used.high)} of {bytes_(memory)} were in use",
             threshold=f"{FULL:.0%} of the memory",
         )
@@ -167,10 +167,10 @@ def _link(stats: Mapping[str, SeriesStats], index: int) -> Iterator[MonitorNote]
     best = [stats[key].high for name in names if (key := f"gpu{index}_{name}") in stats]
     if len(best) == len(names) and (best[0] < best[2] or best[1] < best[3]):
         yield MonitorNote(
-            what=f"the bus of card {index} runs below its speed",
+            what=f"the bus of GPU {index} runs below its speed",
             because=f"PCIe {best[0]:.0f} x{best[1]:.0f}, it could be {best[2]:.0f} "
             f"x{best[3]:.0f} (hotloop explain G24)",
-            threshold="the highest that was seen below the highest that card and slot can",
+            threshold="the highest that was seen below the highest that GPU and slot can",
         )
 
 

@@ -26,11 +26,11 @@ class Plot:
     top: float | None = None  # value that the axis must reach
 
 
-def plots(samples: Sequence[MachineSample], cards: Sequence[int]) -> list[Plot]:
+def plots(samples: Sequence[MachineSample], gpus: Sequence[int]) -> list[Plot]:
     """Return the charts that have at least one reading."""
     candidates = [
         *_run(samples),
-        *(p for card in cards for p in _card(samples, card)),
+        *(p for gpu in gpus for p in _gpu(samples, gpu)),
         *_host(samples),
     ]
     return [plot for plot in candidates if plot.lines]
@@ -43,10 +43,10 @@ def _run(samples: Sequence[MachineSample]) -> Iterator[Plot]:
     yield _plot(samples, "waits", title, "per cent", waits, top=100.0)
 
 
-def _card(samples: Sequence[MachineSample], card: int) -> Iterator[Plot]:
+def _gpu(samples: Sequence[MachineSample], gpu: int) -> Iterator[Plot]:
     def plot(id: str, title: str, unit: str, names: Mapping[str, str], **more: float) -> Plot:
-        keys = {label: f"gpu{card}_{name}" for label, name in names.items()}
-        return _plot(samples, f"gpu{card}-{id}", f"Card {card}: {title}", unit, keys, **more)
+        keys = {label: f"gpu{gpu}_{name}" for label, name in names.items()}
+        return _plot(samples, f"gpu{gpu}-{id}", f"GPU {gpu}: {title}", unit, keys, **more)
 
     yield plot("busy", "in use", "per cent", {"in use": "utilisation_percent"}, top=100.0)
     yield plot("power", "power", "W", {"power": "power_w", "limit": "power_limit_w"})

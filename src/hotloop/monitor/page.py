@@ -26,7 +26,7 @@ __all__ = ["page"]
 
 WIDE = 500  # buckets across a chart
 LOOKS = ("a", "b")
-CARDS = ("utilisation_percent", "power_w", "temperature_c", "memory_bytes")
+GPUS = ("utilisation_percent", "power_w", "temperature_c", "memory_bytes")
 HOST = ("run_tokens_per_s", "cpu_percent", "process_cpu_cores", "process_rss_bytes",
         "ram_used_bytes")  # fmt: skip
 
@@ -74,11 +74,11 @@ def _header(about: About, stats: Mapping[str, SeriesStats], assessment: Assessme
 
 
 def _figures(stats: Mapping[str, SeriesStats]) -> list[Figure]:
-    of_cards = [name for name in stats if name.startswith("gpu") and name.endswith(CARDS)]
-    names = [*of_cards, *(name for name in HOST if name in stats)]
-    if not of_cards:
-        why = "no card could be read: see Unknown"
-        missed = Figure(name="card", number=None, unit="", shown=UNKNOWN, rests_on=why)
+    of_gpus = [name for name in stats if name.startswith("gpu") and name.endswith(GPUS)]
+    names = [*of_gpus, *(name for name in HOST if name in stats)]
+    if not of_gpus:
+        why = "no GPU could be read: see Unknown"
+        missed = Figure(name="GPU", number=None, unit="", shown=UNKNOWN, rests_on=why)
         return [missed, *(_figure(name, stats[name]) for name in names)]
     return [_figure(name, stats[name]) for name in names]
 

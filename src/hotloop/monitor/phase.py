@@ -93,7 +93,7 @@ def _stalled(signs: Signs, silent: float) -> tuple[str, str]:
         return "stopped writing", sentence
     if signs.cores < ASLEEP:
         why = (
-            "its processes compute nothing: they wait for the disk, the network, the card or a lock"
+            "its processes compute nothing: they wait for the disk, the network, the GPU or a lock"
         )
         return "stopped writing", f"{sentence}; {why}"
     epochs = signs.config.get("training.eval_every_epochs")

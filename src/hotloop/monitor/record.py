@@ -76,9 +76,9 @@ def document(
         "unknown": unknown(sampler, set(stats)),
         "machine": {
             "host": sampler.machine.to_json(),
-            "cards": [
+            "gpus": [
                 {"index": c.index, "name": c.name, "memory_bytes": c.memory_bytes}
-                for c in sampler.cards
+                for c in sampler.gpus
             ],
         },
         "samples": [_sample(sample) for sample in history.samples],
@@ -87,11 +87,11 @@ def document(
 
 def unknown(sampler: ReadingSampler, known: set[str]) -> dict[str, str]:
     """Return the readings that are unknown, with the reasons."""
-    reasons = {} if sampler.no_cards is None else {"gpu": sampler.no_cards}
-    for card in sampler.cards:
+    reasons = {} if sampler.no_gpus is None else {"gpu": sampler.no_gpus}
+    for gpu in sampler.gpus:
         for name in EXPECTED:
-            if (key := f"gpu{card.index}_{name}") not in known:
-                reasons[key] = "the card, or this version of its driver, does not tell"
+            if (key := f"gpu{gpu.index}_{name}") not in known:
+                reasons[key] = "the GPU, or this version of its driver, does not tell"
     if "disk_read_bytes_per_s" not in known:
         reasons["disk"] = "the system shows no disk here"
     return reasons
@@ -112,10 +112,10 @@ def save(path: Path, value: Mapping[str, object]) -> None:
 def _sample(sample: MachineSample) -> dict[str, object]:
     value: dict[str, object] = {"at_s": round(sample.at, 3)}
     value |= {name: _short(number) for name, number in sample.values.items()}
-    for card, reasons in sample.slowed.items():
-        value |= {f"gpu{card}_slowed_by": list(reasons)} if reasons else {}
-    for card, held in sample.held.items():
-        value[f"gpu{card}_held_by"] = [asdict(holder) for holder in held]
+    for gpu, reasons in sample.slowed.items():
+        value |= {f"gpu{gpu}_slowed_by": list(reasons)} if reasons else {}
+    for gpu, held in sample.held.items():
+        value[f"gpu{gpu}_held_by"] = [asdict(holder) for holder in held]
     if sample.run is not None and sample.run.running:
         value |= {"run_phase": sample.run.phase, "run_idle": sample.run.idle}
     return value

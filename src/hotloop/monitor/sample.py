@@ -12,7 +12,7 @@ import psutil
 from hotloop.core.errors import DataError, UsageError
 from hotloop.machine.clock import clock
 from hotloop.machine.detect import host
-from hotloop.machine.nvml import cards, holders, look, traffic
+from hotloop.machine.nvml import gpus, holders, look, traffic
 from hotloop.monitor.host import HostReading
 from hotloop.monitor.tree import Tree
 
@@ -74,8 +74,8 @@ class ReadingSampler:
         now: Callable[[], float] = clock,
     ) -> None:
         self.machine: Hardware = host()
-        self.cards: Sequence[GpuIdentity]
-        self.cards, self.no_cards = cards(nvml)
+        self.gpus: Sequence[GpuIdentity]
+        self.gpus, self.no_gpus = gpus(nvml)
         self.tree, self.run = tree, run
         self._nvml, self._now = nvml, now
         self._host = HostReading(memory=self.machine.host_memory_bytes)
@@ -96,12 +96,12 @@ class ReadingSampler:
             values |= self.tree.read()
         slowed: dict[int, Sequence[str]] = {}
         held: dict[int, Sequence[Held]] = {}
-        for card in self.cards:
-            readings, reasons = self._card(card)
-            values |= {f"gpu{card.index}_{name}": value for name, value in readings.items()}
-            slowed[card.index] = reasons
-            if (processes := holders(self._nvml, card.handle)) is not None:
-                held[card.index] = [
+        for gpu in self.gpus:
+            readings, reasons = self._gpu(gpu)
+            values |= {f"gpu{gpu.index}_{name}": value for name, value in readings.items()}
+            slowed[gpu.index] = reasons
+            if (processes := holders(self._nvml, gpu.handle)) is not None:
+                held[gpu.index] = [
                     Held(
                         pid=process.pid,
                         name=self._name(process.pid),
@@ -118,14 +118,14 @@ class ReadingSampler:
             at=elapsed, values=values, slowed=slowed, held=held, run=run, trouble=trouble
         )
 
-    def _card(self, card: GpuIdentity) -> tuple[dict[str, float], Sequence[str]]:
+    def _gpu(self, gpu: GpuIdentity) -> tuple[dict[str, float], Sequence[str]]:
         """Return the readings of a GPU by the names of EXPECTED, and why it is slowed."""
-        raw_readings, reasons = look(self._nvml, card.handle, own=())
+        raw_readings, reasons = look(self._nvml, gpu.handle, own=())
         readings = {name.removeprefix("gpu_"): value for name, value in raw_readings.items()}
         readings.pop("other_processes", None)  # `holders` names them
         if (busy := readings.pop("utilisation", None)) is not None:
             readings["utilisation_percent"] = 100 * busy
-        return {**readings, **traffic(self._nvml, card.handle)}, reasons
+        return {**readings, **traffic(self._nvml, gpu.handle)}, reasons
 
     def _look_at_run(self, cores: float | None) -> tuple[RunReading | None, str | None]:
         if self.run is None:

@@ -50,7 +50,7 @@ class SampleHistory:
     def __init__(self) -> None:
         self.samples: list[MachineSample] = []
         self.seen = 0  # samples taken
-        self.slowed: Counter[tuple[int, str]] = Counter()  # (card, why) -> samples
+        self.slowed: Counter[tuple[int, str]] = Counter()  # (GPU, why) -> samples
         self.phases: Counter[str] = Counter()  # what a run did -> samples
         self._every = 1
         self._sums: dict[str, tuple[int, float, float, float]] = {}  # n, sum, lowest, highest
@@ -64,9 +64,7 @@ class SampleHistory:
             insort(self._sorted.setdefault(name, []), value)
             if len(self._sorted[name]) >= 2 * MOST:
                 del self._sorted[name][::2]
-        self.slowed.update(
-            (card, why) for card, reasons in sample.slowed.items() for why in reasons
-        )
+        self.slowed.update((gpu, why) for gpu, reasons in sample.slowed.items() for why in reasons)
         if sample.run is not None and sample.run.phase is not None:
             self.phases[sample.run.phase] += 1
         if self.seen % self._every == 0:

@@ -130,7 +130,7 @@ def with_products(case: Case) -> Case:
         return case
     dtype, hardware = compute_dtype(case), case.hardware
     try:
-        speed = measure_gemm("cuda" if case.on_card else "cpu", dtype)
+        speed = measure_gemm("cuda" if case.on_gpu else "cpu", dtype)
     except HotloopError as error:
         return replace(case, not_checked=(*case.not_checked, f"speed of products: {error}"))
     return replace(case, hardware=replace(hardware, measured={**hardware.measured, dtype: speed}))

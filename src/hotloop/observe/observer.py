@@ -125,7 +125,7 @@ class ScriptObserver:
         if ENV.fault == "probes":
             self.probes[:] = [cast("Probe", Broken(probe)) for probe in self.probes]
         self.hooks.guarded(install, self.hooks)
-        self.hooks.guarded(self.probes.tell, lambda probe: probe.on_torch_imported())
+        self.hooks.guarded(self.probes.notify, lambda probe: probe.on_torch_imported())
         self.events.note(EventCode.OWN_END)
 
     def _dynamo_came(self) -> None:
@@ -143,11 +143,11 @@ class ScriptObserver:
     def on_loader_built(self, loader: Any) -> None:
         """Remember a DataLoader and where it was built."""
         self.loaders.append(LiveObject(weakref.ref(loader), here()))
-        self.probes.tell(lambda probe: probe.on_loader_built(loader))
+        self.probes.notify(lambda probe: probe.on_loader_built(loader))
 
     def on_iterator_requested(self, loader: Any) -> None:
         """Tell the probes that an iterator of a loader is requested."""
-        self.probes.tell(lambda probe: probe.on_iterator_requested(loader))
+        self.probes.notify(lambda probe: probe.on_iterator_requested(loader))
 
     def on_iterator_created(self, loader: Any, iterator: Any) -> int:
         """Number a loader at its first use; look for new outermost modules."""
@@ -159,33 +159,33 @@ class ScriptObserver:
             built.facts = describe.loader(loader, key=number, place=built.place)
             number = again(self.loaders, built)
             self.hooks.learning = True  # the loader may feed other modules
-        self.probes.tell(lambda probe: probe.on_iterator_created(loader, iterator))
+        self.probes.notify(lambda probe: probe.on_iterator_created(loader, iterator))
         self.on_epoch(loader)
         return number
 
     def on_epoch(self, loader: Any) -> None:
         """Tell the probes that a loader begins an epoch, perhaps with its persistent iterator."""
         self._schedules()
-        self.probes.tell(lambda probe: probe.on_epoch(loader))
+        self.probes.notify(lambda probe: probe.on_epoch(loader))
 
     def on_batch(self, number: int, batch: Any) -> None:
         """Pass a batch on to the probes."""
-        self.probes.tell(lambda probe: probe.on_batch(number, batch))
+        self.probes.notify(lambda probe: probe.on_batch(number, batch))
 
     def on_root_module(self, module: Any) -> int:
         """Number an outermost module."""
         self._begin()
         number, _ = known(self.roots, module)
-        self.probes.tell(lambda probe: probe.on_root_module(number, module))
+        self.probes.notify(lambda probe: probe.on_root_module(number, module))
         return number
 
     def before_first_forward(self, module: Any) -> None:
         """Tell the probes that an outermost module will run with gradients for the first time."""
-        self.probes.tell(lambda probe: probe.before_first_forward(module))
+        self.probes.notify(lambda probe: probe.before_first_forward(module))
 
     def after_forward(self, number: int, module: Any, args: Any, kwargs: Any, output: Any) -> None:
         """Pass a forward pass on to the probes; check whether an optimizer updates the module."""
-        self.probes.tell(lambda probe: probe.after_forward(number, module, args, kwargs, output))
+        self.probes.notify(lambda probe: probe.after_forward(number, module, args, kwargs, output))
         for built, root in alive(self.roots):
             if root is module:
                 built.idle, built.called = unoptimised(root, self.optimizers), here()
@@ -195,11 +195,11 @@ class ScriptObserver:
 
     def on_inner_call(self, module: Any, args: Any, kwargs: Any) -> None:
         """Pass the call of an inner module on to the probes."""
-        self.probes.tell(lambda probe: probe.on_inner_call(module, args, kwargs))
+        self.probes.notify(lambda probe: probe.on_inner_call(module, args, kwargs))
 
     def on_inner_return(self, module: Any, output: Any) -> None:
         """Pass the end of that call on to the probes."""
-        self.probes.tell(lambda probe: probe.on_inner_return(module, output))
+        self.probes.notify(lambda probe: probe.on_inner_return(module, output))
 
     def on_backward(self, tensors: Any) -> None:
         """Keep the loss; on a GPU it is read after the run."""
@@ -210,19 +210,19 @@ class ScriptObserver:
             loss = first.detach()
             value = float(loss) if loss.device.type == "cpu" else loss.clone()
             self.losses.append((self.hooks.updates, value))
-        self.probes.tell(lambda probe: probe.on_backward(tensors))
+        self.probes.notify(lambda probe: probe.on_backward(tensors))
 
     def on_optimizer_built(self, optimizer: Any) -> None:
         """Remember an optimizer and where it was built."""
         self.optimizers.append(LiveObject(weakref.ref(optimizer), here()))
-        self.probes.tell(lambda probe: probe.on_optimizer_built(optimizer))
+        self.probes.notify(lambda probe: probe.on_optimizer_built(optimizer))
 
     def on_optimizer_first_step(self, optimizer: Any) -> int:
         """Number an optimizer that is stepped for the first time."""
         if not self.framework:
             self.framework = framework()
         number, _ = known(self.optimizers, optimizer)
-        self.probes.tell(lambda probe: probe.on_optimizer_first_step(optimizer))
+        self.probes.notify(lambda probe: probe.on_optimizer_first_step(optimizer))
         return number
 
     def on_scheduler_built(self, scheduler: Any) -> None:
@@ -259,7 +259,7 @@ class ScriptObserver:
                 if isinstance(rate, float | int):  # a tensor may be on the GPU
                     built.rates.append((updates, float(rate)))
         self._schedules()
-        self.probes.tell(lambda probe: probe.after_step(updates))
+        self.probes.notify(lambda probe: probe.after_step(updates))
         if updates >= self._refresh:
             self._refresh = 2 * updates
             self.refresh()

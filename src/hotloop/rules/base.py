@@ -44,7 +44,7 @@ HEADINGS = (
     "Seen:",
     "Source:",
 )
-UNSEEN = "not yet seen on a card"  # on the page of a rule that fires only on a GPU
+UNSEEN = "not yet seen on a GPU"  # on the page of a rule that fires only on a GPU
 
 
 class Needs(enum.Enum):
@@ -66,9 +66,9 @@ class Needs(enum.Enum):
     OPTIMIZER = "no optimizer was built", lambda case: bool(case.optimizers)
     SAVES = "nothing was saved while it was observed", lambda case: bool(case.saves)
     EVALUATIONS = "no evaluation was reached", lambda case: bool(case.evaluations)
-    CARD = "needs a CUDA card", lambda case: case.on_card
+    GPU = "needs a CUDA GPU", lambda case: case.on_gpu
     READINGS = (
-        "needs readings of the card (nvidia-ml-py)",
+        "needs readings of the GPU (nvidia-ml-py)",
         lambda case: bool(case.readings.get("gpu_utilisation")),
     )
     PROFILE = "needs --profile", lambda case: case.profiled

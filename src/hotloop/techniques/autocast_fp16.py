@@ -1,15 +1,15 @@
-"""fp16 autocast with a loss scaler: for cards whose matrix units know float16 but not bfloat16.
+"""fp16 autocast with a loss scaler: for GPUs whose matrix units know float16 but not bfloat16.
 
 What: runs the forward pass under torch.autocast in float16 and scales the loss, so that small
     gradients do not vanish; gradients are unscaled before they are clipped. In a script the loss
     is scaled on its way into backward(), and the gradients are unscaled before that returns: the
     script never sees them scaled.
-Helps when: the card is older than capability 8.0 (T4, V100, RTX 20).
+Helps when: the GPU is older than capability 8.0 (T4, V100, RTX 20).
 Does not help when: bf16 is there: it needs no scaler and cannot overflow. Refused on CPUs.
 Numbers: rounding, 11 bits of mantissa; a step whose gradients overflow is skipped and said.
     A scale that falls below 1 is an error (the run has diverged), not a slow-down; in a script it
     stays at 1, and the report counts the steps that were left out.
-Measured: not measured here: needs a CUDA card.
+Measured: not measured here: needs a CUDA GPU.
 Source: https://docs.pytorch.org/docs/stable/notes/amp_examples.html (2026-11)
 """
 

@@ -15,7 +15,7 @@ Numbers: rounding; fused kernels round at other places. Dropout draws the masks 
 Measured: float32 0.97 of the step time, quartiles 0.96-0.98, after 17 s of compiling; bf16
     cannot be told, quartiles 1.00-1.01 (n 12 pairs of steps; char-lm's default model, micro batch
     12, 1 thread of an AMD EPYC with AVX512_BF16, torch 2.13; benchmarks/techniques.py). Masks
-    from eager's generator cost nothing there; on a card that is not measured.
+    from eager's generator cost nothing there; on a GPU that is not measured.
 Source: https://docs.pytorch.org/docs/stable/generated/torch.compile.html
 """
 
@@ -58,7 +58,7 @@ def blocked(hardware: Hardware, plan: Plan) -> str | None:
     if backend != "inductor" and mode != "default":
         return f"{mode} is a mode of the inductor back end, and {backend} was asked for"
     if mode == "reduce-overhead" and hardware.device != "cuda":
-        return "reduce-overhead replays CUDA graphs, and there is no CUDA card here"
+        return "reduce-overhead replays CUDA graphs, and there is no CUDA GPU here"
     if mode in _GRAPH_MODES and hardware.device == "cuda" and plan.accumulation > 1:
         return (
             f"{mode} replays CUDA graphs, whose gradients are wrong or overwritten when they are "

@@ -5,10 +5,10 @@ What: records the forward and backward pass of a micro batch, and replays it for
     batch) and validation run as before.
 Helps when: a step is bound by launching kernels: small models and small batches. Others measured
     5.1x at a tiny batch and 1.01x at a large one.
-Does not help when: kernels fill the card anyway, or the forward pass looks at values on the host:
+Does not help when: kernels fill the GPU anyway, or the forward pass looks at values on the host:
     recording then fails, and the run goes on without, with a sentence.
 Numbers: rounding; the same kernels, in the same order, with gradients added to zeros in place.
-Measured: not measured here: needs a CUDA card.
+Measured: not measured here: needs a CUDA GPU.
 Source: https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/ (2026-11)
 """
 
@@ -31,7 +31,7 @@ _OWN_GRAPHS = ("reduce-overhead", "max-autotune")
 def blocked(hardware: Hardware, plan: Plan) -> str | None:
     """Refuse devices other than CUDA, compile modes with graphs of their own, and fp16 scaling."""
     if hardware.device != "cuda":
-        return f"CUDA graphs need a CUDA card, and this is a {hardware.device} device"
+        return f"CUDA graphs need a CUDA GPU, and this is a {hardware.device} device"
     if (mode := (plan.choice("compile") or {}).get("mode")) in _OWN_GRAPHS:
         return f"compile's mode {mode} replays CUDA graphs of its own"
     if plan.choice("autocast-fp16") is not None:
@@ -62,7 +62,7 @@ TECHNIQUE = Technique(
     title="CUDA graphs",
     stage=Stage.COMPILE,
     numerics=Numerics.ROUNDING,
-    tolerance=3e-6,  # of gradients added to zeros; not measured on a card
+    tolerance=3e-6,  # of gradients added to zeros; not measured on a GPU
     cosine=1 - 1e-10,
     blocked=blocked,
     apply=apply,

@@ -6,7 +6,7 @@ Helps when: a model of convolutions sees few input shapes, many times each.
 Does not help when: shapes change all the time, for each new one is timed; or on a CPU.
 Numbers: rounding; another algorithm sums in another order. Timing may choose another one in the
     next process, so a resumed run is not bit for bit the run that was never stopped.
-Measured: not measured here: needs a CUDA card.
+Measured: not measured here: needs a CUDA GPU.
 Source: https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html (2026-11)
 """
 
@@ -60,7 +60,7 @@ TECHNIQUE = Technique(
     numerics=Numerics.ROUNDING,
     tolerance=3e-4,  # not measured: tf32's, to which cuDNN's float32 convolutions round by default
     cosine=1 - 3e-6,
-    blocked=only_on("cuda", "cuDNN is for CUDA cards"),
+    blocked=only_on("cuda", "cuDNN is for CUDA GPUs"),
     apply=apply,
     read_back=read_back,
     nothing="the model has no convolution (a transformer has none), or the switch is on already",

@@ -1,17 +1,17 @@
-"""DDP: the whole model on each of several cards, each with its share of every batch.
+"""DDP: the whole model on each of several GPUs, each with its share of every batch.
 
 What: torch's DistributedDataParallel around model and loss: gradients are averaged in buckets
     while the backward pass of a window's last micro batch still computes; earlier ones exchange
-    nothing (no_sync). Steps take the same samples in the same order as on one card.
-Helps when: model, gradients and optimizer state fit one card, and one step takes long enough to
+    nothing (no_sync). Steps take the same samples in the same order as on one GPU.
+Helps when: model, gradients and optimizer state fit one GPU, and one step takes long enough to
     share: some tens of milliseconds of arithmetic for each 100 MB of gradients.
-Does not help when: the model does not fit one card (fsdp2), or the batch is so small that each
-    card's share no longer fills it. Cards without a direct link exchange through the host.
+Does not help when: the model does not fit one GPU (fsdp2), or the batch is so small that each
+    GPU's share no longer fills it. GPUs without a direct link exchange through the host.
 Numbers: rounding: sums over the batch are made in another order. Dropout draws other masks than
-    on one card, for each rank has a random stream of its own.
+    on one GPU, for each rank has a random stream of its own.
 Measured: two gloo ranks of one core each take 0.54 of the step of one rank on one core, quartiles
     0.53-0.55 (n 4; 283 and 527 ms, 17 ms of them waiting and exchanging; char-lm 4 x 256, 16 x 128
-    tokens a step, float32, AMD EPYC, torch 2.13; benchmarks/several.py); on cards: not measured.
+    tokens a step, float32, AMD EPYC, torch 2.13; benchmarks/several.py); on GPUs: not measured.
 Source: Li et al. 2020, https://arxiv.org/abs/2006.15704;
     https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html
 """

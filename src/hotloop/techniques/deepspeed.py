@@ -1,21 +1,21 @@
-"""DeepSpeed ZeRO: AdamW's state, then gradients and weights in pieces over several cards.
+"""DeepSpeed ZeRO: AdamW's state, then gradients and weights in pieces over several GPUs.
 
-What: DeepSpeed cuts the state of hotloop's AdamW into one piece a card, which updates its part of
-    the weights and hands them around; with stage=2 a card keeps its part of the gradients after
+What: DeepSpeed cuts the state of hotloop's AdamW into one piece a GPU, which updates its part of
+    the weights and hands them around; with stage=2 a GPU keeps its part of the gradients after
     a window, and with stage=3 of the weights, which are gathered before they compute. Gradients
-    are exchanged once, at the end of a window, and until then a card has them whole. An extra:
+    are exchanged once, at the end of a window, and until then a GPU has them whole. An extra:
     pip install 'hotloop[deepspeed]'.
-Helps when: weights and gradients fit one card and AdamW's state beside them does not: 8 of the 16
+Helps when: weights and gradients fit one GPU and AdamW's state beside them does not: 8 of the 16
     bytes of each number become 8/N (stage=1).
 Does not help when: all of it fits (ddp), or the weights do not (fsdp2, which sends less than
     stage=3 and needs no other package). It takes neither compile nor an optimizer but AdamW.
 Numbers: rounding: sums over the batch are made in another order. Dropout draws other masks than
-    on one card, for each rank has a random stream of its own. What no loss uses in a step has a
+    on one GPU, for each rank has a random stream of its own. What no loss uses in a step has a
     gradient of zeros, with which AdamW goes on; alone, AdamW leaves it as it is.
 Measured: stage 1 on two gloo ranks of one core each takes 0.57 of the step of one rank on one core,
     quartiles 0.57-0.63 (n 4; 304 and 527 ms; ddp 0.54, fsdp2 0.67; char-lm 4 x 256, 16 x 128 tokens
     a step, float32, AMD EPYC, torch 2.13, DeepSpeed 0.19.8; benchmarks/several.py); stages 2 and 3
-    and cards: not measured.
+    and GPUs: not measured.
 Source: Rajbhandari et al. 2020, https://arxiv.org/abs/1910.02054;
     https://deepspeed.readthedocs.io/en/latest/zero3.html
 """
@@ -78,7 +78,7 @@ def apply(session: Session, *, stage: int = 1) -> int:
     if stage == WEIGHTS and session.job.steady is not None:
         raise PlanError(
             "deepspeed(stage=3): this model takes norms of its weights (DoRA) outside of the "
-            "passes, when no card has them whole: take stage=1 or stage=2"
+            "passes, when no GPU has them whole: take stage=1 or stage=2"
         )
     if stage == WEIGHTS and not all(p.is_floating_point() for p in session.model.parameters()):
         raise PlanError("deepspeed(stage=3) cuts no quantised weights: take stage=1 or stage=2")

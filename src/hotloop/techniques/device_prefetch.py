@@ -1,9 +1,9 @@
-"""Copy the next batch to the card while this one is computed.
+"""Copy the next batch to the GPU while this one is computed.
 
 What: a stream of its own copies the next window from pinned memory; the computing stream waits for
-    it on the card, not on the host, and torch keeps each pinned buffer until its copy is done. A
+    it on the GPU, not on the host, and torch keeps each pinned buffer until its copy is done. A
     script's loader is read one batch ahead: the loop is given its batch in the host's memory as
-    ever, and what it moves by .to(card) or .cuda() is there already.
+    ever, and what it moves by .to(GPU) or .cuda() is there already.
 Helps when: batches are large against the computation, as images are, and the copy shows in the
     step: at 25 GB/s over PCIe 4, 100 MB take 4 ms.
 Does not help when: batches are token ids: 48 x 256 of them are 200 kB, 8 us. It then costs a second
@@ -11,7 +11,7 @@ Does not help when: batches are token ids: 48 x 256 of them are 200 kB, 8 us. It
     another way, or changed before it is moved, is copied as before.
 Numbers: bitwise the same batches in the same order. In a script it is refused where reading draws
     from a generator, changes the data set, or gives memory out that the next batch has too.
-Measured: not measured here: needs a CUDA card.
+Measured: not measured here: needs a CUDA GPU.
 Source: https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html (2026-11)
 """
 
@@ -95,7 +95,7 @@ def read_back(session: Session | ScriptSession) -> str | None:
         if prefetch is None:
             return None
         if prefetch.device is None:
-            session.refused = "the loop moves no tensor of its batches to the card by .to or .cuda"
+            session.refused = "the loop moves no tensor of its batches to the GPU by .to or .cuda"
             return None
         return f"the next batch is copied to {prefetch.device} on a side stream"
     return "the next window is copied on a side stream" if session.loading.prefetch else None

@@ -6,7 +6,7 @@ What: cuts the columns of each training batch that are padding in every row, to 
     Columns stay up to the largest number that may be a position in a row, as the places of an
     answer are. Where another tensor has that width, or says something in the padding, nothing is
     cut any more. Before the first batch is cut, the script makes a step with it in a copy of its
-    process: where that fails nothing is cut. On a card, or beside other ranks, it is not tried.
+    process: where that fails nothing is cut. On a GPU, or beside other ranks, it is not tried.
 Helps when: the data are padded to the model's length and most rows are shorter.
 Does not help when: batches are padded to their own longest row already, or hold one long row each;
     sort rows of like length together for that. What reads a loader without gradients, as an

@@ -2,13 +2,13 @@
 
 What: replaces linear layers by torchao's Float8Linear: weights stay as they are, and operands of
     the three products of a step are scaled to float8 as they are needed, a tensor at a time.
-Helps when: a model of a billion parameters or more is trained whole, with compile, on a card of
+Helps when: a model of a billion parameters or more is trained whole, with compile, on a GPU of
     capability 8.9 or newer (RTX 4090, H100).
 Does not help when: layers are small, since scaling costs more than the product saves; frozen layers
     with adapters are left alone.
 Numbers: training; products have 3 or 2 bits of mantissa. Opt in: neither a recipe nor tune takes it
     by itself, and `hotloop tune --allow training` may.
-Measured: not measured here: needs a CUDA card.
+Measured: not measured here: needs a CUDA GPU.
 Source: https://docs.pytorch.org/ao/stable/generated/torchao.float8.convert_to_float8_training.html
     (2026-11)
 """

@@ -1,19 +1,19 @@
-"""FSDP2: weights, gradients and optimizer state in rows over several cards.
+"""FSDP2: weights, gradients and optimizer state in rows over several GPUs.
 
-What: torch's fully_shard on each repeated block and on the rest: a card keeps 1/N of weights,
+What: torch's fully_shard on each repeated block and on the rest: a GPU keeps 1/N of weights,
     gradients and optimizer state, gathers a block before it computes and lets it go after. In an
     accumulation window gradients are exchanged once, at its end; keep=off exchanges them for each
     micro batch, and needs no memory for whole gradients in between. reshard=off keeps what the
     forward pass gathered for the backward pass.
-Helps when: the model with gradients and optimizer state does not fit one card: above about 3 B
+Helps when: the model with gradients and optimizer state does not fit one GPU: above about 3 B
     parameters trained whole in float32 (16 bytes each) on one of 80 GB, above 1 B on one of 24 GB.
 Does not help when: it fits: ddp sends two thirds as much (gradients once there and back; here
     weights twice, gradients once), and only at the end of a window.
 Numbers: rounding: sums over the batch are made in another order. Dropout draws other masks than
-    on one card, for each rank has a random stream of its own.
+    on one GPU, for each rank has a random stream of its own.
 Measured: two gloo ranks of one core each take 0.67 of the step of one rank on one core, quartiles
     0.66-0.67 (n 4; 351 and 527 ms, 51 ms of them waiting and exchanging; ddp 0.54; char-lm 4 x 256,
-    16 x 128 tokens a step, float32, AMD EPYC, torch 2.13; benchmarks/several.py); on cards: not
+    16 x 128 tokens a step, float32, AMD EPYC, torch 2.13; benchmarks/several.py); on GPUs: not
     measured.
 Source: Zhao et al. 2023, https://arxiv.org/abs/2304.11277;
     https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html

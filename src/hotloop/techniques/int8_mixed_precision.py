@@ -2,13 +2,13 @@
 
 What: replaces the product of linear layers by torchao's: weights stay as they are, and operands of
     the three products of a step are quantised to int8 by rows as they are needed.
-Helps when: a model of a billion parameters or more is trained whole, with compile, on a card of
+Helps when: a model of a billion parameters or more is trained whole, with compile, on a GPU of
     capability 8.0 or newer: +70 % on an RTX 4090 and +40 % on an A100 were published for 1 B.
 Does not help when: layers are small, since quantising costs more than the product saves; frozen
     layers with adapters are left alone.
 Numbers: training; operands have 8 bits. Opt in: neither a recipe nor tune takes it by itself, and
     `hotloop tune --allow training` may. A prototype of torchao.
-Measured: not measured here: needs a CUDA card.
+Measured: not measured here: needs a CUDA GPU.
 Source: https://github.com/pytorch/ao/tree/main/torchao/prototype/quantized_training (2026-11)
 """
 

@@ -5,7 +5,7 @@ Helps when: the device runs asynchronously: a `.item()` each step drains its que
 Does not help when: the device is the CPU, which has no queue.
 Numbers: bitwise the same; a loss that is not finite still stops the run before its update,
     because the update is skipped on the device until the loss is read.
-Measured: not measured here: needs a CUDA card.
+Measured: not measured here: needs a CUDA GPU.
 Source: https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html (2026-11)
 """
 

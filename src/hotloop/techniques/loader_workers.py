@@ -59,7 +59,7 @@ def blocked(hardware: Hardware, plan: Plan) -> str | None:
     if hardware.cores is not None and isinstance(count, int) and count > max(1, hardware.cores):
         return f"{count} loader processes on {many(hardware.cores, 'core')} would fight for them"
     if choice.get("pin") == "on" and hardware.device != "cuda":
-        return f"pinned memory speeds up copies to a CUDA card, and this is {hardware.device}"
+        return f"pinned memory speeds up copies to a CUDA GPU, and this is {hardware.device}"
     return None
 
 

@@ -2,11 +2,11 @@
 
 What: sets torch's float32 matmul precision to "high". A script that reads or sets a switch of
     float32 precision finds all of them as without us from then on.
-Helps when: matrix products run in float32 on a card of capability 8.0 and up.
+Helps when: matrix products run in float32 on a GPU of capability 8.0 and up.
 Does not help when: they run under bf16 or fp16 autocast: there is hardly a float32 product left.
     The "8x" of the launch slides is a ratio of peaks, not of training steps.
 Numbers: rounding; inputs of products keep 10 bits of mantissa, sums stay float32.
-Measured: not measured here: needs a CUDA card.
+Measured: not measured here: needs a CUDA GPU.
 Source: https://docs.pytorch.org/docs/stable/notes/cuda.html (TF32 on Ampere and later; 2026-11)
 """
 

@@ -4,7 +4,7 @@ What: sets torch's intra-op thread count; 0 means at most the cores this process
     use, and never more than torch (or OMP_NUM_THREADS) says.
 Helps when: a container's quota is smaller than the machine, so that torch starts too many
     threads: one spinning thread too many has cost 30x on two cores.
-Does not help when: the count is right already, or the work is on a card.
+Does not help when: the count is right already, or the work is on a GPU.
 Numbers: rounding; another count splits sums in other places.
 Measured: 2 threads against 1 on two cores that other processes used as well: cannot be told,
     1.17 of the step time, quartiles 1.02-1.39 (n 12 pairs of steps; char-lm's default model, AMD

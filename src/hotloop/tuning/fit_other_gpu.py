@@ -18,7 +18,7 @@ __all__ = ["ERROR", "MODES", "Fit", "fits"]
 MODES: Final = ("off", "selective", "full")  # of activation checkpointing
 # jobs/forecast/memory_forecast.py was compared with a real step on a CPU, not on a GPU.
 ERROR: Final = (
-    "the live tensors within 2 % of a real step on the CPU; on a card not measured. Not in it: the "
+    "the live tensors within 2 % of a real step on the CPU; on a GPU not measured. Not in it: the "
     "CUDA context, workspaces and the allocator's rounding, for which a tenth is kept free"
 )
 

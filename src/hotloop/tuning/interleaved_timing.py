@@ -77,7 +77,7 @@ def race(
     pace: RaceLength,
     *,
     clock: Callable[[], float] = time.perf_counter,
-    tell: Callable[[str], None] = lambda _: None,
+    notify: Callable[[str], None] = lambda _: None,
 ) -> list[Trial]:
     """Return a trial of each entry; the others are compared with the first.
 
@@ -89,7 +89,7 @@ def race(
     short = 0  # times that a script was over too soon
     for pair in itertools.count(1):
         is_even = pair % 2 == 0
-        more, steps_at_end = _race_once(entries, pace, block, clock, tell, reverse=is_even)
+        more, steps_at_end = _race_once(entries, pace, block, clock, notify, reverse=is_even)
         trials = _join_rounds(trials, more) if trials else more
         shared = set.intersection(*(set(trial.rounds) for trial in trials))
         if clock() > pace.deadline:
@@ -117,7 +117,7 @@ def race_apart(
     pace: RaceLength,
     *,
     clock: Callable[[], float] = time.perf_counter,
-    tell: Callable[[str], None] = lambda _: None,
+    notify: Callable[[str], None] = lambda _: None,
 ) -> list[Trial]:
     """Race processes of which memory holds only one: each alone, in the order A B, then B A.
 
@@ -128,7 +128,7 @@ def race_apart(
     order = list(range(len(entries)))
     block: int | None = None  # steps of the first trial's blocks, the same for all
     for index in (*order, *order[::-1]):
-        (trial,), _ = _race_once([entries[index]], half, block, clock, tell)
+        (trial,), _ = _race_once([entries[index]], half, block, clock, notify)
         if trial.rounds:
             block = block or trial.steps // len(trial.rounds)
         trials[index] = trials[index].joined(trial, half.rounds) if index in trials else trial
@@ -171,7 +171,7 @@ def _race_once(
     pace: RaceLength,
     block: int | None,
     clock: Callable[[], float],
-    tell: Callable[[str], None],
+    notify: Callable[[str], None],
     *,
     reverse: bool = False,
 ) -> tuple[list[Trial], int | None]:
@@ -185,7 +185,7 @@ def _race_once(
             lane = _Lane(entry, stack.enter_context(entry.start()), Trial(plan=entry.plan))
             lanes.append(lane)
             _call_guarded(lane, _begin, pace)
-            tell("started")
+            notify("started")
             if not lane.trial.is_ok and entry is entries[0]:
                 break
         lanes = lanes[::-1] if reverse else lanes
@@ -200,7 +200,7 @@ def _race_once(
             # Strictly by turns: a block right after one's own is faster.
             for lane in reversed(running) if reverse else running:
                 _call_guarded(lane, _block, steps, round, pace)
-            tell(f"round {round + 1}")
+            notify(f"round {round + 1}")
         timed = [lane.ended - lane.trial.warm_steps for lane in lanes if lane.ended]
         trials = [_final_trial(lane) for lane in lanes]
         trials += [Trial(plan=e.plan, outcome="not run", reason="the one before it failed")
@@ -305,7 +305,7 @@ def _record_report(lane: _Lane, report: TrialReport) -> None:
         known = {what: seconds for what, seconds in times.items() if seconds is not None}
         lane.trial = replace(lane.trial, aside=known)
     if (peak := message.get("peak")) is not None:
-        lane.trial = replace(lane.trial, peak_bytes=int(peak), peak_of="card")
+        lane.trial = replace(lane.trial, peak_bytes=int(peak), peak_of="gpu")
 
 
 def _final_trial(lane: _Lane) -> Trial:

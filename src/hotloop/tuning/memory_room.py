@@ -30,7 +30,7 @@ def why_apart(trial: Trial, hardware: Hardware, *, available: int | None = None)
     """Return why two trials like this one do not fit into memory together, or None."""
     if trial.peak_bytes is None:
         return None
-    if trial.peak_of == "card":
+    if trial.peak_of == "gpu":
         one, have = trial.peak_bytes + _CONTEXT, hardware.memory_bytes
         most = None if have is None else int(_FULL * have)
     else:

@@ -116,7 +116,7 @@ def shared(id: str, ranks: int, batch_size: int, *, why_not: str | None = None) 
             plan = plan.minus(other)
         return plan.over(ranks, batch_size).plus(id)
 
-    return Move(name=f"{id} on {many(ranks, 'card')}", change=change, ids=(id,), why_not=why_not)
+    return Move(name=f"{id} on {many(ranks, 'GPU')}", change=change, ids=(id,), why_not=why_not)
 
 
 def varied(id: str, **choice: Value) -> Move:

@@ -54,9 +54,9 @@ class RecipeTarget:
         If the forecast does not fit one GPU and there are several, FSDP over all of them is added.
         """
         plan = self.prepared.plan
-        if self.prepared.decision.too_much is None or self.cards == 1:
+        if self.prepared.decision.too_much is None or self.gpus == 1:
             return plan
-        rows = shared(_ROWS, self.cards, self.batch_size).change(plan)
+        rows = shared(_ROWS, self.gpus, self.batch_size).change(plan)
         if rows is None or techniques.get(_ROWS).blocked(self.hardware, rows) is not None:
             return plan
         return rows
@@ -66,8 +66,8 @@ class RecipeTarget:
         """A note on the baseline, or None if it is the plan of `hotloop train`."""
         if self.baseline == self.prepared.plan:
             return None
-        why = f"one card: {self.prepared.decision.memory}"
-        return f"{why}. So the baseline is {_ROWS} on {many(self.cards, 'card')}"
+        why = f"one GPU: {self.prepared.decision.memory}"
+        return f"{why}. So the baseline is {_ROWS} on {many(self.gpus, 'GPU')}"
 
     @property
     def batch_size(self) -> int:
@@ -76,7 +76,7 @@ class RecipeTarget:
         return size
 
     @property
-    def cards(self) -> int:
+    def gpus(self) -> int:
         """Devices that can make a step together."""
         return min(self.hardware.count, self.batch_size)
 
@@ -159,19 +159,19 @@ def moves(
     has = {use.id for use in plan.techniques}
     changing = [m for m in candidates if m.change(plan) is not None or not has & {*m.ids}]
     out = (removed(use.id) for use in plan.techniques if use.id not in SHARING)
-    return [*_cards(recipe), *_sizes(recipe), *changing, *out]
+    return [*_gpus(recipe), *_sizes(recipe), *changing, *out]
 
 
-def _cards(recipe: RecipeTarget) -> Iterator[Move]:
+def _gpus(recipe: RecipeTarget) -> Iterator[Move]:
     """Yield the moves to all GPUs of this machine, one for each sharing technique."""
     hardware, plan, batch = recipe.hardware, recipe.baseline, recipe.batch_size
-    if recipe.cards == 1:
-        here = "one card is here" if hardware.device == "cuda" else "no card is here"
+    if recipe.gpus == 1:
+        here = "one GPU is here" if hardware.device == "cuda" else "no GPU is here"
         why = here if hardware.count == 1 else "a step has one sample"
         yield from (shared(id, max(2, hardware.count), batch, why_not=why) for id in SHARING)
         return
     for id in SHARING:
-        move = shared(id, recipe.cards, batch)
+        move = shared(id, recipe.gpus, batch)
         changed = move.change(plan)
         if changed is not None:
             why_not = techniques.get(id).blocked(hardware, changed) or _UNSEEN.get(id)
@@ -191,7 +191,7 @@ def _sizes(recipe: RecipeTarget) -> Iterator[Move]:
             changed = move.change(plan)
             return None if changed is None else recipe.too_much(changed)
 
-        return replace(move, why_not=why) if recipe.cards == 1 else replace(move, barred=barred)
+        return replace(move, why_not=why) if recipe.gpus == 1 else replace(move, barred=barred)
 
     for factor in _SIZES:
         move = resized(factor)
@@ -213,13 +213,13 @@ def _sizes(recipe: RecipeTarget) -> Iterator[Move]:
 
 def _choices(hardware: Hardware, plan: Plan) -> Mapping[str, Sequence[Mapping[str, Value]]]:
     cores = max(1, int(hardware.cores or 1))
-    on_card = hardware.device == "cuda"
-    backends = ("auto", "naive", *(("flash", "efficient", "cudnn") if on_card else ()))
+    on_gpu = hardware.device == "cuda"
+    backends = ("auto", "naive", *(("flash", "efficient", "cudnn") if on_gpu else ()))
     recomputes = plan.choice("activation-checkpointing") is not None
     return {
         "threads": [{"count": count} for count in sorted({1, cores, max(1, cores // 2)})],
         "loader-workers": [{"count": count} for count in sorted({1, max(1, cores // 2)})],
         "sdpa": [{"backend": backend} for backend in backends],
         "activation-checkpointing": [{"mode": "off"}] if recomputes else [],
-        "compile": [{}, *([{"mode": "max-autotune"}] if on_card else [])],
+        "compile": [{}, *([{"mode": "max-autotune"}] if on_gpu else [])],
     }

@@ -145,7 +145,7 @@ class RecipeTrial:
             position,
             wall_time=self.wall_time,
             signals=signals,
-            tell=_unheard,
+            notify=_unheard,
             before_update=self.before_update,
         )
         self.session.model.train()

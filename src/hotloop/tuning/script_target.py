@@ -180,8 +180,8 @@ def _why_not(technique: Technique, case: Case) -> str | None:
     """Return why a technique cannot pay on this script, or None."""
     if technique.id == "device-prefetch":
         copies = case.share("host to device")
-        if case.on_card and copies < _COPIED:
-            return f"copies to the card take {copies:.1%} of the time: nothing to gain"
+        if case.on_gpu and copies < _COPIED:
+            return f"copies to the GPU take {copies:.1%} of the time: nothing to gain"
     elif technique.stage is Stage.LOADER and technique.id not in _PADDING:
         if not case.training_loaders:
             return "no DataLoader feeds the training"
@@ -190,8 +190,8 @@ def _why_not(technique: Technique, case: Case) -> str | None:
             return f"the loop waits for data in {waits:.1%} of the time: nothing to gain"
         if technique.id == "sample-cache" and (reads := _reading(case)) < _IDLE:
             return f"reading samples takes {reads:.1%} of the time: nothing to gain"
-    if technique.id == "threads" and case.on_card:
-        return "the card computes, not the CPU"
+    if technique.id == "threads" and case.on_gpu:
+        return "the GPU computes, not the CPU"
     if technique.id == "compile":
         time, steps = case.step_time, case.total_steps
         if time is not None and steps is not None:

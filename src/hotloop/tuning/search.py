@@ -73,14 +73,14 @@ class Search:
         target: TuningTarget,
         *,
         seconds: float,
-        tell: Callable[[str], None] = lambda _: None,
+        notify: Callable[[str], None] = lambda _: None,
         keep: Callable[[TuneRow], None] = lambda _: None,
         clock: Callable[[], float] = time.perf_counter,
         pace: RaceLength | None = None,
         known: Sequence[Technique] = techniques.ALL,
     ) -> None:
         self._known = known
-        self._target, self._tell, self._keep, self._clock = target, tell, keep, clock
+        self._target, self._notify, self._keep, self._clock = target, notify, keep, clock
         self._deadline = clock() + seconds
         pace = pace or RaceLength(pairs=_SEARCHED)
         self._pace = replace(pace, deadline=self._deadline, gain=_CLEAR)
@@ -108,7 +108,7 @@ class Search:
     def measure_baseline(self) -> None:
         """Race the baseline against itself for its noise; raise DataError if it cannot run."""
         began, plan = self._clock(), self._target.baseline
-        (alone,) = race([self._target.alone()], replace(self._pace, rounds=0), tell=self._tell)
+        (alone,) = race([self._target.alone()], replace(self._pace, rounds=0), notify=self._notify)
         if alone.outcome not in ("ok", "over"):
             raise DataError(f"it cannot be tried as it is: {alone.outcome}, {alone.reason}")
         self._apart, self.aside = self._target.room(alone), alone.aside
@@ -143,8 +143,8 @@ class Search:
         plan = self._target.reordered
         if plan is None or base.evidence.draws:
             return None
-        self._tell("as it is, in another order of sums")
-        (trial,) = race([self._entry(plan)], replace(self._pace, rounds=0), tell=self._tell)
+        self._notify("as it is, in another order of sums")
+        (trial,) = race([self._entry(plan)], replace(self._pace, rounds=0), notify=self._notify)
         return rounding(base.evidence, trial.evidence)
 
     def try_all(self, moves: Sequence[Move], *, total: int | None = None) -> None:
@@ -184,7 +184,7 @@ class Search:
                 plan, sifted[move.ids[0]] = changed, move
         if len(sifted) < _FEW or self._clock() > self._deadline:
             return {}
-        self._tell("which techniques have an effect")
+        self._notify("which techniques have an effect")
         seen = begin(self._entry(plan), self._pace).effects
         return {
             move.name: seen[id]
@@ -234,7 +234,7 @@ class Search:
             self._add(TuneRow(name=move.name, decision="not tried", why="the budget is used up"))
             return
         name = f"{move.name}, again" if again else move.name
-        self._tell(name)
+        self._notify(name)
         began = self._clock()
         pace = _patient_pace(self._pace) if again else self._pace
         needs = (*move.ids, *self._kept)
@@ -312,7 +312,7 @@ class Search:
         if self._apart is None and self._largest is not None:
             self._apart = self._target.room(self._largest)
         run = race if self._apart is None else race_apart
-        one, two = run(entries, pace or self._pace, clock=self._clock, tell=self._tell)
+        one, two = run(entries, pace or self._pace, clock=self._clock, notify=self._notify)
         for trial in (one, two):
             if (trial.peak_bytes or 0) > ((self._largest and self._largest.peak_bytes) or 0):
                 self._largest = trial

@@ -57,7 +57,7 @@ def ranks_of(world: int) -> Iterator[ProcessGroup]:
         siblings = Siblings(command, world=world, port=store.port)
     else:
         end_with_first()
-    with joined(ENV, on_cards=torch.cuda.is_available(), store=store) as ranks:
+    with joined(ENV, on_gpus=torch.cuda.is_available(), store=store) as ranks:
         try:
             yield ranks
         except BaseException as error:  # noqa: BLE001 - it is printed, and this process ends

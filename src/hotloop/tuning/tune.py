@@ -52,14 +52,14 @@ def tune(
     name: Sequence[str],
     propose: Callable[[Trial], Sequence[Move]] | None = None,
     notes: Sequence[str] = (),
-    tell: Callable[[str], None] = lambda _: None,
+    notify: Callable[[str], None] = lambda _: None,
     row: Callable[[TuneRow], None] = lambda _: None,
     look: Callable[[], Load] = lambda: load(children=True),
 ) -> Tuned:
     """Search for a faster plan of a target and write the result into `folder`.
 
     `propose` returns the moves of a target that is not a script, from the trial of its baseline.
-    `notes` are added to those of the result. `tell` gets a description of each action, `row` each
+    `notes` are added to those of the result. `notify` gets a description of each action, `row` each
     new row. Ctrl-C keeps the rows so far. A plan that was not proved is saved without the identity
     of this machine. `look` is a seam. Raises UsageError if the folder is used, DataError if the
     target cannot run as it is.
@@ -73,8 +73,10 @@ def tune(
             journal.append([json.dumps(codec.to_json(new_row))])
             row(new_row)
 
-        search = Search(target, seconds=request.seconds, tell=tell, keep=keep, pace=request.pace)
-        work = _Work(target, home, request, search, tell)
+        search = Search(
+            target, seconds=request.seconds, notify=notify, keep=keep, pace=request.pace
+        )
+        work = _Work(target, home, request, search, notify)
         stopped = None
         try:
             work.do(propose)
@@ -107,18 +109,18 @@ class _Work:
     home: RunDir
     request: TuneRequest
     search: Search
-    tell: Callable[[str], None]
+    notify: Callable[[str], None]
     seen: DoctorFacts | None = None
     unseen: str | None = None  # why the doctor saw nothing, or not all
 
     def do(self, propose: Callable[[Trial], Sequence[Move]] | None) -> None:
         """Measure the baseline, run the doctor, search, prove the result."""
-        self.tell("as it is")
+        self.notify("as it is")
         self.search.measure_baseline()
         proposed = self._moves(propose)
         total = self.target.total if self.seen is None else self.seen.case.total_steps
         self.search.try_all(proposed, total=total)
-        self.tell("the proof: the result against what it was")
+        self.notify("the proof: the result against what it was")
         self.search.prove()
 
     def _moves(self, propose: Callable[[Trial], Sequence[Move]] | None) -> Sequence[Move]:
@@ -126,7 +128,7 @@ class _Work:
         if propose is not None:
             return propose(self.search.base)
         assert isinstance(target, Script)
-        self.tell("the doctor looks at it")
+        self.notify("the doctor looks at it")
         least, most = _LOOKS
         look = min(most, max(least, _LOOK * self.request.seconds))
         facts = target.look(self.home.looked, seconds=look)

@@ -41,7 +41,7 @@ def test_numbers_have_a_least():
 
 def test_a_file_gets_no_line_before_its_time_and_no_control_characters(capsys):
     line = ProgressLine(quiet=False)
-    line.tell(TokenizeProgress(what="a", seconds=1.0, bytes=10))
+    line.notify(TokenizeProgress(what="a", seconds=1.0, bytes=10))
     line.clear()
     assert capsys.readouterr().err == ""
 
@@ -64,10 +64,10 @@ def test_a_terminal_gets_one_line_that_goes(monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     line = ProgressLine(quiet=False)
-    line.tell(
+    line.notify(
         TokenizeProgress(what="data\x1b.jsonl", seconds=2.0, bytes=4_000_000, tokens=500, share=0.5)
     )
-    line.tell(TokenizeProgress(what="too soon"))
+    line.notify(TokenizeProgress(what="too soon"))
     line.clear()
     assert terminal.text == "\r\033[K 50%  2.0 MB/s, 250 tokens/s, 2.00 s left  data?.jsonl\r\033[K"
     assert line.seconds >= 0
@@ -78,12 +78,12 @@ def test_each_step_before_the_first_count_is_shown(monkeypatch):
     monkeypatch.setattr(sys, "stderr", terminal)
     line = ProgressLine(quiet=False)
     for step in ("checksums of the data", "starting Ray"):
-        line.tell(TokenizeProgress(what=step))
+        line.notify(TokenizeProgress(what=step))
     assert terminal.text == "\r\033[Kchecksums of the data\r\033[Kstarting Ray"
 
 
 def test_quiet_says_nothing(monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    ProgressLine(quiet=True).tell(TokenizeProgress(what="data"))
+    ProgressLine(quiet=True).notify(TokenizeProgress(what="data"))
     assert terminal.text == ""

@@ -15,13 +15,13 @@ SYMPTOMS = (
     "cache-not-found", "compile-fails", "low-utilisation", "out-of-memory", "sdpa-unavailable",
     "still-slow", "unstable-loss",
 )  # fmt: skip
-NAMES = tuple(sorted((*SYMPTOMS, "several-cards")))
+NAMES = tuple(sorted((*SYMPTOMS, "several-GPUs")))
 HEADINGS = [
     "What you see", "Find the cause", "What to do, likely gain first", "What does not help",
     "When it is not worth it",
 ]  # fmt: skip
 SOURCE = Path(hotloop.__file__).parent
-NO_RULES = {"T4", "R1"}  # a card; a check of hotloop doctor RECIPE
+NO_RULES = {"T4", "R1"}  # a GPU; a check of hotloop doctor RECIPE
 every_guide = pytest.mark.parametrize("name", NAMES)
 every_symptom = pytest.mark.parametrize("name", SYMPTOMS)
 

@@ -18,8 +18,8 @@ def terminal(monkeypatch):
 
 
 def test_a_line_is_shown_cut_to_the_width_and_taken_away(terminal):
-    with telling(stream=terminal, every=0) as tell:
-        tell(f"looking into /{'x' * 90}/end of\x1b[31m it")
+    with telling(stream=terminal, every=0) as notify:
+        notify(f"looking into /{'x' * 90}/end of\x1b[31m it")
     shown, cleared = terminal.getvalue().split("\r\x1b[K")[1:]
     assert len(shown) < 40
     assert shown.startswith("looking into")
@@ -30,15 +30,15 @@ def test_a_line_is_shown_cut_to_the_width_and_taken_away(terminal):
 @pytest.mark.parametrize("columns", ["1", "2", "3", "7"])
 def test_any_width_is_kept(terminal, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", columns)
-    with telling(stream=terminal, every=0) as tell:
-        tell("looking into a folder")
+    with telling(stream=terminal, every=0) as notify:
+        notify("looking into a folder")
     assert len(terminal.getvalue().split("\r\x1b[K")[1]) <= max(1, int(columns) - 1)
 
 
 def test_the_line_goes_whatever_ends_the_work(terminal):
     def stopped():
-        with telling(stream=terminal, every=0) as tell:
-            tell("working")
+        with telling(stream=terminal, every=0) as notify:
+            notify("working")
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -47,21 +47,21 @@ def test_the_line_goes_whatever_ends_the_work(terminal):
 
 
 def test_texts_come_no_oftener_than_can_be_read(terminal):
-    with telling(stream=terminal, every=100) as tell:
+    with telling(stream=terminal, every=100) as notify:
         for n in range(1000):
-            tell(f"text {n}")
+            notify(f"text {n}")
     assert terminal.getvalue().count("text") == 1
 
 
 def test_without_a_terminal_nothing_is_shown(capsys):
-    with telling() as tell:
-        tell("working")
+    with telling() as notify:
+        notify("working")
     assert capsys.readouterr() == ("", "")
 
 
 def test_quiet_shows_nothing(terminal):
-    with telling(quiet=True, stream=terminal) as tell:
-        tell("working")
+    with telling(quiet=True, stream=terminal) as notify:
+        notify("working")
     assert terminal.getvalue() == ""
 
 

@@ -16,7 +16,7 @@ def look(sampler):
     for _ in range(2):
         history.add(sampler.take())
     sample = history.samples[-1]
-    found = assess(history.stats(), history, run=sample.run, machine=HARDWARE, cards={0: 24 << 30})
+    found = assess(history.stats(), history, run=sample.run, machine=HARDWARE, gpus={0: 24 << 30})
     return sample, history, found
 
 
@@ -53,7 +53,7 @@ def test_a_low_terminal_keeps_what_matters_most(sampler):
     assert "why idle" in said
 
 
-def test_a_missing_card_is_unknown_with_its_reason():
+def test_a_missing_gpu_is_unknown_with_its_reason():
     said = drawn(ReadingSampler(nvml=None), width=80)
     assert "unknown: nvidia-ml-py is not installed" in " ".join(said.split())
     assert "0 %" not in said.split("cpu")[0]
@@ -78,7 +78,7 @@ def test_a_plain_line_has_no_control_characters(sampler):
     said = line(sample, sampler)
     assert said.isprintable()
     assert "evaluating step 40 of 100" in said
-    assert "card 0 97 % 300 W 70 °C 5 GiB" in said
+    assert "GPU 0 97 % 300 W 70 °C 5 GiB" in said
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])

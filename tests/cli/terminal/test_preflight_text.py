@@ -17,7 +17,7 @@ from hotloop.jobs.request import fresh_request
 def found(tiny):
     request = fresh_request("char-lm", tiny)
     return rehearse(
-        request, tell=lambda message: None, signals=Signals(), budget=StepBudget(steps=3)
+        request, notify=lambda message: None, signals=Signals(), budget=StepBudget(steps=3)
     )
 
 

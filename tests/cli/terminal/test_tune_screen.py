@@ -28,7 +28,7 @@ def test_the_result_comes_first_then_every_trial_and_what_to_type():
     assert "fused-adamw: kept  2.00x (1.67-2.50)" in text
     assert "50 ms a step (n 8 blocks), 9 B, pays back after 40 steps" in text
     assert "start: 2.00 s, 14.0 s under the plan (imports)\na save: 500 ms\n" in text
-    assert "refused: tf32\n   no card" in text
+    assert "refused: tf32\n   no GPU" in text
     assert "H2 (20% of the time): it waits\n   train.py:7\n   read it less often" in text
     assert "use it: hotloop run --plan .hotloop/tune-x train.py --size 2" in text
     assert lines[-1] == "everything: .hotloop/tune-x/report.html"
@@ -86,8 +86,8 @@ def test_no_rows_are_no_trouble():
 @pytest.mark.parametrize(("quiet", "lines"), [(False, 1), (True, 0)])
 def test_beside_no_terminal_progress_is_a_line_for_each_trial(capsys, quiet, lines):
     progress = TuneScreen(60.0, quiet=quiet)
-    progress.tell("fused-adamw")
-    progress.tell("round 1")
+    progress.notify("fused-adamw")
+    progress.notify("round 1")
     progress.row(TRIED)
     progress.row(FOUND.rows[-1])  # it was not run: the result says so
     progress.clear()

@@ -55,7 +55,7 @@ class Worker:
             text=True,
         )
 
-    def tell(self, word, path):
+    def notify(self, word, path):
         self.process.stdin.write(f"{word} {path}\n")
         self.process.stdin.flush()
 
@@ -153,14 +153,14 @@ def test_this_process_is_refused_too(path):
 
 def test_a_living_holder_is_named_with_a_remedy(path, workers):
     (worker,) = workers(1)
-    worker.tell("acquire", path)
+    worker.notify("acquire", path)
     assert worker.hear() == "held"
     with pytest.raises(UsageError) as refusal:
         Lock(path).acquire()
     said = str(refusal.value)
     assert f"{path.parent} is in use by process {worker.process.pid} on " in said
     assert f"delete {path}" in said
-    worker.tell("release", path)
+    worker.notify("release", path)
     assert worker.hear() == "released"
     Lock(path).acquire()
 
@@ -168,7 +168,7 @@ def test_a_living_holder_is_named_with_a_remedy(path, workers):
 @pytest.mark.parametrize("reaped", [True, pytest.param(False, marks=linux)])
 def test_a_killed_holder_is_taken_over_even_before_its_parent_notices(path, workers, reaped):
     (worker,) = workers(1)
-    worker.tell("acquire", path)
+    worker.notify("acquire", path)
     assert worker.hear() == "held"
     os.kill(worker.process.pid, signal.SIGKILL)
     assert worker.hear() == ""  # its end of the pipe is closed
@@ -278,14 +278,14 @@ def test_of_processes_that_race_exactly_one_holds_the_lock(path, workers, dead, 
         if before == "stale":
             left_behind(path, pid=dead)
         for worker in racing:
-            worker.tell("acquire", path)
+            worker.notify("acquire", path)
         answers = [worker.hear() for worker in racing]
         holders = [n for n, answer in enumerate(answers) if answer == "held"]
         assert len(holders) == 1, (number, answers)
         winner = racing[holders[0]]
         refused = [answer for answer in answers if answer != "held"]
         assert all(f"in use by process {winner.process.pid} " in answer for answer in refused)
-        winner.tell("release", path)
+        winner.notify("release", path)
         assert winner.hear() == "released"
         assert not path.exists()
 

@@ -131,11 +131,11 @@ def test_memory_that_a_rank_did_not_read_is_said(tmp_path):
     assert found.gaps == ("memory was not compared: rank 1 of 2 wrote no reading of it",)
 
 
-def test_the_hosts_clock_says_nothing_of_a_card(tmp_path):
+def test_the_hosts_clock_says_nothing_of_a_gpu(tmp_path):
     found = of(made(tmp_path / "host", device="cuda"))
     assert all((r.step, r.own, r.exchange) == (None, {}, None) for r in found.each)
     assert [rank.memory for rank in found.each] == [GIB, GIB]
-    assert "the host runs ahead of its card" in found.gaps[0]
+    assert "the host runs ahead of its GPU" in found.gaps[0]
     found = of(made(tmp_path / "device", device="cuda", clock="device"))
     assert found.gaps == ()
     assert found.each[0].own == pytest.approx(OWN)

@@ -281,7 +281,7 @@ def test_what_is_not_there_is_refused(folder):
 
 
 @pytest.mark.gpu
-def test_pinned_batches_reach_the_card_as_they_are(folder):
+def test_pinned_batches_reach_the_gpu_as_they_are(folder):
     rows = fed(many(folder), pin=True)
     plain = fed(many(folder))
     for at in range(0, 40, 2):

@@ -129,17 +129,17 @@ def test_either_engine_goes_on_where_the_other_was_stopped(model, files, cluster
     out, told = tmp_path / "stopped" / "out", []
 
     def stop_at(name):
-        def tell(progress):
+        def notify(progress):
             told.append(progress)
             if progress.what.endswith(name):
                 signal.raise_signal(signal.SIGINT)
 
-        return tell
+        return notify
 
     ray = {"engine": "ray", "address": cluster[0], "processes": 1}
     for name, how in (("1.jsonl", {}), ("4.parquet", ray)):
         with pytest.raises(KeyboardInterrupt):
-            make(model, out, *files, **small, **how, tell=stop_at(name))
+            make(model, out, *files, **small, **how, notify=stop_at(name))
         assert drivers() == []
     made = make(model, out, *files, **small)
     assert content(out) == content(tmp_path / "expected" / "out")

@@ -49,7 +49,7 @@ def texts(tmp_path):
     return jsonl(tmp_path / "train.jsonl", [{"text": line} for line in lines(400)])
 
 
-def make(model, out, *sources, tell=lambda at: None, **wanted):
+def make(model, out, *sources, notify=lambda at: None, **wanted):
     wanted = {
         "packing": Packing(tokens=64),
         "window": 3000,
@@ -59,7 +59,7 @@ def make(model, out, *sources, tell=lambda at: None, **wanted):
         **wanted,
     }
     order = TokenizeRequest(vocabulary=find_tokenizer(str(model)), out=out, **wanted)
-    return tokenise(find_sources([str(source) for source in sources]).files, order, tell=tell)
+    return tokenise(find_sources([str(source) for source in sources]).files, order, notify=notify)
 
 
 def content(folder):

@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from tests.golden.cases import healthy, on_card
+from tests.golden.cases import healthy, on_gpu
 
 from hotloop.core.case.environment import ProcessFacts
 from hotloop.core.case.steps_and_loaders import EvaluationSpan
 
-BF16 = (replace(on_card().models[0], compute="bfloat16"),)
+BF16 = (replace(on_gpu().models[0], compute="bfloat16"),)
 STEPS = replace(healthy().steps, tokens=4096.0)
 
 
@@ -25,7 +25,7 @@ TRAINS = tuple(bar("train", done, 500, 51_200) for done in range(3))
 MAPS = tuple(bar("Map", done, 9_000, 51_200) for done in range(3))
 POSITIVE = [
     healthy(process=printing("step 3 | MFU: 143.2%")),
-    on_card(process=printing("speed 312.5 TFLOPS"), models=BF16),
+    on_gpu(process=printing("speed 312.5 TFLOPS"), models=BF16),
     healthy(process=printing("1.9M tok/s", "2.1M tok/s"), steps=STEPS),
     healthy(process=printing("throughput 51,200 samples/s")),
     healthy(process=printing(*TRAINS)),  # 500 batches an epoch
@@ -34,7 +34,7 @@ VALIDATED = EvaluationSpan(at=4.0, seconds=3.0, step=500, batches=9)
 SECOND = replace(healthy().loaders[0], key=2)
 NEGATIVE = [
     healthy(process=printing("MFU 38.1%", "3,200 samples/s")),
-    on_card(process=printing("speed 45.2 TFLOPS"), models=BF16),
+    on_gpu(process=printing("speed 45.2 TFLOPS"), models=BF16),
     healthy(process=printing("2.1M tok/s")),  # tokens were not counted
     healthy(process=printing("throughput 51,200 samples/s", at=0)),  # of tokenising
     healthy(process=printing("predicted 51,200 samples/s", at=1000)),  # when it was over

@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from tests.golden.cases import on_card, wall
+from tests.golden.cases import on_gpu, wall
 
-LOADER = on_card().loaders[0]
+LOADER = on_gpu().loaders[0]
 COPIES = wall(host_to_device=1.0)
-POSITIVE = [on_card(wall=COPIES)]
+POSITIVE = [on_gpu(wall=COPIES)]
 NEGATIVE = [
-    on_card(wall=COPIES, loaders=(replace(LOADER, pin_memory=True),)),
-    on_card(wall=COPIES, loaders=(replace(LOADER, pinned=True),)),
-    on_card(wall=wall(host_to_device=0.1)),
+    on_gpu(wall=COPIES, loaders=(replace(LOADER, pin_memory=True),)),
+    on_gpu(wall=COPIES, loaders=(replace(LOADER, pinned=True),)),
+    on_gpu(wall=wall(host_to_device=0.1)),
 ]

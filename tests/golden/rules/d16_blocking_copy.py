@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from tests.golden.cases import SCRIPT, on_card, wall
+from tests.golden.cases import SCRIPT, on_gpu, wall
 
-LOADER = replace(on_card().loaders[0], pin_memory=True, pinned=True)
+LOADER = replace(on_gpu().loaders[0], pin_memory=True, pinned=True)
 COPIES = wall(host_to_device=1.0)
 CODE = """
 for x, y in loader:
@@ -12,11 +12,11 @@ for x, y in loader:
     loss = model(x).to(torch.float32).mean()
     loss.backward()
 """
-POSITIVE = [on_card(wall=COPIES, loaders=(LOADER,), sources={SCRIPT: CODE.format(how="")})]
+POSITIVE = [on_gpu(wall=COPIES, loaders=(LOADER,), sources={SCRIPT: CODE.format(how="")})]
 NEGATIVE = [
-    on_card(
+    on_gpu(
         wall=COPIES, loaders=(LOADER,), sources={SCRIPT: CODE.format(how=", non_blocking=True")}
     ),
-    on_card(wall=COPIES, sources={SCRIPT: CODE.format(how="")}),  # D15's
-    on_card(loaders=(LOADER,), sources={SCRIPT: CODE.format(how="")}),
+    on_gpu(wall=COPIES, sources={SCRIPT: CODE.format(how="")}),  # D15's
+    on_gpu(loaders=(LOADER,), sources={SCRIPT: CODE.format(how="")}),
 ]

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from tests.golden.cases import on_card, wall
+from tests.golden.cases import on_gpu, wall
 
-LOADER = on_card().loaders[0]
+LOADER = on_gpu().loaders[0]
 POSITIVE = [
-    on_card(wall=wall(host_to_device=3.0), loaders=(replace(LOADER, batch_bytes=38 << 20),)),
-    on_card(wall=wall(host_to_device=3.0), loaders=()),
+    on_gpu(wall=wall(host_to_device=3.0), loaders=(replace(LOADER, batch_bytes=38 << 20),)),
+    on_gpu(wall=wall(host_to_device=3.0), loaders=()),
 ]
-NEGATIVE = [on_card(wall=wall(host_to_device=0.5))]
+NEGATIVE = [on_gpu(wall=wall(host_to_device=0.5))]

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.golden.cases import on_card
+from tests.golden.cases import on_gpu
 
 from hotloop.core.case.environment import Operator, ProcessFacts
 from hotloop.core.case.objects import Model
@@ -14,15 +14,15 @@ on = ProcessFacts(switches={"cudnn.benchmark": "True"})
 one, many = (BatchFacts(sampled=20, variety=1),), (BatchFacts(sampled=20, variety=15),)
 conv = Operator(name="aten::cudnn_convolution", shapes="", seconds=0.005, share=0.5, calls=20)
 POSITIVE = [
-    on_card(models=(net,), process=off, batches=one),
-    on_card(models=(net,), process=off, batches=one, profiled=True, operators=(conv,)),
-    on_card(models=(net,), process=on, batches=many),
+    on_gpu(models=(net,), process=off, batches=one),
+    on_gpu(models=(net,), process=off, batches=one, profiled=True, operators=(conv,)),
+    on_gpu(models=(net,), process=on, batches=many),
 ]
 NEGATIVE = [
-    on_card(models=(net,), process=on, batches=one),
-    on_card(models=(net,), process=off, batches=many),
-    on_card(process=off, batches=one),  # no convolution
-    on_card(
+    on_gpu(models=(net,), process=on, batches=one),
+    on_gpu(models=(net,), process=off, batches=many),
+    on_gpu(process=off, batches=one),  # no convolution
+    on_gpu(
         models=(net,),
         process=off,
         batches=one,

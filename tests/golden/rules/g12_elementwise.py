@@ -1,6 +1,6 @@
 """Golden cases of G12 elementwise."""
 
-from tests.golden.cases import on_card
+from tests.golden.cases import on_gpu
 
 from hotloop.core.case.environment import Operator
 
@@ -17,5 +17,5 @@ def operators(small: float) -> tuple[Operator, ...]:
     )
 
 
-POSITIVE = [on_card(profiled=True, operators=operators(0.5))]
-NEGATIVE = [on_card(profiled=True, operators=operators(0.3)), on_card(operators=operators(0.5))]
+POSITIVE = [on_gpu(profiled=True, operators=operators(0.5))]
+NEGATIVE = [on_gpu(profiled=True, operators=operators(0.3)), on_gpu(operators=operators(0.5))]

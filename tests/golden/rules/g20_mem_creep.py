@@ -1,6 +1,6 @@
 """Golden cases of G20 mem_creep."""
 
-from tests.golden.cases import SCRIPT, healthy, on_card
+from tests.golden.cases import SCRIPT, healthy, on_gpu
 
 LOOP = """
 for x, y in loader:
@@ -13,8 +13,8 @@ for x, y in loader:
 rising = tuple(1e9 + 2e7 * number for number in range(100))
 POSITIVE = [
     healthy(sources={SCRIPT: LOOP}),
-    on_card(readings={"allocated_bytes": rising}),
-    on_card(sources={SCRIPT: LOOP}, readings={"allocated_bytes": rising}),
+    on_gpu(readings={"allocated_bytes": rising}),
+    on_gpu(sources={SCRIPT: LOOP}, readings={"allocated_bytes": rising}),
 ]
 NEGATIVE = [
     healthy(sources={SCRIPT: LOOP.replace("loss\n", "loss.item()\n").replace("(loss)", "(0)")}),
@@ -24,5 +24,5 @@ NEGATIVE = [
             "    loss.backward()\n"
         }
     ),
-    on_card(readings={"allocated_bytes": (1e9, 2e9) * 50}),
+    on_gpu(readings={"allocated_bytes": (1e9, 2e9) * 50}),
 ]

@@ -1,6 +1,6 @@
 """Golden cases of G22 busy_not_working."""
 
-from tests.golden.cases import on_card
+from tests.golden.cases import on_gpu
 
 
 def readings(busy: float, watts: float) -> dict[str, tuple[float, ...]]:
@@ -11,9 +11,9 @@ def readings(busy: float, watts: float) -> dict[str, tuple[float, ...]]:
     }
 
 
-POSITIVE = [on_card(readings=readings(0.97, 120.0))]
+POSITIVE = [on_gpu(readings=readings(0.97, 120.0))]
 NEGATIVE = [
-    on_card(readings=readings(0.97, 330.0)),
-    on_card(readings=readings(0.4, 120.0)),
-    on_card(readings={"gpu_utilisation": (0.97,)}),
+    on_gpu(readings=readings(0.97, 330.0)),
+    on_gpu(readings=readings(0.4, 120.0)),
+    on_gpu(readings={"gpu_utilisation": (0.97,)}),
 ]

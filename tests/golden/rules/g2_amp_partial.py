@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.golden.cases import SCRIPT, on_card
+from tests.golden.cases import SCRIPT, on_gpu
 
 from hotloop.core.case.environment import Operator, ProcessFacts
 from hotloop.core.finding import SourceLocation
@@ -18,10 +18,10 @@ mm = Operator(
     place=SourceLocation(file=SCRIPT, line=30),
 )
 autocast = ProcessFacts(autocast=("cuda bfloat16",))
-POSITIVE = [on_card(process=autocast, profiled=True, operators=(mm,))]
+POSITIVE = [on_gpu(process=autocast, profiled=True, operators=(mm,))]
 NEGATIVE = [
-    on_card(profiled=True, operators=(mm,)),  # no autocast: G1
-    on_card(process=autocast, profiled=True, operators=(replace(mm, dtype="bfloat16"),)),
-    on_card(process=autocast, profiled=True, operators=(replace(mm, share=0.1),)),
-    on_card(process=autocast, profiled=True, operators=(replace(mm, name="aten::gelu"),)),
+    on_gpu(profiled=True, operators=(mm,)),  # no autocast: G1
+    on_gpu(process=autocast, profiled=True, operators=(replace(mm, dtype="bfloat16"),)),
+    on_gpu(process=autocast, profiled=True, operators=(replace(mm, share=0.1),)),
+    on_gpu(process=autocast, profiled=True, operators=(replace(mm, name="aten::gelu"),)),
 ]

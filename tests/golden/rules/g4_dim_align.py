@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.golden.cases import healthy, on_card
+from tests.golden.cases import healthy, on_gpu
 
 from hotloop.core.case.environment import Operator
 from hotloop.core.case.objects import Model
@@ -13,13 +13,13 @@ mm = Operator(
 )
 aligned = replace(gpt, output=(8, 1024, 50304))
 POSITIVE = [
-    on_card(models=(gpt,)),
-    on_card(models=(aligned,), profiled=True, operators=(mm,)),
+    on_gpu(models=(gpt,)),
+    on_gpu(models=(aligned,), profiled=True, operators=(mm,)),
 ]
 NEGATIVE = [
-    on_card(models=(aligned,)),
-    on_card(models=(replace(gpt, compute="float32"),)),
-    on_card(models=(replace(gpt, output=(8, 10)),)),
-    on_card(models=(aligned,), profiled=True, operators=(replace(mm, share=0.01),)),
+    on_gpu(models=(aligned,)),
+    on_gpu(models=(replace(gpt, compute="float32"),)),
+    on_gpu(models=(replace(gpt, output=(8, 10)),)),
+    on_gpu(models=(aligned,), profiled=True, operators=(replace(mm, share=0.01),)),
     healthy(models=(replace(gpt, device="cpu"),)),
 ]

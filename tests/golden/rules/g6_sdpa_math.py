@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.golden.cases import healthy, on_card
+from tests.golden.cases import healthy, on_gpu
 
 from hotloop.core.case.objects import AttentionFacts, Model
 
@@ -10,9 +10,9 @@ math = AttentionFacts(
     kind="sdpa", kernel="math", calls=12.0, why_math="attn_mask requires a gradient"
 )
 model = Model(name="GPT", device="cuda:0", trainable=1, attention=(math,))
-POSITIVE = [on_card(models=(model,))]
+POSITIVE = [on_gpu(models=(model,))]
 NEGATIVE = [
-    on_card(models=(replace(model, attention=(replace(math, kernel="flash"),)),)),
-    on_card(models=(replace(model, attention=(replace(math, kernel=None),)),)),
+    on_gpu(models=(replace(model, attention=(replace(math, kernel="flash"),)),)),
+    on_gpu(models=(replace(model, attention=(replace(math, kernel=None),)),)),
     healthy(models=(replace(model, device="cpu"),)),
 ]

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.golden.cases import on_card
+from tests.golden.cases import on_gpu
 
 from hotloop.core.case.environment import Operator
 from hotloop.core.case.objects import Model
@@ -17,12 +17,12 @@ net = Model(
 )
 turn = Operator(name="nchwToNhwcKernel", shapes="", seconds=0.001, share=0.1, calls=40)
 POSITIVE = [
-    on_card(models=(net,)),
-    on_card(models=(net,), profiled=True, operators=(turn,)),
+    on_gpu(models=(net,)),
+    on_gpu(models=(net,), profiled=True, operators=(turn,)),
 ]
 NEGATIVE = [
-    on_card(models=(replace(net, channels_last=True),)),
-    on_card(models=(replace(net, convolutions=0),)),
-    on_card(models=(replace(net, compute="float32"),)),
-    on_card(models=(net,), profiled=True, operators=(replace(turn, share=0.01),)),
+    on_gpu(models=(replace(net, channels_last=True),)),
+    on_gpu(models=(replace(net, convolutions=0),)),
+    on_gpu(models=(replace(net, compute="float32"),)),
+    on_gpu(models=(net,), profiled=True, operators=(replace(turn, share=0.01),)),
 ]

@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 
-from tests.golden.cases import healthy, machine, on_card
+from tests.golden.cases import healthy, machine, on_gpu
 
 from hotloop.core.case.environment import ProcessFacts
 
 POSITIVE = [
     healthy(process=ProcessFacts(other_cores=1.4, involuntary_switches=300.0)),
     healthy(process=ProcessFacts(throttled=0.3)),
-    on_card(process=ProcessFacts(other_cores=1.4)),
+    on_gpu(process=ProcessFacts(other_cores=1.4)),
 ]
 NEGATIVE = [healthy(process=ProcessFacts(other_cores=0.2, throttled=0.01))]
 

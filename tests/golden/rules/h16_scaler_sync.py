@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.golden.cases import SCRIPT, healthy, on_card
+from tests.golden.cases import SCRIPT, healthy, on_gpu
 
 from hotloop.core.case.objects import Scaler
 from hotloop.core.finding import SourceLocation
@@ -14,9 +14,9 @@ scaler = Scaler(
     autocast="bfloat16",
     scale=65536.0,
 )
-POSITIVE = [on_card(scalers=(scaler,))]
+POSITIVE = [on_gpu(scalers=(scaler,))]
 NEGATIVE = [
     healthy(scalers=(scaler,)),
-    on_card(scalers=(replace(scaler, autocast="float16"),)),
-    on_card(scalers=(replace(scaler, enabled=False),)),
+    on_gpu(scalers=(replace(scaler, autocast="float16"),)),
+    on_gpu(scalers=(replace(scaler, enabled=False),)),
 ]

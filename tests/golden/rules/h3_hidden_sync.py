@@ -1,6 +1,6 @@
 """Golden cases of H3 hidden_sync."""
 
-from tests.golden.cases import SCRIPT, healthy, on_card
+from tests.golden.cases import SCRIPT, healthy, on_gpu
 
 from hotloop.core.case.steps_and_loaders import Sync
 from hotloop.core.finding import SourceLocation
@@ -23,12 +23,12 @@ seen = Sync(
     method="nonzero", place=SourceLocation(file=SCRIPT, line=3), calls=4, per_step=1.0, seconds=1.5
 )
 POSITIVE = [
-    on_card(sources={SCRIPT: LOOP}),
-    on_card(sources={SCRIPT: LOOP}, syncs=(seen,)),
-    on_card(sources={SCRIPT: LOOP.replace(".nonzero()", ".unique()")}),
+    on_gpu(sources={SCRIPT: LOOP}),
+    on_gpu(sources={SCRIPT: LOOP}, syncs=(seen,)),
+    on_gpu(sources={SCRIPT: LOOP.replace(".nonzero()", ".unique()")}),
 ]
 NEGATIVE = [
     healthy(sources={SCRIPT: LOOP}),  # on the CPU
-    on_card(sources={SCRIPT: STATIC}),
-    on_card(sources={SCRIPT: "mask = (labels != 0).nonzero()\n"}),  # before training
+    on_gpu(sources={SCRIPT: STATIC}),
+    on_gpu(sources={SCRIPT: "mask = (labels != 0).nonzero()\n"}),  # before training
 ]

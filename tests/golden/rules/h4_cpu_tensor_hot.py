@@ -1,6 +1,6 @@
 """Golden cases of H4 cpu_tensor_hot."""
 
-from tests.golden.cases import SCRIPT, on_card, stack
+from tests.golden.cases import SCRIPT, on_gpu, stack
 
 LOOP = """
 for x, y in loader:
@@ -11,13 +11,13 @@ for x, y in loader:
     optimizer.step()
 """
 POSITIVE = [
-    on_card(sources={SCRIPT: LOOP}, stacks=(stack("prepare", 1.0, (SCRIPT, 4, "main")),)),
-    on_card(sources={SCRIPT: LOOP}, stacks=(stack("prepare", 1.0, (SCRIPT, 3, "main")),)),
+    on_gpu(sources={SCRIPT: LOOP}, stacks=(stack("prepare", 1.0, (SCRIPT, 4, "main")),)),
+    on_gpu(sources={SCRIPT: LOOP}, stacks=(stack("prepare", 1.0, (SCRIPT, 3, "main")),)),
 ]
 NEGATIVE = [
-    on_card(sources={SCRIPT: LOOP}, stacks=(stack("prepare", 1.0, (SCRIPT, 5, "main")),)),
-    on_card(sources={SCRIPT: LOOP}, stacks=(stack("prepare", 0.1, (SCRIPT, 4, "main")),)),
-    on_card(
+    on_gpu(sources={SCRIPT: LOOP}, stacks=(stack("prepare", 1.0, (SCRIPT, 5, "main")),)),
+    on_gpu(sources={SCRIPT: LOOP}, stacks=(stack("prepare", 0.1, (SCRIPT, 4, "main")),)),
+    on_gpu(
         sources={SCRIPT: LOOP.replace("2.0]).cuda()", "2.0], device=device)")},
         stacks=(stack("prepare", 1.0, (SCRIPT, 4, "main")),),
     ),

@@ -1,6 +1,6 @@
 """Golden cases of H5 explicit_sync."""
 
-from tests.golden.cases import SCRIPT, healthy, on_card, stack
+from tests.golden.cases import SCRIPT, healthy, on_gpu, stack
 
 from hotloop.core.case.steps_and_loaders import Sync
 from hotloop.core.finding import SourceLocation
@@ -23,7 +23,7 @@ collect = Sync(
 POSITIVE = [
     healthy(sources={SCRIPT: LOOP}, syncs=(collect,)),
     healthy(sources={SCRIPT: LOOP}, stacks=(stack("after step", 3.0, (SCRIPT, 6, "main")),)),
-    on_card(sources={SCRIPT: LOOP}, stacks=(stack("after step", 3.0, (SCRIPT, 7, "main")),)),
+    on_gpu(sources={SCRIPT: LOOP}, stacks=(stack("after step", 3.0, (SCRIPT, 7, "main")),)),
 ]
 NEGATIVE = [
     healthy(sources={SCRIPT: LOOP}),  # it costs nothing that was seen

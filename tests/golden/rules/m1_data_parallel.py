@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 
-from tests.golden.cases import CARD, on_card
+from tests.golden.cases import GPU, on_gpu
 
 from hotloop.core.case.objects import Model
 
-two = replace(CARD, count=2)
+two = replace(GPU, count=2)
 wrapped = Model(name="Net", device="cuda:0", trainable=1, wrapped="DataParallel")
-POSITIVE = [on_card(hardware=two, models=(wrapped,))]
+POSITIVE = [on_gpu(hardware=two, models=(wrapped,))]
 NEGATIVE = [
-    on_card(models=(wrapped,)),
-    on_card(hardware=two, models=(replace(wrapped, wrapped="DistributedDataParallel"),)),
+    on_gpu(models=(wrapped,)),
+    on_gpu(hardware=two, models=(replace(wrapped, wrapped="DistributedDataParallel"),)),
 ]

@@ -12,7 +12,7 @@ from hotloop.techniques import device_prefetch
 
 
 class CopyAtOnce:
-    """Stands in for a card's side stream."""
+    """Stands in for a GPU's side stream."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device

@@ -239,17 +239,17 @@ def test_without_a_product_flops_are_unknown():
     assert forecast(added, micro_batch=2).flops is None
 
 
-# What a card does otherwise
+# What a GPU does otherwise
 
 
-def test_on_a_card_dropout_keeps_no_attention_matrix():
+def test_on_a_gpu_dropout_keeps_no_attention_matrix():
     with_dropout = job(model=lambda: Transformer(dropout=0.1))
     cpu = forecast(with_dropout, micro_batch=16)
-    card = forecast(with_dropout, micro_batch=16, device="cuda")
+    gpu = forecast(with_dropout, micro_batch=16, device="cuda")
     plain = forecast(job(), micro_batch=16, device="cuda")
-    assert plain.peak_bytes < card.peak_bytes < 1.1 * plain.peak_bytes
-    assert cpu.peak_bytes > 1.2 * card.peak_bytes
-    assert "CUDA context" in card.left_out
+    assert plain.peak_bytes < gpu.peak_bytes < 1.1 * plain.peak_bytes
+    assert cpu.peak_bytes > 1.2 * gpu.peak_bytes
+    assert "CUDA context" in gpu.left_out
     assert "CUDA" not in cpu.left_out
 
 

@@ -7,7 +7,7 @@ import pytest
 from hotloop.core.hardware import Hardware
 from hotloop.core.plan import Plan
 from hotloop.jobs.forecast.memory_forecast import Forecast
-from hotloop.jobs.forecast.per_rank_memory import of_rank, on_more_cards, suits
+from hotloop.jobs.forecast.per_rank_memory import of_rank, on_more_gpus, suits
 
 GB = 10**9
 # 1 B parameters in float32, all trained: 4 GB of weights, 4 of gradients, 8 of state.
@@ -32,8 +32,8 @@ WHOLE = Forecast(
 FOUR = Plan(micro_batch=8, ranks=4)
 
 
-def card(gigabytes, count=1):
-    return Hardware(device="cuda", name="a card", memory_bytes=gigabytes * GB, count=count)
+def gpu(gigabytes, count=1):
+    return Hardware(device="cuda", name="a GPU", memory_bytes=gigabytes * GB, count=count)
 
 
 def test_with_ddp_a_rank_needs_what_a_process_alone_does():
@@ -77,25 +77,25 @@ def test_what_stays_gathered_is_all_of_the_weights():
 
 
 def test_who_shares_how_goes_by_the_forecast():
-    assert suits(WHOLE, FOUR, card(24))[0] == "ddp"
-    id, reason = suits(WHOLE, FOUR, card(16))
+    assert suits(WHOLE, FOUR, gpu(24))[0] == "ddp"
+    id, reason = suits(WHOLE, FOUR, gpu(16))
     assert (id, "too much" in reason) == ("fsdp2", True)
-    id, reason = suits(replace(WHOLE, trained=7 * GB), FOUR, card(800))
+    id, reason = suits(replace(WHOLE, trained=7 * GB), FOUR, gpu(800))
     assert (id, reason) == ("fsdp2", "7.0 B trained parameters are better kept in rows")
 
 
 @pytest.mark.parametrize(
     ("hardware", "said"),
     [
-        (card(24), None),  # there is one
+        (gpu(24), None),  # there is one
         (Hardware(device="cpu", name="a CPU", memory_bytes=64 * GB), None),
-        (card(24, count=4), "1 of 4 is used, and one is enough for the model"),
-        (card(16, count=4), "in rows over all of them (fsdp2) the run is forecast to fit: "),
-        (card(6, count=2), "is forecast to be too much still: "),
+        (gpu(24, count=4), "1 of 4 is used, and one is enough for the model"),
+        (gpu(16, count=4), "in rows over all of them (fsdp2) the run is forecast to fit: "),
+        (gpu(6, count=2), "is forecast to be too much still: "),
     ],
 )
-def test_what_is_said_of_other_cards(hardware, said):
-    found = on_more_cards(WHOLE, Plan(micro_batch=8), hardware, 8)
+def test_what_is_said_of_other_gpus(hardware, said):
+    found = on_more_gpus(WHOLE, Plan(micro_batch=8), hardware, 8)
     assert (found is None) == (said is None)
     if said is not None:
         assert said in found
@@ -103,4 +103,4 @@ def test_what_is_said_of_other_cards(hardware, said):
 
 
 def test_several_ranks_are_not_advised_to_be_several():
-    assert on_more_cards(WHOLE, FOUR, card(24, count=4), 8) is None
+    assert on_more_gpus(WHOLE, FOUR, gpu(24, count=4), 8) is None

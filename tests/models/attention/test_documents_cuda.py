@@ -1,4 +1,4 @@
-"""Kernels of a card, by fakes that do what they promise, and the reasons why not."""
+"""Kernels of a GPU, by fakes that do what they promise, and the reasons why not."""
 
 import inspect
 
@@ -17,7 +17,7 @@ from hotloop.models.attention.documents_cuda import (
     why_no_varlen,
 )
 
-CARD, HOST = torch.device("cuda"), torch.device("cpu")
+GPU, HOST = torch.device("cuda"), torch.device("cpu")
 AT = boundaries([3, 5], [8])
 
 
@@ -110,34 +110,34 @@ def test_why_not_is_said():
     new = {"capability": lambda device: (8, 9)}
     assert why_no_varlen(HOST, half) == "varlen_attn is for CUDA, and this is a cpu device"
     assert "takes float16 and bfloat16, not torch.float32" in why_no_varlen(
-        CARD, torch.float32, **new
+        GPU, torch.float32, **new
     )
-    assert (why_no_varlen(CARD, half, **new) is None) == (varlen_kernel() is not None)
+    assert (why_no_varlen(GPU, half, **new) is None) == (varlen_kernel() is not None)
     assert why_no_flex(HOST) == "FlexAttention has no backward pass on a cpu device"
-    assert why_no_varlen(CARD, half, dropout=0.1, **new) == "varlen_attn has no dropout"
+    assert why_no_varlen(GPU, half, dropout=0.1, **new) == "varlen_attn has no dropout"
     if kernel := varlen_kernel():
         known = "window_size" in inspect.signature(kernel).parameters
-        assert (why_no_varlen(CARD, half, window=3, **new) is None) == known
-    assert why_no_flex(CARD, **new) in (None, "this torch has no torch.nn.attention.flex_attention")
-    assert why_no_flex(CARD, dropout=0.1, **new) == "FlexAttention has no dropout"
+        assert (why_no_varlen(GPU, half, window=3, **new) is None) == known
+    assert why_no_flex(GPU, **new) in (None, "this torch has no torch.nn.attention.flex_attention")
+    assert why_no_flex(GPU, dropout=0.1, **new) == "FlexAttention has no dropout"
 
 
 @pytest.mark.parametrize("old", [(7, 0), (7, 5)])
-def test_a_card_before_ampere_has_neither(old):
+def test_a_gpu_before_ampere_has_neither(old):
     capability = {"capability": lambda device: old}
-    said = f"is for cards from sm80 on, this one has sm{old[0]}{old[1]}"
-    assert said in why_no_varlen(CARD, torch.float16, **capability)
-    assert said in why_no_flex(CARD, **capability)
+    said = f"is for GPUs from sm80 on, this one has sm{old[0]}{old[1]}"
+    assert said in why_no_varlen(GPU, torch.float16, **capability)
+    assert said in why_no_flex(GPU, **capability)
 
 
 @pytest.mark.parametrize(
-    ("card", "fits"),
+    ("gpu", "fits"),
     [((8, 0), True), ((8, 6), False), ((8, 9), False), ((9, 0), True), ((12, 0), False)],
 )
-def test_wide_heads_need_shared_memory_that_consumer_cards_lack(card, fits):
-    capability = {"capability": lambda device: card}
-    assert (why_no_flex(CARD, width=256, **capability) is None) == fits
-    assert why_no_flex(CARD, width=128, **capability) is None
+def test_wide_heads_need_shared_memory_that_consumer_gpus_lack(gpu, fits):
+    capability = {"capability": lambda device: gpu}
+    assert (why_no_flex(GPU, width=256, **capability) is None) == fits
+    assert why_no_flex(GPU, width=128, **capability) is None
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -158,12 +158,12 @@ def test_a_varlen_that_does_not_know_grouped_queries_is_not_told_of_them(causal)
 @pytest.mark.gpu
 @pytest.mark.parametrize("window", [None, 64])
 @pytest.mark.parametrize("way", ["varlen", "flex"])
-def test_on_a_card_documents_stay_apart_exactly(way, window):
-    at = boundaries([100, 28, 384], [512]).to(CARD)
+def test_on_a_gpu_documents_stay_apart_exactly(way, window):
+    at = boundaries([100, 28, 384], [512]).to(GPU)
     made = torch.Generator("cuda").manual_seed(0)
     dtype = torch.bfloat16 if way == "varlen" else torch.float32
     shape = (2, 2, 512, 64)
-    given = [torch.randn(shape, generator=made, device=CARD, dtype=dtype) for _ in range(3)]
+    given = [torch.randn(shape, generator=made, device=GPU, dtype=dtype) for _ in range(3)]
     seen = []
     for factor in (1, -3):
         q, k, v = (x.clone() for x in given)

@@ -90,8 +90,8 @@ def test_what_was_chosen_before_is_not_measured_again():
     assert clock.asked == 0
 
 
-def card(*, has=("varlen", "flex"), why=(None, None)):
-    """Return kernels of a card that run here, or are not there."""
+def gpu(*, has=("varlen", "flex"), why=(None, None)):
+    """Return kernels of a GPU that run here, or are not there."""
 
     def varlen(q, k, v, at, *, causal, scale, window, kernel):
         assert kernel == "varlen kernel"
@@ -115,24 +115,24 @@ def card(*, has=("varlen", "flex"), why=(None, None)):
 
 
 @pytest.mark.parametrize(("why", "way"), [((None, None), "varlen"), (("fp32", None), "flex")])
-def test_a_card_is_not_measured(why, way):
-    one = Isolation(clock=Clock(), card=card(why=why))
+def test_a_gpu_is_not_measured(why, way):
+    one = Isolation(clock=Clock(), gpu=gpu(why=why))
     for window in (None, 3):
         out = one.attend(*drawn(), AT, window=window)
         torch.testing.assert_close(out, per_document(*drawn(), AT, window=window))
     assert list(one.chosen.values()) == [way, way]
 
 
-def test_a_cards_kernel_is_not_asked_for_dropout():
+def test_a_gpus_kernel_is_not_asked_for_dropout():
     asked = []
     why = SimpleNamespace(
         **{
-            **vars(card()),
+            **vars(gpu()),
             "why_no_varlen": lambda *_, window, dropout: asked.append((window, dropout)) or "none",
             "why_no_flex": lambda *_, dropout, width: asked.append(dropout) or "none",
         }
     )
-    one = Isolation(clock=Clock(*[3, 2, 1] * 4), card=why)
+    one = Isolation(clock=Clock(*[3, 2, 1] * 4), gpu=why)
     one.attend(*drawn(), AT, window=3, dropout=0.25)
     assert asked == [(3, 0.25), 0.25]
 
@@ -143,7 +143,7 @@ def test_what_is_gone_is_said(way):
     one.attend(*drawn(), AT)
     known = dict.fromkeys(one.chosen, way)
     with pytest.raises(DeviceError, match=f"{way} was chosen before, but this torch does not"):
-        Isolation(clock=Clock(), known=known, card=card(has=())).attend(*drawn(), AT)
+        Isolation(clock=Clock(), known=known, gpu=gpu(has=())).attend(*drawn(), AT)
 
 
 def test_a_mask_is_made_once_a_batch_for_each_window():

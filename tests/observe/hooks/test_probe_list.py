@@ -28,8 +28,8 @@ def tell_step(probe, done):
 def test_all_are_told_what_they_want_to_know():
     one, other = Counting(), Counting()
     probes = Probes([one, other])
-    probes.tell(lambda probe: probe.after_step(1))
-    probes.tell(lambda probe: probe.on_epoch(None))
+    probes.notify(lambda probe: probe.after_step(1))
+    probes.notify(lambda probe: probe.on_epoch(None))
     assert one.told == other.told == [1]
     assert probes.faults == []
 
@@ -38,7 +38,7 @@ def test_one_that_fails_is_told_nothing_more_and_the_others_are():
     faulty, sound = Faulty(), Counting()
     probes = Probes([faulty, sound])
     for done in (1, 2):
-        probes.tell(partial(tell_step, done=done))
+        probes.notify(partial(tell_step, done=done))
     assert faulty.told == [1]
     assert sound.told == [1, 2]
     ((name, error),) = probes.faults
@@ -47,7 +47,7 @@ def test_one_that_fails_is_told_nothing_more_and_the_others_are():
 
 def test_a_planted_fault_is_one_in_each_method_there_is():
     probes = Probes([cast("Probe", Broken(Counting()))])
-    probes.tell(lambda probe: probe.on_epoch(None))
+    probes.notify(lambda probe: probe.on_epoch(None))
     assert probes.faults == []
-    probes.tell(lambda probe: probe.after_step(1))
+    probes.notify(lambda probe: probe.after_step(1))
     assert "planted fault in Counting.after_step" in str(probes.faults[0][1])

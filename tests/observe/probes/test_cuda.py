@@ -1,6 +1,6 @@
 import pytest
-from tests.golden.card import fake_torch, hooks, module_on
 from tests.golden.cases import healthy as case
+from tests.golden.gpu import fake_torch, hooks, module_on
 from tests.observing import observed
 
 from hotloop.observe.hooks.event_buffer import EventCode
@@ -15,21 +15,21 @@ def torch():
 
 
 @pytest.fixture
-def card(torch):
+def gpu(torch):
     made = CudaProbe(hooks(), torch=torch)
     made.on_torch_imported()
     yield made
     made._hooks.remove_all()
 
 
-def run(card, torch, steps):
+def run(gpu, torch, steps):
     model = module_on("cuda:0", torch)
     torch.cuda.started = True
-    card.on_root_module(0, model)
+    gpu.on_root_module(0, model)
     for number in range(steps):
         for code in STEP:
-            card._hooks.updates += code == EventCode.UPDATE_END
-            card._hooks.timed(code)
+            gpu._hooks.updates += code == EventCode.UPDATE_END
+            gpu._hooks.timed(code)
         torch.cuda.done = torch.cuda.queued
         torch.cuda.stats = {
             "allocated_bytes.all.current": 100 + number,
@@ -37,36 +37,36 @@ def run(card, torch, steps):
             "allocated_bytes.all.peak": 400 - number,
             "num_alloc_retries": 2,
         }
-        card.after_step(number + 1)
+        gpu.after_step(number + 1)
 
 
-def test_nothing_is_put_up_before_the_script_uses_a_card(card, torch):
-    card.on_root_module(0, module_on("cpu", torch))
-    card.after_step(1)
-    assert card.clock is None
-    assert card._hooks.timed is None
+def test_nothing_is_put_up_before_the_script_uses_a_gpu(gpu, torch):
+    gpu.on_root_module(0, module_on("cpu", torch))
+    gpu.after_step(1)
+    assert gpu.clock is None
+    assert gpu._hooks.timed is None
     torch.cuda.started = True
-    card.after_step(2)  # CUDA was started, but no module is there
-    assert card.clock is None
-    card.on_root_module(1, module_on("cuda:0", torch))
-    assert card.clock is not None
+    gpu.after_step(2)  # CUDA was started, but no module is there
+    assert gpu.clock is None
+    gpu.on_root_module(1, module_on("cuda:0", torch))
+    assert gpu.clock is not None
 
 
-def test_a_model_that_is_moved_later_is_found(card, torch):
+def test_a_model_that_is_moved_later_is_found(gpu, torch):
     model = module_on("cpu", torch)
-    card.on_root_module(0, model)
+    gpu.on_root_module(0, model)
     torch.cuda.started = True
     model._parameters = [torch.Tensor(1, "cuda:0")]
-    card.after_step(1)
-    assert card.clock.device == "cuda:0"
+    gpu.after_step(1)
+    assert gpu.clock.device == "cuda:0"
 
 
-def test_what_was_seen_is_added_to_the_case(card, torch):
-    run(card, torch, 80)
+def test_what_was_seen_is_added_to_the_case(gpu, torch):
+    run(gpu, torch, 80)
     torch.Tensor(1, "cuda:0").item()
-    found = card.add_to(case())
+    found = gpu.add_to(case())
     assert found.steps.starved == 1.0
-    assert set(found.steps.card) == {"forward", "backward", "optimizer"}
+    assert set(found.steps.gpu) == {"forward", "backward", "optimizer"}
     assert [sync.method for sync in found.syncs] == ["item"]
     assert found.process.allocator["peak"] == 400
     assert found.process.allocator["num_alloc_retries"] == 2
@@ -75,22 +75,22 @@ def test_what_was_seen_is_added_to_the_case(card, torch):
     assert type(found).from_json(found.to_json()) == found
 
 
-def test_a_run_too_short_for_the_burst_says_so(card, torch):
-    run(card, torch, 5)
-    assert "hidden waits" in card.add_to(case()).not_checked[-1]
+def test_a_run_too_short_for_the_burst_says_so(gpu, torch):
+    run(gpu, torch, 5)
+    assert "hidden waits" in gpu.add_to(case()).not_checked[-1]
 
 
-def test_one_step_is_watched_and_taking_the_doors_down_ends_it(card, torch):
-    run(card, torch, 12)
+def test_one_step_is_watched_and_taking_the_doors_down_ends_it(gpu, torch):
+    run(gpu, torch, 12)
     assert torch.cuda.mode == 1
-    card._hooks.remove_all()
+    gpu._hooks.remove_all()
     assert torch.cuda.mode == 0
-    assert card._hooks.timed is None
+    assert gpu._hooks.timed is None
 
 
-def test_without_a_card_only_explicit_calls_are_added(card, torch):
+def test_without_a_gpu_only_explicit_calls_are_added(gpu, torch):
     torch.cuda.empty_cache()
-    found = card.add_to(case())
+    found = gpu.add_to(case())
     assert [sync.method for sync in found.syncs] == ["empty_cache"]
     assert found.steps == case().steps
 
@@ -100,7 +100,7 @@ def test_values_are_thinned_evenly():
     assert thinned([1.0, 2.0]) == (1.0, 2.0)
 
 
-def test_real_doors_tell_the_codes_of_a_step_to_the_card():
+def test_real_doors_tell_the_codes_of_a_step_to_the_gpu():
     import torch as real
 
     model, told, hosts = real.nn.Linear(2, 1), [], []

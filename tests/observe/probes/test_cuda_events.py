@@ -1,8 +1,8 @@
 import pytest
-from tests.golden.card import Cuda
+from tests.golden.gpu import Cuda
 
 from hotloop.observe.hooks.event_buffer import EventCode
-from hotloop.observe.probes.cuda_events import EACH, CardClock
+from hotloop.observe.probes.cuda_events import EACH, GpuClock
 
 STEP = (
     EventCode.FORWARD,
@@ -15,14 +15,12 @@ STEP = (
 
 
 class Run:
-    """A loop whose host and card can be held back."""
+    """A loop whose host and GPU can be held back."""
 
     def __init__(self, *, lag=0.0, waits=0.0):
         self.cuda, self.lag, self.waits = Cuda(), lag, waits
         self.waited = self.now = 0.0
-        self.clock = CardClock(
-            self.cuda, "cuda:0", waited=lambda: self.waited, now=lambda: self.now
-        )
+        self.clock = GpuClock(self.cuda, "cuda:0", waited=lambda: self.waited, now=lambda: self.now)
 
     def steps(self, count, codes=STEP):
         for _ in range(count):
@@ -34,7 +32,7 @@ class Run:
         return self.clock
 
 
-def test_one_step_in_eight_is_timed_by_the_cards_own_clock():
+def test_one_step_in_eight_is_timed_by_the_gpus_own_clock():
     clock = Run().steps(10 * EACH)
     assert set(clock.times) == {"forward", "backward", "optimizer"}
     for times in clock.times.values():
@@ -47,7 +45,7 @@ def test_events_are_used_again():
     assert run.cuda.made <= 2 * len(STEP)
 
 
-def test_nothing_is_read_before_the_card_has_passed_it_and_little_is_kept():
+def test_nothing_is_read_before_the_gpu_has_passed_it_and_little_is_kept():
     run = Run(lag=1e9)
     clock = run.steps(40 * EACH)
     assert not clock.times
@@ -59,12 +57,12 @@ def test_accumulation_adds_up_its_passes():
     assert clock.times["backward"] == pytest.approx([0.002] * len(clock.times["backward"]))
 
 
-def test_a_card_that_is_done_first_is_starved_and_one_behind_is_not():
+def test_a_gpu_that_is_done_first_is_starved_and_one_behind_is_not():
     assert Run().steps(10 * EACH).starved == 1.0
     assert Run(lag=0.5).steps(10 * EACH).starved == 0.0
 
 
-def test_a_card_that_was_waited_for_is_not_starved_although_it_is_done():
+def test_a_gpu_that_was_waited_for_is_not_starved_although_it_is_done():
     assert Run(waits=0.5).steps(10 * EACH).starved == 0.0
 
 
@@ -77,7 +75,7 @@ def test_few_samples_say_nothing():
     assert Run().steps(2 * EACH).starved is None
 
 
-def test_while_a_graph_is_captured_the_card_is_left_alone():
+def test_while_a_graph_is_captured_the_gpu_is_left_alone():
     run = Run()
     run.cuda.capturing = True
     run.steps(4 * EACH)

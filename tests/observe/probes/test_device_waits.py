@@ -2,7 +2,7 @@ import gc
 import threading
 
 import pytest
-from tests.golden.card import fake_torch, hooks
+from tests.golden.gpu import fake_torch, hooks
 
 from hotloop.observe.hooks.event_buffer import EventCode
 from hotloop.observe.probes.device_waits import Waits
@@ -26,7 +26,7 @@ def codes(waits):
     return [code for _, code, _ in waits._hooks.events.read()]
 
 
-def test_reading_a_tensor_of_the_card_is_a_wait_with_its_place(torch, waits):
+def test_reading_a_tensor_of_the_gpu_is_a_wait_with_its_place(torch, waits):
     loss = torch.Tensor(3, "cuda:0")
     for _ in range(4):
         assert loss.item() == 3
@@ -64,7 +64,7 @@ def test_each_way_to_read_is_one_wait_whatever_it_calls_itself(torch, waits, use
     assert [(sync.method, sync.calls) for sync in waits.syncs(1)] == [(method, 1)]
 
 
-def test_a_copy_to_the_card_is_marked_and_is_no_wait(torch, waits):
+def test_a_copy_to_the_gpu_is_marked_and_is_no_wait(torch, waits):
     assert torch.Tensor(1).to("cuda:0").is_cuda
     assert torch.Tensor(1).cuda().is_cuda
     assert codes(waits) == [EventCode.COPY, EventCode.COPY_END] * 2
@@ -97,7 +97,7 @@ def test_the_row_is_that_of_the_last_mark(torch, waits):
     assert rows == {"evaluate": 2, "forward": 1, "optimizer": 1, "after step": 1}
 
 
-def test_cleaning_up_is_counted_without_a_card(torch, waits):
+def test_cleaning_up_is_counted_without_a_gpu(torch, waits):
     torch.cuda.empty_cache()
     gc.collect()
     assert torch.cuda.synchronize("cuda:1") == "cuda:1"

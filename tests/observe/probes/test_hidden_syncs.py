@@ -1,7 +1,7 @@
 import warnings
 
 import pytest
-from tests.golden.card import Cuda, hooks
+from tests.golden.gpu import Cuda, hooks
 
 from hotloop.core.case.steps_and_loaders import Frame, Stack
 from hotloop.observe.probes.device_waits import Waits

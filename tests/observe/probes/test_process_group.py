@@ -48,7 +48,7 @@ def test_a_sampler_with_a_set_epoch_of_its_own_is_not_judged():
 
 
 class Parallel:
-    """Stands for DistributedDataParallel on a card: torch times a pass, in nanoseconds."""
+    """Stands for DistributedDataParallel on a GPU: torch times a pass, in nanoseconds."""
 
     device_type = "cuda"
     require_backward_grad_sync = True

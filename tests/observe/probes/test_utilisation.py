@@ -4,8 +4,8 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from tests.golden.card import Module, fake_torch, hooks, module_on
 from tests.golden.cases import healthy as case
+from tests.golden.gpu import Module, fake_torch, hooks, module_on
 from tests.machine.test_nvml import Nvml
 
 from hotloop.core.case.steps_and_loaders import Loader as Seen
@@ -113,7 +113,7 @@ def test_the_hosts_cpu_share_is_that_of_the_steps(readings):
     assert readings.add_to(case()).steps.main_cpu < 0.5
 
 
-def test_the_card_is_read_through_its_driver(tmp_path):
+def test_the_gpu_is_read_through_its_driver(tmp_path):
     nvml = Nvml(bits=0x20)
     nvml.nvmlInit = lambda: None
     nvml.nvmlDeviceGetHandleByUUID = lambda uuid: "handle" if uuid == "GPU-abc" else None
@@ -140,4 +140,4 @@ def test_without_the_drivers_library_one_sentence_says_so(tmp_path):
     made.on_root_module(0, module_on("cuda:0", torch))
     read(made, 2)
     (said,) = made.add_to(case()).not_checked
-    assert said.startswith("the card's use, power, clocks and heat: ")
+    assert said.startswith("the GPU's use, power, clocks and heat: ")

@@ -169,7 +169,7 @@ def test_waits_are_kept_by_loader_and_the_first_of_an_epoch_with_its_start():
     assert found.epochs[0] == 1
 
 
-def test_a_wait_for_the_card_has_its_row_wherever_the_step_waits():
+def test_a_wait_for_the_gpu_has_its_row_wherever_the_step_waits():
     found = folded("NnHhFWwfBbUu  Ww " + STEP * 2)
     assert ms(found, "host waits") == 2
     assert ms(found, "host to device") == 1

@@ -15,8 +15,8 @@ def test_a_technique_is_added_or_the_reason_is_given():
 
 
 def test_it_takes_the_place_of_those_that_it_excludes():
-    card = replace(SPOT, hardware=Hardware(device="cuda", name="a card", capability=(8, 6)))
-    made = using("autocast-fp16")(PLAN.plus("autocast-bf16"), card)
+    gpu = replace(SPOT, hardware=Hardware(device="cuda", name="a GPU", capability=(8, 6)))
+    made = using("autocast-fp16")(PLAN.plus("autocast-bf16"), gpu)
     assert [use.id for use in made.techniques] == ["autocast-fp16"]
 
 

@@ -82,7 +82,7 @@ def test_every_preset_resolves(preset: str) -> None:
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
 @pytest.mark.parametrize("preset", ["cpu", "h100"])
-def test_an_experiment_is_the_same_on_every_card(experiment: str, preset: str) -> None:
+def test_an_experiment_is_the_same_on_every_gpu(experiment: str, preset: str) -> None:
     config = resolve_char_lm([f"preset={preset}", f"experiment={experiment}"]).config
     alone = resolve_char_lm([f"experiment={experiment}"]).config
     assert flatten(config) | {"preset": "auto"} == flatten(alone)

@@ -29,7 +29,7 @@ def job_of(asked: list[str]) -> Job:
 def test_a_run_says_what_it_learns_and_its_bound_falls(tiny, tmp_path, transition):
     heard, larger = [], ("model.width=48", "training.batch_size=32", "training.max_steps=60")
     asked = settings(tiny, transition, "diffusion.sigma_min=0.01", *larger)
-    train.train(fresh_request("char-lm", asked), out=tmp_path / "run", tell=heard.append)
+    train.train(fresh_request("char-lm", asked), out=tmp_path / "run", notify=heard.append)
     facts = next(message for message in heard if isinstance(message, ReadyToTrain)).facts
     for piece in ("score entropy", f"{transition} noise", "sigma 0.01 to 20 geometric"):
         assert piece in facts["objective"]

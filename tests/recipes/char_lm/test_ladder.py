@@ -9,7 +9,7 @@ from hotloop.recipes.char_lm.ladder import LADDER
 
 OLD = Hardware(device="cpu", name="a CPU", cpu_features=frozenset({"avx2"}), cores=2)
 NEW = replace(OLD, cpu_features=frozenset({"avx2", "avx512_bf16"}))
-CARD = Hardware(device="cuda", name="a card", capability=(8, 6), memory_bytes=24 << 30, cores=8)
+GPU = Hardware(device="cuda", name="a GPU", capability=(8, 6), memory_bytes=24 << 30, cores=8)
 OWN = Plan(micro_batch=12, accumulation=4).plus("fused-adamw")
 
 
@@ -31,7 +31,7 @@ def test_before_is_the_plainest_loop_at_the_same_batch():
     assert LADDER.before.program == "plain loop"
 
 
-@pytest.mark.parametrize("hardware", [OLD, NEW, CARD], ids=["old cpu", "new cpu", "card"])
+@pytest.mark.parametrize("hardware", [OLD, NEW, GPU], ids=["old cpu", "new cpu", "gpu"])
 def test_every_rung_has_a_plan_or_a_reason_and_keeps_the_batch(hardware):
     found = plans(hardware)
     for plan in found.values():
@@ -43,7 +43,7 @@ def test_every_rung_has_a_plan_or_a_reason_and_keeps_the_batch(hardware):
 
 
 def test_each_rung_adds_to_the_one_below():
-    found = plans(CARD)
+    found = plans(GPU)
     assert found["sdpa"].differences(found["low"]) == [
         "autocast-bf16: off -> on",
     ] or "tf32" in str(found["sdpa"].differences(found["low"]))
@@ -56,7 +56,7 @@ def test_the_best_by_hand_writes_attention_out_in_bf16_on_a_cpu_only():
     assert plans(NEW)["hand"].choice("autocast-bf16") is not None
     assert plans(OLD)["hand"].choice("sdpa") == {"backend": "auto"}
     assert plans(OLD)["hand"].choice("matmul-onednn") is not None
-    assert plans(CARD)["hand"].choice("sdpa") == {"backend": "auto"}
+    assert plans(GPU)["hand"].choice("sdpa") == {"backend": "auto"}
     assert plans(NEW)["hand-compiled"] == plans(NEW)["hand"].plus("compile")
 
 

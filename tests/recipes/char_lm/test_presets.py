@@ -22,14 +22,14 @@ def test_a_preset_does_not_choose_another(name: str) -> None:
     assert not {"preset", "experiment"} & set(ALL[name].values)
 
 
-def test_cards_of_one_memory_have_one_batch() -> None:
+def test_gpus_of_one_memory_have_one_batch() -> None:
     batch = {name: preset.values["training.batch_size"] for name, preset in PRESETS.items()}
     assert (batch["12gb"], batch["16gb"], batch["24gb"]) == (96, 128, 192)
     assert batch["t4"] == batch["rtx4080s"] == batch["16gb"]
     assert batch["rtx3090"] == batch["rtx4090"] == batch["24gb"]
 
 
-def test_a_card_without_bf16_gets_fp16() -> None:
+def test_a_gpu_without_bf16_gets_fp16() -> None:
     assert PRESETS["t4"].values["training.precision"] == "fp16"
     assert PRESETS["12gb"].values["training.precision"] == "auto"
     assert PRESETS["h100"].values["training.precision"] == "bf16"

@@ -232,19 +232,19 @@ def test_widths_of_padded_rows_are_multiples_of_what_is_asked_for(model, data):
     assert "rows are not padded" in told["data.pad_to_multiple_of"]
 
 
-def test_presets_are_those_of_char_lm_and_grow_with_the_card():
+def test_presets_are_those_of_char_lm_and_grow_with_the_gpu():
     from hotloop.core.hardware import Hardware
     from hotloop.recipes.registry import RECIPES
 
-    card = Hardware(device="cuda", name="card", memory_bytes=24 << 30)
+    gpu = Hardware(device="cuda", name="gpu", memory_bytes=24 << 30)
     cpu = Hardware(device="cpu", name="CPU")
     for name in ("pair-classifier", "chat-sft", "expert-sft"):
         auto = RECIPES[name].auto
         assert auto(cpu).values["data.layout"] == "auto"
         assert auto(cpu).values["data.pad_to_multiple_of"] == 1
-        assert "data.layout" not in auto(card).values  # flat is the default
+        assert "data.layout" not in auto(gpu).values  # flat is the default
         sizes = [
-            auto(Hardware(device="cuda", name="card", memory_bytes=gib << 30)).values
+            auto(Hardware(device="cuda", name="gpu", memory_bytes=gib << 30)).values
             for gib in (6, 12, 16, 24, 80)
         ]
         micro = [v["training.batch_size"] // v.get("training.accumulation", 1) for v in sizes]

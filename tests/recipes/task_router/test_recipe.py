@@ -196,7 +196,7 @@ def test_a_second_call_skips_what_is_finished(phases, model, data):
     request = fresh_request("task-router", settings(model, data))
     before = {path: path.stat().st_mtime_ns for path in phases.rglob("*.safetensors")}
     told = []
-    results = dict(engine.train_series(request, out=phases, tell=told.append))
+    results = dict(engine.train_series(request, out=phases, notify=told.append))
     assert [result.exit_code for result in results.values()] == [0, 0, 0]
     assert sum("is complete; nothing to do" in str(each) for each in told) == 3
     assert before == {path: path.stat().st_mtime_ns for path in phases.rglob("*.safetensors")}
@@ -249,7 +249,7 @@ def test_the_progress_line_has_the_loss_of_each_task(model, data, tmp_path, phas
     told = []
     asked = settings(model, data, f"phase={phase}", "training.max_steps=8")
     request = fresh_request("task-router", asked)
-    engine.train(request, out=tmp_path / "run", tell=told.append)
+    engine.train(request, out=tmp_path / "run", notify=told.append)
     parts = [message.parts for message in told if isinstance(message, Progress)]
     assert set().union(*parts) == {"sentiment", "questions"}
     assert all(loss > 0 for part in parts for loss in part.values())

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 import pytest
-from tests.golden.cases import healthy, on_card
+from tests.golden.cases import healthy, on_gpu
 
 from hotloop.core.case.case import Case
 from hotloop.core.case.environment import ProcessFacts
@@ -36,7 +36,7 @@ def test_what_was_not_seen_cannot_be_told(topic: str):
         (healthy(), "workers", "0"),
         (healthy(), "batch size", "32"),
         (healthy(), "accumulation", "1"),
-        (healthy(), "pinning", "true"),  # no card to pin for
+        (healthy(), "pinning", "true"),  # no GPU to pin for
         (healthy(process=ProcessFacts(graphs=1)), "compile", "true"),
         (healthy(), "packing", "true"),
     ],
@@ -51,7 +51,7 @@ def test_what_is_in_effect_is_not_spoken_of(case: Case, topic: str, value: str):
         (BF16, "dtype", "fp16", "products run in bfloat16"),
         (FLASH, "attention", "eager", "attention runs as sdpa"),
         (PADDED, "packing", "true", "50% of the positions are padding"),
-        (on_card(), "pinning", "true", "no training loader pins its batches"),
+        (on_gpu(), "pinning", "true", "no training loader pins its batches"),
         (healthy(), "accumulation", "8", "1 backward passes make a step"),
     ],
 )

@@ -124,14 +124,14 @@ def test_an_error_comes_at_its_batch_and_the_next_is_read():
 def test_where_sending_fails_batches_are_what_they_were_and_it_is_said():
     class Full(Stream):
         def send(self, tensors):
-            raise torch.OutOfMemoryError("the card is full")
+            raise torch.OutOfMemoryError("the GPU is full")
 
     troubles = []
     into = BatchPrefetch(Full, "cpu", troubles)
     with fed(into):
         seen = [batch["x"].to("cpu")[:, 0].tolist() for batch in DataLoader(rows(), batch_size=4)]
     assert seen == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
-    assert troubles == ["it was ended: OutOfMemoryError: the card is full"]
+    assert troubles == ["it was ended: OutOfMemoryError: the GPU is full"]
     assert (into.sent, into.taken) == (0, 0)
 
 
@@ -247,12 +247,12 @@ def test_another_device_is_followed():
     assert into.taken == 2
 
 
-# On a card.
+# On a GPU.
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("pinned", [False, True])
-def test_a_cards_lane_brings_every_batch_whole(pinned):
+def test_a_gpus_lane_brings_every_batch_whole(pinned):
     device = torch.device("cuda", 0)
     into = BatchPrefetch(CudaCopyStream, "cuda")
     data = torch.arange(64.0)[:, None].repeat(1, 1 << 16)

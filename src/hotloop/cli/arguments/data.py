@@ -95,7 +95,7 @@ class ProgressLine:
         """The seconds since the construction of this object."""
         return time.monotonic() - self._began
 
-    def tell(self, progress: TokenizeProgress) -> None:
+    def notify(self, progress: TokenizeProgress) -> None:
         """Show the progress, at most once in an interval."""
         now = time.monotonic()
         if not self._shows or now < self._next:

@@ -29,7 +29,7 @@ _USE = {
     "cpu_util": "CPU",
     "of_ceiling": "of ceiling",
     "mfu": "MFU",
-    "vram": "card mem",
+    "vram": "GPU mem",
     "ram": "RAM",
     "temperature_c": "heat",
 }

@@ -91,7 +91,7 @@ def telling(
         return
     due = 0.0
 
-    def tell(text: str) -> None:
+    def notify(text: str) -> None:
         nonlocal due
         if (now := time.monotonic()) >= due:
             due = now + every
@@ -99,7 +99,7 @@ def telling(
             redraw(_cut(visible(text), room), stream)
 
     try:
-        yield tell
+        yield notify
     finally:
         redraw(stream=stream)
 

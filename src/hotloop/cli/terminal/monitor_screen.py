@@ -56,7 +56,7 @@ def screen(
     rows = [_Row(label="", text=Text(f"hotloop monitor: {title}", "bold"), rank=7)]
     if sampler.run is not None:
         rows += _run(sample, assessment)
-    rows += _cards(sample, sampler)
+    rows += _gpus(sample, sampler)
     rows += _host(sample, sampler, console)
     rows += [
         _Row(label="note", text=Text(visible(str(note)), "yellow"), rank=4 + n)
@@ -120,16 +120,16 @@ def _progress(run: RunReading) -> str:
     return f"step {run.step:,}{of}{left}"
 
 
-def _cards(sample: MachineSample, sampler: ReadingSampler) -> Iterator[_Row]:
-    if not sampler.cards:
-        yield _Row(label="card", text=Text(f"{UNKNOWN}: {sampler.no_cards}"), rank=2)
-    for card in sampler.cards:
-        yield from _card(sample, card)
+def _gpus(sample: MachineSample, sampler: ReadingSampler) -> Iterator[_Row]:
+    if not sampler.gpus:
+        yield _Row(label="GPU", text=Text(f"{UNKNOWN}: {sampler.no_gpus}"), rank=2)
+    for gpu in sampler.gpus:
+        yield from _gpu(sample, gpu)
 
 
-def _card(sample: MachineSample, card: GpuIdentity) -> Iterator[_Row]:
+def _gpu(sample: MachineSample, gpu: GpuIdentity) -> Iterator[_Row]:
     def get(name: str) -> float | None:
-        return sample.values.get(f"gpu{card.index}_{name}")
+        return sample.values.get(f"gpu{gpu.index}_{name}")
 
     def reading(name: str) -> str:
         value = get(name)
@@ -141,13 +141,13 @@ def _card(sample: MachineSample, card: GpuIdentity) -> Iterator[_Row]:
         f"in use {reading('utilisation_percent')}  power {reading('power_w')} of "
         f"{reading('power_limit_w')}{power}  {reading('temperature_c')}"
     )
-    yield _Row(label=f"card {card.index}", text=Text(text))
-    reasons = sample.slowed.get(card.index)
+    yield _Row(label=f"GPU {gpu.index}", text=Text(text))
+    reasons = sample.slowed.get(gpu.index)
     slowed = f"  slowed by {', '.join(reasons)}" if reasons else ""
     clock = f"clock {reading('clock_mhz')} of {reading('max_clock_mhz')}"
     yield _Row(label="", text=Text(clock + slowed, "yellow" if reasons else ""), rank=2)
-    memory = UNKNOWN if card.memory_bytes is None else bytes_(card.memory_bytes)
-    whose = _holders(sample.held.get(card.index))
+    memory = UNKNOWN if gpu.memory_bytes is None else bytes_(gpu.memory_bytes)
+    whose = _holders(sample.held.get(gpu.index))
     yield _Row(label="", text=Text(f"memory {reading('memory_bytes')} of {memory}{whose}"), rank=1)
     bus = f"PCIe {_plain(get('pcie_generation'))} x{_plain(get('pcie_width'))}"
     sent, got = reading("pcie_sent_bytes_per_s"), reading("pcie_received_bytes_per_s")
@@ -212,11 +212,11 @@ def line(sample: MachineSample, sampler: ReadingSampler) -> str:
             fields.append(f"({visible(run.idle)})")
         if run is not None and run.pace is not None:
             fields.append(_tokens(run, run.pace))
-    for card in sampler.cards:
+    for gpu in sampler.gpus:
         names = ("utilisation_percent", "power_w", "temperature_c", "memory_bytes")
-        keys = [f"gpu{card.index}_{name}" for name in names]
+        keys = [f"gpu{gpu.index}_{name}" for name in names]
         readings = [shown(key, sample.values[key]) for key in keys if key in sample.values]
-        fields.append(f"card {card.index} {' '.join(readings) or UNKNOWN}")
+        fields.append(f"GPU {gpu.index} {' '.join(readings) or UNKNOWN}")
     for word, key in (
         ("cpu", "cpu_percent"),
         ("process", "process_cpu_cores"),

@@ -54,7 +54,7 @@ class PreflightText:
         if check.timing is not None and check.estimate is not None:
             self._time(check.timing, check.estimate, check.prepared.job.loss_unit)
         self._sheet.say()
-        Screen(console=self._out).tell(
+        Screen(console=self._out).notify(
             ReadyToTrain(
                 path=check.folder,
                 facts={"run": f"{check.folder} (not made)", **prepared.facts(), **check.facts()},
@@ -87,7 +87,7 @@ class PreflightText:
             },
             "disk speed": _disk_speed(check),
             "/dev/shm": _shm(check),
-            "spill risk": why_spills(hardware) or "none: a full card raises out of memory",
+            "spill risk": why_spills(hardware) or "none: a full GPU raises out of memory",
             "torch build": _build(check),
             "versions": ", ".join(f"{k} {v}" for k, v in hardware.versions.items()),
         }
@@ -194,10 +194,10 @@ def _build(check: MachineCheck) -> str:
     build, capability = check.build, check.hardware.capability
     if build.cuda is None:
         return f"ROCm {build.hip}" if build.hip else "without CUDA"
-    text = f"CUDA {build.cuda} for {', '.join(build.arches) or 'unknown cards'}"
+    text = f"CUDA {build.cuda} for {', '.join(build.arches) or 'unknown GPUs'}"
     if capability is None:
         return text
-    return text + ("; this card is not among them" if build.why_not(capability) else "; fits")
+    return text + ("; this GPU is not among them" if build.why_not(capability) else "; fits")
 
 
 def _size(size: int | None) -> str:

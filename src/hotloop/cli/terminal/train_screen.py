@@ -61,7 +61,7 @@ class Screen:
         screen._is_seen = False
         return screen
 
-    def tell(self, message: Message) -> None:
+    def notify(self, message: Message) -> None:
         """Show one message of the engine."""
         match message:
             case Progress() | Working():

@@ -50,7 +50,7 @@ class TuneScreen:
         self._shows, self._live = not quiet, sys.stderr.isatty() and not quiet
         self._trying = ""
 
-    def tell(self, what: str) -> None:
+    def notify(self, what: str) -> None:
         """Show the current move, or the state of its trials."""
         if what == "started" or what.startswith("round "):
             text = f"{self._trying}: {what}"
@@ -112,7 +112,7 @@ def search(
     request = TuneRequest(seconds=seconds, allow_training="training" in options.allow)
     try:
         with _stoppable() as stopped:
-            result = tune(target, folder, request, tell=progress.tell, row=progress.row, **more)
+            result = tune(target, folder, request, notify=progress.notify, row=progress.row, **more)
     finally:
         progress.clear()
     text = page(result)

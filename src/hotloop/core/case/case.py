@@ -3,7 +3,7 @@
 Format history of case.json: schema 1 (2026-11); `planned`, `ledger` (2026-12, additional). The
 first files had more fields, which are skipped when they are read: `read` of a configuration, with
 keys that a tracked dict had noted; `kind` of a loader, `outputs_unused` of a model and
-`step_places` of a schedule, which were never filled.
+`step_places` of a schedule, which were never filled. `gpu` of the steps was called `card`.
 """
 
 from collections.abc import Mapping
@@ -146,7 +146,7 @@ class Case:
         return self.script.startswith(f"{TRAIN} ")
 
     @property
-    def on_card(self) -> bool:
+    def on_gpu(self) -> bool:
         """Whether it ran on a CUDA GPU."""
         return self.hardware.device == "cuda" and any(
             model.device.startswith("cuda") for model in self.models
@@ -169,6 +169,8 @@ class Case:
                 f"the case has schema {raw.get('schema')!r}, this version of hotloop reads {SCHEMA}"
             )
         fields = {key: value for key, value in raw.items() if key != "schema"}
+        if isinstance(steps := fields.get("steps"), dict) and "card" in steps:
+            fields["steps"] = {("gpu" if k == "card" else k): v for k, v in steps.items()}
         for part, removed in _GONE.items():
             if isinstance(entries := fields.get(part), list):
                 fields[part] = [_without(entry, removed) for entry in entries]

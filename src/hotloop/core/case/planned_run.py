@@ -193,7 +193,7 @@ class PlannedRun:
 
     folder: str  # nearest existing parent of the run folder
     free_bytes: int  # of that disk
-    card_here: str | None = None  # evidence of an NVIDIA GPU, whatever torch sees
+    gpu_here: str | None = None  # evidence of an NVIDIA GPU, whatever torch sees
     torch_cuda: str | None = None  # CUDA version of torch; None: built without CUDA
     machine: MachineState | None = None  # hotloop doctor alone looks at it
     settings: RunSettings | None = None

@@ -101,7 +101,7 @@ class Steps:
     main_cpu: float | None = None  # share of the step time the main thread was computing, 0..1
     starved: float | None = None  # share of sampled steps where the GPU was done first (run-ahead)
     # forward, backward, optimizer -> seconds on the GPU's own clock, sampled steps (one in 8)
-    card: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    gpu: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     flops: float | None = None  # floating-point operations of one optimizer step, counted
 
 

@@ -168,7 +168,7 @@ def _untimed(
         return None
     return (
         "the ranks' times were not compared: the host's clock timed these steps, and the host "
-        "runs ahead of its card"
+        "runs ahead of its GPU"
     )
 
 

@@ -72,7 +72,7 @@ def labelled(
     share: float,
     fold: tuple[int, int] | None = None,
     seed: int,
-    tell: Callable[[TokenizeProgress], None] = lambda _: None,
+    notify: Callable[[TokenizeProgress], None] = lambda _: None,
 ) -> Labelled:
     """Tokenise rows once, into the cache, and divide them; order.fields may name label and task.
 
@@ -82,7 +82,7 @@ def labelled(
     testing. Raises DataError for rows and labels that cannot be used.
     """
     sources, notes = used(train, valid, is_one=fold is not None)
-    made, store = own(sources, order, cache=cache, tell=tell)
+    made, store = own(sources, order, cache=cache, notify=notify)
     splits = list(store.splits)
     words = {split: _column(store, split, "label") for split in splits}
     classes = find_classes(words[TRAIN], place=_place(TRAIN))

@@ -70,7 +70,7 @@ def texts(
     share: float,
     seed: int,
     vocabulary: int,
-    tell: Callable[[TokenizeProgress], None] = lambda _: None,
+    notify: Callable[[TokenizeProgress], None] = lambda _: None,
 ) -> Texts:
     """Tokenise rows once and divide them; rows without loss are left out.
 
@@ -81,10 +81,10 @@ def texts(
     """
     sources, notes = used(train, valid, is_one=False)
     if folder is None:
-        made, store = own(sources, order, cache=cache, tell=tell)
+        made, store = own(sources, order, cache=cache, notify=notify)
         notes += tuple(made.about["notes"])
     else:
-        prepared = ready(sources, replace(order, out=folder), cache=cache, tell=tell)
+        prepared = ready(sources, replace(order, out=folder), cache=cache, notify=notify)
         store, notes = prepared.store, (*notes, *prepared.notes)
     rows, lost = _usable(store, vocabulary)
     if lost:

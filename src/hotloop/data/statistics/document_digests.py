@@ -66,7 +66,7 @@ class Digested:
 
 
 def of_store(
-    store: Store, *, tell: Callable[[TokenizeProgress], None] = lambda _: None
+    store: Store, *, notify: Callable[[TokenizeProgress], None] = lambda _: None
 ) -> tuple[list[Digested], list[str]]:
     """Return the documents of a token folder, split by split, and notes for a reader.
 
@@ -78,7 +78,7 @@ def of_store(
         about = store.about["splits"][split]
         gathered = _Gathered()
         for batch in file.batches():
-            tell(TokenizeProgress(what=f"{split}: {gathered.count:,} documents"))
+            notify(TokenizeProgress(what=f"{split}: {gathered.count:,} documents"))
             ids, _ = file.listed(batch, "input_ids")
             mask = None if columns["mask"] is None else file.listed(batch, columns["mask"])[0]
             gathered.add(ids, _lengths(file, batch), mask)
@@ -127,7 +127,7 @@ def of_sources(
     sources: Sequence[RecordFile],
     order: TokenizeRequest,
     *,
-    tell: Callable[[TokenizeProgress], None] = lambda _: None,
+    notify: Callable[[TokenizeProgress], None] = lambda _: None,
 ) -> tuple[list[Digested], Setup, list[str]]:
     """Return the documents of files, split by split, how they were read, and notes.
 
@@ -135,7 +135,7 @@ def of_sources(
     Raises DataError where rows cannot be used (under the policy "stop" it lists them).
     """
     begun = prepared(sources, order).decided(order.backend)
-    pace = PortionCounter(sources, tell)
+    pace = PortionCounter(sources, notify)
     splits = dict.fromkeys(source.split for source in sources)
     digested = []
     for split in splits:

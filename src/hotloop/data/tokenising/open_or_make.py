@@ -42,21 +42,21 @@ def ready(
     order: TokenizeRequest,
     *,
     cache: Path,
-    tell: Callable[[TokenizeProgress], None] = lambda _: None,
+    notify: Callable[[TokenizeProgress], None] = lambda _: None,
 ) -> Ready:
     """Return the tokens of the folder `order.out` if they are those of the sources and the order.
 
     Otherwise they are made in `cache`, once, with a note that says why and at what cost; the folder
     is not changed. Raises DataError if rows cannot be used.
     """
-    spec = wanted(sources, order, tell=tell)
+    spec = wanted(sources, order, notify=notify)
     try:
-        tell(TokenizeProgress(what="checksums of the tokens"))
+        notify(TokenizeProgress(what="checksums of the tokens"))
         return Ready(store=open_store(order.out, wanted=spec.identity, sums=True))
     except DataError as error:
         why = str(error)
     began = time.perf_counter()
-    made, store = own(sources, order, cache=cache, spec=spec, tell=tell)
+    made, store = own(sources, order, cache=cache, spec=spec, notify=notify)
     cost = (
         f"which took {duration(time.perf_counter() - began)}"
         if made.is_new
@@ -72,18 +72,18 @@ def own(
     *,
     cache: Path,
     spec: TokenizeSpec | None = None,
-    tell: Callable[[TokenizeProgress], None] = lambda _: None,
+    notify: Callable[[TokenizeProgress], None] = lambda _: None,
 ) -> tuple[Made, Store]:
     """Return the tokens in `cache`, hotloop's own folder of tokens; make them if they are missing.
 
     `spec` as for `tokenise`. Raises DataError if rows cannot be used.
     """
-    spec = spec or wanted(sources, order, tell=tell)
+    spec = spec or wanted(sources, order, notify=notify)
     folder = cache / _name(spec.identity)
-    broken = _broken(folder, tell) if folder.exists() else []
+    broken = _broken(folder, notify) if folder.exists() else []
     if broken:
         remove_folder(folder)
-    made = tokenise(sources, replace(order, out=folder), spec=spec, tell=tell)
+    made = tokenise(sources, replace(order, out=folder), spec=spec, notify=notify)
     if broken:
         note = f"cached tokens were damaged and are made again: {'; '.join(broken)}"
         made = replace(made, about={**made.about, "notes": [note, *made.about["notes"]]})
@@ -101,7 +101,7 @@ def _name(identity: Mapping[str, Any]) -> str:
     return digest(json.dumps([settings, contents(identity)], sort_keys=True))
 
 
-def _broken(folder: Path, tell: Callable[[TokenizeProgress], None]) -> list[str]:
+def _broken(folder: Path, notify: Callable[[TokenizeProgress], None]) -> list[str]:
     """Return the damage of a token folder; reads all of its bytes."""
-    tell(TokenizeProgress(what="checksums of the tokens"))
+    notify(TokenizeProgress(what="checksums of the tokens"))
     return check_folder(folder)

@@ -149,13 +149,13 @@ def wanted(
     sources: Sequence[RecordFile],
     order: TokenizeRequest,
     *,
-    tell: Callable[[TokenizeProgress], None] = lambda _: None,
+    notify: Callable[[TokenizeProgress], None] = lambda _: None,
 ) -> TokenizeSpec:
     """Read the first rows, and hash all bytes of the data to recognise changes.
 
     Raises the errors of `prepared`.
     """
-    tell(TokenizeProgress(what="checksums of the data"))
+    notify(TokenizeProgress(what="checksums of the data"))
     begun = prepared(sources, order)
     return TokenizeSpec(prepared=begun, identity=_identity(order, begun.setup, sources))
 

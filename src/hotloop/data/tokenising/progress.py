@@ -30,16 +30,16 @@ class PortionCounter:
     """Count portions of `sources`, which are read in order, and report the progress."""
 
     def __init__(
-        self, sources: Sequence[RecordFile], tell: Callable[[TokenizeProgress], None]
+        self, sources: Sequence[RecordFile], notify: Callable[[TokenizeProgress], None]
     ) -> None:
-        self._sources, self._tell = sources, tell
+        self._sources, self._notify = sources, notify
         self._all = max(1, sum(source.bytes for source in sources))
         self._began = time.perf_counter()
         self._bytes, self._tokens = 0, 0
 
     def say(self, activity: str) -> None:
         """Report an activity before anything can be counted."""
-        self._tell(TokenizeProgress(what=activity))
+        self._notify(TokenizeProgress(what=activity))
 
     def count(self, portion: Portion, result: Turned) -> None:
         """Count one portion that was turned into tokens."""
@@ -51,7 +51,7 @@ class PortionCounter:
                 offset = min(source.bytes, portion.offset + result.bytes)
                 break
             done += source.bytes
-        self._tell(
+        self._notify(
             TokenizeProgress(
                 what=portion.name,
                 bytes=self._bytes,
@@ -67,10 +67,10 @@ def told(
 ) -> Callable[[TokenizeProgress], None]:
     """Return a callback that reports to a recipe's listener; `poll` comes first, and may raise."""
 
-    def tell(event: TokenizeProgress) -> None:
+    def notify(event: TokenizeProgress) -> None:
         if poll is not None:
             poll()
         if progress is not None:
             progress(event.what, event.share or 0.0)
 
-    return tell
+    return notify

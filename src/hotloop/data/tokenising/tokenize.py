@@ -62,7 +62,7 @@ def tokenise(
     order: TokenizeRequest,
     *,
     spec: TokenizeSpec | None = None,
-    tell: Callable[[TokenizeProgress], None] = lambda _: None,
+    notify: Callable[[TokenizeProgress], None] = lambda _: None,
 ) -> Made:
     """Make the token folder that the order names, or continue an unfinished one.
 
@@ -74,7 +74,7 @@ def tokenise(
     if order.engine == "ray":
         must_be_usable(address=order.address, processes=order.processes)
     make_folder(order.out.parent)
-    spec = spec or wanted(sources, order, tell=tell)
+    spec = spec or wanted(sources, order, notify=notify)
     lock = Lock(order.out.with_name(f".{order.out.name}.lock"))
     lock.acquire()
     try:
@@ -84,7 +84,7 @@ def tokenise(
             if room.exists():
                 remove_folder(room)
             return Made(folder=order.out, about=store.about, is_new=False)
-        attempt = _Work(order, spec, room, PortionCounter(sources, tell))
+        attempt = _Work(order, spec, room, PortionCounter(sources, notify))
         try:
             with closing(attempt):
                 return attempt.do(sources)

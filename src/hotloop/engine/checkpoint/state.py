@@ -160,7 +160,7 @@ class Snapshot:
 
 def take(
     session: Session,
-    at: Position,
+    position: Position,
     identity: Identity,
     *,
     validation_loss: float | None,
@@ -181,7 +181,7 @@ def take(
     if rank == 0:
         state |= {
             "saved_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            "position": asdict(at),
+            "position": asdict(position),
             "identity": asdict(identity),
             "validation_loss": validation_loss,
             "micro_batch": session.micro_batch,
@@ -193,7 +193,7 @@ def take(
     if rank == 0:
         state |= {} if world == 1 else {"ranks": world}
         state |= {"beside": dict(beside)} if beside else {}
-    return Snapshot(step=at.step, files=files, state=state, name=_own(rank))
+    return Snapshot(step=position.step, files=files, state=state, name=_own(rank))
 
 
 def _written(session: Session) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, object]]:

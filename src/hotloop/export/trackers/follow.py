@@ -166,14 +166,14 @@ def _resumed(event: Event) -> int | None:
 def follow(
     feed: TrackerUpload,
     alive: Callable[[], bool],
-    tell: Callable[[str], None],
+    notify: Callable[[str], None],
     *,
     wait: Callable[[float], None] = time.sleep,
 ) -> int:
     """Send new points until the run is complete, or has had no writer for `PATIENCE` looks.
 
     `alive` says whether a process writes the run. Returns the number of points. A failing tracker
-    is reported once by `tell` and tried again; raises DeviceError when it still fails at the end.
+    is reported once by `notify` and tried again; raises DeviceError when it still fails at the end.
     """
     sent, quiet, failed = 0, 0, False
     while True:
@@ -186,7 +186,7 @@ def follow(
             if last:
                 raise
             if not failed:
-                tell(f"{error}; trying again, the training is not touched")
+                notify(f"{error}; trying again, the training is not touched")
             failed = True
         if last:
             return sent

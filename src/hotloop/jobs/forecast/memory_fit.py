@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan, Use
-    from hotloop.core.progress import Tell
+    from hotloop.core.progress import Notify
     from hotloop.jobs.forecast.memory_forecast import Forecast
     from hotloop.session.job import Job
 
@@ -114,7 +114,7 @@ class MemoryFit:
     too_much: str | None  # if the plan does not fit: what to expect and what to do
 
 
-def fit_memory(forecasts: Forecasts, plan: Plan, tell: Tell, *, may_halve: bool) -> MemoryFit:
+def fit_memory(forecasts: Forecasts, plan: Plan, notify: Notify, *, may_halve: bool) -> MemoryFit:
     """Return the plan and its forecast; with `may_halve`, halve the micro batch until it fits."""
     hardware = forecasts.hardware
     recomputes = (plan.choice(RECOMPUTING) or {"mode": "off"}).get("mode") != "off"
@@ -125,7 +125,7 @@ def fit_memory(forecasts: Forecasts, plan: Plan, tell: Tell, *, may_halve: bool)
         if fits or not may_halve or plan.micro_batch % 2:
             break
         plan = replace(plan, micro_batch=plan.micro_batch // 2, accumulation=plan.accumulation * 2)
-        tell(Note(text=f"{text}; the micro batch is halved to {plan.micro_batch}"))
+        notify(Note(text=f"{text}; the micro batch is halved to {plan.micro_batch}"))
     if plan.ranks > 1:
         text = f"on each rank {text}"
     too_much = None

@@ -343,12 +343,12 @@ _CPU_ATTENTION: dict[Any, Callable[..., int]] = {
 def _random_streams_kept() -> Iterator[None]:
     """Restore the random streams of torch, Python and numpy, from which model constructors draw."""
     started = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
-    cards = range(torch.cuda.device_count()) if started else ()
+    gpus = range(torch.cuda.device_count()) if started else ()
     python = random.getstate()
     numpy = sys.modules.get("numpy")
     legacy = numpy.random.get_state() if numpy else None
     try:
-        with torch.random.fork_rng(devices=list(cards)):
+        with torch.random.fork_rng(devices=list(gpus)):
             yield
     finally:
         random.setstate(python)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hotloop.core.plan import Plan
     from hotloop.jobs.forecast.memory_forecast import Forecast
 
-__all__ = ["of_rank", "on_more_cards", "suits"]
+__all__ = ["of_rank", "on_more_gpus", "suits"]
 
 # Trained parameters above which row sharding pays on any GPU: at 16 bytes each (float32 with AdamW)
 # they take 48 GB, and a step writes all of them (derived).
@@ -72,9 +72,7 @@ def suits(forecast: Forecast, plan: Plan, hardware: Hardware) -> tuple[str, str]
     return "ddp", f"{plan.ranks} ranks, and the model fits each of them"
 
 
-def on_more_cards(
-    forecast: Forecast, plan: Plan, hardware: Hardware, batch_size: int
-) -> str | None:
+def on_more_gpus(forecast: Forecast, plan: Plan, hardware: Hardware, batch_size: int) -> str | None:
     """Return a sentence on how a single-process run could use the other GPUs of this machine.
 
     Returns None if there are no other GPUs, or if several ranks share the run already.

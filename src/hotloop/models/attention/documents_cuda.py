@@ -81,7 +81,7 @@ def why_no_flex(
     if (why := _too_old("FlexAttention", device, capability)) is not None:
         return why
     if width > _WIDE and capability(device) not in _LARGE_SHARED:
-        return f"FlexAttention's backward pass of heads of {width} does not fit into this card"
+        return f"FlexAttention's backward pass of heads of {width} does not fit into this GPU"
     if dropout:
         return "FlexAttention has no dropout"
     module = importlib.util.find_spec("torch.nn.attention.flex_attention")
@@ -94,7 +94,7 @@ def _too_old(function: str, device: torch.device, capability: Capability) -> str
     return (
         None
         if major >= 8
-        else f"{function} is for cards from sm80 on, this one has sm{major}{minor}"
+        else f"{function} is for GPUs from sm80 on, this one has sm{major}{minor}"
     )
 
 

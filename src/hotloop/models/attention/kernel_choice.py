@@ -51,13 +51,13 @@ class Isolation:
         *,
         clock: Callable[[], float],
         known: MutableMapping[str, str] | None = None,
-        card: Any = documents_cuda,
+        gpu: Any = documents_cuda,
     ) -> None:
-        """Take the clock, in seconds, and earlier choices; `card` is a seam.
+        """Take the clock, in seconds, and earlier choices; `gpu` is a seam.
 
         New choices are added to `known`, which is `chosen`.
         """
-        self._clock, self._card = clock, card
+        self._clock, self._gpu = clock, gpu
         self.chosen = {} if known is None else known
         self._made: tuple[Boundaries, dict[object, Any]] | None = None
 
@@ -138,9 +138,9 @@ class Isolation:
         is_small: bool,
     ) -> str:
         device, dtype = qkv[0].device, qkv[0].dtype
-        if self._card.why_no_varlen(device, dtype, window=window, dropout=dropout) is None:
+        if self._gpu.why_no_varlen(device, dtype, window=window, dropout=dropout) is None:
             return "varlen"
-        if self._card.why_no_flex(device, dropout=dropout, width=qkv[0].shape[-1]) is None:
+        if self._gpu.why_no_flex(device, dropout=dropout, width=qkv[0].shape[-1]) is None:
             return "flex"
         if device.type == "cuda" or boundaries.rows * boundaries.width**2 > _MOST:
             return "documents"  # timing a GPU would mean waiting for it
@@ -207,20 +207,20 @@ class Isolation:
             mask_B1TT = self._once(boundaries, (way, causal, window, device), make)
             return documents.masked(*qkv, mask_B1TT, scale=scale, dropout=dropout)
         if way == "varlen":
-            kernel = self._card.varlen_kernel()
+            kernel = self._gpu.varlen_kernel()
             if kernel is None:
                 raise DeviceError(_GONE.format(way))
-            out: Tensor = self._card.varlen(*qkv, boundaries, **looks, scale=scale, kernel=kernel)
+            out: Tensor = self._gpu.varlen(*qkv, boundaries, **looks, scale=scale, kernel=kernel)
             return out
-        kernels = self._card.flex_kernels()
+        kernels = self._gpu.flex_kernels()
         if kernels is None:
             raise DeviceError(_GONE.format(way))
         blocks = self._once(
             boundaries,
             (way, causal, window, device),
-            partial(self._card.flex_blocks, boundaries, **looks, make=kernels[0]),
+            partial(self._gpu.flex_blocks, boundaries, **looks, make=kernels[0]),
         )
-        output: Tensor = self._card.flex(*qkv, blocks, scale=scale, kernel=kernels[1])
+        output: Tensor = self._gpu.flex(*qkv, blocks, scale=scale, kernel=kernels[1])
         return output
 
     def _once(self, boundaries: Boundaries, key: object, make: Callable[[], Any]) -> Any:

@@ -20,7 +20,7 @@ class Probes(list[Probe]):
         super().__init__(probes)
         self.faults: list[tuple[str, BaseException]] = []  # class of a probe that failed, its error
 
-    def tell(self, event: Callable[[Probe], None]) -> None:
+    def notify(self, event: Callable[[Probe], None]) -> None:
         """Call `event` with each probe; drop a probe that fails."""
         for probe in tuple(self):
             try:

@@ -103,14 +103,14 @@ def _asking(hooks: Hooks, cls: Any) -> None:
     old = hooks.replace(cls, "__iter__", functools.wraps(cls.__iter__)(iterate))
 
 
-def _after_init(hooks: Hooks, cls: Any, tell: Callable[[Any], None]) -> None:
+def _after_init(hooks: Hooks, cls: Any, notify: Callable[[Any], None]) -> None:
     """Report each new instance after this class's constructor, perhaps before a subclass's."""
     old = cls.__init__
 
     @functools.wraps(old)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         old(self, *args, **kwargs)
-        hooks.guarded(tell, self)
+        hooks.guarded(notify, self)
 
     hooks.replace(cls, "__init__", unseen(init))
 

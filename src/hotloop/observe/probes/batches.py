@@ -101,7 +101,7 @@ class BatchProbe(Probe):
             samples.shapes = {name: tuple(t.shape) for name, t in tensors.items()}
             samples.main, samples.label = _main(tensors), _label(tensors)
             samples.names = _beside(tensors, samples.main)
-            samples.pinned = any(t.is_pinned() for t in tensors.values()) if _on_card() else None
+            samples.pinned = any(t.is_pinned() for t in tensors.values()) if _on_gpu() else None
         main = tensors.get(samples.main or "")
         if main is not None and main.dim() and samples.hashed < _HASHED:
             hashes = rows.hashes(tensors, samples.names)
@@ -304,6 +304,6 @@ def _label(tensors: dict[str, Any]) -> str | None:
     return list(tensors)[1]
 
 
-def _on_card() -> bool:
+def _on_gpu() -> bool:
     torch = sys.modules["torch"]
     return bool(torch.cuda.is_initialized())

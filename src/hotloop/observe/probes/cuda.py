@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from hotloop.observe.hooks.event_buffer import EventCode
 from hotloop.observe.hooks.listener import Probe
-from hotloop.observe.probes.cuda_events import CardClock
+from hotloop.observe.probes.cuda_events import GpuClock
 from hotloop.observe.probes.device_waits import Waits
 from hotloop.observe.probes.hidden_syncs import AT, Burst
 
@@ -44,7 +44,7 @@ class CudaProbe(Probe):
 
     def __init__(self, hooks: Hooks, *, torch: Any = None) -> None:
         self.waits = Waits(hooks)
-        self.clock: CardClock | None = None
+        self.clock: GpuClock | None = None
         self._hooks, self._torch = hooks, torch
         self._burst: Burst | None = None
         self._roots: list[weakref.ref[Any]] = []
@@ -94,7 +94,7 @@ class CudaProbe(Probe):
             steps=replace(
                 steps,
                 starved=self.clock.starved,
-                card={row: thinned(times) for row, times in self.clock.times.items()},
+                gpu={row: thinned(times) for row, times in self.clock.times.items()},
             ),
             process=replace(case.process, allocator=dict(self._allocator)),
             readings={
@@ -111,10 +111,10 @@ class CudaProbe(Probe):
             return
         modules = (module for root in self._roots if (module := root()) is not None)
         used = (next(iter(module.parameters()), None) for module in modules)
-        on_card = (tensor.device for tensor in used if tensor is not None and tensor.is_cuda)
-        if (device := next(on_card, None)) is None:
+        on_gpu = (tensor.device for tensor in used if tensor is not None and tensor.is_cuda)
+        if (device := next(on_gpu, None)) is None:
             return
-        self.clock = CardClock(cuda, device, waited=lambda: self.waits.seconds)
+        self.clock = GpuClock(cuda, device, waited=lambda: self.waits.seconds)
         self._burst = Burst(self._hooks, self.waits, cuda)
         self.waits.tensors(self._torch)
         self._hooks.timed = self._timed

@@ -16,7 +16,7 @@ from hotloop.observe.hooks.event_buffer import EventCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["CardClock"]
+__all__ = ["GpuClock"]
 
 EACH = 8  # steps of which one is sampled
 MOST_EVENTS, MOST_PENDING = 64, 4  # of a sample; samples that wait for the GPU
@@ -35,7 +35,7 @@ _OTHER = (
 _Sample = list[tuple[int, Any]]  # code, event
 
 
-class CardClock:
+class GpuClock:
     """Receives the codes of main-thread calls; `waited` returns the seconds waited so far."""
 
     def __init__(

@@ -167,8 +167,8 @@ class Waits:
 
         return move
 
-    def _moved(self, began: int, ended: int, to_card: bool) -> None:
-        if to_card:
+    def _moved(self, began: int, ended: int, to_gpu: bool) -> None:
+        if to_gpu:
             self._hooks.events.span(EventCode.COPY, began, ended)
         else:
             self._keep(("cpu", spot(), self.row()), began, ended, True)

@@ -137,8 +137,8 @@ def _as_in_training(model: Any, arguments: Any) -> Iterator[None]:
 
     modes = [(part, part.training) for part in model.modules()]
     buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
-    cards = {tensor.device for tensor in tensors(arguments) if tensor.is_cuda}
-    with torch.random.fork_rng(list(cards)):
+    gpus = {tensor.device for tensor in tensors(arguments) if tensor.is_cuda}
+    with torch.random.fork_rng(list(gpus)):
         model.train()
         try:
             yield

@@ -105,11 +105,11 @@ class Habits(Probe):
             replace_(cls, "zero_grad", self._zeroing(cls.zero_grad))
         scaler = torch.amp.GradScaler
         for name in ("scale", "unscale_", "update"):
-            tell = functools.partial(self._scaling, name)
-            replace_(scaler, name, self._seen(getattr(scaler, name), tell))
+            notify = functools.partial(self._scaling, name)
+            replace_(scaler, name, self._seen(getattr(scaler, name), notify))
         replace_(scaler, "step", self._stepping(scaler.step))
 
-    def _seen(self, old: Callable[..., Any], tell: Callable[..., None]) -> Callable[..., Any]:
+    def _seen(self, old: Callable[..., Any], notify: Callable[..., None]) -> Callable[..., Any]:
         from torch.compiler import is_dynamo_compiling as is_compiling
 
         hooks = self._observer.hooks
@@ -117,7 +117,7 @@ class Habits(Probe):
         @functools.wraps(old)
         def seen(*args: Any, **kwargs: Any) -> Any:
             if not is_compiling():
-                hooks.quietly(tell, args, kwargs)
+                hooks.quietly(notify, args, kwargs)
             return old(*args, **kwargs)
 
         return seen

@@ -59,12 +59,12 @@ class Profile:
             self._mode.__exit__(None, None, None)
             _set_anomaly(False)
         events = [event for event in self._profile.events() or () if _is_operator(event)]
-        on_card = any(event.self_device_time_total > 0 for event in events)
+        on_gpu = any(event.self_device_time_total > 0 for event in events)
         groups: dict[tuple[str, str, SourceLocation | None], list[Any]] = defaultdict(list)
         for event in events:
             groups[event.name, _shapes_text(event), self._place(event)].append(event)
         operators = [
-            _operator(*key, group, steps=steps, step_time=step_time, on_card=on_card)
+            _operator(*key, group, steps=steps, step_time=step_time, on_gpu=on_gpu)
             for key, group in groups.items()
         ]
         return tuple(sorted(operators, key=lambda one: -one.seconds)[:count])
@@ -99,9 +99,9 @@ def _operator(
     *,
     steps: int,
     step_time: float,
-    on_card: bool,
+    on_gpu: bool,
 ) -> Operator:
-    kind = "self_device_time_total" if on_card else "self_cpu_time_total"
+    kind = "self_device_time_total" if on_gpu else "self_cpu_time_total"
     seconds = sum(getattr(event, kind) for event in events) / 1e6 / steps  # they are in us
     return Operator(
         name=name,
@@ -109,7 +109,7 @@ def _operator(
         seconds=seconds,
         share=seconds / step_time,
         calls=len(events) / steps,
-        device="cuda" if on_card else "cpu",
+        device="cuda" if on_gpu else "cpu",
         dtype=_dtype(events[0]),
         place=place,
     )

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from hotloop.machine.detect import card_handle, import_nvml
+from hotloop.machine.detect import gpu_handle, import_nvml
 from hotloop.machine.nvml import look
 from hotloop.observe.hooks.listener import Probe
 from hotloop.observe.probes.cuda import MOST, thinned
@@ -166,7 +166,7 @@ class Readings(Probe):
             row |= now.since(self._before)
             self._count(workers, self._before, now)
         self._before = now
-        if (handle := self._card()) is not None:
+        if (handle := self._gpu()) is not None:
             values, reasons = look(self._nvml, handle, own=frozenset(now.cpu))
             row |= values
             self._reasons.update(reasons)
@@ -175,7 +175,7 @@ class Readings(Probe):
             del self._rows[::2]
             self._every *= 2
 
-    def _card(self) -> Any:
+    def _gpu(self) -> Any:
         """Return NVML's handle of the GPU once the script uses one, else None."""
         if self._handle is None and self._missing is None and self._device is not None:
             self._nvml = self._nvml or import_nvml()
@@ -184,7 +184,7 @@ class Readings(Probe):
                 return None
             torch = self._torch or sys.modules["torch"]
             uuid = str(torch.cuda.get_device_properties(self._device).uuid)
-            self._handle = card_handle(uuid, self._nvml)
+            self._handle = gpu_handle(uuid, self._nvml)
             if self._handle is None:
                 self._missing = "the driver's library does not know it"
         return self._handle
@@ -214,7 +214,7 @@ class Readings(Probe):
 
     def _unread(self) -> Iterator[str]:
         if self._missing is not None:
-            yield f"the card's use, power, clocks and heat: {self._missing}"
+            yield f"the GPU's use, power, clocks and heat: {self._missing}"
         if self.fault is not None:
             why = f"{type(self.fault).__name__}: {self.fault}"
             yield f"readings of the machine after a while: hotloop's reader failed with {why}"

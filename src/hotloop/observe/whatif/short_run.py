@@ -199,7 +199,7 @@ class _Clock:
 
     def __init__(self) -> None:
         self._host_times: list[float] = []
-        self._card: list[Any] = []
+        self._gpu: list[Any] = []
 
     @property
     def marks(self) -> int:
@@ -213,13 +213,13 @@ class _Clock:
         if torch.cuda.is_initialized():
             event = torch.cuda.Event(enable_timing=True)
             event.record()
-            self._card.append(event)
+            self._gpu.append(event)
 
     def times(self) -> list[float]:
         """Return the seconds between marks."""
-        if len(self._card) != len(self._host_times):
+        if len(self._gpu) != len(self._host_times):
             return [end - start for start, end in pairwise(self._host_times)]
-        if self._card:
-            self._card[-1].synchronize()
-        pairs = zip(self._card, self._card[1:], strict=False)
+        if self._gpu:
+            self._gpu[-1].synchronize()
+        pairs = zip(self._gpu, self._gpu[1:], strict=False)
         return [start.elapsed_time(end) / 1e3 for start, end in pairs]  # they are in ms

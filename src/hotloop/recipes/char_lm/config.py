@@ -72,7 +72,7 @@ class CharLmConfig:
     """Everything that decides a char-lm run, but for the machine."""
 
     seed: int = setting(1337, "of weights, order and dropout", low=0, high=2**32 - 1)
-    preset: str = setting(AUTO, "values for a card", choices=(AUTO, *PRESETS))
+    preset: str = setting(AUTO, "values for a GPU", choices=(AUTO, *PRESETS))
     experiment: str | None = setting(None, "values of a known experiment", choices=EXPERIMENTS)
     objective: Literal["next-char", "diffusion"] = setting(
         "next-char", "what is learned; diffusion denoises whole windows"

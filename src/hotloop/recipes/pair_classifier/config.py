@@ -40,7 +40,7 @@ class PairModel:
     head_dropout: float = setting(0.0, "share dropped before the head", low=0, high=0.9)
     attention_dropout: float | None = setting(
         None,
-        "share of attention dropped; null: as the model says; 0: fast on cards",
+        "share of attention dropped; null: as the model says; 0: fast on GPUs",
         low=0,
         high=0.9,
     )
@@ -89,7 +89,7 @@ class PairClassifierConfig:
     """Everything that decides a pair-classifier run, but for the machine."""
 
     seed: int = setting(1337, "of the head, order and dropout", low=0, high=2**32 - 1)
-    preset: str = setting(AUTO, "values for a card", choices=(AUTO, *PRESETS))
+    preset: str = setting(AUTO, "values for a GPU", choices=(AUTO, *PRESETS))
     experiment: str | None = setting(None, "values of a known experiment", choices=EXPERIMENTS)
     init_from: str | None = setting(None, "what an earlier run learned: a run or .safetensors")
     class_weights: Literal["none", "balanced"] = setting(

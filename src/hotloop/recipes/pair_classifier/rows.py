@@ -64,7 +64,7 @@ def prepare_data(
         share=data.validation_share,
         fold=None if fold is None or folds is None else (fold, folds),
         seed=config.seed,
-        tell=told(progress, poll),
+        notify=told(progress, poll),
     )
 
 

@@ -52,7 +52,7 @@ class SftModel:
     attention: Literal["auto", "naive"] = setting(
         "auto", "auto: the fastest kernel there is; naive: written out, as a comparison"
     )
-    tf32: bool | None = setting(None, "TF32 in float32 products; null: where the card has it")
+    tf32: bool | None = setting(None, "TF32 in float32 products; null: where the GPU has it")
     checkpointing: Literal["off", "selective", "full"] = setting(
         "off", "compute activations twice to save memory"
     )
@@ -141,7 +141,7 @@ class SftConfig:
     data: SftData = field(default_factory=SftData)
     model: SftModel = field(default_factory=SftModel)
     adapter: SftAdapter = field(default_factory=SftAdapter)
-    preset: str = setting(AUTO, "values for a card", choices=(AUTO, *SFT_PRESETS))
+    preset: str = setting(AUTO, "values for a GPU", choices=(AUTO, *SFT_PRESETS))
     experiment: str | None = setting(None, "values of a known experiment", choices=SFT_EXPERIMENTS)
 
 

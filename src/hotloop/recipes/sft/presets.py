@@ -21,7 +21,7 @@ _CPU = Preset(
         "data.pad_to_multiple_of": 1,
     },
     reasons={
-        "training.batch_size": "the same on every card",
+        "training.batch_size": "the same on every GPU",
         "training.accumulation": "micro batches of 4 rows stay in the cache",
         "data.max_length": "attention grows with the square of it",
         "data.layout": LAYOUT,

@@ -57,7 +57,7 @@ def prepare_data(
         share=data.validation_share,
         seed=config.seed,
         vocabulary=base_model.vocabulary,
-        tell=told(progress, poll),
+        notify=told(progress, poll),
     )
     if data.loss == "answers" and rows.store.identity["loss"] == "all":
         raise ConfigError(

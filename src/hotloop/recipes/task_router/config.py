@@ -115,7 +115,7 @@ class TaskRouterConfig:
     """
 
     seed: int = setting(1337, "of adapters, heads, order and noise", low=0, high=2**32 - 1)
-    preset: str = setting(AUTO, "values for a card", choices=(AUTO, *PRESETS))
+    preset: str = setting(AUTO, "values for a GPU", choices=(AUTO, *PRESETS))
     experiment: str | None = setting(None, "values of a known experiment", choices=EXPERIMENTS)
     init_from: str | None = setting(None, "what an earlier run learned: a run or .safetensors")
     phase: str = setting(ALL, "1, 2, 3, or all of them in turn", choices=(ALL, "1", "2", "3"))

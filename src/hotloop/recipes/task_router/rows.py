@@ -105,7 +105,7 @@ def prepare_rows(
         find_sources([str(rows.file)], by={}).files,
         order_of(config, base_model),
         cache=cache,
-        tell=told(progress, poll),
+        notify=told(progress, poll),
     )
     split = next(iter(store.splits))
     columns: dict[str, NDArray[np.int64]] = {"task": rows.task}

@@ -52,7 +52,7 @@ def judge(case: Case) -> Finding | None:
             remedies=[
                 code_edit(
                     "time whole steps, from one batch to the next"
-                    + ", with torch.cuda.synchronize() before the clock is read" * case.on_card
+                    + ", with torch.cuda.synchronize() before the clock is read" * case.on_gpu
                 )
             ],
         )

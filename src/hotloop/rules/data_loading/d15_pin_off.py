@@ -1,11 +1,11 @@
-"""Batches go to the card from memory that is not pinned.
+"""Batches go to the GPU from memory that is not pinned.
 
 Looks at: pin_memory of the loader, whether its batches are pinned, and the row "host to device".
 Says so when: they are not and copying is 2 % of the wall time or more.
-Stays silent when: batches are made on the card.
+Stays silent when: batches are made on the GPU.
 Remedy: pin_memory=True; with non_blocking=True the copy runs beside the computing.
 Numbers: bitwise the same.
-Seen: golden case only; not yet seen on a card.
+Seen: golden case only; not yet seen on a GPU.
 Source: https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html (2026-11).
 """
 
@@ -23,7 +23,7 @@ def judge(case: Case) -> Finding | None:
     text = "DataLoader(pin_memory=True), and .to(device, non_blocking=True)"
     return costs(
         case,
-        f"batches go to the card from pageable memory, {case.part(seconds):.0%} of the time",
+        f"batches go to the GPU from pageable memory, {case.part(seconds):.0%} of the time",
         seconds,
         places=place_of(loader),
         remedies=[with_workers(case, loader, text, pin=True)],
@@ -33,7 +33,7 @@ def judge(case: Case) -> Finding | None:
 RULE = Rule(
     title="Batches are copied from pageable memory",
     judge=judge,
-    needs=(Needs.STEPS, Needs.LOADER, Needs.CARD),
+    needs=(Needs.STEPS, Needs.LOADER, Needs.GPU),
     under="D17",
     weight=2,
     numerics="bitwise",

@@ -3,9 +3,9 @@
 Looks at: .to(...) and .cuda() in the training loops, pinned batches, and the row "host to device".
 Says so when: such a call lacks non_blocking=True and copying is 2 % of the wall time or more.
 Stays silent when: the batches are not pinned: then it would wait in any case (D15).
-Remedy: non_blocking=True on the way to the card; never on the way back.
+Remedy: non_blocking=True on the way to the GPU; never on the way back.
 Numbers: bitwise the same.
-Seen: golden case only; not yet seen on a card.
+Seen: golden case only; not yet seen on a GPU.
 Source: https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html (2026-11).
 """
 
@@ -34,11 +34,11 @@ def judge(case: Case) -> Finding | None:
         return None
     return costs(
         case,
-        f"the host waits for copies to the card, {case.part(seconds):.0%} of the time, although "
+        f"the host waits for copies to the GPU, {case.part(seconds):.0%} of the time, although "
         "the batches are pinned",
         seconds,
         places=places,
-        remedies=[Remedy(text=".to(device, non_blocking=True) for what goes to the card")],
+        remedies=[Remedy(text=".to(device, non_blocking=True) for what goes to the GPU")],
     )
 
 
@@ -58,9 +58,9 @@ def _target(call: ast.Call) -> str:
 
 
 RULE = Rule(
-    title="The host waits for each copy to the card",
+    title="The host waits for each copy to the GPU",
     judge=judge,
-    needs=(Needs.STEPS, Needs.LOADER, Needs.CODE, Needs.CARD),
+    needs=(Needs.STEPS, Needs.LOADER, Needs.CODE, Needs.GPU),
     under="D17",
     weight=3,
     numerics="bitwise",

@@ -1,11 +1,11 @@
-"""The card waits for its batches to be copied.
+"""The GPU waits for its batches to be copied.
 
 Looks at: the row "host to device".
 Says so when: it is 10 % of the wall time or more; 20 % is critical.
 Stays silent when: copies run beside the computing.
 Remedy: fewer bytes a batch, pinned memory, a copy ahead on a stream of its own.
 Numbers: bitwise the same; fewer bits a value round.
-Seen: golden case only; not yet seen on a card.
+Seen: golden case only; not yet seen on a GPU.
 Source: TraceML for the thresholds.
 """
 
@@ -24,7 +24,7 @@ def judge(case: Case) -> Finding | None:
     size = loader.batch_bytes if loader else None
     return costs(
         case,
-        f"copying batches to the card takes {case.part(seconds):.0%} of the time",
+        f"copying batches to the GPU takes {case.part(seconds):.0%} of the time",
         seconds,
         places=place_of(loader),
         evidence={"a batch": bytes_(size)} if size else {},
@@ -36,9 +36,9 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    title="Copying to the card takes much of the time",
+    title="Copying to the GPU takes much of the time",
     judge=judge,
-    needs=(Needs.STEPS, Needs.CARD),
+    needs=(Needs.STEPS, Needs.GPU),
     weight=0,
     numerics="bitwise",
 )

@@ -3,9 +3,9 @@
 Looks at: shape and dtype of the batches, and the row "host to device".
 Says so when: batches of pictures are float32 and copying is 2 % of the wall time or more.
 Stays silent when: pictures are sent as uint8.
-Remedy: send uint8 and normalise on the card.
+Remedy: send uint8 and normalise on the GPU.
 Numbers: rounding: the same division, by another device.
-Seen: golden case only; not yet seen on a card.
+Seen: golden case only; not yet seen on a GPU.
 Source: hotloop.
 """
 
@@ -34,23 +34,23 @@ def judge(case: Case) -> Finding | None:
         return None
     return costs(
         case,
-        f"pictures of {' x '.join(map(str, shapes[0][1:]))} go to the card as float32",
+        f"pictures of {' x '.join(map(str, shapes[0][1:]))} go to the GPU as float32",
         seconds,
         places=[*([loader.getitem] if loader.getitem else []), *place_of(loader)],
         evidence={"a batch": bytes_(loader.batch_bytes)} if loader.batch_bytes else {},
         remedies=[
             code_edit(
                 "keep uint8 in the data set; x.to(device).float().div_(255) and the "
-                "normalisation on the card"
+                "normalisation on the GPU"
             )
         ],
     )
 
 
 RULE = Rule(
-    title="Pictures are sent to the card as float32",
+    title="Pictures are sent to the GPU as float32",
     judge=judge,
-    needs=(Needs.STEPS, Needs.LOADER, Needs.BATCHES, Needs.CARD),
+    needs=(Needs.STEPS, Needs.LOADER, Needs.BATCHES, Needs.GPU),
     under="D17",
     weight=2,
     numerics="rounding",

@@ -4,7 +4,7 @@ Looks at: the wall time between asking for a batch and having it, of loaders and
     functions that make batches.
 Says so when: it is 5 % of the wall time or more; 10 % is a warning, 20 % critical. Before a
     run: the same of the forecast.
-Stays silent when: worker processes or the card hide the reading, or batches are made by hand and
+Stays silent when: worker processes or the GPU hide the reading, or batches are made by hand and
     one line of that is a finding of its own (H19).
 Remedy: the rules below D1 name the cause; without one, worker processes are the first thing to try,
     and where there are some, a look at what the reading does without them.

@@ -4,7 +4,7 @@ Looks at: width and real lengths of sampled training batches, and the code that 
 Says so when: all batches are equally wide, rows fill less than 60 % of it on average, and the width
     above each batch's longest row is 2 % of the wall time or more.
 Stays silent when: the longest row of a batch nearly fills it (D22).
-Remedy: pad to the batch's longest row, on a card to a multiple of 8.
+Remedy: pad to the batch's longest row, on a GPU to a multiple of 8.
 Numbers: rounding, where padding is masked; where it is not, results change.
 Seen: examples/slow/accelerate/pad_to_max.py, examples/blind/polarity_attention.
 Source: TECHNIQUES (one real set: 1.04x by this alone, 2.36x with length buckets); 60 % is ours.

@@ -1,12 +1,12 @@
-"""The data set is small enough to lie on the card, and is copied there batch by batch.
+"""The data set is small enough to lie on the GPU, and is copied there batch by batch.
 
-Looks at: the bytes of a data set in memory, the card's free memory, and the time that waiting for
+Looks at: the bytes of a data set in memory, the GPU's free memory, and the time that waiting for
     data and copying take.
 Says so when: it is less than 10 % of the free memory and they take 2 % of the wall time or more.
 Stays silent when: the size is unknown, or the data are read from files.
-Remedy: move the tensors to the card once, before the loop.
+Remedy: move the tensors to the GPU once, before the loop.
 Numbers: bitwise the same, in the same order.
-Seen: golden case only; not yet seen on a card.
+Seen: golden case only; not yet seen on a GPU.
 Source: hotloop.
 """
 
@@ -30,11 +30,11 @@ def judge(case: Case) -> Finding | None:
         return None
     return costs(
         case,
-        f"the data ({bytes_(loader.dataset_bytes)}) fit in the card's free memory and are copied "
+        f"the data ({bytes_(loader.dataset_bytes)}) fit in the GPU's free memory and are copied "
         "batch by batch",
         seconds,
         places=place_of(loader),
-        evidence={"free on the card": bytes_(free)},
+        evidence={"free on the GPU": bytes_(free)},
         remedies=[
             code_edit("data = data.to(device) once; cut batches with data[torch.randperm(n)[a:b]]")
         ],
@@ -42,9 +42,9 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    title="The data fit in the card's memory",
+    title="The data fit in the GPU's memory",
     judge=judge,
-    needs=(Needs.STEPS, Needs.LOADER, Needs.CARD),
+    needs=(Needs.STEPS, Needs.LOADER, Needs.GPU),
     under="D1",
     numerics="bitwise",
 )

@@ -3,8 +3,8 @@
 Looks at: the cores this run kept busy against those it may use (affinity and quota).
 Says so when: rule D1 speaks, they are 90 % of the cores or more, and most of that is the workers'.
 Stays silent when: cores are free (D6).
-Remedy: cheaper samples: read once and keep, a faster format, or the transformation on the card.
-Numbers: bitwise the same where samples are kept; other decoders and the card round differently.
+Remedy: cheaper samples: read once and keep, a faster format, or the transformation on the GPU.
+Numbers: bitwise the same where samples are kept; other decoders and the GPU round differently.
 Seen: examples/planted/loader_full_cores.py.
 Source: gpuprof, and SageMaker's CPUBottleneck rule (90 %).
 """

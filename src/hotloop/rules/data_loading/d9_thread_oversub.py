@@ -29,7 +29,7 @@ def judge(case: Case) -> Finding | None:
     throttled = case.process.throttled
     return Finding(
         claim=f"{threads * case.process.world} threads compute on {many(cores, 'core')}",
-        severity="warn" if case.on_card else "critical",
+        severity="warn" if case.on_gpu else "critical",
         places=case.process.thread_places[:1],
         evidence={
             "threads": f"{threads} x {case.process.world} processes",

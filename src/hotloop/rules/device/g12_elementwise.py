@@ -1,11 +1,11 @@
-"""Most of the card's time goes into element by element operations, which only move memory.
+"""Most of the GPU's time goes into element by element operations, which only move memory.
 
-Looks at: the profile's operators on the card.
+Looks at: the profile's operators on the GPU.
 Says so when: activations, norms, sums and copies take 40 % of a step.
 Stays silent when: matrix products fill it.
 Remedy: compile the model: neighbours become one kernel; or fused layers.
 Numbers: rounding.
-Seen: golden cases only; not yet seen on a card.
+Seen: golden cases only; not yet seen on a GPU.
 Source: threshold of hotloop; gains of 14-45 % by compiling are others' (page of compile).
 """
 
@@ -38,7 +38,7 @@ def judge(case: Case) -> Finding | None:
     return costing(
         case,
         in_steps(case, share),
-        claim=f"element by element operations take {share:.0%} of a step on the card",
+        claim=f"element by element operations take {share:.0%} of a step on the GPU",
         places=list(dict.fromkeys(op.place for op in hottest if op.place)),
         evidence={op.name: f"{op.share:.0%} of a step" for op in hottest},
         remedies=[
@@ -48,9 +48,9 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    title="Most of the card's time goes into small operations",
+    title="Most of the GPU's time goes into small operations",
     judge=judge,
-    needs=(Needs.STEPS, Needs.PROFILE, Needs.CARD),
+    needs=(Needs.STEPS, Needs.PROFILE, Needs.GPU),
     under="G25",
     weight=2,
     numerics="rounding",

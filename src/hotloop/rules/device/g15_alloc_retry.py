@@ -1,12 +1,12 @@
-"""The caching allocator asks the driver for memory again and again, which stops the card.
+"""The caching allocator asks the driver for memory again and again, which stops the GPU.
 
 Looks at: its retries, and memory it holds without using it.
 Says so when: it freed its cache and tried again at least once; or it holds twice what tensors use
-    and more than half of the card (a note).
+    and more than half of the GPU (a note).
 Stays silent when: it holds what it needs.
 Remedy: PYTORCH_ALLOC_CONF=expandable_segments:True, batches of few shapes, a little less memory.
 Numbers: bitwise the same.
-Seen: golden cases only; not yet seen on a card.
+Seen: golden cases only; not yet seen on a GPU.
 Source: https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management; TraceML
 """
 
@@ -46,7 +46,7 @@ def judge(case: Case) -> Finding | None:
 RULE = Rule(
     title="The allocator runs out and starts again",
     judge=judge,
-    needs=(Needs.STEPS, Needs.CARD),
+    needs=(Needs.STEPS, Needs.GPU),
     weight=2,
     numerics="bitwise",
 )

@@ -1,12 +1,12 @@
-"""The card's memory is almost full: a longer batch ends the run.
+"""The GPU's memory is almost full: a longer batch ends the run.
 
-Looks at: the peak of memory held by tensors, against the card's.
+Looks at: the peak of memory held by tensors, against the GPU's.
 Says so when: it is 92 % (a warning) or 97 % (critical). Before a run: the forecast of the memory is
     too much for the device, or a first step ran out of memory.
 Stays silent when: it is less, or unknown.
 Remedy: a smaller micro batch with more accumulation, bfloat16, activation checkpointing.
 Numbers: bitwise with activation checkpointing; rounding with the others.
-Seen: golden cases only; not yet seen on a card.
+Seen: golden cases only; not yet seen on a GPU.
 Source: TraceML's and the TensorBoard profiler plugin's thresholds.
 """
 
@@ -25,7 +25,7 @@ def judge(case: Case) -> Finding | None:
         return None
     share = peak / memory
     return Finding(
-        claim=f"tensors take {bytes_(peak)} of {bytes_(memory)}, {share:.0%} of the card",
+        claim=f"tensors take {bytes_(peak)} of {bytes_(memory)}, {share:.0%} of the GPU",
         severity="critical" if share >= FULLER else "warn",
         remedies=[
             Remedy(
@@ -63,9 +63,9 @@ def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
 
 
 RULE = Rule(
-    title="The card's memory is almost full",
+    title="The GPU's memory is almost full",
     judge=judge,
-    needs=(Needs.STEPS, Needs.CARD),
+    needs=(Needs.STEPS, Needs.GPU),
     before_run=_before_run,
     weight=2,
     numerics="rounding",

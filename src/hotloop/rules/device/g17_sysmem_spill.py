@@ -1,15 +1,15 @@
-"""More memory is in use than the card has: the driver keeps the rest in the host's memory, and each
+"""More memory is in use than the GPU has: the driver keeps the rest in the host's memory, and each
 access goes over the bus.
 
-Looks at: the memory torch holds against the card's; on Windows and WSL also a full card that
+Looks at: the memory torch holds against the GPU's; on Windows and WSL also a full GPU that
     computes little.
-Says so when: torch holds more than the card has; or there, memory is 95 % full, the card is used
+Says so when: torch holds more than the GPU has; or there, memory is 95 % full, the GPU is used
     less than 30 % and draws less than half of its power. Before a run, a note: the driver of this
     system would do so.
-Stays silent when: memory fits, or a full card works.
+Stays silent when: memory fits, or a full GPU works.
 Remedy: use less memory first. Then forbid the spill, so that it is an error and not a slow run.
 Numbers: bitwise with activation checkpointing; rounding with the others.
-Seen: golden cases only; not yet seen on a card.
+Seen: golden cases only; not yet seen on a GPU.
 Source: one of the five projects ran at 8 % utilisation with 20.4 GB and 15 GB in the host's memory;
     https://nvidia.custhelp.com/app/answers/detail/a_id/5490 (sysmem fallback policy)
 """
@@ -50,9 +50,9 @@ def judge(case: Case) -> Finding | None:
     )
     if reserved <= memory and not idle:
         return None
-    claim = f"the card is full and works {readings.get('gpu_utilisation', 0.0):.0%} of the time"
+    claim = f"the GPU is full and works {readings.get('gpu_utilisation', 0.0):.0%} of the time"
     if reserved > memory:
-        claim = f"torch holds {bytes_(reserved)}, and the card has {bytes_(memory)}"
+        claim = f"torch holds {bytes_(reserved)}, and the GPU has {bytes_(memory)}"
     return Finding(
         claim=f"{claim}: memory spills into the host's",
         severity="critical",
@@ -69,7 +69,7 @@ def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
     if why is None or planned.machine is None:
         return None
     return Finding(
-        claim=f"a run that needs more memory than the card has will not stop but crawl: {why}",
+        claim=f"a run that needs more memory than the GPU has will not stop but crawl: {why}",
         severity="note",
         remedies=[
             FORBID,
@@ -87,9 +87,9 @@ def why_spills(hardware: Hardware) -> str | None:
 
 
 RULE = Rule(
-    title="The card's memory spills into the host's",
+    title="The GPU's memory spills into the host's",
     judge=judge,
-    needs=(Needs.STEPS, Needs.CARD, Needs.READINGS),
+    needs=(Needs.STEPS, Needs.GPU, Needs.READINGS),
     before_run=_before_run,
     weight=3,
     numerics="rounding",

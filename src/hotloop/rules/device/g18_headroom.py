@@ -1,13 +1,13 @@
-"""Much of the card's memory is free, and micro batches are small.
+"""Much of the GPU's memory is free, and micro batches are small.
 
-Looks at: the peak of memory, accumulation, and whether the card waits for the host.
-Says so when: the peak is below 60 % of the card, and steps are made of several micro batches (half
-    as many, twice as large, must fit), or the card is done before the host. Before a run: by the
+Looks at: the peak of memory, accumulation, and whether the GPU waits for the host.
+Says so when: the peak is below 60 % of the GPU, and steps are made of several micro batches (half
+    as many, twice as large, must fit), or the GPU is done before the host. Before a run: by the
     forecast of the memory, with half of that share.
 Stays silent when: memory is used, or neither would gain.
 Remedy: a larger micro batch with less accumulation; the batch stays.
 Numbers: rounding (2e-7) at constant batch without batch norm and dropout; else training.
-Seen: golden cases only; not yet seen on a card.
+Seen: golden cases only; not yet seen on a GPU.
 Source: SageMaker and DLProf; 60 % is hotloop's.
 """
 
@@ -29,7 +29,7 @@ def judge(case: Case) -> Finding | None:
     if not starved and (backwards < 2 or 2 * peak >= FULL * memory):
         return None
     same = any(model.normalised or model.dropout for model in case.models)
-    claim = f"{peak / memory:.0%} of the card's memory is used"
+    claim = f"{peak / memory:.0%} of the GPU's memory is used"
     remedies = [Remedy(text="a larger batch is another training run: compare the losses")]
     if backwards > 1:
         claim += f", and {backwards} micro batches make a step"
@@ -56,7 +56,7 @@ def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
         return None
     return Finding(
         claim=f"{run.accumulation} micro batches make a step, and one takes {share:.0%} of the "
-        "memory: fewer, larger ones keep the card busier",
+        "memory: fewer, larger ones keep the GPU busier",
         severity="note",
         evidence={"memory": memory.sentence},
         remedies=[Remedy(text=f"training.accumulation={run.accumulation // 2}, the batch stays")],
@@ -64,9 +64,9 @@ def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
 
 
 RULE = Rule(
-    title="The card could take larger micro batches",
+    title="The GPU could take larger micro batches",
     judge=judge,
-    needs=(Needs.STEPS, Needs.CARD),
+    needs=(Needs.STEPS, Needs.GPU),
     before_run=_before_run,
     numerics="training",
 )

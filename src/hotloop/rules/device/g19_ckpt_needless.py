@@ -1,6 +1,6 @@
 """Activation checkpointing computes each forward pass twice, and much memory is free.
 
-Looks at: whether the model checkpoints, and the peak of memory: the card's, or the process's.
+Looks at: whether the model checkpoints, and the peak of memory: the GPU's, or the process's.
 Says so when: it does, and the peak is below 40 % of the memory.
 Stays silent when: memory is used, or unknown. What the peak would be without it is not known
     here: try it, or look at `hotloop train`'s forecast for its recipes.
@@ -24,7 +24,7 @@ CALLS = ("checkpoint", "checkpoint_sequential", "gradient_checkpointing_enable")
 def judge(case: Case) -> Finding | None:
     """Compare the peak with the memory; the forward pass bounds the saving."""
     model = next((m for m in case.models if m.checkpointed and m.role == "train"), None)
-    if case.on_card:
+    if case.on_gpu:
         peak, memory = case.process.allocator.get("peak"), case.hardware.memory_bytes
     else:
         peak, memory = (

@@ -1,13 +1,13 @@
-"""Matrix products run in full float32, and the card's tensor cores stand still.
+"""Matrix products run in full float32, and the GPU's tensor cores stand still.
 
-Looks at: the dtype of the products, the TF32 switch, the card's capability, and the profile.
-Says so when: the card has TF32 (capability 8.0), it is off and the model computes in float32; and,
+Looks at: the dtype of the products, the TF32 switch, the GPU's capability, and the profile.
+Says so when: the GPU has TF32 (capability 8.0), it is off and the model computes in float32; and,
     with --profile, products are 20 % of the step.
-Stays silent when: autocast or TF32 is on, the card is older, or products take little time.
+Stays silent when: autocast or TF32 is on, the GPU is older, or products take little time.
 Remedy: autocast to bfloat16, or TF32.
 Numbers: rounding; TF32 keeps 10 bits of mantissa in the inputs of products, bfloat16 7.
-Seen: golden cases only; not yet seen on a card.
-Source: the TensorBoard profiler plugin and DLProf (tensor cores eligible and unused); peaks by card
+Seen: golden cases only; not yet seen on a GPU.
+Source: the TensorBoard profiler plugin and DLProf (tensor cores eligible and unused); peaks by GPU
     in hotloop/core/gpu_specs.py.
 """
 
@@ -34,7 +34,7 @@ def judge(case: Case) -> Finding | None:
     full = [m for m in case.models if m.role == "train" and m.compute in (None, "float32")]
     if hardware.why_no_tf32() or precision in (None, "tf32") or not full or case.process.autocast:
         return None
-    peaks = hardware.card.flops if hardware.card else {}
+    peaks = hardware.gpu.flops if hardware.gpu else {}
     faster = peaks["bf16"] / peaks["fp32"] if {"bf16", "fp32"} <= peaks.keys() else None
     fields: dict[str, Any] = {
         "claim": "matrix products run in full float32: the tensor cores stand still",
@@ -52,7 +52,7 @@ def judge(case: Case) -> Finding | None:
 RULE = Rule(
     title="Matrix products leave the tensor cores unused",
     judge=judge,
-    needs=(Needs.STEPS, Needs.MODEL, Needs.CARD),
+    needs=(Needs.STEPS, Needs.MODEL, Needs.GPU),
     under="G25",
     numerics="rounding",
 )

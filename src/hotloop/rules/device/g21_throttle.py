@@ -1,12 +1,12 @@
-"""The card runs below its clock: too hot, or at its power limit.
+"""The GPU runs below its clock: too hot, or at its power limit.
 
 Looks at: the reasons the driver names, clock and temperature.
 Says so when: a reason of heat is named; or the clock is 15 % below its maximum above 82 degrees; a
-    power cap is a note, for a busy card is often at it.
+    power cap is a note, for a busy GPU is often at it.
 Stays silent when: the clock is where it should be.
 Remedy: air, a lower power limit with little loss, another room.
 Numbers: none.
-Seen: golden cases only; not yet seen on a card.
+Seen: golden cases only; not yet seen on a GPU.
 Source: gpuprof's thresholds; https://docs.nvidia.com/deploy/nvml-api/ (clocks event reasons)
 """
 
@@ -33,7 +33,7 @@ def judge(case: Case) -> Finding | None:
         return None
     why = ", ".join(hot or capped) or f"{degrees:.0f} degrees"
     return Finding(
-        claim=f"the card runs at {ratio:.0%} of its clock: {why}",
+        claim=f"the GPU runs at {ratio:.0%} of its clock: {why}",
         severity="warn" if hot or slow else "note",
         evidence={"temperature": f"{degrees:.0f} C"} if degrees else {},
         remedies=[
@@ -44,7 +44,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    title="The card slows itself down",
+    title="The GPU slows itself down",
     judge=judge,
-    needs=(Needs.STEPS, Needs.CARD, Needs.READINGS),
+    needs=(Needs.STEPS, Needs.GPU, Needs.READINGS),
 )

@@ -1,11 +1,11 @@
-"""The card is always busy, but draws little power: what runs on it is small.
+"""The GPU is always busy, but draws little power: what runs on it is small.
 
 Looks at: utilisation (the share of time in which any kernel runs) and power.
 Says so when: utilisation is 90 % or more and power below half of the limit.
 Stays silent when: it draws power, or is not busy.
 Remedy: larger micro batches, compilation, 16 bit: H1, G4 and G12 say which.
 Numbers: rounding.
-Seen: golden cases only; not yet seen on a card.
+Seen: golden cases only; not yet seen on a GPU.
 Source: https://github.com/XuehaiPan/nvitop/issues/189
 """
 
@@ -28,7 +28,7 @@ def judge(case: Case) -> Finding | None:
     if busy < BUSY or watts >= WORKING * limit:
         return None
     return Finding(
-        claim=f"the card is busy {busy:.0%} of the time at {watts / limit:.0%} of its power",
+        claim=f"the GPU is busy {busy:.0%} of the time at {watts / limit:.0%} of its power",
         severity="warn",
         remedies=[
             Remedy(text="a larger micro batch (hotloop explain low-utilisation)"),
@@ -38,9 +38,9 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    title="The card is busy without doing much",
+    title="The GPU is busy without doing much",
     judge=judge,
-    needs=(Needs.STEPS, Needs.CARD, Needs.READINGS),
+    needs=(Needs.STEPS, Needs.GPU, Needs.READINGS),
     under="G25",
     numerics="rounding",
 )

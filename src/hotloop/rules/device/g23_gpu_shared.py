@@ -1,12 +1,12 @@
-"""The card is not the training's alone.
+"""The GPU is not the training's alone.
 
-Looks at: other processes on the card, and whether it is a slice (MIG).
+Looks at: other processes on the GPU, and whether it is a slice (MIG).
 Says so when: another process was seen there, or the device is a slice. Before a run: others hold
-    20 % of the card's memory.
+    20 % of the GPU's memory.
 Stays silent when: the training is alone.
-Remedy: end what else runs, or take another card. On a slice, only the slice's speed can be reached.
+Remedy: end what else runs, or take another GPU. On a slice, only the slice's speed can be reached.
 Numbers: none; but times hold only while the others are there.
-Seen: golden cases only; not yet seen on a card.
+Seen: golden cases only; not yet seen on a GPU.
 Source: hotloop; https://docs.nvidia.com/datacenter/tesla/mig-user-guide/
 """
 
@@ -24,9 +24,9 @@ def judge(case: Case) -> Finding | None:
     mig = "MIG" in case.hardware.name.split()
     if not others and not mig:
         return None
-    claim = f"{others} other process{'es use' if others > 1 else ' uses'} the card as well"
+    claim = f"{others} other process{'es use' if others > 1 else ' uses'} the GPU as well"
     return Finding(
-        claim=claim if others else f"{case.hardware.name} is a slice of a card",
+        claim=claim if others else f"{case.hardware.name} is a slice of a GPU",
         severity="warn" if others else "note",
         remedies=[option("look at nvidia-smi")],
     )
@@ -40,15 +40,15 @@ def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
     if free is None or have - free < TAKEN * have:
         return None
     return Finding(
-        claim=f"{bytes_(have - free)} of the card's {bytes_(have)} are taken by other processes",
+        claim=f"{bytes_(have - free)} of the GPU's {bytes_(have)} are taken by other processes",
         severity="warn",
         remedies=[option("look at nvidia-smi")],
     )
 
 
 RULE = Rule(
-    title="Others use the card as well",
+    title="Others use the GPU as well",
     judge=judge,
-    needs=(Needs.CARD, Needs.READINGS),
+    needs=(Needs.GPU, Needs.READINGS),
     before_run=_before_run,
 )

@@ -1,13 +1,13 @@
-"""The card's bus has fewer lanes, or an older generation, than card and board could use.
+"""The GPU's bus has fewer lanes, or an older generation, than GPU and board could use.
 
-Looks at: generation and width of the PCIe link, the highest seen (an idle card lowers it), and the
-    time of copies to the card.
+Looks at: generation and width of the PCIe link, the highest seen (an idle GPU lowers it), and the
+    time of copies to the GPU.
 Says so when: either is below its maximum. The cost is the part of the copies that a full link would
     save: below 2 % of the wall time it is a note.
 Stays silent when: the link is whole.
 Remedy: another slot, no riser, the BIOS setting.
 Numbers: none.
-Seen: golden cases only; not yet seen on a card.
+Seen: golden cases only; not yet seen on a GPU.
 Source: hotloop; https://docs.nvidia.com/deploy/nvml-api/ (nvmlDeviceGetMaxPcieLinkGeneration)
 """
 
@@ -33,15 +33,15 @@ def judge(case: Case) -> Finding | None:
         case,
         case.row("host to device") * (1 - speed),
         least=0.0,
-        claim=f"the card's bus runs as PCIe {now:.0f} x{lanes:.0f} and could be {full:.0f} "
+        claim=f"the GPU's bus runs as PCIe {now:.0f} x{lanes:.0f} and could be {full:.0f} "
         f"x{all_lanes:.0f}",
-        evidence={"copies to the card": f"{case.share('host to device'):.1%} of the time"},
+        evidence={"copies to the GPU": f"{case.share('host to device'):.1%} of the time"},
         remedies=[option("another slot, no riser card, or the BIOS setting")],
     )
 
 
 RULE = Rule(
-    title="The card's bus runs below its speed",
+    title="The GPU's bus runs below its speed",
     judge=judge,
-    needs=(Needs.STEPS, Needs.CARD, Needs.READINGS),
+    needs=(Needs.STEPS, Needs.GPU, Needs.READINGS),
 )

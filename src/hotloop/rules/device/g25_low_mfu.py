@@ -1,11 +1,11 @@
-"""The card computes, but reaches little of what it could.
+"""The GPU computes, but reaches little of what it could.
 
 Looks at: the FLOP/s of the steps against the published peak of the dtype in use.
 Says so when: it is below 30 %, and the loop waits neither for data nor for the host.
-Stays silent when: the card has no published peak, or something else is the limit (D1, H1).
+Stays silent when: the GPU has no published peak, or something else is the limit (D1, H1).
 Remedy: what the rules below say: 16 bit, fused attention, compilation, larger micro batches.
 Numbers: rounding.
-Seen: golden cases only; not yet seen on a card.
+Seen: golden cases only; not yet seen on a GPU.
 Source: MFU as in PaLM, appendix B, https://arxiv.org/abs/2204.02311; 30 % is gpuprof's.
 """
 
@@ -35,19 +35,19 @@ def judge(case: Case) -> Finding | None:
         case,
         saving,
         severity="warn" if share >= WARN else "note",
-        claim=f"the steps reach {reached:.0%} of the card's {dtype} peak",
+        claim=f"the steps reach {reached:.0%} of the GPU's {dtype} peak",
         evidence={"peak": peak},
         remedies=[
-            option("hotloop doctor --profile shows where the card's time goes"),
+            option("hotloop doctor --profile shows where the GPU's time goes"),
             option("hotloop run --with autocast-bf16,compile", technique="autocast-bf16"),
         ],
     )
 
 
 RULE = Rule(
-    title="The card reaches little of its peak",
+    title="The GPU reaches little of its peak",
     judge=judge,
-    needs=(Needs.STEPS, Needs.MODEL, Needs.CARD),
+    needs=(Needs.STEPS, Needs.MODEL, Needs.GPU),
     weight=0,
     numerics="rounding",
 )

@@ -1,12 +1,12 @@
-"""There is a card, and the training runs on the CPU.
+"""There is a GPU, and the training runs on the CPU.
 
 Looks at: the device of the models; the NVIDIA driver and what torch sees of it.
-Says so when: torch sees a card and no model is on it; or there is a driver, and torch sees no card.
+Says so when: torch sees a GPU and no model is on it; or there is a driver, and torch sees no GPU.
     Before a run: the latter.
-Stays silent when: the models are on the card, or there is none.
+Stays silent when: the models are on the GPU, or there is none.
 Remedy: model.to("cuda"), and the batches; or a CUDA build of torch.
-Numbers: rounding; a card sums in another order, and its random numbers are others.
-Seen: golden cases only; not yet seen on a card: it needs one, or its driver.
+Numbers: rounding; a GPU sums in another order, and its random numbers are others.
+Seen: golden cases only; not yet seen on a GPU: it needs one, or its driver.
 Source: hotloop
 """
 
@@ -24,9 +24,9 @@ INSTALL = "https://pytorch.org/get-started/locally/"
 def judge(case: Case) -> Finding | None:
     """Compare the available device with the used one."""
     hardware, driver = case.hardware, case.hardware.versions.get("driver")
-    if hardware.device == "cuda" and not case.on_card:
+    if hardware.device == "cuda" and not case.on_gpu:
         return Finding(
-            claim=f"there is a card, {hardware.name}, and {case.models[0].name} is on the CPU",
+            claim=f"there is a GPU, {hardware.name}, and {case.models[0].name} is on the CPU",
             severity="critical",
             places=[model.place for model in case.models if model.place][:1],
             remedies=[code_edit('model.to("cuda"), and each batch as well')],
@@ -35,7 +35,7 @@ def judge(case: Case) -> Finding | None:
         return None
     return Finding(
         claim=f"there is an NVIDIA driver ({driver}), but torch "
-        f"{hardware.versions.get('torch', '')} sees no card: the CPU is used",
+        f"{hardware.versions.get('torch', '')} sees no GPU: the CPU is used",
         severity="critical",
         remedies=[
             option(
@@ -49,7 +49,7 @@ def judge(case: Case) -> Finding | None:
 def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
     hardware, cuda = case.hardware, planned.torch_cuda
     driver = hardware.versions.get("driver")
-    if hardware.device != "cpu" or planned.card_here is None:
+    if hardware.device != "cpu" or planned.gpu_here is None:
         return None
     if cuda is None:
         remedy = f"install a CUDA build of torch ({INSTALL})"
@@ -58,8 +58,8 @@ def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
     else:
         remedy = "look at nvidia-smi and CUDA_VISIBLE_DEVICES"
     return Finding(
-        claim=f"an NVIDIA card seems to be here ({planned.card_here}), but torch "
-        f"{hardware.versions.get('torch', '')} sees no card: the CPU is used",
+        claim=f"an NVIDIA GPU seems to be here ({planned.gpu_here}), but torch "
+        f"{hardware.versions.get('torch', '')} sees no GPU: the CPU is used",
         severity="critical",
         remedies=[option(remedy)],
     )
@@ -71,7 +71,7 @@ def _first(version: str) -> int:
 
 
 RULE = Rule(
-    title="A card is there, and the CPU trains",
+    title="A GPU is there, and the CPU trains",
     judge=judge,
     needs=(Needs.MODEL,),
     before_run=_before_run,

@@ -1,4 +1,4 @@
-"""The output over a large vocabulary takes a large part of the card's memory.
+"""The output over a large vocabulary takes a large part of the GPU's memory.
 
 Looks at: the shape of the model's output, and the peak of memory.
 Says so when: the output, of 8,192 classes or more, and its gradient in float32 are 20 % of the
@@ -7,7 +7,7 @@ Stays silent when: the vocabulary is small, or the peak unknown.
 Remedy: a loss that makes the logits in pieces (fused linear cross-entropy), or only for positions
     that carry loss. It saves memory, not time.
 Numbers: rounding.
-Seen: golden cases only; not yet seen on a card.
+Seen: golden cases only; not yet seen on a GPU.
 Source: https://github.com/linkedin/Liger-Kernel (FusedLinearCrossEntropy)
 """
 
@@ -47,6 +47,6 @@ def judge(case: Case) -> Finding | None:
 RULE = Rule(
     title="The logits take a large part of the memory",
     judge=judge,
-    needs=(Needs.STEPS, Needs.MODEL, Needs.CARD),
+    needs=(Needs.STEPS, Needs.MODEL, Needs.GPU),
     numerics="rounding",
 )

@@ -1,11 +1,11 @@
 """Adapters add several small products to each layer, and the host cannot launch them fast enough.
 
-Looks at: adapters in the model, and whether the card waits for the host.
-Says so when: there are adapters and the card was done first in 80 % of the steps.
-Stays silent when: the card is behind.
+Looks at: adapters in the model, and whether the GPU waits for the host.
+Says so when: there are adapters and the GPU was done first in 80 % of the steps.
+Stays silent when: the GPU is behind.
 Remedy: compile the model, larger micro batches, or adapters on fewer kinds of layers.
 Numbers: rounding; fewer adapters are another training run.
-Seen: golden cases only; not yet seen on a card.
+Seen: golden cases only; not yet seen on a GPU.
 Source: hotloop, threshold of H1.
 """
 
@@ -22,7 +22,7 @@ def judge(case: Case) -> Finding | None:
     if model is None or (case.steps.starved or 0.0) < STARVED:
         return None
     return Finding(
-        claim=f"adapters ({', '.join(model.adapters)}) add many small products, and the card waits "
+        claim=f"adapters ({', '.join(model.adapters)}) add many small products, and the GPU waits "
         "for the host",
         severity="warn",
         remedies=[
@@ -33,9 +33,9 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    title="Many small adapters keep the card waiting",
+    title="Many small adapters keep the GPU waiting",
     judge=judge,
-    needs=(Needs.STEPS, Needs.MODEL, Needs.CARD),
+    needs=(Needs.STEPS, Needs.MODEL, Needs.GPU),
     under="H1",
     weight=2,
     numerics="rounding",

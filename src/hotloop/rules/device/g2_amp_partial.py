@@ -5,7 +5,7 @@ Says so when: autocast was entered and products in float32 are 20 % of the step.
 Stays silent when: autocast was never entered (G1), or what is left in float32 is small.
 Remedy: move the forward pass and the loss's products into the autocast region; give no .float().
 Numbers: rounding.
-Seen: golden cases only; not yet seen on a card.
+Seen: golden cases only; not yet seen on a GPU.
 Source: hotloop; threshold as G1's.
 """
 
@@ -39,7 +39,7 @@ def judge(case: Case) -> Finding | None:
 RULE = Rule(
     title="Hot matrix products run outside autocast",
     judge=judge,
-    needs=(Needs.STEPS, Needs.PROFILE, Needs.CARD),
+    needs=(Needs.STEPS, Needs.PROFILE, Needs.GPU),
     under="G25",
     weight=2,
     numerics="rounding",

@@ -2,7 +2,7 @@
 
 Looks at: how many steps the run has, and how long one takes.
 Says so when: all steps together take less than 11 s, the least that compiling took.
-Stays silent when: the length of the run is unknown, it is compiled already, or the card waits for
+Stays silent when: the length of the run is unknown, it is compiled already, or the GPU waits for
     the host (compiling can give more then).
 Remedy: leave it uncompiled.
 Numbers: none.

@@ -3,7 +3,7 @@
 Looks at: the FLOP/s of the steps against matrix products measured on this machine (--ceilings).
 Says so when: they reach 80 % of it.
 Stays silent when: the ceiling was not measured or is far, or nobody knows what a step computes.
-Remedy: none in the kernels: fewer operations (padding, frozen parts), another dtype, another card.
+Remedy: none in the kernels: fewer operations (padding, frozen parts), another dtype, another GPU.
 Numbers: none.
 Seen: examples/planted/large_products.py.
 Source: hotloop

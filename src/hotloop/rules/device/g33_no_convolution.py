@@ -5,7 +5,7 @@ Says so when: it is on and no model has a convolution.
 Stays silent when: there is one, or the run is on the CPU.
 Remedy: leave the line out.
 Numbers: none.
-Seen: golden cases only; not yet seen on a card.
+Seen: golden cases only; not yet seen on a GPU.
 Source: page of cudnn-benchmark; 10-20 % are often claimed for it in transformers.
 """
 
@@ -29,6 +29,6 @@ def judge(case: Case) -> Finding | None:
 RULE = Rule(
     title="cudnn.benchmark does nothing here",
     judge=judge,
-    needs=(Needs.MODEL, Needs.CARD),
+    needs=(Needs.MODEL, Needs.GPU),
     kind="not worth it",
 )

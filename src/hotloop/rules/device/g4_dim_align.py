@@ -7,7 +7,7 @@ Says so when: the vocabulary, of 1,024 or more, is no multiple of 8; or a produc
 Stays silent when: sizes are aligned, computation is in float32, or the product is small.
 Remedy: pad the vocabulary to a multiple of 64, hidden sizes and batches to one of 8.
 Numbers: rounding; rows added to a vocabulary must not be sampled.
-Seen: golden cases only; not yet seen on a card.
+Seen: golden cases only; not yet seen on a GPU.
 Source: https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/
     (alignment to 16 bytes); vocabulary to 64 as nanoGPT does.
 """
@@ -63,7 +63,7 @@ def odd(shapes: str) -> bool:
 RULE = Rule(
     title="Sizes that tensor cores do not like",
     judge=judge,
-    needs=(Needs.STEPS, Needs.MODEL, Needs.CARD),
+    needs=(Needs.STEPS, Needs.MODEL, Needs.GPU),
     under="G25",
     weight=2,
     numerics="rounding",

@@ -1,12 +1,12 @@
 """scaled_dot_product_attention was called, but none of its fused kernels took the call.
 
 Looks at: which kernel it resolves to, and why.
-Says so when: it is the math form, on a card.
+Says so when: it is the math form, on a GPU.
 Stays silent when: a fused kernel runs, or on a CPU, where the forms differ by some percent.
 Remedy: is_causal=True in place of a mask of your own, 16 bit, a head size up to 256, no mask that
     requires a gradient.
 Numbers: rounding.
-Seen: golden cases only; not yet seen on a card.
+Seen: golden cases only; not yet seen on a GPU.
 Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html
 """
 
@@ -39,7 +39,7 @@ def judge(case: Case) -> Finding | None:
 RULE = Rule(
     title="Fused attention falls back to the slow form",
     judge=judge,
-    needs=(Needs.STEPS, Needs.MODEL, Needs.CARD),
+    needs=(Needs.STEPS, Needs.MODEL, Needs.GPU),
     under="G25",
     weight=2,
     numerics="rounding",

@@ -2,7 +2,7 @@
 
 Looks at: the time of the update, clipping taken out, and the flags `fused` and `foreach`.
 Says so when: the update takes 5 % of the wall time and the optimizer has a fused form that is off.
-Stays silent when: it is fused, or has no fused form (then foreach is on by default on a card).
+Stays silent when: it is fused, or has no fused form (then foreach is on by default on a GPU).
 Remedy: fused=True.
 Numbers: rounding; parameters differ by 9e-8 after two epochs (CPU, float32). foreach is bitwise.
 Seen: examples/slow/slow_getitem, where it is a note beside the cause.

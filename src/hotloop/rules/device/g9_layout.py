@@ -8,7 +8,7 @@ Stays silent when: there is no convolution, the layout is channels_last, or comp
     float32.
 Remedy: model.to(memory_format=torch.channels_last), and the batch as well.
 Numbers: rounding.
-Seen: golden cases only; not yet seen on a card.
+Seen: golden cases only; not yet seen on a GPU.
 Source: https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.html
 """
 
@@ -56,7 +56,7 @@ def judge(case: Case) -> Finding | None:
 RULE = Rule(
     title="Convolutions run in the layout tensor cores do not read",
     judge=judge,
-    needs=(Needs.STEPS, Needs.MODEL, Needs.CARD),
+    needs=(Needs.STEPS, Needs.MODEL, Needs.GPU),
     under="G25",
     weight=2,
     numerics="rounding",

@@ -1,14 +1,14 @@
-"""The card has finished each step before the host has prepared the next: launching is the limit.
+"""The GPU has finished each step before the host has prepared the next: launching is the limit.
 
 Looks at: whether the event at the end of a step had passed when the host came back to the loop, how
-    busy the main thread was, and how busy the card.
-Says so when: the card was done first in 80 % of the sampled steps while the main thread computed
-    for 80 % of the time. The cost is the card's idle share of the steps: from 3 % a note, from
-    15 % critical; without readings of the card it is a warning without a figure.
-Stays silent when: the loop waits for data (D1), or the card is behind.
+    busy the main thread was, and how busy the GPU.
+Says so when: the GPU was done first in 80 % of the sampled steps while the main thread computed
+    for 80 % of the time. The cost is the GPU's idle share of the steps: from 3 % a note, from
+    15 % critical; without readings of the GPU it is a warning without a figure.
+Stays silent when: the loop waits for data (D1), or the GPU is behind.
 Remedy: fewer and larger kernels: compilation, CUDA graphs, a fused optimizer, larger micro batches.
 Numbers: rounding; a larger batch is another training run.
-Seen: golden cases only; not yet seen on a card.
+Seen: golden cases only; not yet seen on a GPU.
 Source: thresholds 3 and 15 % of kernel launch time from XProf; the run-ahead probe is hotloop's.
 """
 
@@ -40,7 +40,7 @@ def judge(case: Case) -> Finding | None:
     if case.share("data wait") >= WARN:
         return None
     fields: dict[str, Any] = {
-        "claim": f"in {starved:.0%} of the steps the card was done before the host: kernels are "
+        "claim": f"in {starved:.0%} of the steps the GPU was done before the host: kernels are "
         "launched more slowly than they run",
         "evidence": {"main thread": f"computing {busy:.0%} of the step time"},
         "remedies": REMEDIES,
@@ -54,8 +54,8 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    title="The card waits for the host to launch its kernels",
+    title="The GPU waits for the host to launch its kernels",
     judge=judge,
-    needs=(Needs.STEPS, Needs.CARD),
+    needs=(Needs.STEPS, Needs.GPU),
     numerics="rounding",
 )

@@ -4,7 +4,7 @@ Looks at: the stacks of evaluation, and the `compute_metrics` that a Trainer is 
 Says so when: keeping the outputs takes 10 % of the wall time or more.
 Stays silent when: another trainer evaluates, or the outputs are small.
 Remedy: preprocess_logits_for_metrics reduces each batch to what the metric needs (the argmax);
-    eval_accumulation_steps moves them to the host now and then, which saves memory of a card.
+    eval_accumulation_steps moves them to the host now and then, which saves memory of a GPU.
 Numbers: the metrics stay; nothing of the training changes.
 Seen: written after examples/blind2/wiki_gpt.
 Source: https://huggingface.co/docs/transformers/main_classes/trainer (eval_accumulation_steps: "the

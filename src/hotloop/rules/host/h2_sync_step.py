@@ -1,14 +1,14 @@
-"""The loop reads values from the card at every step, and the host waits until the card gets there.
+"""The loop reads values from the GPU at every step, and the host waits until the GPU gets there.
 
 Looks at: waits of .item(), .tolist(), .cpu(), .numpy(), print and comparisons on tensors of the
-    card, timed, in the training loop and in evaluation.
+    GPU, timed, in the training loop and in evaluation.
 Says so when: such places wait once per step or more, or in evaluation, and together for 2 % of the
     wall time.
 Stays silent when: the run is on the CPU, where reading a value costs nothing; or values are read
     every N steps.
-Remedy: keep sums on the card and read them every N steps; .detach() what is kept.
+Remedy: keep sums on the GPU and read them every N steps; .detach() what is kept.
 Numbers: bitwise the same.
-Seen: golden cases only; not yet seen on a card.
+Seen: golden cases only; not yet seen on a GPU.
 Source: https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html ("Avoid unnecessary
     CPU-GPU synchronization"); 40-50 ms a step were lost so in one of the five projects.
 """
@@ -39,7 +39,7 @@ def judge(case: Case) -> Finding | None:
     return costing(
         case,
         seconds,
-        claim=f"the host waits for the card {where}, {case.part(seconds):.0%} of the time",
+        claim=f"the host waits for the GPU {where}, {case.part(seconds):.0%} of the time",
         places=list(dict.fromkeys(sync.place for sync in waits if sync.place))[:SHOWN],
         evidence={
             f".{sync.method}() {number}": f"{sync.calls:,} calls, {sync.seconds:.2f} s"
@@ -50,9 +50,9 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    title="The host waits for the card at every step",
+    title="The host waits for the GPU at every step",
     judge=judge,
-    needs=(Needs.STEPS, Needs.CARD),
+    needs=(Needs.STEPS, Needs.GPU),
     under="H18",
     weight=3,
     numerics="bitwise",

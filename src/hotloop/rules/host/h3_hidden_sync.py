@@ -1,4 +1,4 @@
-"""An operation in the loop has a shape that depends on values, so the host must wait for the card.
+"""An operation in the loop has a shape that depends on values, so the host must wait for the GPU.
 
 Looks at: nonzero, masked selection, unique, where with one argument, repeat_interleave with a
     tensor, bincount and one_hot without a number of classes, in the code of the training and the
@@ -10,7 +10,7 @@ Stays silent when: the run is on the CPU, or the shape is given (one_hot with nu
 Remedy: the form whose shape is known beforehand: torch.where(mask, a, b), a sum weighted by the
     mask, num_classes, output_size.
 Numbers: bitwise the same, or rounding where a sum takes the place of a selection.
-Seen: golden cases only; not yet seen on a card.
+Seen: golden cases only; not yet seen on a GPU.
 Source: https://docs.pytorch.org/docs/stable/generated/torch.cuda.set_sync_debug_mode.html
 """
 
@@ -44,7 +44,7 @@ def judge(case: Case) -> Finding | None:
         return None
     names = ", ".join(sorted({sync.method for sync in waits})) or "an operation in the loop"
     fields: dict[str, Any] = {
-        "claim": f"{names} must wait for the card to know the shape of the result",
+        "claim": f"{names} must wait for the GPU to know the shape of the result",
         "places": list(dict.fromkeys(places))[:SHOWN],
         "remedies": [REMEDY],
     }
@@ -72,9 +72,9 @@ def hidden(node: ast.AST) -> bool:
 
 
 RULE = Rule(
-    title="An operation waits for the card without saying so",
+    title="An operation waits for the GPU without saying so",
     judge=judge,
-    needs=(Needs.STEPS, Needs.CARD),
+    needs=(Needs.STEPS, Needs.GPU),
     weight=3,
     numerics="rounding",
 )

@@ -1,12 +1,12 @@
-"""The loop makes a tensor on the host and then sends it to the card, at each step.
+"""The loop makes a tensor on the host and then sends it to the GPU, at each step.
 
 Looks at: torch.tensor, zeros, arange and their like followed by .to(...) or .cuda() in the code of
     the training and the evaluation loops, and the time the main thread spent there.
 Says so when: there is such a line and it takes 2 % of the wall time.
 Stays silent when: the tensor is made with device=..., before the loop, or on the CPU.
-Remedy: make it on the card, torch.zeros(..., device=device), or once before the loop.
-Numbers: bitwise the same, unless it is filled with random numbers: the card draws others.
-Seen: golden cases only; not yet seen on a card.
+Remedy: make it on the GPU, torch.zeros(..., device=device), or once before the loop.
+Numbers: bitwise the same, unless it is filled with random numbers: the GPU draws others.
+Seen: golden cases only; not yet seen on a GPU.
 Source: https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html ("Create tensors
     directly on the target device")
 """
@@ -34,11 +34,11 @@ def judge(case: Case) -> Finding | None:
     return costing(
         case,
         seconds,
-        claim=f"tensors made on the host and sent to the card take {case.part(seconds):.0%} of "
+        claim=f"tensors made on the host and sent to the GPU take {case.part(seconds):.0%} of "
         "the time",
         places=[place.place for place in sites],
         remedies=[
-            code_edit("make them on the card: torch.zeros(..., device=device)"),
+            code_edit("make them on the GPU: torch.zeros(..., device=device)"),
             code_edit("make what does not change once, before the loop"),
         ],
     )
@@ -57,9 +57,9 @@ def sends(module: Module, node: ast.AST) -> bool:
 
 
 RULE = Rule(
-    title="A tensor is made on the host and sent to the card at every step",
+    title="A tensor is made on the host and sent to the GPU at every step",
     judge=judge,
-    needs=(Needs.STEPS, Needs.STACKS, Needs.CODE, Needs.CARD),
+    needs=(Needs.STEPS, Needs.STACKS, Needs.CODE, Needs.GPU),
     weight=3,
     numerics="bitwise",
 )

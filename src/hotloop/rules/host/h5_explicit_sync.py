@@ -2,7 +2,7 @@
 
 Looks at: these calls in the code of the training and the evaluation loops, and their time.
 Says so when: together they take 2 % of the wall time.
-Stays silent when: they are rare enough to cost nothing, or there is no card for the CUDA ones: they
+Stays silent when: they are rare enough to cost nothing, or there is no GPU for the CUDA ones: they
     return at once then.
 Remedy: leave them out. empty_cache gives memory back that the next step asks for again, slowly.
 Numbers: bitwise the same.

@@ -25,7 +25,7 @@ def judge(case: Case) -> Finding | None:
     switches, environment = case.process.switches, case.process.environment
     slow = [aid for name, aid in SLOW.items() if switches.get(name) == "True"]
     mild = []
-    if case.on_card:
+    if case.on_gpu:
         if environment.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0"):
             slow.append("CUDA_LAUNCH_BLOCKING")
         if switches.get("deterministic_algorithms") == "True":

@@ -1,11 +1,11 @@
-"""nn.DataParallel drives all cards from one process and copies the model at each step.
+"""nn.DataParallel drives all GPUs from one process and copies the model at each step.
 
 Looks at: how the model is wrapped.
-Says so when: it is a DataParallel and there is more than one card.
-Stays silent when: there is one card, or DistributedDataParallel.
-Remedy: DistributedDataParallel, one process a card, by torchrun.
+Says so when: it is a DataParallel and there is more than one GPU.
+Stays silent when: there is one GPU, or DistributedDataParallel.
+Remedy: DistributedDataParallel, one process a GPU, by torchrun.
 Numbers: training; batch norm and the order of samples differ.
-Seen: golden cases only; not yet seen on a card.
+Seen: golden cases only; not yet seen on a GPU.
 Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html (its warning)
 """
 
@@ -20,7 +20,7 @@ def judge(case: Case) -> Finding | None:
     if model is None or case.hardware.count < 2:
         return None
     return Finding(
-        claim=f"nn.DataParallel drives {case.hardware.count} cards from one process",
+        claim=f"nn.DataParallel drives {case.hardware.count} GPUs from one process",
         severity="warn",
         places=[model.place] if model.place else [],
         remedies=[
@@ -35,7 +35,7 @@ def judge(case: Case) -> Finding | None:
 RULE = Rule(
     title="DataParallel where DistributedDataParallel is meant",
     judge=judge,
-    needs=(Needs.MODEL, Needs.CARD),
+    needs=(Needs.MODEL, Needs.GPU),
     weight=2,
     numerics="training",
 )

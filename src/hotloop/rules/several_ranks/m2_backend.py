@@ -1,13 +1,13 @@
-"""Cards exchange gradients through a back end that is not NCCL.
+"""GPUs exchange gradients through a back end that is not NCCL.
 
 Looks at: the back end of torch.distributed.
-Says so when: several processes train on cards and it is another one than NCCL. Of a run of hotloop
-    train its record says whether it trained on cards.
+Says so when: several processes train on GPUs and it is another one than NCCL. Of a run of hotloop
+    train its record says whether it trained on GPUs.
 Stays silent when: it is NCCL, or the run is on CPUs, where gloo is right.
 Remedy: torch.distributed.init_process_group("nccl"); for hotloop train a PyTorch that has NCCL,
-    and no more processes than cards.
+    and no more processes than GPUs.
 Numbers: rounding; sums are formed in another order.
-Seen: golden cases only; not yet seen on a card.
+Seen: golden cases only; not yet seen on a GPU.
 Source: https://docs.pytorch.org/docs/stable/distributed.html ("Which backend to use?")
 """
 
@@ -22,13 +22,13 @@ def judge(case: Case) -> Finding | None:
     recorded = (
         case.by_hotloop and case.hardware.device == "cuda"
     )  # the record of a run contains no models
-    if not backend or "nccl" in backend or not (case.on_card or recorded):
+    if not backend or "nccl" in backend or not (case.on_gpu or recorded):
         return None
     return Finding(
-        claim=f"{case.process.world} processes on cards exchange gradients by {backend}",
+        claim=f"{case.process.world} processes on GPUs exchange gradients by {backend}",
         severity="warn",
         remedies=[
-            Remedy(text="a PyTorch that has NCCL, and no more processes on a machine than cards")
+            Remedy(text="a PyTorch that has NCCL, and no more processes on a machine than GPUs")
             if case.by_hotloop
             else Remedy(text='init_process_group("nccl")')
         ],
@@ -36,7 +36,7 @@ def judge(case: Case) -> Finding | None:
 
 
 RULE = Rule(
-    title="Cards talk through the hosts' network stack",
+    title="GPUs talk through the hosts' network stack",
     judge=judge,
     needs=(Needs.RANKS,),
     weight=2,

@@ -4,7 +4,7 @@ Looks at: the time of communication that no computation hides, per process.
 Says so when: in the process that waits least it is 10 % of the step time (critical from 20 %). What
     the others wait for that one is M4's.
 Stays silent when: it is less, there is one process, or a process left nothing: the others may
-    have waited for that one; and of hotloop train on cards, where only the host's clock was read.
+    have waited for that one; and of hotloop train on GPUs, where only the host's clock was read.
 Remedy: no_sync under accumulation, larger micro batches, gradients in bfloat16, fewer processes; of
     hotloop train a larger batch.
 Numbers: rounding; a larger batch is another training run.

@@ -4,12 +4,12 @@ Looks at: the time of each process's own work in a step, row by row; where they 
     tokens of a step, and its host.
 Says so when: the slowest takes 10 % longer than the median (critical from 20 %), and one row
     explains 80 % of the difference, or forward, backward and update together do: then the process
-    has more tokens to compute, or a slower processor or card. So it has in a run of hotloop train,
+    has more tokens to compute, or a slower processor or GPU. So it has in a run of hotloop train,
     whose processes all do the same, whichever of the three it is.
-Stays silent when: all are alike, or what is slower has no one cause; and of hotloop train on cards,
+Stays silent when: all are alike, or what is slower has no one cause; and of hotloop train on GPUs,
     where only the host's clock was read.
 Remedy: data wait: what that process reads. Computing: its clock, its temperature, other processes
-    on its cores or its card; with more tokens, shares of equal length.
+    on its cores or its GPU; with more tokens, shares of equal length.
 Numbers: none by looking.
 Seen: examples/planted/first_rank_late.py.
 Source: thresholds of TraceML.
@@ -101,11 +101,11 @@ def _remedies(who: str, cause: Sequence[str], more: float | None) -> Iterator[Re
         if len(cause) == 1:
             yield Remedy(text=f"look at what {who} alone does in {cause[0]}")
         yield Remedy(
-            text=f"look at the processor or card of {who}: its clock, its temperature, other "
-            "processes on its cores or its card"
+            text=f"look at the processor or GPU of {who}: its clock, its temperature, other "
+            "processes on its cores or its GPU"
         )
     else:
-        yield Remedy(text=f"look at {cause[0]} of {who}: data, card, cores")
+        yield Remedy(text=f"look at {cause[0]} of {who}: data, GPU, cores")
 
 
 def _lines(case: Case, rows: Sequence[str]) -> list[SourceLocation]:

@@ -3,7 +3,7 @@
 Looks at: the peak of memory of each process.
 Says so when: the highest is 20 % above the median (a note) or 30 % (a warning).
 Stays silent when: they are alike.
-Remedy: let no process load everything to one card (map_location), spread what only rank 0 does; of
+Remedy: let no process load everything to one GPU (map_location), spread what only rank 0 does; of
     hotloop train a smaller micro batch, where that process runs out.
 Numbers: bitwise the same.
 Seen: examples/planted/first_rank_late.py.
@@ -44,7 +44,7 @@ def _remedies(case: Case, rank: int) -> Iterator[Remedy]:
     if case.by_hotloop:
         alone = "it alone saves" if rank == 0 else "its rows may be longer"
         yield Remedy(text=f"a smaller micro batch for all, should it run out of memory: {alone}")
-    elif case.on_card:
+    elif case.on_gpu:
         yield code_edit('torch.load(..., map_location="cpu")')
         yield Remedy(text="torch.cuda.set_device(local_rank) before the first tensor")
     else:

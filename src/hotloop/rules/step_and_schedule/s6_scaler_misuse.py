@@ -3,7 +3,7 @@
 Looks at: each GradScaler's calls, autocast as it was entered, and the code that clips.
 Says so when: losses are scaled but the optimizer is stepped past the scaler; gradients are clipped
     without unscale_; a scaler is built and never used, or used with bfloat16, which needs none;
-    the backward pass runs under autocast; autocast is asked for on "cuda" in a run without a card.
+    the backward pass runs under autocast; autocast is asked for on "cuda" in a run without a GPU.
 Stays silent when: the scaler is disabled, or all calls are made.
 Remedy: scale, unscale_, clip, scaler.step, scaler.update; and none of it for bfloat16.
 Numbers: the run changes where gradients had the wrong scale; without the scaler of a bfloat16 run
@@ -106,7 +106,7 @@ def _autocast(case: Case) -> Iterator[Fault]:
     ):
         yield (
             "note",
-            'autocast("cuda") has no effect in this run, which has no card',
+            'autocast("cuda") has no effect in this run, which has no GPU',
             None,
             'torch.autocast(device.type) in place of "cuda"',
         )

@@ -110,7 +110,7 @@ def _packing(case: Case, value: str) -> str | None:
 
 def _pinning(case: Case, value: str) -> str | None:
     loaders = case.training_loaders
-    if value not in _YES or not case.on_card or not loaders:
+    if value not in _YES or not case.on_gpu or not loaders:
         return None
     pinned = any(loader.pin_memory or loader.pinned for loader in loaders)
     return None if pinned else "no training loader pins its batches"

@@ -41,7 +41,7 @@ def why_no_copy() -> str | None:
     if not can_fork():
         return "there is no fork here"
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        return "it computes on a card, which no copy of a process can use"
+        return "it computes on a GPU, which no copy of a process can use"
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return "it computes together with other processes"
     if threading.current_thread() is not threading.main_thread():
