@@ -62,7 +62,7 @@ def test_a_typed_number_of_epochs_is_not_cut_short_by_a_default() -> None:
     assert resolved.origins["training.max_steps"] == (
         "was 5000 (default), gave way to training.epochs=3 (command line)"
     )
-    assert resolved.asked == {"training.epochs"}
+    assert resolved.requested == {"training.epochs"}
 
 
 def test_typed_epochs_and_steps_both_stay() -> None:

@@ -35,7 +35,7 @@ def test_assignments_keep_what_was_typed() -> None:
     layer = parse_assignments(["a.b=1e-3", "c=x=y", "path=my file #1: a.txt", "on=on"])
     assert layer.values == {"a.b": "1e-3", "c": "x=y", "path": "my file #1: a.txt", "on": "on"}
     assert all(isinstance(value, Plain) for value in layer.values.values())
-    assert layer.asked
+    assert layer.requested
     assert layer.where("a.b") == COMMAND_LINE
 
 

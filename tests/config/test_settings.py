@@ -82,14 +82,14 @@ def test_the_last_layer_wins_and_every_value_knows_its_origin() -> None:
     assert resolved.origins["training.precision"] == "preset 12gb: bf16 from sm80"
     assert resolved.origins["seed"] == "preset 12gb"
     assert resolved.origins["training.epochs"] == DEFAULT
-    assert resolved.asked == {"training.batch_size", "training.save_every"}
+    assert resolved.requested == {"training.batch_size", "training.save_every"}
     assert resolved.given() == {"training.batch_size": 16, "training.save_every": 5400}
 
 
 def test_a_layer_above_the_user_takes_the_asking_back() -> None:
     rule = SettingsLayer(origin="rule", values={"seed": 2})
     resolved = resolve(Config, [parse_assignments(["seed=1"]), rule])
-    assert (resolved.config.seed, resolved.asked) == (2, frozenset())
+    assert (resolved.config.seed, resolved.requested) == (2, frozenset())
 
 
 @pytest.mark.parametrize(

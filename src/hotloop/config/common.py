@@ -211,7 +211,7 @@ def give_way(resolved: Resolved[Shared]) -> SettingsLayer:
 
     Where two of the user's own settings contradict each other, `check_shared` refuses them.
     """
-    training, requested = resolved.config.training, resolved.asked
+    training, requested = resolved.config.training, resolved.requested
     changes: dict[str, tuple[object, str]] = {}  # setting -> new value, the setting it yields to
 
     def gives_way(key: str, to: str) -> bool:
@@ -298,7 +298,7 @@ class Resolver:
         self.check(resolved.config, resolved.origins)
         return resolved
 
-    def asked(
+    def requested(
         self, assignments: Sequence[str], config_file: Path | None = None
     ) -> dict[str, object]:
         """Return only the user's own settings, in the form of `flatten`.

@@ -39,7 +39,7 @@ class SettingsLayer:
     origin: str
     values: Mapping[str, object]
     origins: Mapping[str, str] = field(default_factory=dict)  # of keys with a more precise origin
-    asked: bool = False  # set by the user: such settings never give way
+    requested: bool = False  # set by the user: such settings never give way
 
     def where(self, key: str) -> str:
         """Return the origin of a key's value."""
@@ -196,7 +196,7 @@ def _flatten(root: _Map, origin: str) -> SettingsLayer:
                 values[key] = {} if isinstance(value, _Map) else value
 
     walk(root.entries, "", 1)
-    return SettingsLayer(origin=origin, values=values, origins=places, asked=True)
+    return SettingsLayer(origin=origin, values=values, origins=places, requested=True)
 
 
 def _typed(key: str, text: str) -> object:

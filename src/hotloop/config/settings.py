@@ -52,7 +52,7 @@ class Resolved(Generic[S_co]):
 
     config: S_co
     origins: Mapping[str, str]  # of every key; layers.COMMAND_LINE when typed
-    asked: frozenset[str]  # keys that the user set
+    requested: frozenset[str]  # keys that the user set
     renamed: tuple[Renamed, ...]
 
     def rows(self) -> list[SettingRow]:
@@ -71,7 +71,7 @@ class Resolved(Generic[S_co]):
 
     def given(self) -> dict[str, Any]:
         """Return the settings of the user, in the form of `flatten`."""
-        return {key: value for key, value in flatten(self.config).items() if key in self.asked}
+        return {key: value for key, value in flatten(self.config).items() if key in self.requested}
 
 
 def resolve(
@@ -92,7 +92,7 @@ def resolve(
         problems += reading.problems
         for key, value in reading.values.items():
             values[key], origins[key] = value, layer.where(reading.spelt[key])
-            (requested.add if layer.asked else requested.discard)(key)
+            (requested.add if layer.requested else requested.discard)(key)
             renamed.pop(key, None)
             if (old := reading.spelt[key]) in aliases:
                 renamed[key] = Renamed(old, key, origins[key])
@@ -101,7 +101,7 @@ def resolve(
     return Resolved(
         config=_overlay(schema(), values, ""),
         origins=origins,
-        asked=frozenset(requested),
+        requested=frozenset(requested),
         renamed=tuple(renamed.values()),
     )
 
@@ -114,11 +114,11 @@ def rebuild(schema: type[S], flat: Mapping[str, object], origin: str) -> S:
     return resolve(schema, [SettingsLayer(origin=origin, values=flat)]).config
 
 
-def differences(saved: Mapping[str, object], asked: Mapping[str, object]) -> list[str]:
+def differences(saved: Mapping[str, object], requested: Mapping[str, object]) -> list[str]:
     """Return one line for each requested setting that differs from the run's saved settings."""
     return [
         f"{key}: run has {typed(saved.get(key))}, asked {typed(value)}"
-        for key, value in asked.items()
+        for key, value in requested.items()
         if key not in saved or saved[key] != value
     ]
 

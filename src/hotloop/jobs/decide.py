@@ -162,7 +162,7 @@ def _derived(request: RunRequest, hardware: Hardware, steps: int, ranks: int) ->
         threads=usable_threads(hardware.cores),
         ranks=ranks,
     )
-    requested, refused = request.recipe.asked(config), list[str]()
+    requested, refused = request.recipe.requested(config), list[str]()
     choices = [choice for choice in derived if choice.use.id not in requested]
     for id, wish in requested.items():
         use, origin = Use.of(id, **wish.choice), request.origins[wish.key]

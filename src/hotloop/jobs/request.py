@@ -241,7 +241,7 @@ def moved_data(
     if not assignments and config is None:
         return {}
     entry = find(str(record["recipe"]))
-    requested = _absolute(entry.resolve.asked(assignments, config_file=config), entry.paths)
+    requested = _absolute(entry.resolve.requested(assignments, config_file=config), entry.paths)
     if not any(word.startswith(f"{CODE}=") for word in assignments):
         requested.pop(CODE, None)  # a configuration file cannot name code
     moved = {key: requested.pop(key) for key in (*DATA_PATHS, CODE) if key in requested}

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     Divide = Callable[[NDArray[np.int32], int], Iterator[NDArray[np.int64]]]
 
-__all__ = ["CHOICES", "TECHNIQUE", "Divide", "look_at", "multiple_of", "put_in"]
+__all__ = ["CHOICES", "TECHNIQUE", "Divide", "apply_batches", "look_at", "multiple_of"]
 
 ID = "length-bucketing"
 CHOICES = ("auto", "read", "learn")  # of `lengths`
@@ -54,7 +54,7 @@ def apply(session: ScriptSession, *, lengths: str = "auto") -> int:
     from hotloop.techniques.on_scripts.bucketing import by_count
 
     looked = look_at(session, lengths)
-    return 0 if looked is None else put_in(session, ID, looked, by_count, "sorted by length")
+    return 0 if looked is None else apply_batches(session, ID, looked, by_count, "sorted by length")
 
 
 def look_at(session: ScriptSession, lengths: str) -> Looked | None:
@@ -82,7 +82,9 @@ def _limit(loader: Any, lengths: str) -> float:
     return math.inf if lengths == "read" or loader.num_workers else READING
 
 
-def put_in(session: ScriptSession, id: str, looked: Looked, divide: Divide, words: str) -> int:
+def apply_batches(
+    session: ScriptSession, id: str, looked: Looked, divide: Divide, words: str
+) -> int:
     """Make a loader read the batches of `divide`, described by `words`; return 1 if it pays."""
     from hotloop.observe.probes.lengths import SampleLengths
     from hotloop.techniques.on_scripts.bucketing import Gain

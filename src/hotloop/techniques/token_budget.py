@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from hotloop.process.internal_frames import hide
 from hotloop.techniques.base import HostKind, Numerics, Stage, Technique
-from hotloop.techniques.length_bucketing import CHOICES, look_at, multiple_of, put_in
+from hotloop.techniques.length_bucketing import CHOICES, apply_batches, look_at, multiple_of
 
 if TYPE_CHECKING:
     from hotloop.observe.probes.lengths import Looked
@@ -56,7 +56,7 @@ def apply(session: ScriptSession, *, tokens: int = 0, lengths: str = "auto") -> 
         words += more
     elif tokens:
         words += ", perhaps fewer an epoch than len(loader)"
-    return 0 if session.refused is not None else put_in(session, ID, looked, divide, words)
+    return 0 if session.refused is not None else apply_batches(session, ID, looked, divide, words)
 
 
 def _said(looked: Looked, rows: int, tokens: int) -> tuple[str | None, str]:

@@ -77,7 +77,7 @@ def test_preset_and_experiment_may_come_from_the_file(tmp_path: Path) -> None:
 def test_every_preset_resolves(preset: str) -> None:
     resolved = resolve_char_lm([f"preset={preset}"], auto_layer=never)
     assert flatten(resolved.config) | PRESETS[preset].values == flatten(resolved.config)
-    assert resolved.asked == {"preset"}
+    assert resolved.requested == {"preset"}
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
@@ -212,12 +212,14 @@ def test_a_config_made_in_python_is_checked() -> None:
 def test_resume_compares_only_what_was_asked_for(tmp_path: Path) -> None:
     saved = json.loads(json.dumps(flatten(resolve_char_lm(["training.batch_size=12"]).config)))
     assert (
-        differences(saved, resolve_char_lm.asked(["training.batch_size=12", "training.lr=1e-3"]))
+        differences(
+            saved, resolve_char_lm.requested(["training.batch_size=12", "training.lr=1e-3"])
+        )
         == []
     )
     path = tmp_path / "my.yaml"
     path.write_text("training: {batch_size: 16}")
-    assert differences(saved, resolve_char_lm.asked([], path)) == [
+    assert differences(saved, resolve_char_lm.requested([], path)) == [
         "training.batch_size: run has 12, asked 16"
     ]
 

@@ -80,7 +80,7 @@ def test_the_verbatim_manifest_is_accepted_whole_with_a_statement_for_each_field
         " manifest",
     ]
     assert manifest.name == "sql"
-    assert manifest.layer.asked
+    assert manifest.layer.requested
     assert manifest.layer.where("training.batch_size") == "sql.json:1 manifest key batch_size"
     assert manifest.layer.where("data.packing") == "sql.json:2 manifest key group_by_length"
 

@@ -37,7 +37,7 @@ class Recipe:
     one: str = ""  # the setting that names one, as typed
     is_chain: bool = False  # each run of the series goes on from those before it
     # Techniques that settings ask for, by id.
-    asked: Callable[[Any], Mapping[str, RequestedTechnique]] = lambda config: {}
+    requested: Callable[[Any], Mapping[str, RequestedTechnique]] = lambda config: {}
     paths: tuple[str, ...] = ()  # settings of its own that name a file or folder
     data: DataKind | None  # what its rows are, for a preflight; None: of another kind
     package: str  # of the entry's module: `__package__`
@@ -58,5 +58,5 @@ class Recipe:
 def imported(package: str, path: str) -> Any:
     """Return what "module" or "module:name" means in a package."""
     module, _, name = path.partition(":")
-    found = importlib.import_module(f"{package}.{module}")
-    return getattr(found, name) if name else found
+    holder = importlib.import_module(f"{package}.{module}")
+    return getattr(holder, name) if name else holder

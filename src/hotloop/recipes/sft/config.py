@@ -21,9 +21,9 @@ __all__ = [
     "SftConfig",
     "SftData",
     "SftModel",
-    "asked_of",
     "check_sft",
     "idle_sft",
+    "requested_of",
     "resolve_chat_sft",
     "resolve_expert_sft",
     "sft_training",
@@ -200,7 +200,7 @@ def idle_sft(config: SftConfig, origins: Mapping[str, str]) -> dict[str, str]:
     return idle
 
 
-def asked_of(config: SftConfig) -> dict[str, RequestedTechnique]:
+def requested_of(config: SftConfig) -> dict[str, RequestedTechnique]:
     """Return, by id, the techniques that the settings request or exclude."""
     requested = dict[str, RequestedTechnique]()
     if config.model.checkpointing != "off":

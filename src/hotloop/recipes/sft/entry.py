@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from hotloop.recipes.building.entry import Recipe
-from hotloop.recipes.sft.config import asked_of, idle_sft, resolve_chat_sft, resolve_expert_sft
+from hotloop.recipes.sft.config import idle_sft, requested_of, resolve_chat_sft, resolve_expert_sft
 from hotloop.recipes.sft.presets import auto_sft
 
 __all__ = ["EXPERTS", "RECIPE"]
@@ -13,7 +13,7 @@ RECIPE = Recipe(
     resolve=resolve_chat_sft,
     idle=idle_sft,
     auto=auto_sft,
-    asked=asked_of,
+    requested=requested_of,
     data="answers",
     package=str(__package__),
     ladder="ladders:CHAT_SFT",

@@ -121,7 +121,7 @@ def _layer(origin: str, results: Sequence[Answer]) -> SettingsLayer:
         values |= answer.settings
         origin_of_field = f"{answer.field.place} manifest key {answer.field.key}"
         origins |= dict.fromkeys(answer.settings, origin_of_field)
-    return SettingsLayer(origin=origin, values=values, origins=origins, asked=True)
+    return SettingsLayer(origin=origin, values=values, origins=origins, requested=True)
 
 
 def _folder(manifest: Manifest, output: str | None) -> Path | None:

@@ -212,7 +212,7 @@ class Narrowing:
     def next(self, read: Callable[[], Any]) -> Any:
         """Return the next batch, cut if that is safe."""
         if self._copy is not None:  # a copy must not read: the worker processes are the script's
-            self._copy.asked()
+            self._copy.count_request()
             return copy.deepcopy(self._first)
         batch = read()
         if self.off is not None:

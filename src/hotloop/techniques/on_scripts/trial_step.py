@@ -73,7 +73,7 @@ class Copy:
         verdict: str | None = json.loads(text or '"a copy of the process died"')
         return verdict
 
-    def asked(self) -> None:  # pragma: no cover
+    def count_request(self) -> None:  # pragma: no cover
         """Count a further batch request; loops may read ahead or accumulate gradients."""
         self._asked += 1
         if self._asked > _ASKED:
