@@ -70,7 +70,7 @@ class ScriptObserver:
         self.saves: list[SaveCall] = []
         self.losses: list[tuple[int, Any]] = []  # (updates before, value or tensor)
         self.framework = ""  # the library whose loop it is, known at the first update
-        self.surroundings = Surroundings()
+        self.surroundings = Surroundings(self.hooks)
         self.window = WindowProbe(self) if limits.probing else None
         probes: list[Probe] = [self.surroundings, CudaProbe(self.hooks), Readings(self.hooks)]
         if not limits.full:
@@ -95,7 +95,7 @@ class ScriptObserver:
         self.import_hooks.when("torch._dynamo.callback", lambda: guarded(self._dynamo_came))
         self.import_hooks.when("safetensors.torch", lambda: guarded(self._safetensors_came))
         probing = self.stop.limits.probing
-        self.surroundings.start(self.hooks, output=probing, files=probing)
+        self.surroundings.start(output=probing, files=probing)
         self.sampler.start()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forked)

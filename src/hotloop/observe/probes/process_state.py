@@ -62,12 +62,12 @@ _WORDS = re.compile(r"[^A-Za-z]+")
 class Surroundings(Probe):
     """Observes the process. Call `start` before the script and `add_to` after it."""
 
-    def __init__(self) -> None:
+    def __init__(self, hooks: Hooks) -> None:
+        self._hooks = hooks
         self._gc_began = 0
         self._pauses: list[tuple[int, int, float]] = []  # (ns, generation, seconds)
         self._lines: list[tuple[str, int, float]] = []  # text, updates before, seconds
         self._alike: Counter[str] = Counter()
-        self._hooks: Hooks | None = None
         self._teed: list[tuple[Any, Any]] = []  # streams, and their replaced `write`
         self._opened: dict[str, SourceLocation | None] = {}
         self._failed: list[str] = []
@@ -82,17 +82,16 @@ class Surroundings(Probe):
         self._aids: dict[str, str] = {}  # switches that `with` blocks set, at the last look
         self._shm: float | None = None  # the highest use
 
-    def start(self, hooks: Hooks, *, output: bool, files: bool) -> None:
+    def start(self, *, output: bool, files: bool) -> None:
         """Count the collector's pauses; keep lines with `output`, note files with `files`."""
-        self._hooks = hooks
         gc.callbacks.append(self._collected)
         if output:
             for stream in (sys.stdout, sys.stderr):
                 self._tee(stream)
         if files:
-            opening = self._opening(hooks, builtins.open)
+            opening = self._opening(builtins.open)
             for module in (builtins, io):
-                hooks.replace(module, "open", opening)
+                self._hooks.replace(module, "open", opening)
 
     def stop(self) -> None:
         """Stop observing."""
@@ -107,9 +106,8 @@ class Surroundings(Probe):
         """Note who sets the number of threads, after torch has been imported."""
         import torch
 
-        assert self._hooks is not None
         for name in ("set_num_threads", "set_num_interop_threads"):
-            self._hooks.replace(torch, name, self._noting(self._hooks, getattr(torch, name)))
+            self._hooks.replace(torch, name, self._noting(getattr(torch, name)))
 
     def after_step(self, updates: int) -> None:
         """Count the graphs that are compiled after 20 updates; read the use of shared memory.
@@ -122,10 +120,10 @@ class Surroundings(Probe):
         if updates >= 20 and self._late_graphs is None:
             self._late_graphs = _graphs()[0]
 
-    def _noting(self, hooks: Hooks, old: Callable[[int], None]) -> Callable[[int], None]:
+    def _noting(self, old: Callable[[int], None]) -> Callable[[int], None]:
         @functools.wraps(old)
         def set_threads(number: int) -> None:
-            place = hooks.guarded(here)
+            place = self._hooks.guarded(here)
             if place is not None:
                 self._threads.append(place)
             old(number)
@@ -160,7 +158,6 @@ class Surroundings(Probe):
         return StandIn(write, writing)
 
     def _keep(self, text: str) -> None:
-        assert self._hooks is not None
         seconds = (time.perf_counter_ns() - self._hooks.events.started) / 1e9
         for line in text.splitlines():
             words = _WORDS.sub(" ", line)[:80]
@@ -168,7 +165,7 @@ class Surroundings(Probe):
                 self._alike[words] += 1
                 self._lines.append((line[:400], self._hooks.updates, seconds))
 
-    def _opening(self, hooks: Hooks, old: Callable[..., Any]) -> Callable[..., Any]:
+    def _opening(self, old: Callable[..., Any]) -> Callable[..., Any]:
         """Return `open` with a hook that reads its arguments.
 
         An audit hook would see more but cost more: Python calls it at every id(), which torch's
@@ -178,7 +175,7 @@ class Surroundings(Probe):
         @functools.wraps(old)
         def opening(*args: Any, **kwargs: Any) -> Any:
             if self._looking and len(self._opened) < MOST_FILES:
-                hooks.quietly(self._note, *args[:2], **kwargs)
+                self._hooks.quietly(self._note, *args[:2], **kwargs)
             if sys.flags.warn_default_encoding or 1 in (*args[2:3], kwargs.get("buffering")):
                 return as_caller(sys._getframe(1), old, args, kwargs)  # its warning names a caller
             return old(*args, **kwargs)
