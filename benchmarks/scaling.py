@@ -2,7 +2,7 @@
 
 python -m benchmarks.scaling             writes the cases to results/scaling.json
 python -m benchmarks.scaling measured    two ranks here against the same formulas [--busy]
-python -m benchmarks.scaling docs        writes the tables of the guide several-GPUs from the JSON
+python -m benchmarks.scaling docs        writes the tables of the guide several-cards from the JSON
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Turns results/scaling.json into the tables of the guide several-GPUs, between two marks."""
+"""Turns results/scaling.json into the tables of the guide several-cards, between two marks."""
 
 from __future__ import annotations
 

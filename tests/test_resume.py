@@ -331,7 +331,7 @@ def spoiled(out: Path, settings: list[str], spoil, **of_job) -> engine.RunResult
     options = {
         "wall_time": WallTime(clock),
         "signals": signals,
-        "tell": engine.silent,
+        "notify": engine.silent,
         "disk": DISK,
     }
     return execute(run, parts, **options)

@@ -13,13 +13,13 @@ DOCS = ROOT / "docs"
 
 
 def generator():
-    spec = importlib.util.spec_from_file_location("gpus", DOCS / "gpus.py")
+    spec = importlib.util.spec_from_file_location("cards", DOCS / "cards.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-PAGE = (DOCS / "gpus.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "cards.md").read_text(encoding="utf-8")
 
 
 def test_the_page_is_up_to_date():

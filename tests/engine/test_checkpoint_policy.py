@@ -44,7 +44,7 @@ def run(out, keys, *, disk=DISK, added=(), spoil=None):
     folder = RunDir(out)
     folder.keep(parts.job.kept)
     folder.create(run_record(parts), parts.plan)
-    options = {"wall_time": WallTime(clock), "signals": Signals(), "tell": silent, "disk": disk}
+    options = {"wall_time": WallTime(clock), "signals": Signals(), "notify": silent, "disk": disk}
     return execute(folder, parts, **options)
 
 

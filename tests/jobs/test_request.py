@@ -48,9 +48,9 @@ def test_another_torch_is_refused_with_both_versions_and_what_to_do(written):
 
 
 def test_a_gpu_that_is_not_there_is_named(written):
-    said = refused(written(measured={**HERE, "gpus": "H200"}), HERE)
+    said = refused(written(measured={**HERE, "GPUs": "H200"}), HERE)
     assert "GPUs H200, here unknown" in said
-    said = refused(written(measured=HERE), {**HERE, "gpus": "A100, A100"})
+    said = refused(written(measured=HERE), {**HERE, "GPUs": "A100, A100"})
     assert "GPUs unknown, here A100, A100" in said
 
 

@@ -252,7 +252,7 @@ def test_a_background_save_that_fails_is_told_at_most_a_save_later(tiny, tmp_pat
     parts = assemble(fresh_request("char-lm", tiny, added=["async-checkpoint"]), heard.append, int)
     folder = RunDir(tmp_path / "run")
     folder.create(run_record(parts), parts.plan)
-    options = {"wall_time": WallTime(clock), "signals": Signals(), "tell": heard.append}
+    options = {"wall_time": WallTime(clock), "signals": Signals(), "notify": heard.append}
     with pytest.raises(WriteError):  # the last save must succeed
         execute(folder, parts, **options, disk=full_disk(after=8))
     warned = [m.text for m in heard if isinstance(m, Note) and m.warning]
@@ -436,7 +436,7 @@ def map_style(out: Path, settings: list[str], *added: str) -> engine.RunResult:
     )
     folder = RunDir(out)
     folder.create(run_record(parts), parts.plan)
-    options = {"signals": Signals(), "tell": engine.silent, "disk": DISK}
+    options = {"signals": Signals(), "notify": engine.silent, "disk": DISK}
     return execute(folder, parts, wall_time=WallTime(clock), **options)
 
 

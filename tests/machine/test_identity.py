@@ -36,12 +36,12 @@ def test_it_names_the_processor_the_cores_and_the_versions():
 
 
 def test_a_machine_without_a_gpu_says_nothing_of_gpus():
-    assert "gpus" not in identity(driver=driver())
+    assert "GPUs" not in identity(driver=driver())
 
 
 def test_gpus_are_named_in_an_order_that_the_driver_does_not_decide():
-    assert identity(driver=driver("H200", "A100"))["gpus"] == "A100, H200"
-    assert identity(driver=driver("A100", "H200"))["gpus"] == "A100, H200"
+    assert identity(driver=driver("H200", "A100"))["GPUs"] == "A100, H200"
+    assert identity(driver=driver("A100", "H200"))["GPUs"] == "A100, H200"
 
 
 def test_it_is_the_same_each_time_and_made_of_words():

@@ -86,9 +86,9 @@ def test_notes_and_gaps_are_shown_and_very_many_are_counted(made, run):
     assert "and 400 more" in page
 
 
-def test_gpus_grey_out_what_is_unknown(run, made):
-    assert "shown unknown" not in sections.gpus(figures(run))
-    assert sections.gpus(figures(read_facts(made("b", [])))).count("shown unknown") == 5
+def test_cards_grey_out_what_is_unknown(run, made):
+    assert "shown unknown" not in sections.cards(figures(run))
+    assert sections.cards(figures(read_facts(made("b", [])))).count("shown unknown") == 5
 
 
 def test_a_chart_without_a_curve_is_a_sentence(made):

@@ -58,7 +58,7 @@ def run_recipe(args: Sequence[str]) -> int:
     options = _parser().parse_intermixed_args(args)
     recipe, assignments = split(options.what)
     seconds = seconds_of(options.budget)
-    gpu = None if options.gpu is None else gpu_named(options.gpu)
+    gpu = None if options.card is None else gpu_named(options.card)
     request = request_of(options, recipe, assignments)
     request.refuse_series()
     screen = Screen(quiet=options.quiet)

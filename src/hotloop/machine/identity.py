@@ -24,7 +24,7 @@ def identity(*, driver: Any = None) -> dict[str, str]:
     facts = {
         "processor": machine.name,
         "cores": None if machine.cores is None else f"{machine.cores:g}",
-        "gpus": ", ".join(names),
+        "GPUs": ", ".join(names),
         "visible GPUs": named(["CUDA_VISIBLE_DEVICES"]).get("CUDA_VISIBLE_DEVICES"),
         "hotloop": __version__,
         "torch": _version("torch"),

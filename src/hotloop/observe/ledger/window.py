@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -44,7 +45,7 @@ class WindowProbe(Probe):
         self.why_not: str | None = None  # why there is no window
         self._open: Window | None = None
         self._due = FIRST
-        self._replaced: dict[str, tuple[Any, Any]] = {}  # methods of tensors: before, and ours
+        self._replaced: list[tuple[Any, str, Any, Any]] = []  # owner, name, before, ours
         self._seen: set[int] = set()  # optimizers that have run
 
     def next_look(self, updates: int) -> int:
@@ -92,6 +93,7 @@ class WindowProbe(Probe):
         last = updates + STEPS * max(1, len(used))
         window = Window(recorder=recorder, optimizers=used, first=updates, last=last)
         self._replace_reads(recorder)
+        self._replace_compile()
         hooks.differentiated = recorder.differentiate
         hooks.when_down(self)
         recorder.start(self._parameters())
@@ -102,7 +104,7 @@ class WindowProbe(Probe):
         recorder = window.recorder
         recorder.stop()
         self._open, self._observer.hooks.differentiated = None, None
-        self._restore_reads()
+        self._restore()
         if recorder.fault is not None:
             self.why_not = f"recording failed with {recorder.fault!r}"
         else:
@@ -133,18 +135,32 @@ class WindowProbe(Probe):
                 return _old(tensor, *args, **kwargs)
 
             read.__name__ = name
-            self._replaced[name] = torch.Tensor.__dict__.get(name), read
-            setattr(torch.Tensor, name, read)
+            self._replace(torch.Tensor, name, read)
 
-    def _restore_reads(self) -> None:
-        cls = sys.modules["torch"].Tensor
-        for name, (before, ours) in self._replaced.items():
-            if cls.__dict__.get(name) is not ours:
+    def _replace_compile(self) -> None:
+        """Close the window when torch.compile is called: Dynamo captures nothing under a mode."""
+        torch = sys.modules["torch"]
+        old = torch.compile
+
+        @functools.wraps(old)
+        def compile(*args: Any, **kwargs: Any) -> Any:
+            self.remove()
+            return old(*args, **kwargs)
+
+        self._replace(torch, "compile", compile)
+
+    def _replace(self, owner: Any, name: str, ours: Any) -> None:
+        self._replaced.append((owner, name, owner.__dict__.get(name), ours))
+        setattr(owner, name, ours)
+
+    def _restore(self) -> None:
+        for owner, name, before, ours in self._replaced:
+            if owner.__dict__.get(name) is not ours:
                 continue  # somebody has replaced it since; their function calls ours
             if before is None:
-                delattr(cls, name)
+                delattr(owner, name)
             else:
-                setattr(cls, name, before)
+                setattr(owner, name, before)
         self._replaced.clear()
 
     def _parameters(self) -> Iterator[Any]:
