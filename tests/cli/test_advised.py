@@ -93,6 +93,7 @@ ONLY = {
 }
 SECTIONS = {  # keys of a module that speaks of some recipes alone
     "recipes/building/text_rungs.py": ("chat-sft", "expert-sft"),
+    "recipes/building/pretrained.py": ("pair-classifier", "chat-sft", "expert-sft", "task-router"),
     "bench/whole_run.py": ("char-lm",),
     "cli/predict.py": ("task-router",),
     "data/tokenising/char_vocabulary.py": ("char-lm",),

@@ -9,11 +9,11 @@ from hotloop.config.common import Preset
 from hotloop.config.layers import SettingsLayer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from hotloop.core.hardware import Hardware
 
-__all__ = ["LAYOUT", "by_memory", "presets_by_gpu", "same_batch"]
+__all__ = ["LAYOUT", "by_memory", "presets_by_gpu", "quick_test", "same_batch"]
 
 GIB = 1 << 30
 _USABLE = 0.93  # share of a GPU's nominal memory that drivers leave free
@@ -36,6 +36,21 @@ def presets_by_gpu(
     """Return the presets by name; `sizes` are the rows of `preset`, by GB of memory."""
     gpus = {name: preset(f"{memory} GB", sizes[memory]) for name, memory in _GPUS.items()}
     return MappingProxyType({**gpus, "cpu": cpu})
+
+
+def quick_test(steps: int, why: str, *, sections: Sequence[str] = ("training",)) -> Preset:
+    """Return the experiment of a few steps; `why` is the reason for their number."""
+    settings: dict[str, tuple[object, str]] = {
+        "epochs": (None, "the steps end it"),
+        "max_steps": (steps, why),
+        "log_every": (5, "a short run"),
+    }
+    keys = {f"{section}.{key}": row for section in sections for key, row in settings.items()}
+    return Preset(
+        source="rule",
+        values={key: value for key, (value, _) in keys.items()},
+        reasons={key: reason for key, (_, reason) in keys.items()},
+    )
 
 
 def same_batch(rows: int) -> Callable[[str, int], Preset]:

@@ -23,6 +23,7 @@ __all__ = [
     "convert",
     "expected",
     "flatten",
+    "idle",
     "setting",
     "setting_text",
     "settings_of",
@@ -155,6 +156,16 @@ def changed(config: object) -> dict[str, Any]:
     """Return the settings that differ from their defaults, in the form of `flatten`."""
     flat, defaults = flatten(config), flatten(type(config)())
     return {key: value for key, value in flat.items() if value != defaults[key]}
+
+
+def idle(config: object, origins: Mapping[str, str], whys: Mapping[str, str]) -> dict[str, str]:
+    """Return, by key, why each non-default setting among the keys of `whys` has no effect."""
+    changes = changed(config)
+    return {
+        key: f"{setting_text(config, key, origins)} {why}"
+        for key, why in whys.items()
+        if key in changes
+    }
 
 
 def setting_text(config: object, key: str, origins: Mapping[str, str]) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-from hotloop.config.common import ALIASES
+from hotloop.config.common import ALIASES, NO_WORKERS
 from hotloop.config.schema import setting, setting_text
 
 __all__ = [
@@ -14,10 +14,12 @@ __all__ = [
     "TEXT_ALIASES",
     "Adapter",
     "check_adapter",
+    "idle_text",
     "is_typed",
 ]
 
 NOT_PADDED = "has no effect with data.layout=flat: rows are not padded"
+_NO_ADAPTER = "has no effect with adapter.method=none"
 
 TEXT_ALIASES: Mapping[str, str] = MappingProxyType(
     {
@@ -67,6 +69,13 @@ class Adapter:
     alpha: float = setting(32.0, "adapters count alpha / rank", low=0, low_open=True)
     dropout: float = setting(0.0, "share of the adapters' inputs dropped", low=0, high=0.9)
     targets: str = setting("all-linear", "ends of layers' names with commas between, or all-linear")
+
+
+def idle_text(adapter: Adapter) -> dict[str, str]:
+    """Return, by key, why settings that text recipes share have no effect where they are set."""
+    keys = [f"adapter.{name}" for name in ("rank", "alpha", "dropout", "targets")]
+    whys = dict.fromkeys(keys if adapter.method == "none" else [], _NO_ADAPTER)
+    return {**whys, "data.num_workers": NO_WORKERS}
 
 
 def check_adapter(config: object, adapter: Adapter, origins: Mapping[str, str]) -> list[str]:

@@ -13,12 +13,12 @@ from hotloop.data.readers.sources import Sources, find_sources
 from hotloop.data.readers.text_lines import LONGEST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from hotloop.data.readers.bad_rows import Policy
     from hotloop.data.readers.portions import Portion, Record, RecordFile
 
-__all__ = ["Sources", "find_sources", "head", "rows", "work"]
+__all__ = ["Sources", "find_sources", "head", "records", "rows", "work"]
 
 _HEAD_BYTES = 1 << 16  # of a portion when only a few records are read
 
@@ -56,6 +56,13 @@ def rows(portion: Portion, faults: Faults) -> Iterator[Record]:
     faults.add(place, kind, why)
 
 
+def records(sources: Iterable[RecordFile], faults: Faults) -> Iterator[Record]:
+    """Yield the records of all files with their locations; bad rows are added to `faults`."""
+    for source in sources:
+        for portion in work(source):
+            yield from rows(portion, faults)
+
+
 def head(source: RecordFile, count: int, *, policy: Policy = "skip") -> list[Record]:
     """Return the first `count` sound records, or all if there are fewer.
 
@@ -64,9 +71,9 @@ def head(source: RecordFile, count: int, *, policy: Policy = "skip") -> list[Rec
     """
     faults = Faults(policy)
     sound = (record for part in work(source, size=_HEAD_BYTES) for record in rows(part, faults))
-    records = list(islice(sound, count))
-    if not records and faults.count:
+    first = list(islice(sound, count))
+    if not first and faults.count:
         raise DataError(
             f"no row of {source.name} can be used: {faults}{faults.listed}; correct them"
         )
-    return records
+    return first

@@ -138,33 +138,28 @@ def _held_out(rows: int, share: float, seed: int) -> NDArray[np.bool_]:
     return is_held
 
 
-def answered(file: RowMap) -> NDArray[np.int64]:
-    """Return the number of tokens with loss in each row, [rows], of a file with a loss mask."""
+def answered(file: RowMap, *, after: int = 0) -> NDArray[np.int64]:
+    """Return the number of tokens with loss in each row, [rows], of a file with a loss mask.
+
+    The first `after` tokens of a row do not count.
+    """
     name = next(name for name in MASKS if name in file.names)
     tokens, every = np.empty(file.rows, np.int64), np.arange(file.rows)
     for first in range(0, file.rows, _AT_ONCE):
         rows = every[first : first + _AT_ONCE]
         begins, counts = file.spans(name, file.locate(rows))
-        marks = file.view(name)[begins.min() : (begins + counts).max()] != 0
-        before = np.concatenate(([0], marks.cumsum(dtype=np.int64)))
-        tokens[rows] = before[begins + counts - begins.min()] - before[begins - begins.min()]
+        first_value, ends = begins.min(), begins + counts
+        marks = file.view(name)[first_value : ends.max()] != 0
+        before = np.concatenate(([0], marks.cumsum(dtype=np.int64)))  # marks before each value
+        begin = np.minimum(begins + after, ends)
+        tokens[rows] = before[ends - first_value] - before[begin - first_value]
     return tokens
 
 
 def learned(file: RowMap) -> tuple[NDArray[np.int64], int]:
-    """Return the rows that carry loss, and the number of others."""
-    every = np.arange(file.rows)
-    mask = next((name for name in MASKS if name in file.names), None)
-    if mask is None:
-        keep = file.counts("input_ids") > 1  # the first token of a text is never learned
-        return every[keep], int(np.count_nonzero(~keep))
-    keep = np.zeros(file.rows, np.bool_)
-    for first in range(0, file.rows, _AT_ONCE):
-        rows = every[first : first + _AT_ONCE]
-        begins, counts = file.spans(mask, file.locate(rows))
-        first_value, ends = begins.min(), begins + counts
-        marks = file.view(mask)[first_value : ends.max()] != 0
-        before = np.concatenate(([0], marks.cumsum(dtype=np.int32)))  # marks before each value
-        begin = np.minimum(begins + 1, ends)  # the first token of a row is never learned
-        keep[rows] = before[ends - first_value] > before[begin - first_value]
-    return every[keep], int(np.count_nonzero(~keep))
+    """Return the rows that carry loss, and the number of others; a first token is never learned."""
+    if any(name in file.names for name in MASKS):
+        keep = answered(file, after=1) > 0
+    else:
+        keep = file.counts("input_ids") > 1
+    return np.flatnonzero(keep), int(np.count_nonzero(~keep))

@@ -45,43 +45,27 @@ def copies(digests: Mapping[str, NDArray[np.uint64]]) -> tuple[Copies, ...]:
     group[order] = np.cumsum(is_new) - 1
     groups = dict(zip(names, np.split(group, np.cumsum(sizes)[:-1]), strict=True))
     counts = {name: np.bincount(part, minlength=int(is_new.sum())) for name, part in groups.items()}
-    within = [_within(name, groups[name], counts[name]) for name in names]
-    across = [
-        _across(later, earlier, groups[later], counts[later], counts[earlier])
-        for earlier, later in combinations(names, 2)
-    ]
-    return (*within, *across)
+    found = []
+    for name, count in counts.items():
+        times = np.where(count > 1, count, 0)
+        found.append(_copies(name, name, groups[name], times, int((times - (times > 0)).sum())))
+    for earlier, later in combinations(names, 2):
+        theirs, mine = counts[earlier], counts[later]
+        times = np.where((mine > 0) & (theirs > 0), mine + theirs, 0)
+        found.append(_copies(later, earlier, groups[later], times, int(mine[times > 0].sum())))
+    return tuple(found)
 
 
-def _within(name: str, part: NDArray[np.int64], count: NDArray[np.int64]) -> Copies:
-    repeated = int((count[count > 1] - 1).sum())
-    most = int(count.max(initial=0))
-    example = int(np.argmax(part == count.argmax())) if most > 1 else None
-    return Copies(
-        split=name,
-        of=name,
-        documents=repeated,
-        share=repeated / max(1, len(part)),
-        example=example,
-        times=most if most > 1 else 0,
-    )
-
-
-def _across(
-    later: str,
-    earlier: str,
-    part: NDArray[np.int64],
-    mine: NDArray[np.int64],
-    theirs: NDArray[np.int64],
+def _copies(
+    split: str, of: str, part: NDArray[np.int64], times: NDArray[np.int64], documents: int
 ) -> Copies:
-    shared = np.where((mine > 0) & (theirs > 0), mine + theirs, 0)
-    times = int(shared.max(initial=0))
-    copied = int(mine[shared > 0].sum())
+    """Return the copies for the group of each document and the occurrences of each group."""
+    most = int(times.max(initial=0))
     return Copies(
-        split=later,
-        of=earlier,
-        documents=copied,
-        share=copied / max(1, len(part)),
-        example=int(np.argmax(part == shared.argmax())) if times else None,
-        times=times,
+        split=split,
+        of=of,
+        documents=documents,
+        share=documents / max(1, len(part)),
+        example=int(np.argmax(part == times.argmax())) if most else None,
+        times=most,
     )

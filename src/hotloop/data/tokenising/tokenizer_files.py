@@ -67,6 +67,15 @@ class TokenizerSpec:
         """Return whether every id fits into 16 bits."""
         return self.size <= 1 << 16
 
+    def tokenizer(self) -> Any:
+        """Return the tokenizer of the package `tokenizers`, which neither cuts nor pads texts."""
+        from tokenizers import Tokenizer
+
+        tokenizer = Tokenizer.from_str(self.source)
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        return tokenizer
+
     def chat(self, requested: str | None, by: Said = None) -> Template:
         """Return the chat template: its own or `chatml`, by default its own if it has one.
 

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.env import ENV
-from hotloop.core.errors import DataError
+from hotloop.core.errors import ConfigError, DataError
 from hotloop.data.sampling.padded_or_flat import MOST_PADDING, padding_share
 from hotloop.data.tokenising.tokenizer_files import find_tokenizer
 from hotloop.machine.measured_choices import Ways
@@ -32,6 +32,7 @@ __all__ = [
     "isolation",
     "padding_of",
     "pads_much",
+    "refuse_longer",
 ]
 
 _SHOWN = 30  # tokens of the first row
@@ -83,6 +84,15 @@ def is_frozen(adapter: Adapter, base_model: FoundModel, fingerprint: str) -> boo
     return True
 
 
+def refuse_longer(longest: int, base_model: FoundModel) -> None:
+    """Raise ConfigError where data.max_length exceeds the positions of the model."""
+    if base_model.positions is not None and longest > base_model.positions:
+        raise ConfigError(
+            f"data.max_length={longest}, but {base_model.name} has {base_model.positions} "
+            f"positions: data.max_length={base_model.positions}"
+        )
+
+
 def padding_of(base_model: FoundModel) -> int:
     """Return a valid token id for padding: the model's own, else 0."""
     pad: Any = base_model.config.get("pad_token_id")
@@ -91,9 +101,6 @@ def padding_of(base_model: FoundModel) -> int:
 
 def first_row_text(base_model: FoundModel, rows: TokenRows) -> str:
     """Return the beginning of a run's first row as text, with its special tokens."""
-    from tokenizers import Tokenizer
-
     ids = rows.batch(0, 0, 1).tensors["input_ids"][0, :_SHOWN].tolist()
-    tokenizer = Tokenizer.from_str(find_tokenizer(base_model.name).source)
-    text: str = tokenizer.decode(ids, skip_special_tokens=False)
-    return text
+    tokenizer = find_tokenizer(base_model.name).tokenizer()
+    return str(tokenizer.decode(ids, skip_special_tokens=False))

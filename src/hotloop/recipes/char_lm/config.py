@@ -1,7 +1,7 @@
 """Configures char-lm, a character language model: its settings, their order and checks."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Literal
 
@@ -17,7 +17,7 @@ from hotloop.config.common import (
     set_names,
 )
 from hotloop.config.layers import COMMAND_LINE
-from hotloop.config.schema import changed, setting, setting_text
+from hotloop.config.schema import idle, setting, setting_text
 from hotloop.core.errors import ConfigError, did_you_mean
 from hotloop.recipes.char_lm.presets import EXPERIMENTS, PRESETS
 
@@ -103,12 +103,14 @@ def check_char_lm(config: CharLmConfig, origins: Mapping[str, str] = _NOTHING) -
             f"{model.width // model.heads}; rotary positions turn pairs, so it must be even"
         )
     typed = {key for key, origin in origins.items() if origin == COMMAND_LINE}
-    if idle := {k: text for k, text in idle_char_lm(config, origins).items() if k in typed}:
+    if useless := {k: text for k, text in idle_char_lm(config, origins).items() if k in typed}:
         remedies = {
-            key: ", or set objective=diffusion" for key in idle if key.startswith("diffusion.")
+            key: ", or set objective=diffusion" for key in useless if key.startswith("diffusion.")
         }
         raise ConfigError(
-            "\n".join(f"{text}; leave it out{remedies.get(key, '')}" for key, text in idle.items())
+            "\n".join(
+                f"{text}; leave it out{remedies.get(key, '')}" for key, text in useless.items()
+            )
         )
     if dataset is None:
         if sets and config.data.path is None:
@@ -144,13 +146,11 @@ def one_set(config: CharLmConfig, name: str) -> CharLmConfig:
 
 def idle_char_lm(config: CharLmConfig, origins: Mapping[str, str]) -> dict[str, str]:
     """Return, by key, the reason why a non-default setting has no effect."""
-    idle = {}
-    for key in changed(config):
-        if key.startswith("diffusion.") and config.objective != "diffusion":
-            idle[key] = f"has no effect with objective={config.objective}"
-        elif key == "data.num_workers":
-            idle[key] = NO_WORKERS
-    return {key: f"{setting_text(config, key, origins)} {why}" for key, why in idle.items()}
+    whys = {"data.num_workers": NO_WORKERS}
+    if config.objective != "diffusion":
+        why = f"has no effect with objective={config.objective}"
+        whys |= {f"diffusion.{field.name}": why for field in fields(Diffusion)}
+    return idle(config, origins, whys)
 
 
 resolve_char_lm = Resolver(

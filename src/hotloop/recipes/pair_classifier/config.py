@@ -5,9 +5,16 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal
 
-from hotloop.config.common import AUTO, NO_WORKERS, Resolver, Training, check_shared
-from hotloop.config.schema import changed, setting, setting_text
-from hotloop.config.text_common import NOT_PADDED, TEXT_ALIASES, Adapter, check_adapter, is_typed
+from hotloop.config.common import AUTO, Resolver, Training, check_shared
+from hotloop.config.schema import idle, setting, setting_text
+from hotloop.config.text_common import (
+    NOT_PADDED,
+    TEXT_ALIASES,
+    Adapter,
+    check_adapter,
+    idle_text,
+    is_typed,
+)
 from hotloop.recipes.building.metrics import METRICS
 from hotloop.recipes.pair_classifier.presets import EXPERIMENTS, PRESETS
 
@@ -158,26 +165,16 @@ def idle_pair_classifier(
     config: PairClassifierConfig, origins: Mapping[str, str]
 ) -> dict[str, str]:
     """Return, by key, the reason why a non-default setting has no effect."""
-    changes, idle = changed(config), dict[str, str]()
-
-    def no_effect(key: str, why: str) -> None:
-        if key in changes:
-            idle[key] = f"{setting_text(config, key, origins)} {why}"
-
+    whys = {}
     if config.model.pooling not in _POOLED:
-        no_effect(
-            "model.pooling_tokens", f"has no effect with model.pooling={config.model.pooling}"
-        )
-    if config.adapter.method == "none":
-        for name in ("rank", "alpha", "dropout", "targets"):
-            no_effect(f"adapter.{name}", "has no effect with adapter.method=none")
-    no_effect("data.num_workers", NO_WORKERS)
+        whys["model.pooling_tokens"] = f"has no effect with model.pooling={config.model.pooling}"
+    whys |= idle_text(config.adapter)
     if config.data.layout == "flat" and is_typed(origins, "data.pad_to_multiple_of"):
-        no_effect("data.pad_to_multiple_of", NOT_PADDED)
-    for key in ("data.valid_path", "cv.folds"):
-        if key in changes:
-            no_effect("data.validation_share", f"has no effect with {key}")
-    return idle
+        whys["data.pad_to_multiple_of"] = NOT_PADDED
+    for key, value in (("data.valid_path", config.data.valid_path), ("cv.folds", config.cv.folds)):
+        if value is not None:
+            whys["data.validation_share"] = f"has no effect with {key}"
+    return idle(config, origins, whys)
 
 
 resolve_pair_classifier = Resolver(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from hotloop.config.common import Preset
-from hotloop.config.gpu_presets import LAYOUT, by_memory, presets_by_gpu
+from hotloop.config.gpu_presets import LAYOUT, by_memory, presets_by_gpu, quick_test
 
 __all__ = ["EXPERIMENTS", "PRESETS", "auto_pair_classifier"]
 
@@ -47,15 +47,7 @@ PRESETS = presets_by_gpu(_SIZES, _gpu_preset, cpu=_CPU)
 auto_pair_classifier = by_memory(_SIZES, _gpu_preset, cpu=_CPU)
 EXPERIMENTS: Mapping[str, Preset] = MappingProxyType(
     {
-        "quick_test": Preset(
-            source="rule",
-            values={"training.epochs": None, "training.max_steps": 50, "training.log_every": 5},
-            reasons={
-                "training.epochs": "the steps end it",
-                "training.max_steps": "a minute that shows whether everything works",
-                "training.log_every": "a short run",
-            },
-        ),
+        "quick_test": quick_test(50, "a minute that shows whether everything works"),
         "full_5fold": Preset(
             source="rule",
             values={"cv.folds": 5, "training.patience": 3},

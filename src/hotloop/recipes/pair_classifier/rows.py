@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hotloop.config.common import AUTO
-from hotloop.core.errors import ConfigError
 from hotloop.data.readers.records import find_sources
 from hotloop.data.sampling.labelled_rows import labelled
 from hotloop.data.sampling.token_rows import Form
@@ -15,7 +14,7 @@ from hotloop.data.tokenising.progress import told
 from hotloop.data.tokenising.rows import Packing
 from hotloop.data.tokenising.tokenizer_files import find_tokenizer
 from hotloop.models.weights.discovery import find_model
-from hotloop.recipes.building.pretrained import padding_of
+from hotloop.recipes.building.pretrained import padding_of, refuse_longer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,11 +49,7 @@ def prepare_data(
     """
     data, base_model = config.data, find_model(str(config.model.name))
     fold, folds = config.cv.fold, config.cv.folds
-    if base_model.positions is not None and data.max_length > base_model.positions:
-        raise ConfigError(
-            f"data.max_length={data.max_length}, but {base_model.name} has "
-            f"{base_model.positions} positions: data.max_length={base_model.positions}"
-        )
+    refuse_longer(data.max_length, base_model)
 
     return labelled(
         find_sources([str(data.path)], by={}).files,

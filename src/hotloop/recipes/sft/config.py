@@ -8,10 +8,17 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
-from hotloop.config.common import AUTO, NO_WORKERS, Resolver, Training, check_shared
+from hotloop.config.common import AUTO, Resolver, Training, check_shared
 from hotloop.config.derive_plan import RequestedTechnique
-from hotloop.config.schema import changed, setting, setting_text
-from hotloop.config.text_common import NOT_PADDED, SFT_ALIASES, Adapter, check_adapter, is_typed
+from hotloop.config.schema import idle, setting, setting_text
+from hotloop.config.text_common import (
+    NOT_PADDED,
+    SFT_ALIASES,
+    Adapter,
+    check_adapter,
+    idle_text,
+    is_typed,
+)
 from hotloop.recipes.sft.presets import SFT_EXPERIMENTS, SFT_PRESETS
 
 __all__ = [
@@ -179,25 +186,17 @@ def check_sft(config: SftConfig, origins: Mapping[str, str] = _NOTHING) -> None:
 
 def idle_sft(config: SftConfig, origins: Mapping[str, str]) -> dict[str, str]:
     """Return, by key, the reason why a non-default setting has no effect."""
-    changes, idle = changed(config), dict[str, str]()
-
-    def no_effect(key: str, why: str) -> None:
-        if key in changes:
-            idle[key] = f"{setting_text(config, key, origins)} {why}"
-
-    if config.adapter.method == "none":
-        for name in ("rank", "alpha", "dropout", "targets"):
-            no_effect(f"adapter.{name}", "has no effect with adapter.method=none")
-    no_effect("data.num_workers", NO_WORKERS)
-    if config.data.valid_path is not None:
-        no_effect("data.validation_share", "has no effect with data.valid_path")
-    if config.data.packing:
-        no_effect("data.group_by_length", "has no effect: packed rows are of one length")
+    data = config.data
+    whys = idle_text(config.adapter)
+    if data.valid_path is not None:
+        whys["data.validation_share"] = "has no effect with data.valid_path"
+    if data.packing:
+        whys["data.group_by_length"] = "has no effect: packed rows are of one length"
         if is_typed(origins, "data.layout"):
-            no_effect("data.layout", "has no effect: packed rows have next to no padding")
-    elif config.data.layout == "flat" and is_typed(origins, "data.pad_to_multiple_of"):
-        no_effect("data.pad_to_multiple_of", NOT_PADDED)
-    return idle
+            whys["data.layout"] = "has no effect: packed rows have next to no padding"
+    elif data.layout == "flat" and is_typed(origins, "data.pad_to_multiple_of"):
+        whys["data.pad_to_multiple_of"] = NOT_PADDED
+    return idle(config, origins, whys)
 
 
 def requested_of(config: SftConfig) -> dict[str, RequestedTechnique]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from hotloop.config.common import Preset
-from hotloop.config.gpu_presets import LAYOUT, by_memory, presets_by_gpu, same_batch
+from hotloop.config.gpu_presets import LAYOUT, by_memory, presets_by_gpu, quick_test, same_batch
 
 __all__ = ["SFT_EXPERIMENTS", "SFT_PRESETS", "auto_sft"]
 
@@ -32,14 +32,6 @@ SFT_PRESETS = presets_by_gpu(_SIZES, _gpu_preset, cpu=_CPU)
 auto_sft = by_memory(_SIZES, _gpu_preset, cpu=_CPU)
 SFT_EXPERIMENTS: Mapping[str, Preset] = MappingProxyType(
     {
-        "quick_test": Preset(
-            source="rule",
-            values={"training.epochs": None, "training.max_steps": 20, "training.log_every": 5},
-            reasons={
-                "training.epochs": "the steps end it",
-                "training.max_steps": "a minute that shows whether everything works",
-                "training.log_every": "a short run",
-            },
-        ),
+        "quick_test": quick_test(20, "a minute that shows whether everything works"),
     }
 )

@@ -15,7 +15,7 @@ from hotloop.data.tokenising.progress import told
 from hotloop.data.tokenising.rows import Packing
 from hotloop.data.tokenising.tokenizer_files import find_tokenizer
 from hotloop.models.weights.discovery import find_model
-from hotloop.recipes.building.pretrained import padding_of
+from hotloop.recipes.building.pretrained import padding_of, refuse_longer
 from hotloop.recipes.sft.config import SAID
 
 if TYPE_CHECKING:
@@ -42,11 +42,7 @@ def prepare_data(
     settings that the model or the rows cannot meet.
     """
     data, base_model = config.data, find_model(str(config.model.name))
-    if base_model.positions is not None and data.max_length > base_model.positions:
-        raise ConfigError(
-            f"data.max_length={data.max_length}, but {base_model.name} has "
-            f"{base_model.positions} positions: data.max_length={base_model.positions}"
-        )
+    refuse_longer(data.max_length, base_model)
     train, valid = sources_of(config)
     rows = texts(
         train,

@@ -8,7 +8,7 @@ from typing import Literal
 
 from hotloop.config.common import ALL, AUTO, NO_WORKERS, Resolver, Training, check_shared
 from hotloop.config.layers import SettingsLayer
-from hotloop.config.schema import changed, setting, setting_text
+from hotloop.config.schema import idle, setting, setting_text
 from hotloop.config.settings import Resolved
 from hotloop.config.text_common import TEXT_ALIASES, Adapter, check_adapter, is_typed
 from hotloop.recipes.task_router.presets import EXPERIMENTS, PRESETS
@@ -201,11 +201,7 @@ def check_task_router(config: TaskRouterConfig, origins: Mapping[str, str] = _NO
 
 def idle_task_router(config: TaskRouterConfig, origins: Mapping[str, str]) -> dict[str, str]:
     """Return, by key, the reason why a non-default setting has no effect."""
-    changes, idle = changed(config), dict[str, str]()
-    if "data.num_workers" in changes:
-        workers = setting_text(config, "data.num_workers", origins)
-        idle["data.num_workers"] = f"{workers} {NO_WORKERS}"
-    return idle
+    return idle(config, origins, {"data.num_workers": NO_WORKERS})
 
 
 def _phase_training(resolved: Resolved[TaskRouterConfig]) -> SettingsLayer | None:

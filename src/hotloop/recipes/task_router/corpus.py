@@ -21,7 +21,7 @@ from hotloop.core.storage.files import make_folder, write_file
 from hotloop.core.storage.manifest import hash_file
 from hotloop.core.units import many
 from hotloop.data.readers.bad_rows import Faults
-from hotloop.data.readers.records import find_sources, rows, work
+from hotloop.data.readers.records import find_sources, records
 from hotloop.data.sampling.epoch_order import permutation
 from hotloop.recipes.building.declared_code import files_of
 from hotloop.recipes.task_router import (
@@ -202,15 +202,15 @@ def mixed(chosen: Sequence[Chosen], *, cache: Path, is_decoder: bool, seed: int)
         ]
         make_folder(file.parent)
         write_file(file, "".join(f"{line}\n" for line in lines))
-    records = [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n") if line]
-    task = np.array([row["number"] for row in records], np.int64)
+    kept = [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n") if line]
+    task = np.array([row["number"] for row in kept], np.int64)
     counts = np.bincount(task, minlength=len(chosen)).tolist()
     counts_text = ", ".join(f"{c.task.name} {n:,}" for c, n in zip(chosen, counts, strict=True))
     return Mixed(
         file=file,
         tasks=tuple(choice.task for choice in chosen),
         task=task,
-        examples=[_example(row["example"]) for row in records],
+        examples=[_example(row["example"]) for row in kept],
         notes=(f"rows of tasks: {counts_text}",),
     )
 
@@ -218,13 +218,11 @@ def mixed(chosen: Sequence[Chosen], *, cache: Path, is_decoder: bool, seed: int)
 def _examples(chosen: Chosen, seed: int) -> list[Example]:
     """Return a task's examples; `size` of them, drawn from the whole file, where there are more."""
     faults, examples = Faults("stop"), list[Example]()
-    for source in find_sources([str(chosen.path)], by={}).files:
-        for portion in work(source):
-            for place, record in rows(portion, faults):
-                try:
-                    examples += chosen.task.read(record)
-                except DataError as error:
-                    faults.add(place, "unfit for the task", f"task {chosen.task.name}: {error}")
+    for place, record in records(find_sources([str(chosen.path)], by={}).files, faults):
+        try:
+            examples += chosen.task.read(record)
+        except DataError as error:
+            faults.add(place, "unfit for the task", f"task {chosen.task.name}: {error}")
     faults.raise_if_any({})
     if not examples:
         raise DataError(f"{chosen.path} has no example of task {chosen.task.name}")

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from hotloop.config.common import Preset
-from hotloop.config.gpu_presets import by_memory, presets_by_gpu, same_batch
+from hotloop.config.gpu_presets import by_memory, presets_by_gpu, quick_test, same_batch
 
 __all__ = ["EXPERIMENTS", "PRESETS", "auto_task_router"]
 
@@ -44,22 +44,10 @@ PRESETS = presets_by_gpu(_SIZES, _gpu_preset, cpu=_CPU)
 auto_task_router = by_memory(_SIZES, _gpu_preset, cpu=_CPU)
 EXPERIMENTS: Mapping[str, Preset] = MappingProxyType(
     {
-        "quick_test": Preset(
-            source="rule",
-            values={
-                f"{part}.{key}": value
-                for part in ("training", "router_training", "joint_training")
-                for key, value in (("epochs", None), ("max_steps", 20), ("log_every", 5))
-            },
-            reasons={
-                f"{part}.{key}": why
-                for part in ("training", "router_training", "joint_training")
-                for key, why in (
-                    ("epochs", "the steps end it"),
-                    ("max_steps", "minutes that show whether everything works"),
-                    ("log_every", "a short run"),
-                )
-            },
+        "quick_test": quick_test(
+            20,
+            "minutes that show whether everything works",
+            sections=("training", "router_training", "joint_training"),
         ),
     }
 )

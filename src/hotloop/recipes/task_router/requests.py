@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 import torch
-from tokenizers import Tokenizer
 
 from hotloop.core.errors import DataError, did_you_mean
 from hotloop.data.readers.bad_rows import Faults
-from hotloop.data.readers.records import find_sources, rows, work
+from hotloop.data.readers.records import find_sources, records
 from hotloop.data.sampling.epoch_order import permutation
 from hotloop.data.tokenising.tokenizer_files import find_tokenizer
 from hotloop.recipes.building.pretrained import padding_of
@@ -77,15 +76,13 @@ def read(path: Path, tasks: Sequence[Task], *, is_decoder: bool) -> RoutingReque
     """
     names = [task.name for task in tasks]
     faults, examples, numbers = Faults("stop"), list[Example](), list[int]()
-    for source in find_sources([str(path)], by={}).files:
-        for portion in work(source):
-            for place, record in rows(portion, faults):
-                try:
-                    for number, example in _examples(record, tasks, names, is_decoder):
-                        examples.append(example)
-                        numbers.append(number)
-                except DataError as error:
-                    faults.add(place, "cannot be asked", str(error))
+    for place, record in records(find_sources([str(path)], by={}).files, faults):
+        try:
+            for number, example in _examples(record, tasks, names, is_decoder):
+                examples.append(example)
+                numbers.append(number)
+        except DataError as error:
+            faults.add(place, "cannot be asked", str(error))
     faults.raise_if_any({})
     if not examples:
         raise DataError(f"{path} has no row")
@@ -199,14 +196,13 @@ class _Reader(_Rows):
         labels: Sequence[Sequence[str]],
         longest: int,
     ) -> None:
-        tokenizer = Tokenizer.from_str(vocabulary.source)
-        tokenizer.no_padding()
-        tokenizer.no_truncation()  # rows are cut at their end, as the training rows were
         pairs: list[Any] = [
             row.text if row.question is None else (row.question, row.text)
             for row in request.examples
         ]
-        self._encoded = tokenizer.encode_batch(pairs)
+        self._encoded = vocabulary.tokenizer().encode_batch(
+            pairs
+        )  # rows are cut below, at their end
         super().__init__(model, [encoding.ids[:longest] for encoding in self._encoded], pad)
         self._request, self._labels, self._longest = request, labels, longest
 
@@ -263,9 +259,7 @@ class _Writer(_Rows):
         longest: int,
         lengths: Sequence[int],
     ) -> None:
-        self._tokenizer = Tokenizer.from_str(vocabulary.source)
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
+        self._tokenizer = vocabulary.tokenizer()
         prompts = [
             example.text if task == NONE else tasks[task].asked(example)
             for example, task in zip(request.examples, request.task.tolist(), strict=True)

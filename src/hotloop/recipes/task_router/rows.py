@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from hotloop.core.digest import digest
-from hotloop.core.errors import ConfigError, DataError
+from hotloop.core.errors import DataError
 from hotloop.core.units import many
 from hotloop.data.readers.records import find_sources
 from hotloop.data.sampling.mapped_rows import RowMap
@@ -23,6 +23,7 @@ from hotloop.data.tokenising.rows import Packing
 from hotloop.data.tokenising.token_store import FILE
 from hotloop.data.tokenising.tokenizer_files import find_tokenizer
 from hotloop.models.weights.discovery import find_model
+from hotloop.recipes.building.pretrained import refuse_longer
 from hotloop.recipes.task_router.config import sizes_of, task_names
 from hotloop.recipes.task_router.corpus import chosen_tasks, mixed
 
@@ -92,7 +93,7 @@ def prepare_rows(
     Raises DataError with the file and line of a row that cannot be used.
     """
     data, base_model = config.data, find_model(str(config.model.name))
-    _refuse_longer(data.max_length, base_model)
+    refuse_longer(data.max_length, base_model)
     chosen = chosen_tasks(
         data.path,
         declared=data.declared,
@@ -139,14 +140,6 @@ def prepare_rows(
         lengths=lengths,
         notes=notes,
     )
-
-
-def _refuse_longer(longest: int, base_model: FoundModel) -> None:
-    if base_model.positions is not None and longest > base_model.positions:
-        raise ConfigError(
-            f"data.max_length={longest}, but {base_model.name} has {base_model.positions} "
-            f"positions: data.max_length={base_model.positions}"
-        )
 
 
 def order_of(config: TaskRouterConfig, base_model: FoundModel) -> TokenizeRequest:
@@ -197,20 +190,15 @@ def _spans(
     The positions come from the tokenizer's offsets. Raises DataError where its tokens differ from
     those in the file, which is checked for each row.
     """
-    from tokenizers import Tokenizer
-
     vocabulary = find_tokenizer(base_model.name)
     if not vocabulary.parts_pairs:
         raise DataError(
             f"the tokenizer of {base_model.name} puts nothing between a question and its text: "
             "take another model, or leave out tasks with spans (data.tasks)"
         )
-    tokenizer = Tokenizer.from_str(vocabulary.source)
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
     file = RowMap(store.folder / next(iter(store.splits)) / FILE)
     examples = [rows.examples[row] for row in spans]
-    encoded = tokenizer.encode_batch([(e.question or "", e.text) for e in examples])
+    encoded = vocabulary.tokenizer().encode_batch([(e.question or "", e.text) for e in examples])
     locations = file.locate(np.array(spans, np.int64))
     begins, counts = file.spans("input_ids", locations)
     ids = file.view("input_ids")
