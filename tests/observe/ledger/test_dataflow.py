@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from hotloop.observe.ledger.dataflow import purposes
+from hotloop.observe.ledger.dataflow import passed_again, purposes
 from hotloop.observe.ledger.recorder import Recorder
 
 
@@ -229,3 +229,20 @@ def test_rows_without_a_gradient_are_no_padding_where_the_cause_is_unknown():
         task.learn(functional.relu(score - score.detach().median()).sum())  # half of them are cut
 
     assert "padding" not in shares(step, task.weights)
+
+
+@pytest.mark.parametrize(("together", "again"), [(True, 0), (False, 3)])
+def test_further_passes_through_one_graph_are_repeated_work(together, again):
+    task = Task()
+    recorder = Recorder(is_ours=lambda: False)
+    recorder.start(task.weights)
+    shared = task.model(task.x).erf()
+    losses = [shared.sum(), shared.square().sum()]
+    for loss in [sum(losses)] if together else losses:
+        recorder.differentiate(loss, adds_up=True)
+        loss.backward(retain_graph=True)
+    recorder.end_step()
+    recorder.stop()
+    numbers = passed_again(recorder.operations, recorder.passes, recorder.ends)
+    names = [recorder.operations[number].name for number in numbers]
+    assert sum(name in ("aten::mm", "aten::exp", "aten::sum") for name in names) == again

@@ -46,8 +46,9 @@ class Hooks:
         self.through: Callable[..., Any] | None = None  # runs the backward passes
         # Receives the codes of calls: observe/probes/cuda.py.
         self.timed: Callable[[int], None] | None = None
-        # Receives the tensors that are differentiated: observe/ledger/window.py.
-        self.differentiated: Callable[[Any], None] | None = None
+        # Receives the tensors that are differentiated, and whether gradients are added up:
+        # observe/ledger/window.py.
+        self.differentiated: Callable[[Any, bool], None] | None = None
         self.announces_first_forward = False  # call `listener.before_first_forward`
         self.needed = False  # techniques use the hooks, which then outlive observing
         self._forwarded: set[int] = set()

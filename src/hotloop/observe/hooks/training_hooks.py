@@ -137,7 +137,7 @@ def backward(hooks: Hooks) -> None:
             if hooks.look:
                 hooks.guarded(hooks.listener.on_backward, _first(args, kwargs))
             if hooks.differentiated is not None:
-                hooks.quietly(hooks.differentiated, _first(args, kwargs))
+                hooks.quietly(hooks.differentiated, _first(args, kwargs), old is plain)
             before, hooks.inside = hooks.inside, True  # recomputing is no new pass
             try:
                 result = old(*args, **kwargs) if hooks.through is None else run(args, kwargs)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from hotloop.core.case.ledger import AVOIDABLE, MEANING, Ledger, LedgerLine, LedgerRow
 from hotloop.core.finding import SourceLocation
 from hotloop.observe.hooks.stack_frames import shown
-from hotloop.observe.ledger.dataflow import depending, purposes, reaching
+from hotloop.observe.ledger.dataflow import depending, passed_again, purposes, reaching
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -215,21 +215,28 @@ class _Recorded:
         """Add up the operations of one mean step, by part of the step, row and line.
 
         The last recorded step does not count. An operation of the backward pass is charged to the
-        line of its forward operation. Those of functions that make batches or only look are left to
+        line of its forward operation, one of a further pass to the line that asks for it. Those of functions that make batches or only look are left to
         the sampled stacks.
         """
         recorder, apart = self.window.recorder, self.batches | self.reports
         operations, counted = recorder.operations, recorder.ends[-2]
+        again = passed_again(operations, recorder.passes, recorder.ends)
         decided = purposes(
             operations,
             roots=self.window.live,
             weights=recorder.weights,
             state=recorder.state,
             backward={n for n, phase in enumerate(self.phases) if phase == "backward"},
+            again=again,
         )
         chains = {one.sequence: one.stack for one in reversed(operations) if one.node is None}
-        for one, phase, shares in zip(operations[:counted], self.phases, decided, strict=False):
-            frames = _shown(one.stack if one.node is None else chains.get(one.node, one.stack))
+        for number, (one, phase, shares) in enumerate(
+            zip(operations[:counted], self.phases, decided, strict=False)
+        ):
+            stack = one.stack
+            if one.node is not None and number not in again:
+                stack = chains.get(one.node, stack)
+            frames = _shown(stack)
             if phase not in _PHASES or any(
                 frame.own and (frame.file, frame.function) in apart for frame in frames
             ):

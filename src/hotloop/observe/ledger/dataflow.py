@@ -7,6 +7,7 @@ or a tensor that the script still has. All other work is dead.
 
 from __future__ import annotations
 
+import bisect
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from hotloop.observe.ledger.recorder import Operation
 
-__all__ = ["MOVES", "depending", "purposes", "reaching"]
+__all__ = ["MOVES", "depending", "passed_again", "purposes", "reaching"]
 
 MOVES = frozenset(
     {"aten::_to_copy", "aten::copy_", "aten::clone", "aten::contiguous", "aten::_pin_memory"}
@@ -35,14 +36,16 @@ def purposes(
     weights: Collection[int],
     state: Collection[int],
     backward: Collection[int],
+    again: Collection[int] = (),
 ) -> list[dict[str, float]]:
     """Return for each operation the shares of its time by row of the ledger, which sum to 1.
 
     `roots` are live by themselves, `weights` and `state` are storages (of parameters, and of what
-    was written), `backward` are the operations inside a backward pass.
+    was written), `backward` are the operations inside a backward pass, `again` those of a further
+    pass through the same graph (`passed_again`).
     """
     live = reaching(operations, roots)
-    again = _repeated(operations)
+    repeated = _repeated(operations).union(again)
     frozen = _frozen(operations, weights, state)
     padded = _padded(operations)
     result = []
@@ -51,7 +54,7 @@ def purposes(
             shares = {"host": 1.0}
         elif number not in live:
             shares = {"dead": 1.0}
-        elif number in again:
+        elif number in repeated:
             recomputes = number in backward and operation.node is None
             shares = {"recomputed" if recomputes else "repeated": 1.0}
         elif number in frozen:
@@ -90,6 +93,28 @@ def _repeated(operations: Sequence[Operation]) -> set[int]:
             again.add(number)
         seen.add(operation.value)
     return again
+
+
+def passed_again(
+    operations: Sequence[Operation], passes: Sequence[tuple[int, bool]], ends: Sequence[int]
+) -> set[int]:
+    """Return the operations of a second backward pass of one step through the same node.
+
+    Gradients of several losses are added up: one pass from the sum of the losses gives the same.
+    `passes` has the operations before each pass, and whether it adds to the weights' gradients;
+    `ends` the operations until the end of each step.
+    """
+    begins = [begin for begin, _ in passes]
+    first: dict[tuple[int, int], int] = {}  # step and node -> number of the pass
+    result = set[int]()
+    for number, operation in enumerate(operations):
+        of_pass = bisect.bisect_right(begins, number) - 1
+        if operation.node is None or of_pass < 0 or not passes[of_pass][1]:
+            continue
+        step = bisect.bisect_right(ends, number)
+        if first.setdefault((step, operation.node), of_pass) != of_pass:
+            result.add(number)
+    return result
 
 
 def depending(operations: Sequence[Operation], on: Callable[[Operation], bool]) -> set[int]:

@@ -76,6 +76,8 @@ class Recorder:
         # Storages that were filled outside of PyTorch or before: where they are used, and bytes.
         self.entered: dict[int, tuple[RawStack, int]] = {}
         self.losses: set[int] = set()  # operations whose results are differentiated
+        # Backward passes: operations before each, and whether it adds to the weights' gradients.
+        self.passes: list[tuple[int, bool]] = []
         self.left: set[RawStack] = set()  # where the script reads values
         self.overflow = False
         self.fault: Exception | None = None
@@ -125,9 +127,10 @@ class Recorder:
         self.left.add(self._stack(2))
         self.roots.update(self._writers(tensor))
 
-    def differentiate(self, value: Any) -> None:
-        """Note that tensors are differentiated."""
+    def differentiate(self, value: Any, adds_up: bool) -> None:
+        """Note that tensors are differentiated, and whether gradients are added to the weights'."""
         self.losses.update(self._writers(value))
+        self.passes.append((len(self.operations), adds_up))
 
     def _writers(self, value: Any) -> list[int]:
         storages = (self._storages.get(address_of(tensor) or 0) for tensor in tensors(value))
