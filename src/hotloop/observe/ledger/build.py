@@ -215,8 +215,8 @@ class _Recorded:
         """Add up the operations of one mean step, by part of the step, row and line.
 
         The last recorded step does not count. An operation of the backward pass is charged to the
-        line of its forward operation, one of a further pass to the line that asks for it. Those of functions that make batches or only look are left to
-        the sampled stacks.
+        line of its forward operation, one of a further pass to the line that asks for it. Those of
+        functions that make batches or only look are left to the sampled stacks.
         """
         recorder, apart = self.window.recorder, self.batches | self.reports
         operations, counted = recorder.operations, recorder.ends[-2]
