@@ -24,7 +24,7 @@ from hotloop.core.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Gpt", "GptAttention", "next_token_loss"]
+__all__ = ["Gpt", "GptAttention", "gpt_mlp", "next_token_loss"]
 
 _KERNELS = {
     "flash": SDPBackend.FLASH_ATTENTION,
@@ -111,6 +111,16 @@ class GptAttention(nn.Module):
         return self.dropout(self.out(y_BTD))  # type: ignore[no-any-return]
 
 
+def gpt_mlp(width: int, *, bias: bool, dropout: float) -> nn.Sequential:
+    """Return the two layers of a block, 4 times as wide between them."""
+    return nn.Sequential(
+        nn.Linear(width, 4 * width, bias=bias),
+        nn.GELU(),
+        nn.Linear(4 * width, width, bias=bias),
+        nn.Dropout(dropout),
+    )
+
+
 class GptBlock(nn.Module):
     """x + attention(norm(x)), then x + mlp(norm(x))."""
 
@@ -119,12 +129,7 @@ class GptBlock(nn.Module):
         self.norm_attention = nn.LayerNorm(width, bias=bias)
         self.attention = GptAttention(width, heads, context, bias=bias, dropout=dropout)
         self.norm_mlp = nn.LayerNorm(width, bias=bias)
-        self.mlp = nn.Sequential(
-            nn.Linear(width, 4 * width, bias=bias),
-            nn.GELU(),
-            nn.Linear(4 * width, width, bias=bias),
-            nn.Dropout(dropout),
-        )
+        self.mlp = gpt_mlp(width, bias=bias, dropout=dropout)
 
     def forward(self, x_BTD: Tensor) -> Tensor:
         """[B, T, D] -> [B, T, D]."""

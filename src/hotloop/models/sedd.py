@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from hotloop.models.gpt import GptAttention
+from hotloop.models.gpt import GptAttention, gpt_mlp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,12 +63,7 @@ class SeddBlock(nn.Module):
         self.attention = GptAttention(
             width, heads, context, bias=bias, dropout=dropout, causal=False
         )
-        self.mlp = nn.Sequential(
-            nn.Linear(width, 4 * width, bias=bias),
-            nn.GELU(),
-            nn.Linear(4 * width, width, bias=bias),
-            nn.Dropout(dropout),
-        )
+        self.mlp = gpt_mlp(width, bias=bias, dropout=dropout)
 
     def forward(self, x_BTD: Tensor, condition_BC: Tensor) -> Tensor:
         """[B, T, D], [B, C] -> [B, T, D]."""

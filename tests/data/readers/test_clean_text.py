@@ -32,7 +32,7 @@ def written(path, data):
 def test_a_file_is_taken_whatever_its_name(tmp_path):
     file = written(tmp_path / "corpus.xyz", b"text\n")
     source = find_texts(str(file))
-    assert (source.files, source.root, source.what) == ((file,), tmp_path, str(file))
+    assert (source.files, source.root) == ((file,), tmp_path)
     assert names(source) == ["corpus.xyz"]
 
 
@@ -43,7 +43,6 @@ def test_a_folder_gives_its_text_files_by_relative_name(tmp_path):
         path.write_text("text\n")
     source = find_texts(str(tmp_path))
     assert names(source) == ["B.TXT", "a.txt", "a/z.md", "a/é.rst", "b.txt", "code.py"]
-    assert source.what == f"6 text files in {tmp_path.resolve()}"
 
 
 def test_hidden_and_empty_files_and_package_folders_are_left_out(tmp_path):
@@ -84,8 +83,6 @@ def test_without_a_path_it_is_the_standard_library_without_tests():
     assert not [
         n for n in found if {"site-packages", "test", "tests", "idle_test"} & {*n.split("/")}
     ]
-    assert "standard library of Python 3." in source.what
-    assert str(len(found)) in source.what
     assert sum(file.stat().st_size for file in source.files) > 5_000_000
 
 

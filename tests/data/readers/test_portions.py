@@ -1,8 +1,7 @@
-import json
-import pickle
-
 from hotloop.data.readers.portions import Portion, RecordFile, of_blocks
 from hotloop.data.readers.text_lines import LineBlock
+from hotloop.data.tokenising.pipe_protocol import opened, packed
+from hotloop.data.tokenising.worker_process import portion_of, question
 
 BLOCKS = [
     LineBlock(data=b"a\nb\n", line=1, lines=2, offset=3),
@@ -10,15 +9,14 @@ BLOCKS = [
 ]
 
 
-def test_a_portion_crosses_to_another_process_as_plain_values(tmp_path):
+def test_a_portion_crosses_to_another_process_as_a_message():
     portion = Portion(
         file="/d/a.csv", name="a.csv", format="csv", data=b"\xff", fields=("x", "y"), is_last=True
     )
-    values = portion.plain()
-    assert all(type(value) in (str, bytes, int, tuple, bool, type(None)) for value in values)
-    assert Portion.from_plain(pickle.loads(pickle.dumps(values))) == portion
-    rest = [value for value in values if not isinstance(value, bytes)]
-    assert json.loads(json.dumps(rest))[:2] == ["/d/a.csv", "a.csv"]
+    asked, data = question(portion)
+    head, buffers = opened(packed(asked, *data))
+    assert (head["portion"]["file"], head["portion"]["name"]) == ("/d/a.csv", "a.csv")
+    assert portion_of(head, buffers) == portion
 
 
 def test_blocks_become_portions_with_their_places(tmp_path):

@@ -12,8 +12,9 @@ from tests.paths import SHARED
 
 from hotloop.core.errors import DataError
 from hotloop.data.readers.bad_rows import Faults, RowLocation
-from hotloop.data.readers.portions import Portion
 from hotloop.data.readers.records import find_sources, head, rows, work
+from hotloop.data.tokenising.pipe_protocol import opened, packed
+from hotloop.data.tokenising.worker_process import portion_of, question
 
 VALUES = [{"text": f"é{n}\n" * (n % 4), "label": str(n)} for n in range(50)]
 
@@ -28,8 +29,8 @@ def read(path, policy="skip", format=None, size=1 << 20, **options):
     (source,) = find_sources([str(path)], format=format).files
     faults, found = Faults(policy), []
     for portion in work(source, size=size, **options):
-        part = Faults(policy)
-        found += rows(Portion.from_plain(portion.plain()), part)
+        part, (head, data) = Faults(policy), question(portion)
+        found += rows(portion_of(*opened(packed(head, *data))), part)
         faults.merge(part.plain())
     return found, faults
 

@@ -88,7 +88,10 @@ def test_a_folder_gives_its_files_by_split_and_name(tmp_path):
         ("test.jsonl", "test"),
     ]
     assert sources.splits == ("train", "validation", "test")
-    assert [file.path.name for file in sources.of("validation")] == ["y.jsonl", "x.jsonl"]
+    assert [file.path.name for file in sources.files if file.split == "validation"] == [
+        "y.jsonl",
+        "x.jsonl",
+    ]
     assert sources.notes == ()
 
 

@@ -1,5 +1,5 @@
 from collections import Counter
-from itertools import chain
+from itertools import chain, pairwise
 
 import numpy as np
 import pytest
@@ -8,6 +8,10 @@ from hypothesis import strategies as st
 
 from hotloop.core.errors import DataError
 from hotloop.data.tokenising.packing import best_fit, concat, pieces, waste
+
+
+def rows_of(packed):
+    return [packed.order[a:b].tolist() for a, b in pairwise(packed.starts)]
 
 
 def one_at_a_time(lengths, capacity: int) -> int:
@@ -38,7 +42,7 @@ def test_rows_are_valid_and_as_few_as_those_of_best_fit_decreasing(problem):
     lengths, capacity = problem
     packed = best_fit(np.array(lengths, dtype=np.int64), capacity)
     assert packed.order.dtype == packed.starts.dtype == np.int64
-    rows = [packed.row(index).tolist() for index in range(len(packed))]
+    rows = rows_of(packed)
     assert sorted(chain(*rows)) == list(range(len(lengths)))
     assert all(0 < sum(lengths[document] for document in row) <= capacity for row in rows)
     assert len(rows) == one_at_a_time(lengths, capacity)
@@ -67,14 +71,14 @@ def test_equal_lengths_are_placed_in_index_order(problem, seed):
             names.append((length, seen[length]))
             seen[length] += 1
         packed = best_fit(lengths, capacity)
-        return {frozenset(names[d] for d in packed.row(row)) for row in range(len(packed))}
+        return {frozenset(names[d] for d in row) for row in rows_of(packed)}
 
     assert contents(lengths) == contents(np.random.default_rng(seed).permutation(lengths))
 
 
 def test_golden_rows_never_change():
     packed = best_fit(np.array([3, 7, 5, 5, 2, 10, 1, 3, 4, 6, 5, 2]), 10)
-    rows = [packed.row(index).tolist() for index in range(len(packed))]
+    rows = rows_of(packed)
     assert rows == [[0, 1], [2, 3], [4, 7, 10], [5], [6, 11], [8, 9]]
 
 
@@ -123,7 +127,7 @@ def test_concatenation_fills_every_row_but_the_last_and_loses_no_token(lengths, 
     runs = written_out(chunks.pieces)
     assert all(runs)
     packed = chunks.packed
-    rows = [list(chain(*(runs[i] for i in packed.row(row)))) for row in range(len(packed))]
+    rows = [list(chain(*(runs[i] for i in row))) for row in rows_of(packed)]
     assert list(chain(*rows)) == tokens(lengths)
     assert all(len(row) == capacity for row in rows[:-1])
     assert all(0 < len(row) <= capacity for row in rows)

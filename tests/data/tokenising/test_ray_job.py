@@ -99,7 +99,7 @@ def test_what_fails_is_told_with_its_traceback(setup, source, capfd):
     asked = portions(source, size="2048")
     assert "Traceback" in asked[0][0]["failed"]
     head, buffers = portions(source)[0]
-    wrong = [value if value != "jsonl" else "nonsense" for value in head["portion"]]
+    wrong = {**head["portion"], "format": "nonsense"}
     told, _ = answers(setup, [({**head, "portion": wrong}, buffers)])[0]
     assert told["failed"].endswith("KeyError: 'nonsense'\n")
     assert told["at"] == [3, 0]

@@ -29,7 +29,6 @@ def test_a_folder_says_what_model_it_is(folders, name):
     assert found.architecture == CONFIGS[name]["architectures"][0]
     assert found.model_type == CONFIGS[name]["model_type"]
     assert found.is_decoder == (name in DECODERS)
-    assert found.tied == (name != "llama")
     assert found.positions == (62 if name == "roberta" else 64)  # RoBERTa's begin at padding + 1
     assert found.files == (folders[name] / "model.safetensors",)
     assert found.notes == ()

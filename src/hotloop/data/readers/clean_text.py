@@ -2,14 +2,13 @@
 
 import codecs
 import os
-import platform
 import shlex
 import sysconfig
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NoReturn
+from typing import NoReturn
 
 from hotloop.core.errors import DataError, did_you_mean
 
@@ -66,7 +65,6 @@ class TextSource:
 
     files: tuple[Path, ...]
     root: Path  # a folder that holds them all
-    what: str  # one line that describes the source
 
     def name(self, file: Path) -> str:
         """Return the path of a file relative to `root`, with forward slashes."""
@@ -143,7 +141,7 @@ def _blocks(path: Path, chunk_bytes: int) -> Iterator[bytes]:
         with path.open("rb") as stream:
             check_head(path, stream.read(HEAD_BYTES))
             stream.seek(0)
-            rest = _without_mark(stream)
+            rest = stream.read(len(codecs.BOM_UTF8)).removeprefix(codecs.BOM_UTF8)
             while fresh := stream.read(chunk_bytes):
                 data = rest + fresh
                 cut = _cut(data)
@@ -152,10 +150,6 @@ def _blocks(path: Path, chunk_bytes: int) -> Iterator[bytes]:
             yield rest
     except OSError as error:
         refuse(error, path)
-
-
-def _without_mark(stream: BinaryIO) -> bytes:
-    return stream.read(len(codecs.BOM_UTF8)).removeprefix(codecs.BOM_UTF8)
 
 
 def _cut(data: bytes) -> int:
@@ -213,28 +207,23 @@ def _source_at(path: str) -> TextSource:
         raise DataError("the path of the text is empty; name a file or a folder in data.path")
     place = Path(os.path.expanduser(path))  # a shell leaves the ~ of data.path=~/x alone
     if place.is_dir():
-        return _folder(place.resolve(), SUFFIXES, NOT_DATA, "{n} text files in {root}")
+        return _folder(place.resolve(), SUFFIXES, NOT_DATA)
     if not place.is_file():
         raise DataError(_missing(place))
     place = place.absolute()
     if place.stat().st_size == 0:
         raise DataError(f"{place} is empty; name a file or folder with text")
-    return TextSource(files=(place,), root=place.parent, what=str(place))
+    return TextSource(files=(place,), root=place.parent)
 
 
 def _standard_library() -> TextSource:
     root = Path(sysconfig.get_path("stdlib"))
     if not root.is_dir():
         raise DataError(f"this Python has no library folder at {root}; name a text with data.path")
-    description = (
-        f"the standard library of Python {platform.python_version()}: {{n}} files in {{root}}"
-    )
-    return _folder(root.resolve(), (".py",), NOT_DATA | _TESTS, description)
+    return _folder(root.resolve(), (".py",), NOT_DATA | _TESTS)
 
 
-def _folder(
-    root: Path, suffixes: tuple[str, ...], skipped: frozenset[str], description: str
-) -> TextSource:
+def _folder(root: Path, suffixes: tuple[str, ...], skipped: frozenset[str]) -> TextSource:
     by_target: dict[Path, Path] = {}  # the resolved path -> the path
     left_out: Counter[str] = Counter()
     for path in sorted(walk(root, skipped), key=lambda path: path.is_symlink()):
@@ -253,9 +242,7 @@ def _folder(
             "name one file, or put the text into a .txt file"
         )
     files = sorted(by_target.values(), key=lambda path: path.relative_to(root).as_posix())
-    return TextSource(
-        files=tuple(files), root=root, what=description.format(n=len(files), root=root)
-    )
+    return TextSource(files=tuple(files), root=root)
 
 
 def walk(root: Path, skipped: frozenset[str]) -> Iterator[Path]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from hotloop.data.readers.bad_rows import RowLocation
@@ -70,15 +70,6 @@ class Portion:
     is_last: bool = False  # plain text: the file's text ends with this portion
     fault: tuple[str, str, int] | None = None  # in place of records that cannot be read: kind, why,
     # and byte in `line`
-
-    def plain(self) -> tuple[Any, ...]:
-        """Return the values of the fields in order, all plain, for another process."""
-        return tuple(getattr(self, field.name) for field in fields(self))
-
-    @classmethod
-    def from_plain(cls, values: tuple[Any, ...]) -> Portion:
-        """Return the portion with this `plain()`."""
-        return cls(**{field.name: value for field, value in zip(fields(cls), values, strict=True)})
 
 
 class PortionCut(Protocol):

@@ -45,10 +45,6 @@ class Sources:
         """Return the splits: train, validation and test before others."""
         return tuple(dict.fromkeys(file.split for file in self.files))
 
-    def of(self, split: str) -> tuple[RecordFile, ...]:
-        """Return the files of one split."""
-        return tuple(file for file in self.files if file.split == split)
-
 
 def find_sources(
     names: Sequence[str],

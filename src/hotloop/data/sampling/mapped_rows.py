@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from hotloop.core.errors import DataError, DeviceError
+from hotloop.core.errors import DataError
+from hotloop.data.tokenising.arrow_file import mapped
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,19 +41,7 @@ class RowMap:
 
     def __init__(self, path: Path) -> None:
         """Map a file of `arrow_file`; DataError if it is not one, or is compressed."""
-        try:
-            import pyarrow as pa
-        except ImportError as error:
-            raise DeviceError(
-                f"tokens are kept in Arrow files, and pyarrow cannot be imported ({error}): "
-                "pip install 'hotloop[data]'"
-            ) from error
-        try:
-            with pa.memory_map(str(path)) as source:
-                self._buffer = source.read_buffer()
-            table = pa.ipc.open_stream(self._buffer).read_all()
-        except (pa.ArrowInvalid, OSError) as error:
-            raise DataError(f"{path} cannot be read as an Arrow stream: {error}") from error
+        self._buffer, table = mapped(path)
         self._path, self._batches = path, table.to_batches()
         self._file = np.frombuffer(self._buffer, np.uint8)
         self._int32 = self._as(np.dtype(np.int32))

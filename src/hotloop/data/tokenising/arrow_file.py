@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["END", "Columns", "Rows", "TokenFile", "features", "head", "message"]
+__all__ = ["END", "Columns", "Rows", "TokenFile", "features", "head", "mapped", "message"]
 
 END: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"  # of a stream
 
@@ -135,16 +135,22 @@ def _flat(values: NDArray[Any]) -> Any:
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
 
 
+def mapped(path: Path) -> tuple[Any, Any]:
+    """Return the memory-mapped bytes of a stream, and its table; DataError if it is not one."""
+    pa = _arrow()
+    try:
+        with pa.memory_map(str(path)) as source:
+            buffer = source.read_buffer()
+        return buffer, pa.ipc.open_stream(buffer).read_all()
+    except (pa.ArrowInvalid, OSError) as error:
+        raise DataError(f"{path} cannot be read as an Arrow stream: {error}") from error
+
+
 class TokenFile:
     """A file of rows, memory-mapped and read without a copy."""
 
     def __init__(self, path: Path) -> None:
-        pa = _arrow()
-        try:
-            with pa.memory_map(str(path)) as source:
-                self._table = pa.ipc.open_stream(source).read_all()
-        except (pa.ArrowInvalid, OSError) as error:
-            raise DataError(f"{path} cannot be read as an Arrow stream: {error}") from error
+        _, self._table = mapped(path)
         batches = self._table.to_batches()
         self.rows: int = self._table.num_rows
         self.names: tuple[str, ...] = tuple(self._table.column_names)

@@ -57,12 +57,6 @@ class CharVocabulary:
         points: NDArray[np.uint32] = self._points[ids]
         return points.astype("<u4", copy=False).tobytes().decode("utf-32-le")
 
-    def unseen(self, text: str) -> dict[str, int]:
-        """Return how often each character that is not in the vocabulary occurs in `text`."""
-        points = code_points(text)
-        strange, counts = np.unique(points[self.encode(text) == 0], return_counts=True)
-        return {chr(p): n for p, n in zip(strange.tolist(), counts.tolist(), strict=True)}
-
     def to_json(self) -> dict[str, object]:
         """Return the value that `from_json` reads."""
         return {

@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -49,10 +50,8 @@ class Encoder:
         self, vocabulary: TokenizerSpec, *, has_loss_mask: bool, has_pairs: bool, backend: str
     ) -> None:
         self._eos, self._masks, self._pairs = vocabulary.eos, has_loss_mask, has_pairs
-        self._source, self._around = vocabulary.source, vocabulary.around
-        self._name = vocabulary.name
+        self._vocabulary, self._around = vocabulary, vocabulary.around
         self._fast = _gigatoken(vocabulary.source) if backend == "gigatoken" else None
-        self._made: Any = None
 
     def encode(self, texts: Sequence[Text]) -> Encoded:
         """Return the tokens of texts. EOS ends each text without a template and without a pair.
@@ -65,7 +64,7 @@ class Encoder:
         inputs = [(t.text, t.pair) if t.pair is not None else t.text for t in texts]
         is_rendered = bool(texts) and texts[0].is_rendered
         encode = self._tokenizer.encode_batch if self._masks else self._tokenizer.encode_batch_fast
-        with no_panic(self._name):
+        with no_panic(self._vocabulary.name):
             encodings = encode(inputs, add_special_tokens=not is_rendered)
         ids = [
             self._piece(text, encoding.ids) for text, encoding in zip(texts, encodings, strict=True)
@@ -87,16 +86,10 @@ class Encoder:
                 position += 1
         return Encoded(ids=flat, lengths=lengths, columns=columns)
 
-    @property
+    @cached_property
     def _tokenizer(self) -> Any:
         """Return the tokenizer of `tokenizers`, made when it is first needed: it takes 40 MB."""
-        if self._made is None:
-            from tokenizers import Tokenizer
-
-            self._made = Tokenizer.from_str(self._source)
-            self._made.no_truncation()
-            self._made.no_padding()
-        return self._made
+        return self._vocabulary.tokenizer()
 
     def _columns(self, tokens: int) -> dict[str, NDArray[np.uint8]]:
         columns = {}

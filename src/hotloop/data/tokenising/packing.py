@@ -37,10 +37,6 @@ class Packed:
         """Return the number of rows."""
         return len(self.starts) - 1
 
-    def row(self, index: int) -> NDArray[np.int64]:
-        """Return the documents of a row."""
-        return self.order[self.starts[index] : self.starts[index + 1]]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pieces:

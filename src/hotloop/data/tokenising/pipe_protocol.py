@@ -5,15 +5,55 @@ from __future__ import annotations
 import io
 import json
 import struct
-from typing import TYPE_CHECKING, Any
+import subprocess
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import IO
 
-__all__ = ["opened", "packed", "receive", "send"]
+__all__ = ["THREADS", "Child", "opened", "packed", "receive", "send"]
 
+# With threads in each worker, their number would be the square of the workers'.
+THREADS: Final = {"RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 _SIZE = struct.Struct("<Q")
+
+
+class Child:
+    """A process that runs a module of this package and is fed through a pipe."""
+
+    def __init__(self, module: str, *arguments: str, **options: Any) -> None:
+        """Start it; `options` are those of Popen."""
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", f"{__package__}.{module}", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            **options,
+        )
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self._to, self._from = self.process.stdin, self.process.stdout
+
+    def send(self, head: Mapping[str, Any], *buffers: bytes | memoryview) -> None:
+        """Send a message. Raises BrokenPipeError if the process is gone."""
+        send(self._to, head, *buffers)
+
+    def receive(self) -> tuple[dict[str, Any], list[bytes]] | None:
+        """Return the next message; None if the process is gone."""
+        return receive(self._from)
+
+    def ended(self) -> str:
+        """Wait for the end of the process, and return how it ended, in words."""
+        code = self.process.wait()
+        return f"by signal {-code}" if code < 0 else f"with exit code {code}"
+
+    def close_pipes(self) -> None:
+        """Close both pipes, which ends a process that waits for messages."""
+        for stream in (self._to, self._from):
+            with suppress(BrokenPipeError):
+                stream.close()
 
 
 def send(stream: IO[bytes], head: Mapping[str, Any], *buffers: bytes | memoryview) -> None:

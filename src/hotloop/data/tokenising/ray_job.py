@@ -33,8 +33,7 @@ from hotloop.core.package import __version__
 from hotloop.data.readers.formats import FORMATS
 from hotloop.data.readers.portions import RecordFile
 from hotloop.data.readers.records import work
-from hotloop.data.tokenising.pipe_protocol import opened, packed, receive, send
-from hotloop.data.tokenising.ray_pool import THREADS
+from hotloop.data.tokenising.pipe_protocol import THREADS, opened, packed, receive, send
 from hotloop.data.tokenising.worker_process import TokenizerWorker, question
 
 if TYPE_CHECKING:

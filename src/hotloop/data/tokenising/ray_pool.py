@@ -21,7 +21,7 @@ from hotloop.core.env import inherited
 from hotloop.core.errors import ConfigError, DataError, DeviceError, HotloopError
 from hotloop.core.package import __version__
 from hotloop.data.readers.portions import Portion
-from hotloop.data.tokenising.pipe_protocol import receive, send
+from hotloop.data.tokenising.pipe_protocol import THREADS, Child
 from hotloop.data.tokenising.worker_process import result
 
 if TYPE_CHECKING:
@@ -30,10 +30,8 @@ if TYPE_CHECKING:
     from hotloop.data.readers.portions import RecordFile
     from hotloop.data.tokenising.tokenize_portion import Setup, Turned
 
-__all__ = ["THREADS", "Cluster", "Gives", "in_order", "must_be_usable"]
+__all__ = ["Cluster", "Gives", "in_order", "must_be_usable"]
 
-# With threads in each worker, their number would be the square of the workers'.
-THREADS: Final = {"RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 _ANSWER: Final = 10.0  # seconds for a cluster to answer
 _PATIENCE: Final = 25.0  # seconds for a cluster to end by itself
 _LAST: Final = 2000  # last characters of Ray's output that are shown if it ends unexpectedly
@@ -162,26 +160,21 @@ class _Driver:
     def __init__(self, address: str | None) -> None:
         environment = {} if address else _private()
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", f"{__package__}.ray_job"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+        self._child = Child(
+            "ray_job",
             stderr=self._stderr,
             env=inherited(**THREADS, **environment),
             start_new_session=True,  # Ctrl-C is this process's to answer
         )
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._to, self._from = self._process.stdin, self._process.stdout
 
     def ask(self, request: dict[str, Any]) -> None:
         """Send a job."""
         with suppress(BrokenPipeError):  # `take` reports it
-            send(self._to, request)
+            self._child.send(request)
 
     def take(self) -> tuple[dict[str, Any], list[bytes]]:
         """Return the next message of a worker; raises for errors of Ray."""
-        message = receive(self._from)
+        message = self._child.receive()
         if message is None:
             raise self._gone()
         head = message[0]
@@ -196,25 +189,21 @@ class _Driver:
         return message
 
     def _gone(self) -> DataError:
-        code = self._process.wait()
-        how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
         return DataError(
-            f"the process that drives Ray ended {how}: what was written stays, and the same "
-            f"command goes on from there{_last_of(self._stderr)}"
+            f"the process that drives Ray ended {self._child.ended()}: what was written stays, and "
+            f"the same command goes on from there{_last_of(self._stderr)}"
         )
 
     def close(self) -> None:
         """End the process, and the cluster that it started."""
-        for stream in (self._to, self._from):
-            with suppress(BrokenPipeError):
-                stream.close()
+        self._child.close_pipes()
         try:
-            self._process.wait(_PATIENCE)
+            self._child.process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:
             print("hotloop: Ray does not end by itself and is killed", file=sys.stderr)
         finally:
-            self._process.kill()
-            self._process.wait()
+            self._child.process.kill()
+            self._child.process.wait()
             self._stderr.close()
 
 

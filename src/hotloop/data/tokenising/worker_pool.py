@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -13,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hotloop.core.env import inherited
 from hotloop.core.errors import ConfigError, DataError, DeviceError
 from hotloop.data.tokenising.encode import fast_backend, import_fast, is_compared
-from hotloop.data.tokenising.pipe_protocol import receive, send
+from hotloop.data.tokenising.pipe_protocol import THREADS, Child
 from hotloop.data.tokenising.tokenize_portion import Setup, Turned, Turner
 from hotloop.data.tokenising.worker_process import question, result
 
@@ -75,25 +73,19 @@ def looked(
     """
     if not is_compared(requested, sample):
         return fast_backend(requested, vocabulary, sample)
-    process = subprocess.Popen(
-        [sys.executable, "-m", f"{__package__}.worker_process", "--look"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=inherited(),
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    with process, suppress(BrokenPipeError):
+    child = Child("worker_process", "--look", env=inherited())
+    with child.process, suppress(BrokenPipeError):
         question_head = {"texts": [asdict(text) for text in sample], "wanted": requested}
-        send(process.stdin, {"vocabulary": asdict(vocabulary), **question_head})
+        child.send({"vocabulary": asdict(vocabulary), **question_head})
         import_fast()  # meanwhile, because it is usually chosen
-        message = receive(process.stdout)
+        message = child.receive()
         if message is not None:
-            process.kill()  # a normal exit would take a tenth of a second
+            child.process.kill()  # a normal exit would take a tenth of a second
             return _result_of(message[0])
+    why = f"gigatoken ended its process with exit code {child.process.returncode}"
     if requested == "auto":  # a panic in foreign code, or no memory
-        return "tokenizers", f"gigatoken ended its process with exit code {process.returncode}"
-    raise DataError(f"gigatoken ended its process with exit code {process.returncode}")
+        return "tokenizers", why
+    raise DataError(why)
 
 
 def _result_of(answer: dict[str, Any]) -> tuple[str, str | None]:
@@ -130,17 +122,7 @@ class _Worker:
     """One worker process."""
 
     def __init__(self, setup: Setup) -> None:
-        # With threads in each process, their number would be the square of the processes'.
-        alone = inherited(RAYON_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", f"{__package__}.worker_process"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=alone,
-        )
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._to, self._from = self._process.stdin, self._process.stdout
+        self._child = Child("worker_process", env=inherited(**THREADS))
         self._send(setup.plain(), [])
 
     def give(self, portion: Portion, *, only_look: bool) -> None:
@@ -149,29 +131,26 @@ class _Worker:
 
     def _send(self, head: dict[str, Any], buffers: list[bytes]) -> None:
         try:
-            send(self._to, head, *buffers)
+            self._child.send(head, *buffers)
         except BrokenPipeError:
             raise self._gone() from None
 
     def take(self) -> Turned:
         """Return the result of the earliest portion that was handed over."""
-        message = receive(self._from)
+        message = self._child.receive()
         if message is None:
             raise self._gone()
         return result(*message)
 
     def _gone(self) -> DataError:
-        code = self._process.wait()
-        how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
         return DataError(
-            f"a worker process ended {how}, perhaps for lack of memory: what was written stays, "
-            "and the same command goes on from there; fewer worker processes need less"
+            f"a worker process ended {self._child.ended()}, perhaps for lack of memory: what was "
+            "written stays, and the same command goes on from there; fewer worker processes need "
+            "less"
         )
 
     def close(self) -> None:
         """End the process."""
-        self._process.kill()
-        for stream in (self._to, self._from):
-            with suppress(BrokenPipeError):
-                stream.close()
-        self._process.wait()
+        self._child.process.kill()
+        self._child.close_pipes()
+        self._child.process.wait()

@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import traceback
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["TokenizerWorker", "look", "main", "pack", "question", "result", "unpack"]
+__all__ = ["TokenizerWorker", "look", "main", "pack", "portion_of", "question", "result", "unpack"]
 
 _AHEAD = 2  # portions that are prefetched while one is turned
 
@@ -66,9 +67,17 @@ def unpack(head: dict[str, Any], buffers: list[bytes]) -> Turned:
 
 def question(portion: Portion, *, only_look: bool = False) -> tuple[dict[str, Any], list[bytes]]:
     """Return a message that requests the result of a portion."""
-    values = [None if isinstance(value, bytes) else value for value in portion.plain()]
-    place = next(index for index, value in enumerate(portion.plain()) if isinstance(value, bytes))
-    return {"portion": values, "data": place, "only_look": only_look}, [portion.data]
+    values = asdict(portion)
+    return {"portion": values, "only_look": only_look}, [values.pop("data")]
+
+
+def portion_of(head: Mapping[str, Any], buffers: list[bytes]) -> Portion:
+    """Return the portion in a message of `question`."""
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in head["portion"].items()
+    }
+    return Portion(**values, data=buffers[0])
 
 
 def result(head: dict[str, Any], buffers: list[bytes]) -> Turned:
@@ -93,9 +102,7 @@ class TokenizerWorker:
         """Return the answer; an error is an answer, too."""
         try:
             self._turner = self._turner or Turner(Setup.from_plain(self._setup))
-            values = [_tuple(value) for value in head["portion"]]
-            (values[head["data"]],) = buffers
-            portion = Portion.from_plain(tuple(values))
+            portion = portion_of(head, buffers)
             return pack(self._turner.turn(portion, only_look=head["only_look"]))
         except HotloopError as error:
             return {"error": str(error)}, []
@@ -122,10 +129,6 @@ def main(source: IO[bytes], target: IO[bytes]) -> None:
     while (message := waiting.get()) is not None:
         reply, buffers = answers.to(*message)
         send(target, reply, *buffers)
-
-
-def _tuple(value: Any) -> Any:
-    return tuple(map(_tuple, value)) if isinstance(value, list) else value
 
 
 def look(source: IO[bytes], target: IO[bytes]) -> None:

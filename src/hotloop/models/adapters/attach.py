@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
@@ -20,7 +20,16 @@ if TYPE_CHECKING:
 
     from hotloop.models.adapters.config import AdapterConfig
 
-__all__ = ["adapted", "attach", "heads", "linears", "merged_state", "saved_modules", "targeted"]
+__all__ = [
+    "adapted",
+    "attach",
+    "become",
+    "heads",
+    "linears",
+    "merged_state",
+    "saved_modules",
+    "targeted",
+]
 
 _LAYERS: dict[str, type[Adapted]] = {"lora": LoraLinear, "dora": DoraLinear, "ia3": Ia3Linear}
 _HEADS = ("lm_head", "score", "classifier")  # names in transformers
@@ -33,18 +42,24 @@ def attach(model: nn.Module, config: AdapterConfig) -> list[str]:
     At first the model computes the same as before. Raises ConfigError if a target or a module to
     save does not exist, or the model has adapters already.
     """
-    present = adapted(model)
-    if present:
+    targets = become(model, config, _LAYERS[config.kind])
+    for module in saved_modules(model, config.modules_to_save).values():
+        module.requires_grad_(True)
+    return targets
+
+
+def become(model: nn.Module, config: AdapterConfig, kind: type[Adapted], **own: Any) -> list[str]:
+    """Freeze the model and make its targets layers of a kind, with attributes of their own."""
+    if present := adapted(model):
         raise ConfigError(f"the model has adapters already, the first on {next(iter(present))}")
     targets = targeted(model, config)
-    saved = saved_modules(model, config.modules_to_save)
     model.requires_grad_(False)
     for name, linear in targets.items():
-        linear.__class__ = _LAYERS[config.kind]
+        linear.__class__ = kind
         assert isinstance(linear, Adapted)
+        for key, value in own.items():
+            setattr(linear, key, value)
         linear.adopt(config, name)
-    for module in saved.values():
-        module.requires_grad_(True)
     return list(targets)
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from hotloop.core.errors import ConfigError
-from hotloop.models.adapters.attach import adapted, targeted
+from hotloop.models.adapters.attach import become
 from hotloop.models.adapters.lora import Adapted, LoraLinear, drawn
 from hotloop.models.adapters.nf4_linear import frozen_product
 
@@ -139,13 +139,6 @@ def attach_stack(model: nn.Module, config: AdapterConfig, tasks: Sequence[str]) 
         raise ConfigError("adapters that are routed are of the kind lora, and heads are their own")
     if not tasks or len({*tasks}) < len(tasks):
         raise ConfigError(f"tasks: {', '.join(tasks) or 'none'}; name one or more, each once")
-    if present := adapted(model):
-        raise ConfigError(f"the model has adapters already, the first on {next(iter(present))}")
-    shares, targets = Shares(tasks), targeted(model, config)
-    model.requires_grad_(False)
-    for name, linear in targets.items():
-        linear.__class__ = StackedLora
-        assert isinstance(linear, StackedLora)
-        linear.shares = shares
-        linear.adopt(config, name)
+    shares = Shares(tasks)
+    become(model, config, StackedLora, shares=shares)
     return shares

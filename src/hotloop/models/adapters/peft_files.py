@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.core.errors import ConfigError
@@ -36,16 +37,12 @@ class AdapterState:
     tensors: dict[str, Tensor]  # for TENSORS; views of the model, not copies
 
 
-def _all_trained(layer: Adapted) -> Mapping[str, Tensor]:
-    return layer.trained()
-
-
 def adapter_state(
     model: nn.Module,
     *,
     base: str | None = None,
     task: str | None = None,
-    of: Callable[[Adapted], Mapping[str, Tensor]] = _all_trained,
+    of: Callable[[Adapted], Mapping[str, Tensor]] = methodcaller("trained"),
 ) -> AdapterState:
     """Return the model's adapters and its `modules_to_save` in PEFT's format.
 

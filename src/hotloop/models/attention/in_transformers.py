@@ -193,16 +193,10 @@ def _attended(
     k_BHTK: Tensor,
     v_BHTK: Tensor,
     layout: AttentionLayout,
-    *,
-    causal: bool,
-    window: int | None,
-    scale: float | None,
-    dropout: float,
+    **how: Any,  # causal, window, scale and dropout
 ) -> Tensor:
     if layout.is_naive:
-        return _written_out(
-            q_BHTK, k_BHTK, v_BHTK, layout, causal=causal, window=window, scale=scale, drop=dropout
-        )
+        return _written_out(q_BHTK, k_BHTK, v_BHTK, layout, **how)
     if layout.boundaries is not None:
         kind = q_BHTK.device.type
         if torch.is_autocast_enabled(kind):  # as SDPA does, because rotary positions widen q and k
@@ -211,19 +205,9 @@ def _attended(
         inside = layout.isolation.attend
         if torch.compiler.is_compiling():  # measuring must not be traced
             inside = torch._dynamo.disable(inside)  # type: ignore[no-untyped-call]
-        return inside(
-            q_BHTK,
-            k_BHTK,
-            v_BHTK,
-            layout.boundaries,
-            causal=causal,
-            window=window,
-            scale=scale,
-            dropout=dropout,
-        )
-    mask = layout.masks[causal, _shorter(window, q_BHTK.shape[2])]
-    rows = layout.isolation.attend_rows
-    return rows(q_BHTK, k_BHTK, v_BHTK, mask, causal=causal, scale=scale, dropout=dropout)
+        return inside(q_BHTK, k_BHTK, v_BHTK, layout.boundaries, **how)
+    mask = layout.masks[how["causal"], _shorter(how.pop("window"), q_BHTK.shape[2])]
+    return layout.isolation.attend_rows(q_BHTK, k_BHTK, v_BHTK, mask, **how)
 
 
 def _written_out(
@@ -235,7 +219,7 @@ def _written_out(
     causal: bool,
     window: int | None,
     scale: float | None,
-    drop: float,
+    dropout: float,
 ) -> Tensor:
     """Return dropout(softmax(QK^T * scale)) V with all scores in memory."""
     width, shares = q_BHTK.shape[2], q_BHTK.shape[1] // k_BHTK.shape[1]
@@ -250,7 +234,7 @@ def _written_out(
     scores_BHTT = scores_BHTT.float() * (q_BHTK.shape[-1] ** -0.5 if scale is None else scale)
     if mask is not None:
         scores_BHTT = scores_BHTT.masked_fill(~mask, -torch.inf)
-    return functional.dropout(scores_BHTT.softmax(-1).to(v_BHTK.dtype), drop) @ v_BHTK
+    return functional.dropout(scores_BHTT.softmax(-1).to(v_BHTK.dtype), dropout) @ v_BHTK
 
 
 def register() -> None:

@@ -193,15 +193,8 @@ class Isolation:
         device = qkv[0].device
         looks: dict[str, Any] = {"causal": causal, "window": window}
         if way in ("documents", "wide", "products"):
-            return documents.per_document(
-                *qkv,
-                boundaries,
-                causal=causal,
-                window=window,
-                scale=scale,
-                dropout=dropout,
-                by=_BY[way],
-            )
+            how = {**looks, "scale": scale, "dropout": dropout}
+            return documents.per_document(*qkv, boundaries, **how, by=_BY[way])
         if way == "mask":
             make = partial(documents.block_mask, boundaries, **looks, device=device)
             mask_B1TT = self._once(boundaries, (way, causal, window, device), make)

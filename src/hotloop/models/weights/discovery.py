@@ -51,7 +51,6 @@ _AFTER_PADDING: Final = frozenset({
     "camembert", "esm", "mpnet", "roberta", "roberta-prelayernorm", "xlm-roberta",
     "xlm-roberta-xl", "xmod",
 })  # fmt: skip
-_HEADS = ("lm_head.weight", "cls.predictions.decoder.weight", "lm_head.decoder.weight")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -68,7 +67,6 @@ class FoundModel:
     vocabulary: int  # ids are below it
     positions: int | None  # tokens of the longest sequence; None: no limit is known
     is_decoder: bool  # attends only to the left
-    tied: bool  # the language-model head is the embedding
     files: tuple[Path, ...]  # of weights; empty if only the config was requested
     tensors: Mapping[str, StoredTensor] = field(default_factory=dict)  # of safetensors files
     notes: tuple[str, ...] = ()  # for the user
@@ -224,7 +222,6 @@ def _model(
         _compare(name, config, sizes, tensors)
     model_type, classes = str(config["model_type"]), config.get("architectures")
     saved = classes[0] if isinstance(classes, list) and classes else None
-    tied = config.get("tie_word_embeddings")
     return FoundModel(
         name=name,
         folder=path.parent,
@@ -233,7 +230,6 @@ def _model(
         model_type=model_type,
         positions=_positions(path, config),
         is_decoder=_is_decoder(config),
-        tied=tied if isinstance(tied, bool) else not any(head in tensors for head in _HEADS),
         files=files,
         tensors=tensors,
         notes=notes,

@@ -23,6 +23,7 @@ __all__ = [
     "as_asked",
     "either",
     "lean",
+    "unchanged",
     "using",
 ]
 
@@ -58,6 +59,12 @@ class Spot:
     own: Plan  # hotloop's own choice here
 
 
+def unchanged(below: Plan, spot: Spot) -> Plan:
+    """Return the plan of the rung below."""
+    del spot
+    return below
+
+
 def as_asked(config: Any) -> Mapping[str, Any]:
     """Return no settings, so that the rung runs with the user's own."""
     del config
@@ -70,7 +77,8 @@ class Rung:
 
     id: str
     name: str
-    change: Callable[[Plan, Spot], Plan | str]  # plan of the rung below -> own plan, or why not
+    # Plan of the rung below -> own plan, or why not.
+    change: Callable[[Plan, Spot], Plan | str] = unchanged
     program: Program = "engine"
     loop: PlainLoopKind | None = None  # of a plain loop over rows of tokens
     # Configuration -> the settings that this rung changes, key -> value.

@@ -12,7 +12,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.core.plan import Plan
-from hotloop.recipes.building.ladder import PlainLoopKind, Rung, either, lean, using
+from hotloop.recipes.building.ladder import (
+    PlainLoopKind,
+    Rung,
+    as_asked,
+    either,
+    lean,
+    unchanged,
+    using,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,8 +36,7 @@ __all__ = [
     "always",
     "before",
     "faster_rungs",
-    "plain_loops",
-    "unchanged",
+    "plain_loop",
 ]
 
 Settings = dict[str, Any]
@@ -44,12 +51,6 @@ def before(below: Plan, spot: Spot) -> Plan:
     """Return a plan without techniques, with the batch size of hotloop's own choice."""
     del below
     return Plan(micro_batch=spot.own.micro_batch, accumulation=spot.own.accumulation)
-
-
-def unchanged(below: Plan, spot: Spot) -> Plan:
-    """Return the plan of the rung below."""
-    del spot
-    return below
 
 
 def always(settings: Settings) -> Callable[[Any], Settings]:
@@ -83,18 +84,13 @@ def faster_rungs(settings: Callable[[Any], Any]) -> tuple[Rung, ...]:
     )
 
 
-def plain_loops(
-    settings: Callable[[Any], Any], *loops: tuple[str, str, PlainLoopKind]
-) -> tuple[Rung, ...]:
-    """Return a rung for each plain loop; the first one starts from a plan without techniques."""
-    return tuple(
-        Rung(
-            id=id,
-            name=name,
-            change=unchanged if number else before,
-            program="plain loop",
-            loop=loop,
-            settings=settings,
-        )
-        for number, (id, name, loop) in enumerate(loops)
-    )
+def plain_loop(
+    id: str,
+    name: str,
+    loop: PlainLoopKind,
+    *,
+    change: Callable[[Plan, Spot], Plan | str] = unchanged,
+    settings: Callable[[Any], Any] = as_asked,
+) -> Rung:
+    """Return the rung of a plain loop; the first one has the change `before`."""
+    return Rung(id=id, name=name, change=change, program="plain loop", loop=loop, settings=settings)

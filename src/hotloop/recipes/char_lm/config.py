@@ -1,9 +1,9 @@
 """Configures char-lm, a character language model: its settings, their order and checks."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 from hotloop.config.common import (
     ALIASES,
@@ -49,6 +49,11 @@ class CharModel:
         "auto", "attention kernel; naive is written out"
     )
     bias: bool = setting(False, "biases in linear layers and norms")
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """Return the arguments of a new model: all settings but the kernel."""
+        return {key: value for key, value in asdict(self).items() if key != "attention"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

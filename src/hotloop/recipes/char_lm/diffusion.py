@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from hotloop.data.sampling.diffusion_noise import Noise, Noised
@@ -18,28 +18,13 @@ __all__ = ["build_sedd", "noise_of", "to_denoise"]
 
 def noise_of(config: CharLmConfig, vocabulary: int) -> Noise:
     """Return the noise of a configuration for `vocabulary` characters."""
-    noise = config.diffusion
-    return Noise(
-        transition=noise.transition,
-        vocabulary=vocabulary,
-        sigma_min=noise.sigma_min,
-        sigma_max=noise.sigma_max,
-    )
+    return Noise(vocabulary=vocabulary, **asdict(config.diffusion))
 
 
 def build_sedd(config: CharLmConfig, vocabulary: int) -> Sedd:
     """Return a new denoising model for `vocabulary` characters."""
-    model = config.model
-    return Sedd(
-        transition=config.diffusion.transition,
-        vocabulary=vocabulary,
-        layers=model.layers,
-        heads=model.heads,
-        width=model.width,
-        context=model.context,
-        dropout=model.dropout,
-        bias=model.bias,
-    )
+    transition = config.diffusion.transition
+    return Sedd(transition=transition, vocabulary=vocabulary, **config.model.sizes)
 
 
 def to_denoise(

@@ -8,10 +8,11 @@ stands for "small".
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from hotloop.core.plan import Plan
-from hotloop.recipes.building.ladder import Claim, Ladder, Rung, either, lean, using
+from hotloop.recipes.building.ladder import Claim, Ladder, Rung, as_asked, using
+from hotloop.recipes.building.text_rungs import faster_rungs
 
 if TYPE_CHECKING:
     from hotloop.recipes.building.ladder import Spot
@@ -54,88 +55,57 @@ def _compiled(below: Plan, spot: Spot) -> Plan | str:
     return using("compile")(_by_hand(below, spot), spot)
 
 
+def _claimed(rung: Rung, of: Literal["before", "below"], text: str, source: str) -> Rung:
+    return replace(rung, claims=(Claim(of=of, text=text, source=source),))
+
+
+_products, _low, _fused, _lean, _own = faster_rungs(as_asked)
 LADDER = Ladder(
     recipe="char-lm",
     judged="own",
     rungs=(
-        Rung(
-            id="before",
-            name="plain loop",
-            change=_before,
-            program="plain loop",
-        ),
-        Rung(id="engine", name="hotloop's loop and feed", change=lambda below, spot: below),
+        Rung(id="before", name="plain loop", change=_before, program="plain loop"),
+        Rung(id="engine", name="hotloop's loop and feed"),
         Rung(id="micro-batch", name="+ whole micro batch", change=_whole),
-        Rung(
-            id="sdpa",
-            name="+ fused attention",
-            change=using("sdpa", backend="auto"),
-            claims=(
-                Claim(of="below", text="2.1x at length 1024, 0.3x at 128 in bf16", source=_C1),
-            ),
+        _claimed(
+            Rung(id="sdpa", name="+ fused attention", change=using("sdpa", backend="auto")),
+            "below",
+            "2.1x at length 1024, 0.3x at 128 in bf16",
+            _C1,
         ),
-        Rung(
-            id="products",
-            name="+ faster float32 products",
-            change=either(using("tf32"), using("matmul-onednn")),
-            claims=(Claim(of="below", text="2.27x the products' rate through oneDNN", source=_C1),),
+        _claimed(_products, "below", "2.27x the products' rate through oneDNN", _C1),
+        _claimed(_low, "before", "bf16 + fused attention 2.7x plain", _C1),
+        _fused,
+        _lean,
+        _claimed(
+            Rung(id="graphs", name="+ CUDA graphs", change=using("cuda-graphs")),
+            "below",
+            "5.1x at a tiny batch, 1.01x at a large one",
+            _GATHERED,
         ),
-        Rung(
-            id="low",
-            name="+ 16 bit",
-            change=either(using("autocast-bf16"), using("autocast-fp16")),
-            claims=(Claim(of="before", text="bf16 + fused attention 2.7x plain", source=_C1),),
+        _claimed(
+            Rung(id="compile", name="+ compile", change=using("compile")),
+            "below",
+            "+14..45 % on sm86 to sm120",
+            _GATHERED,
         ),
-        Rung(
-            id="fused",
-            name="+ fused AdamW",
-            change=using("fused-adamw"),
+        _claimed(
+            Rung(id="hand", name="best written by hand", change=_by_hand, is_top=True),
+            "before",
+            "3.2x (bf16, 2,454 -> 7,914 tokens/s)",
+            _C1,
         ),
-        Rung(id="lean", name="+ gc freeze, late reads", change=lean),
-        Rung(
-            id="graphs",
-            name="+ CUDA graphs",
-            change=using("cuda-graphs"),
-            claims=(
-                Claim(
-                    of="below",
-                    text="5.1x at a tiny batch, 1.01x at a large one",
-                    source=_GATHERED,
-                ),
-            ),
+        _claimed(
+            Rung(id="hand-compiled", name="the same compiled", change=_compiled, is_top=True),
+            "before",
+            "3.7x (bf16, 2,454 -> 9,107 tokens/s)",
+            _C1,
         ),
-        Rung(
-            id="compile",
-            name="+ compile",
-            change=using("compile"),
-            claims=(Claim(of="below", text="+14..45 % on sm86 to sm120", source=_GATHERED),),
-        ),
-        Rung(
-            id="hand",
-            name="best written by hand",
-            change=_by_hand,
-            claims=(Claim(of="before", text="3.2x (bf16, 2,454 -> 7,914 tokens/s)", source=_C1),),
-            is_top=True,
-        ),
-        Rung(
-            id="hand-compiled",
-            name="the same compiled",
-            change=_compiled,
-            claims=(Claim(of="before", text="3.7x (bf16, 2,454 -> 9,107 tokens/s)", source=_C1),),
-            is_top=True,
-        ),
-        Rung(
-            id="own",
-            name="hotloop's own choice",
-            change=lambda below, spot: spot.own,
-            claims=(
-                Claim(
-                    of="before",
-                    text="5-10x tokens/s, 8 -> 60-85 % utilisation",
-                    source="expected by one of the five projects, never measured",
-                ),
-            ),
-            is_top=True,
+        _claimed(
+            _own,
+            "before",
+            "5-10x tokens/s, 8 -> 60-85 % utilisation",
+            "expected by one of the five projects, never measured",
         ),
     ),
 )

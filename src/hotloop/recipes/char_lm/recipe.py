@@ -58,16 +58,7 @@ def build_model(config: CharLmConfig, vocabulary: int) -> Gpt | Sedd:
     """Return a new model of the configured objective for `vocabulary` characters."""
     if config.objective == "diffusion":
         return build_sedd(config, vocabulary)
-    model = config.model
-    return Gpt(
-        vocabulary=vocabulary,
-        layers=model.layers,
-        heads=model.heads,
-        width=model.width,
-        context=model.context,
-        dropout=model.dropout,
-        bias=model.bias,
-    )
+    return Gpt(vocabulary=vocabulary, **config.model.sizes)
 
 
 def rebuilt(config: CharLmConfig, kept: Mapping[str, str]) -> Gpt | Sedd:

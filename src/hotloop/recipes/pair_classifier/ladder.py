@@ -7,9 +7,9 @@ from hotloop.recipes.building.text_rungs import (
     LONGEST,
     PADDED,
     always,
+    before,
     faster_rungs,
-    plain_loops,
-    unchanged,
+    plain_loop,
 )
 
 __all__ = ["LADDER"]
@@ -18,18 +18,10 @@ LADDER = Ladder(
     recipe="pair-classifier",
     judged="own",
     rungs=(
-        *plain_loops(
-            always(PADDED),
-            ("before", "plain loop", LIMIT),
-            ("longest", "+ padded to the longest", LONGEST),
-        ),
-        Rung(
-            id="grouped",
-            name="hotloop's loop, like lengths",
-            change=unchanged,
-            settings=always(PADDED),
-        ),
-        Rung(id="flat", name="+ no padding", change=unchanged, settings=always(FLAT)),
+        plain_loop("before", "plain loop", LIMIT, change=before, settings=always(PADDED)),
+        plain_loop("longest", "+ padded to the longest", LONGEST, settings=always(PADDED)),
+        Rung(id="grouped", name="hotloop's loop, like lengths", settings=always(PADDED)),
+        Rung(id="flat", name="+ no padding", settings=always(FLAT)),
         *faster_rungs(always(FLAT)),
     ),
 )

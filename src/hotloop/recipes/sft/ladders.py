@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 from hotloop.recipes.building.ladder import Ladder, PlainLoopKind, Rung
 from hotloop.recipes.building.text_rungs import (
     FLAT,
+    LONGEST,
     PADDED,
     Settings,
     always,
+    before,
     faster_rungs,
-    plain_loops,
-    unchanged,
+    plain_loop,
 )
 
 if TYPE_CHECKING:
@@ -55,11 +56,13 @@ def _with(settings: Settings, more: Callable[[Any], Mapping[str, Any]]) -> Calla
 
 
 def _language_model(settings: Callable[[Any], Any]) -> tuple[Rung, ...]:
-    return plain_loops(
-        settings,
-        ("before", "plain loop", PlainLoopKind(pads="to the limit", logits="all")),
-        ("longest", "+ padded to the longest", PlainLoopKind(pads="to the longest", logits="all")),
-        ("learned", "+ logits where needed", PlainLoopKind(pads="to the longest")),
+    limit = PlainLoopKind(pads="to the limit", logits="all")
+    longest = PlainLoopKind(pads="to the longest", logits="all")
+    return (
+        plain_loop("before", "plain loop", limit, change=before, settings=settings),
+        plain_loop("longest", "+ padded to the longest", longest, settings=settings),
+        plain_loop("learned", "+ logits where needed", LONGEST, settings=settings),
+        Rung(id="engine", name="hotloop's loop and feed", settings=settings),
     )
 
 
@@ -68,11 +71,8 @@ CHAT_SFT = Ladder(
     judged="own",
     rungs=(
         *_language_model(always(_PLAIN)),
-        Rung(
-            id="engine", name="hotloop's loop and feed", change=unchanged, settings=always(_PLAIN)
-        ),
-        Rung(id="grouped", name="+ like lengths", change=unchanged, settings=always(_GROUPED)),
-        Rung(id="flat", name="+ no padding", change=unchanged, settings=always(_EACH_ALONE)),
+        Rung(id="grouped", name="+ like lengths", settings=always(_GROUPED)),
+        Rung(id="flat", name="+ no padding", settings=always(_EACH_ALONE)),
         *faster_rungs(always(_EACH_ALONE)),
     ),
 )
@@ -81,15 +81,7 @@ EXPERT_SFT = Ladder(
     judged="own",
     rungs=(
         *_language_model(_with(_PLAIN, _quantised)),
-        Rung(
-            id="engine",
-            name="hotloop's loop and feed",
-            change=unchanged,
-            settings=_with(_PLAIN, _quantised),
-        ),
-        Rung(
-            id="packed", name="+ packed rows", change=unchanged, settings=_with(_PACKED, _quantised)
-        ),
+        Rung(id="packed", name="+ packed rows", settings=_with(_PACKED, _quantised)),
         Rung(
             id="lora",
             name="+ weights not in 4 bits",

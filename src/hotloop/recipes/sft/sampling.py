@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
-from tokenizers import Tokenizer
 
 from hotloop.config.common import AUTO
 from hotloop.core.errors import UsageError
@@ -17,6 +16,7 @@ from hotloop.models.causal_lm import CausalLm
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from tokenizers import Tokenizer
     from torch import Tensor, nn
 
     from hotloop.data.tokenising.chat_templates import Template
@@ -56,7 +56,7 @@ def sample(
         template_name = None if config.data.template == AUTO else config.data.template
         template = vocabulary.chat(template_name, {})
     question = layout.asks(options.prompt, template)
-    tokenizer = Tokenizer.from_str(vocabulary.source)
+    tokenizer = vocabulary.tokenizer()
     ids = tokenizer.encode(question.text, add_special_tokens=False).ids
     if not question.is_rendered:
         ids = [*vocabulary.around[0], *ids]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -113,14 +113,7 @@ def _build_router(section: RouterSection, width: int, tasks: int) -> Router:
 
 
 def _loss_terms(section: RouterSection) -> RouterLoss:
-    return RouterLoss(
-        balance=section.balance,
-        efficiency=section.efficiency,
-        consistency=section.consistency,
-        entropy=section.entropy,
-        temperature=section.temperature,
-        noise=section.noise,
-    )
+    return RouterLoss(**{term.name: getattr(section, term.name) for term in fields(RouterLoss)})
 
 
 def _model(
