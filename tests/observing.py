@@ -1,5 +1,6 @@
 """Observes a function of a test in this process, as `hotloop doctor` observes a script."""
 
+import sys
 from collections.abc import Callable
 
 from hotloop.core.case.case import Case
@@ -18,6 +19,8 @@ def observed(
     prepare: Callable[[ScriptObserver], object] = lambda observer: None,
 ) -> Case:
     """Return the case of `train()`."""
+    if (dynamo := sys.modules.get("torch._dynamo.utils")) is not None:
+        dynamo.counters.clear()  # in a process of its own nothing was compiled before
     observer = ScriptObserver(limits)
     prepare(observer)
     observer.start()

@@ -18,7 +18,7 @@ ALL = list(planted())
 # Why a rule that needs no GPU has not spoken yet; its page says so too.
 NOT_HERE = {
     "D12": "40 %",  # of the memory as page cache
-    "G26": "gpu",
+    "G26": "GPU",
     "S2": "half an hour",
 }
 
