@@ -24,7 +24,7 @@ demo: $(VENV)/.ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.demo
 
 test: $(VENV)/.ready-test
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow and not gpu' -rs --timeout 300 --durations 10
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist worksteal -m 'not slow and not gpu' -rs --timeout 300 --durations 10
 
 check: $(VENV)/.ready wheel
 	$(BIN)/ruff format --check src tests benchmarks
