@@ -91,20 +91,30 @@ class ScriptTarget:
         return ("-m", self.name, *self.args) if self.is_module else (self.name, *self.args)
 
 
-def run(target: ScriptTarget, *, finished: Callable[[BaseException | None], int | None]) -> None:
+def _plain_code(source: bytes, path: str) -> types.CodeType:
+    return compile(source, path, "exec", dont_inherit=True)
+
+
+def run(
+    target: ScriptTarget,
+    *,
+    finished: Callable[[BaseException | None], int | None],
+    code_of: Callable[[bytes, str], types.CodeType] = _plain_code,
+) -> None:
     """Run the script and leave by raising `Left` with its exit code.
 
     `finished` is called after the script's own code, with the exception that ended it (None for the
     last line), and before the interpreter's exit handlers. Threads may still run: they may wait for
     the end of the main thread, so Python joins them later. An exit code that `finished` returns
-    replaces the script's. After a KeyboardInterrupt the process finally dies of SIGINT, as Python
-    does. Raises UsageError if there is nothing to run.
+    replaces the script's. `code_of` compiles the source of a script file. After a KeyboardInterrupt
+    the process finally dies of SIGINT, as Python does. Raises UsageError if there is nothing to
+    run.
     """
     atexit.register(_die)  # first registered, so it runs last
     sys.argv = ["-m" if target.is_module else target.name, *target.args]
     sys.orig_argv = [sys.executable, *target.command]
     try:
-        main = _module(target) if target.is_module else _script(target)
+        main = _module(target) if target.is_module else _script(target, code_of)
         if main is not None:
             module, code = main
             sys.modules["__main__"] = module
@@ -238,7 +248,9 @@ def _without_ours(trace: TracebackType | None) -> TracebackType | None:
     return entries[0] if entries else None
 
 
-def _script(target: ScriptTarget) -> tuple[types.ModuleType, types.CodeType] | None:
+def _script(
+    target: ScriptTarget, code_of: Callable[[bytes, str], types.CodeType]
+) -> tuple[types.ModuleType, types.CodeType] | None:
     path = os.path.join(os.getcwd(), target.name)  # as in Python: "..", "." and links stay
     if pkgutil.get_importer(path) is not None:  # a folder, or a zip file
         _set_path(path, always=True)
@@ -248,7 +260,7 @@ def _script(target: ScriptTarget) -> tuple[types.ModuleType, types.CodeType] | N
         source = stream.read()
     module = _fresh(path, None)
     module.__loader__ = SourceFileLoader("__main__", path)
-    return module, _compiled(lambda: compile(source, path, "exec", dont_inherit=True))
+    return module, _compiled(lambda: code_of(source, path))
 
 
 def _compiled(compiled: Callable[[], types.CodeType]) -> types.CodeType:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from hotloop.core.case.environment import Ceiling, Config, Operator, ProcessFacts, Raised
+from hotloop.core.case.experiment import Experiment
 from hotloop.core.case.ledger import Ledger
 from hotloop.core.case.objects import Model, Optimizer, Scaler, Scheduler
 from hotloop.core.case.planned_run import PlannedRun
@@ -93,6 +94,7 @@ class Case:
     not_checked: tuple[str, ...] = ()  # a sentence each, with the reason
     own_time: float = 0.0  # hotloop's own seconds, in no row
     ledger: Ledger | None = None  # what each second was for; None: not observed step by step
+    experiments: tuple[Experiment, ...] = ()  # steps of the script with one cost taken away
     planned: PlannedRun | None = None  # of a run that has not been made yet; None: it was observed
 
     @property

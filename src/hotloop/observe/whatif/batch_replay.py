@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import time
 import weakref
+from collections import deque
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any
 
@@ -19,20 +20,25 @@ if TYPE_CHECKING:
 
     from hotloop.observe.whatif.without_one_cost import Patches
 
-__all__ = ["Loaders", "alone", "rebuilt"]
+__all__ = ["Loaders", "Slot", "alone", "rebuilt"]
 
 KEPT = 4  # batches
+RECENT = 16  # batches that are kept while replaying is switched on and off
 
 
 class Loaders:
-    """Patches every DataLoader; with `replay`, those that feed training serve from memory."""
+    """Patches every DataLoader; with `replay`, those that feed training serve from memory.
 
-    def __init__(self, patches: Patches, *, replay: bool = False) -> None:
+    With `switched`, `replay` may be set and reset between steps: the batches served are the latest
+    ones, as they were handed out.
+    """
+
+    def __init__(self, patches: Patches, *, replay: bool = False, switched: bool = False) -> None:
         from torch.utils.data import dataloader
 
         self._sources: list[tuple[weakref.ref[Any], _Source]] = []
         self._since_backward: set[_Source] = set()  # read since the last backward pass
-        self._replay = replay
+        self.replay, self._switched = replay, switched
         self._patch(patches, dataloader)
 
     @property
@@ -74,7 +80,7 @@ class Loaders:
             if reference() is None and source.like == like:
                 self._sources[index] = weakref.ref(loader), source
                 return source
-        self._sources.append((weakref.ref(loader), _Source(like)))
+        self._sources.append((weakref.ref(loader), _Source(like, switched=self._switched)))
         return self._sources[-1][1]
 
     def _patch(self, patches: Patches, dataloader: Any) -> None:
@@ -92,7 +98,7 @@ class Loaders:
             source = iterator._hotloop_source
             if torch.is_grad_enabled():
                 self._since_backward.add(source)
-            if source.is_ready and self._replay:
+            if source.is_ready and self.replay:
                 batch = source.serve(iterator._hotloop_loader, iterator._num_yielded)
                 iterator._num_yielded += 1
                 return batch
@@ -101,13 +107,13 @@ class Loaders:
             except StopIteration:
                 source.ended(iterator._num_yielded)
                 raise
-            source.take(batch, keep=self._replay)
+            source.take(batch, keep=self.replay or self._switched)
             return batch
 
         def __iter__(loader: Any) -> Iterator[Any]:  # noqa: N807
             source = self._source(loader)
-            if source.is_ready and self._replay:  # no workers are started for nothing
-                return _Replayed(self, loader, source)
+            if source.is_ready and self.replay:  # no workers are started for nothing
+                return _Replayed(self, loader, source, iterate)
             return iterate(loader)  # type: ignore[no-any-return]
 
         patches.put(base, "__init__", __init__)
@@ -118,24 +124,28 @@ class Loaders:
 class _Source:
     """The facts of one loader, and its kept batches."""
 
-    def __init__(self, like: object) -> None:
+    def __init__(self, like: object, *, switched: bool = False) -> None:
         self.like, self.trains = like, False
+        self._recent: deque[Any] | None = deque(maxlen=RECENT) if switched else None
         self.batches = self.steps = self.served = 0
         self._since_step = 0
-        self._slots: list[_Slot] = []
+        self._slots: list[Slot] = []
         self._length: float | None = None  # of an epoch that was read to its end
 
     @property
     def is_ready(self) -> bool:
         """Whether it can be replayed: enough batches are kept, or a whole epoch."""
-        whole = self._length is not None and bool(self._slots)
-        return self.trains and (whole or len(self._slots) >= KEPT)
+        kept = self._slots if self._recent is None else self._recent
+        whole = self._length is not None and bool(kept)
+        return self.trains and (whole or len(kept) >= KEPT)
 
     def take(self, batch: Any, *, keep: bool) -> None:
         """Record a batch that was read from the loader."""
         self._since_step += 1
-        if keep and len(self._slots) < KEPT:
-            self._slots.append(_Slot(batch))
+        if self._recent is not None:
+            self._recent.append(batch)
+        elif keep and len(self._slots) < KEPT:
+            self._slots.append(Slot(batch))
 
     def end_step(self) -> None:
         """Count the step and its batches; steps without this loader do not count."""
@@ -157,11 +167,14 @@ class _Source:
         if position >= self._length:
             raise StopIteration
         self.served += 1
+        if self._recent is not None:
+            self._recent.rotate(-1)
+            return rebuilt(self._recent[-1], lambda tensor: tensor)
         return self._slots[position % len(self._slots)].hand_out()
 
 
-class _Slot:
-    """One kept batch."""
+class Slot:
+    """One kept batch, or another value that is handed out again."""
 
     def __init__(self, batch: Any) -> None:
         self._pristine = rebuilt(batch, _cloned)
@@ -185,16 +198,23 @@ class _Slot:
 
 
 class _Replayed:
-    """An epoch from memory."""
+    """An epoch from memory, as long as batches are replayed."""
 
-    def __init__(self, loaders: Loaders, loader: Any, source: _Source) -> None:
+    def __init__(
+        self, loaders: Loaders, loader: Any, source: _Source, iterate: Callable[[Any], Any]
+    ) -> None:
         self._loaders, self._loader, self._source = loaders, loader, source
+        self._iterate, self._real = iterate, None
         self._position = 0
 
     def __iter__(self) -> _Replayed:
         return self
 
     def __next__(self) -> Any:
+        if not self._loaders.replay and self._real is None:
+            self._real = self._iterate(self._loader)
+        if self._real is not None:
+            return next(self._real)
         batch = self._source.serve(self._loader, self._position)
         self._position += 1
         return batch

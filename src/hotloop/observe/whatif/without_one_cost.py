@@ -12,6 +12,7 @@ import functools
 import io
 import logging
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from hotloop.process.import_hooks import ImportHooks
 
-__all__ = ["Patches", "no_logging", "no_optimizer", "no_writing"]
+__all__ = ["Patches", "no_logging", "no_optimizer", "no_writing", "silence"]
 
 _ABSENT = object()
 # Module, class in it ("": its functions), names; a trailing * matches all names with that prefix.
@@ -32,6 +33,7 @@ _TALKERS = (
     ("mlflow", "", ("log_*",)),
     ("matplotlib.figure", "Figure", ("savefig",)),
 )
+_SAVERS = ("safetensors.torch",)
 _WRITING = frozenset("wax")
 
 
@@ -85,6 +87,15 @@ def no_logging(patches: Patches, arrivals: ImportHooks) -> None:
     patches.put(torch, "save", _nothing)
     for module, owner, names in _TALKERS:
         arrivals.when(module, functools.partial(_silence, patches, module, owner, names))
+
+
+def silence(patches: Patches) -> None:
+    """Silence print, logging, and the progress bars, trackers and plots that are loaded."""
+    patches.put(builtins, "print", _nothing)
+    patches.put(logging.Logger, "handle", _nothing)
+    for module, owner, names in _TALKERS:
+        if module in sys.modules and module not in _SAVERS:
+            _silence(patches, module, owner, names)
 
 
 def _nothing(*_: object, **__: object) -> None:

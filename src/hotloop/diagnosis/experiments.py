@@ -1,0 +1,204 @@
+"""Chooses experiments for a script that was observed, and makes them in a process of their own."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from hotloop.core import codec
+from hotloop.core.case.experiment import Experiment
+from hotloop.core.errors import DataError
+from hotloop.core.finding import SourceLocation
+from hotloop.core.units import duration
+from hotloop.observe.experiments.trial import TrialRequest, TrialResult, command
+from hotloop.process import child
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from hotloop.core.case.case import Case
+    from hotloop.core.case.ledger import Ledger, LedgerRow
+    from hotloop.core.case.steps_and_loaders import Frame
+    from hotloop.core.finding import Finding
+
+__all__ = ["BUDGET", "chosen", "with_experiments"]
+
+BUDGET: Final = 10.0  # seconds of timed steps
+_START: Final = 10.0  # seconds that the start of the script may take beyond the budget
+_LEAST: Final = 0.03  # share of the wall time from which a row is worth an experiment
+_PURE: Final = 0.80  # least share of a line's time that belongs to the row
+_PART: Final = 0.05  # least share of a row that a line must hold
+_MOST: Final = 8  # lines of one experiment
+_ENVIRONMENT: Final = {  # nothing leaves the machine
+    "HOTLOOP_CHILD": "1",
+    "WANDB_MODE": "disabled",
+    "WANDB_DIR": child.SCRATCH,
+    "MLFLOW_TRACKING_URI": f"file://{child.SCRATCH}/mlruns",
+}
+_WITHOUT: Final = {
+    "waiting for data": "the batches lie ready",
+    "evaluating": "the evaluation is skipped",
+    "saving": "nothing is saved",
+    "logging": "nothing is logged",
+    "dead": "what nothing needs is left out",
+    "repeated": "the first result is used again",
+    "frozen": "the frozen result is kept",
+}
+# Rules whose first place is a line that does nothing, or that can be left out to see what it costs.
+_DEAD: Final = ("P3", "P8")
+_HOT: Final = ("H15", "H17", "H18", "H19")
+
+
+def chosen(case: Case, findings: Sequence[Finding] = ()) -> list[Experiment]:
+    """Return the experiments that can show what a change of the script would gain, without results.
+
+    The rows of the ledger that can be avoided come first, then the lines of the findings.
+    """
+    known = set[SourceLocation]()
+    of_rows = _of_rows(case, known)
+    return [*of_rows, *_of_findings(case, findings, known), *_switches(case)]
+
+
+def _of_rows(case: Case, known: set[SourceLocation]) -> list[Experiment]:
+    """Return the experiments for the rows that can be avoided; add their lines to `known`."""
+    experiments: list[Experiment] = []
+    for row in case.ledger.avoidable if case.ledger is not None else ():
+        if case.part(row.seconds) < _LEAST or row.name not in _WITHOUT:
+            continue
+        what = _WITHOUT[row.name]
+        if row.name == "waiting for data" and case.training_loaders:
+            experiments.append(Experiment(name="ready batches", what=what, row=row.name))
+            continue
+        assert case.ledger is not None
+        places = tuple(place for place in _lines(case.ledger, row) if place not in known)
+        if places:
+            known.update(places)
+            experiments.append(Experiment(name="lines", what=what, row=row.name, places=places))
+    return experiments
+
+
+def _of_findings(
+    case: Case, findings: Sequence[Finding], known: set[SourceLocation]
+) -> list[Experiment]:
+    """Return the experiments for the lines of findings; add the lines to `known`."""
+    experiments = []
+    for finding in findings:
+        rule = finding.rule.partition(" ")[0]
+        places = tuple(place for place in finding.places[:1] if _is_new(place, known, case))
+        if not places or rule not in (*_DEAD, *_HOT):
+            continue
+        known.update(places)
+        row, what = ("dead", _WITHOUT["dead"]) if rule in _DEAD else (None, "it is left out")
+        experiments.append(Experiment(name="lines", what=what, row=row, places=places))
+    return experiments
+
+
+def _is_new(place: SourceLocation, known: set[SourceLocation], case: Case) -> bool:
+    """Whether a line of the project is not tried yet, nor one on a call chain with it."""
+    rows = case.ledger.rows if case.ledger is not None else ()
+    chains = [{_place(frame) for frame in line.calls} for row in rows for line in row.lines]
+    related = {place}.union(*(chain for chain in chains if place in chain))
+    return place.line is not None and place.file in case.sources and not known & related
+
+
+def _switches(case: Case) -> list[Experiment]:
+    """Return the experiments that change how the same work is done."""
+    experiments = []
+    if case.share("optimizer") >= _PART:
+        what = "the optimizer updates all tensors in one call"
+        experiments.append(Experiment(name="fused optimizer", what=what))
+    threads, cores = case.process.threads, math.floor(case.hardware.cores or 1)
+    if not case.on_gpu and threads is not None and threads > cores:
+        experiments.append(Experiment(name="threads", what=f"{cores} threads compute"))
+    if case.share("log") >= _LEAST:
+        experiments.append(Experiment(name="no logging", what="nothing is logged", row="logging"))
+    return experiments
+
+
+def _lines(ledger: Ledger, row: LedgerRow) -> list[SourceLocation]:
+    """Return the lines that can be skipped to take a row away, the largest first.
+
+    For each entry of the row it is the outermost line of the project that is spent on this row.
+    """
+    whole: Mapping[SourceLocation, float] = _below(ledger.rows)
+    of_row = _below([row])
+    seconds: dict[SourceLocation, float] = defaultdict(float)
+    for line in row.lines:
+        places = [_place(frame) for frame in line.calls if frame.own]
+        pure = [place for place in places if of_row[place] >= _PURE * whole[place]]
+        # Whether the result of a line is dead is proved later: outer and inner lines are tried.
+        for place in set(places) if row.name == "dead" else pure[-1:]:
+            seconds[place] += line.seconds
+    ordered = sorted(seconds, key=lambda place: -seconds[place])
+    return [place for place in ordered if seconds[place] >= _PART * row.seconds][:_MOST]
+
+
+def _below(rows: Sequence[LedgerRow]) -> dict[SourceLocation, float]:
+    """Return the seconds of the rows below each line of the project."""
+    seconds: dict[SourceLocation, float] = defaultdict(float)
+    for row in rows:
+        for line in row.lines:
+            for place in {_place(frame) for frame in line.calls if frame.own}:
+                seconds[place] += line.seconds
+    return seconds
+
+
+def _place(frame: Frame) -> SourceLocation:
+    return SourceLocation(file=frame.file, line=frame.line)
+
+
+def with_experiments(
+    case: Case,
+    experiments: Sequence[Experiment],
+    script: Sequence[str],
+    *,
+    cwd: Path,
+    seconds: float = BUDGET,
+    progress: Callable[[child.Beat], None] | None = None,
+) -> Case:
+    """Make experiments on `script` (the arguments of `python`); return the case with the results.
+
+    `seconds` is the time for timed steps. Raises KeyboardInterrupt on Ctrl-C, once the process is
+    dead.
+    """
+    if not experiments:
+        return case
+    if case.process.world > 1:
+        return _without(case, "the run has several ranks")
+    start = sum(map(case.row, ("start", "import", "data load", "compile")))
+    if start > _START + seconds:
+        return _without(case, f"the script needs {duration(start)} until its first step")
+    limit = 2 * start + _START
+    request = TrialRequest(
+        result=child.RESULT,
+        scratch=child.SCRATCH,
+        experiments=tuple(experiments),
+        start=limit,
+        seconds=seconds,
+        total=case.total_steps,
+    )
+    outcome = child.run(
+        command(request, tuple(script)),
+        limits=child.ProcessLimits(seconds=limit + seconds + _START),
+        cwd=cwd,
+        environment=_ENVIRONMENT,
+        progress=progress,
+    )
+    if outcome.status == "interrupted":
+        raise KeyboardInterrupt
+    if outcome.result is None:
+        return _without(case, outcome.reason or outcome.status)
+    try:
+        result = codec.from_json(TrialResult, outcome.result)
+    except DataError as error:
+        return _without(case, f"their result cannot be read: {error}")
+    if result.why_not is not None:
+        return _without(case, result.why_not)
+    return replace(case, experiments=(*case.experiments, *result.experiments))
+
+
+def _without(case: Case, why: str) -> Case:
+    return replace(case, not_checked=(*case.not_checked, f"experiments: {why}"))

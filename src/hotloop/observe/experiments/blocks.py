@@ -1,0 +1,187 @@
+"""Times variants of a training step in turn, in blocks of steps between plain blocks.
+
+A block of a variant is compared with the plain blocks before and after it, so that a machine that
+slows down slows both sides.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from hotloop.observe.experiments.variants import NOT_REACHED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from hotloop.observe.experiments.variants import Variant
+
+__all__ = ["WARM", "Blocks", "Reading"]
+
+WARM = 6  # untimed first steps: allocations, the start of workers, the first values of lines
+_BLOCK, _FEWEST, _MOST = 0.3, 4, 400  # seconds and steps of a block
+_CALLS = 2.0  # least calls of a line in a block
+_ROUNDS, _ENOUGH = 3, 12  # rounds before a variant may be decided; at most
+_CLEAR = 0.03  # half-width of the interval at which a gain is known well enough
+_UNSTEADY = 1.3  # largest ratio of the plain blocks on both sides
+_LONG = 5.0  # times the median of plain steps: a step that has an evaluation in it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Mean:
+    """Seconds of a step, the mean of a block."""
+
+    trimmed: float  # without the excess of rare long steps
+    whole: float
+
+    def of(self, *, trims: bool) -> float:
+        return self.trimmed if trims else self.whole
+
+
+@dataclass(slots=True, kw_only=True)
+class Reading:
+    """What was measured of one variant."""
+
+    ratios: list[float] = field(default_factory=list)  # time of a plain step / of a changed one
+    steps: int = 0
+    why_not: str | None = None
+
+
+class Blocks:
+    """Follows the steps of a script and switches the variants on and off."""
+
+    def __init__(
+        self,
+        variants: list[Variant],
+        *,
+        seconds: float,
+        total: int | None = None,
+        settle: int = 1,
+        wait: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """`seconds` is the time for timed steps; `settle` steps of each block are not timed.
+
+        `total` is the number of steps that the script makes, if known; `wait` waits for the device.
+        """
+        self.readings = [Reading() for _ in variants]
+        self.running: int | None = None  # the variant that is switched on
+        self.warm = False
+        self.plain: list[float] = []  # seconds of a plain step, one figure a block
+        self._variants, self._settle = variants, settle
+        self._wait, self._clock = wait, clock
+        self._total = total
+        self._seconds, self._end, self._steps = seconds, math.inf, 0
+        self._longest = math.inf
+        self._flow = self._rounds()
+        next(self._flow)
+
+    def ended_step(self) -> bool:
+        """Note the end of a step; return whether further steps are needed."""
+        try:
+            next(self._flow)
+        except StopIteration:
+            return False
+        return True
+
+    def failed(self, why: str) -> None:
+        """Note that the script raised while a variant was switched on."""
+        if self.running is not None:
+            self._variants[self.running].switch_off()
+            self.readings[self.running] = Reading(why_not=why)
+
+    def _rounds(self) -> Generator[None]:
+        started = self._clock()
+        for _ in range(WARM):
+            yield
+        pace = max((self._clock() - started) / WARM, 1e-6)
+        self.warm, self._end, self._steps = True, self._clock() + self._seconds, WARM
+        size = min(_MOST, max(_FEWEST, math.ceil(_BLOCK / pace)))
+        if self._total is not None:  # a short script has room for a few blocks only
+            room = (self._total - WARM) // (2 * _ROUNDS * len(self._variants) + 1) - self._settle
+            size = max(_FEWEST, min(size, room))
+        before = yield from self._block(None, size)
+        while open_numbers := self._open():
+            for number in open_numbers:
+                reading, steps = self.readings[number], self._size(number, size)
+                if steps is None:
+                    before = yield from self._block(None, size)
+                else:
+                    if steps > size:
+                        before = yield from self._block(None, steps)
+                    changed = yield from self._block(number, steps)
+                    after = yield from self._block(None, steps)
+                    trims = self._variants[number].trims
+                    sides = before.of(trims=trims), after.of(trims=trims)
+                    if max(sides) <= _UNSTEADY * min(sides):  # else another phase has begun
+                        reading.ratios.append(sum(sides) / 2 / changed.of(trims=trims))
+                        reading.steps += steps
+                    before = after
+                if self._clock() > self._end:
+                    return
+
+    def _open(self) -> list[int]:
+        """Return the variants that are not decided; prepare those that are not yet prepared."""
+        for reading, variant in zip(self.readings, self._variants, strict=True):
+            if not reading.ratios:
+                reading.why_not = variant.prepare()
+        return [
+            number
+            for number, reading in enumerate(self.readings)
+            if not self._is_decided(reading) and reading.why_not in (None, NOT_REACHED)
+        ]
+
+    def _size(self, number: int, size: int) -> int | None:
+        """Return the steps of a block of a variant; None if it cannot be timed (yet)."""
+        if self.readings[number].why_not is not None:
+            return None
+        rare = self._variants[number].steps_per_call(self._steps)
+        steps = max(size, math.ceil(_CALLS * rare))
+        if steps <= _MOST:
+            return steps
+        self.readings[number].why_not = f"it runs once in {rare:.0f} steps"
+        return None
+
+    def _block(self, number: int | None, steps: int) -> Generator[None, None, _Mean]:
+        """Make steps with one variant, or none, switched on."""
+        variant = None if number is None else self._variants[number]
+        self.running = number
+        if variant is not None:
+            variant.switch_on()
+        try:
+            for _ in range(self._settle):
+                yield
+            self._wait()
+            ends = [self._clock()]
+            for left in reversed(range(steps)):
+                yield
+                if not left:
+                    self._wait()
+                ends.append(self._clock())
+        finally:
+            if variant is not None:
+                variant.switch_off()
+            self.running = None
+        self._steps += steps + self._settle
+        seconds = [end - start for start, end in pairwise(ends)]
+        if number is None:
+            self._longest = _LONG * statistics.median(seconds)
+        longest = self._longest
+        trimmed = statistics.fmean(min(step, longest) for step in seconds)
+        if number is None:
+            self.plain.append(trimmed)
+        return _Mean(trimmed=trimmed, whole=statistics.fmean(seconds))
+
+    @staticmethod
+    def _is_decided(reading: Reading) -> bool:
+        """Whether more blocks would not tell more."""
+        if len(reading.ratios) >= _ENOUGH:
+            return True
+        if len(reading.ratios) < _ROUNDS:
+            return False
+        half = statistics.stdev(reading.ratios) / math.sqrt(len(reading.ratios))
+        return half < _CLEAR * statistics.median(reading.ratios)

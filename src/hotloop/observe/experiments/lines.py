@@ -1,0 +1,212 @@
+"""Skips single lines of a script on request: a line's value is kept, and handed out again.
+
+The files that hold the lines are rewritten as they are loaded: `x = f(a)` becomes
+`x = _.keep(0, f(a)) if _.live(0) else _.kept(0)`. Line numbers and tracebacks stay the same.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import io
+import math
+import os
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from importlib.machinery import SourceFileLoader
+from typing import TYPE_CHECKING, Any, Literal
+
+from hotloop.observe.whatif.batch_replay import Slot, rebuilt
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import CodeType
+
+    from hotloop.core.finding import SourceLocation
+
+__all__ = ["Lines", "Mode"]
+
+# stale: every call returns a value of an earlier step.
+# again: the first call of a step computes, further ones return its value.
+# last: all calls of a step but the last one return a value of an earlier step (one backward pass
+#     from the last of several losses).
+# no gradient: it is computed, and nothing is recorded for a backward pass.
+# poison: as stale, with NaN in all floating-point tensors.
+# poison gradient: it is computed, and the gradient that arrives at it is replaced by NaN.
+Mode = Literal["live", "stale", "again", "last", "no gradient", "poison", "poison gradient"]
+
+_NAME = "__hotloop_lines__"
+_KEPT = 64  # values of one line and step
+_OPAQUE = (Iterator, io.IOBase)  # values that are used up by their reader
+_STATEMENTS = (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return)
+
+
+class Lines:
+    """The lines of this process that can be skipped, by number."""
+
+    def __init__(self, places: Sequence[SourceLocation]) -> None:
+        self.modes: list[Mode] = ["live"] * len(places)
+        self.calls = [0] * len(places)
+        self._backward = set[int]()  # lines that make a backward pass
+        self.problems: dict[int, str] = {}  # why a line cannot be skipped
+        self._in_step = [0] * len(places)
+        self._most = [0] * len(places)  # largest index of a call within a step
+        self._enabled = True  # gradients, before a line without them
+        self._slots: list[dict[int, Slot]] = [{} for _ in places]
+        self._by_file: dict[str, dict[int, int]] = defaultdict(dict)
+        for number, place in enumerate(places):
+            assert place.line is not None
+            self._by_file[os.path.realpath(place.file)][place.line] = number
+            self.problems[number] = "the file with the line was not loaded"
+
+    def install(self) -> None:
+        """Rewrite the files from now on, when they are loaded."""
+        setattr(builtins, _NAME, self)
+        get_code = SourceFileLoader.get_code
+
+        def rewriting(loader: Any, fullname: str) -> CodeType | None:
+            path = os.path.realpath(loader.path)
+            if path not in self._by_file:
+                return get_code(loader, fullname)
+            return self.rewritten(loader.get_data(loader.path), loader.path)
+
+        SourceFileLoader.get_code = rewriting  # type: ignore[assignment,method-assign]
+
+    def rewritten(self, source: bytes, path: str) -> CodeType:
+        """Return the code of a file in which its lines can be skipped."""
+        tree = ast.parse(source, path)
+        for line, number in self._by_file.get(os.path.realpath(path), {}).items():
+            statement = _statement(tree, line)
+            self.problems.pop(number, None)
+            if (why := _why_not(statement)) is not None:
+                self.problems[number] = why
+                continue
+            assert isinstance(statement, _STATEMENTS)
+            assert statement.value is not None
+            if "backward" in _methods(statement.value):
+                self._backward.add(number)
+            statement.value = _guarded(statement.value, number)
+        return compile(tree, path, "exec", dont_inherit=True)
+
+    def end_step(self) -> None:
+        """Note the end of a training step."""
+        self._in_step = [0] * len(self._in_step)
+
+    def is_kept(self, number: int) -> bool:
+        """Whether there is a value to hand out."""
+        return bool(self._slots[number])
+
+    def has_loop(self, number: int) -> bool:
+        """Whether the line has begun and not ended: the training loop runs below it."""
+        return self.calls[number] > 0 and not self._slots[number]
+
+    def is_called_again(self, number: int) -> bool:
+        """Whether a step has called the line more than once."""
+        return self._most[number] > 0
+
+    def goes_back(self, number: int) -> bool:
+        """Whether the line makes a backward pass."""
+        return number in self._backward
+
+    # Called by the rewritten lines.
+
+    def live(self, number: int) -> bool:
+        """Whether the line is to be computed."""
+        index, mode = self._in_step[number], self.modes[number]
+        self._in_step[number] += 1
+        self.calls[number] += 1
+        if self.modes[number] == "live":
+            self._most[number] = max(index, self._most[number])
+        if mode == "no gradient":
+            torch: Any = sys.modules["torch"]
+            self._enabled = torch.is_grad_enabled()
+            torch.set_grad_enabled(False)
+        if mode in ("live", "no gradient", "poison gradient"):
+            return True
+        if mode == "again":
+            if index == 0:
+                self._slots[number].pop(0, None)  # of this step
+            return index == 0
+        if mode == "last":
+            return index >= self._most[number]
+        return not self._slots[number]
+
+    def keep(self, number: int, value: Any) -> Any:
+        """Keep a value of the line, and return it."""
+        index, mode = self._in_step[number] - 1, self.modes[number]
+        if mode == "no gradient":
+            sys.modules["torch"].set_grad_enabled(self._enabled)
+        if mode == "poison gradient":
+            rebuilt(value, _with_poisoned_gradient)
+        if isinstance(value, _OPAQUE):
+            self.problems[number] = "its value is used up by its reader"
+        elif index < _KEPT and index not in self._slots[number]:
+            self._slots[number][index] = Slot(value)
+        return value
+
+    def kept(self, number: int) -> Any:
+        """Return a kept value of the line."""
+        slots = self._slots[number]
+        if self.modes[number] == "again":
+            return slots[0].hand_out()
+        value = slots[(self._in_step[number] - 1) % len(slots)].hand_out()
+        return rebuilt(value, _poisoned) if self.modes[number] == "poison" else value
+
+
+def _poisoned(tensor: Any) -> Any:
+    if not tensor.is_floating_point():
+        return tensor
+    return tensor.detach().clone().fill_(math.nan).requires_grad_(tensor.requires_grad)
+
+
+def _with_poisoned_gradient(tensor: Any) -> Any:
+    if tensor.requires_grad:
+        tensor.register_hook(lambda gradient: gradient.new_full(gradient.shape, math.nan))
+    return tensor
+
+
+def _statement(tree: ast.Module, line: int) -> ast.stmt | None:
+    """Return the innermost statement that covers a line."""
+    covering = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno)
+    ]
+    return min(covering, key=lambda node: (node.end_lineno or 0) - node.lineno, default=None)
+
+
+def _why_not(statement: ast.stmt | None) -> str | None:
+    """Return why a statement cannot be skipped, or None."""
+    if not isinstance(statement, _STATEMENTS) or statement.value is None:
+        return "it is the head of a block"
+    inside = list(ast.walk(statement.value))
+    if any(isinstance(node, ast.Yield | ast.YieldFrom | ast.Await) for node in inside):
+        return "it hands control to its caller"
+    if any(isinstance(node, ast.NamedExpr) for node in inside):
+        return "it assigns within an expression"
+    if _methods(statement.value) & {"step", "zero_grad"}:
+        return "it updates the weights"
+    return None
+
+
+def _methods(value: ast.expr) -> set[str]:
+    """Return the names of the methods that an expression calls."""
+    calls = (node.func for node in ast.walk(value) if isinstance(node, ast.Call))
+    return {function.attr for function in calls if isinstance(function, ast.Attribute)}
+
+
+def _guarded(value: ast.expr, number: int) -> ast.expr:
+    """Return the expression that keeps or hands out the value of an expression."""
+    lines = ast.Name(_NAME, ast.Load())
+
+    def call(name: str, *arguments: ast.expr) -> ast.expr:
+        function = ast.Attribute(lines, name, ast.Load())
+        return ast.Call(function, [ast.Constant(number), *arguments], [])
+
+    new = ast.IfExp(call("live"), call("keep", value), call("kept"))
+    inside = set(map(id, ast.walk(value)))
+    for node in ast.walk(new):
+        if id(node) not in inside:
+            ast.copy_location(node, value)
+    return new

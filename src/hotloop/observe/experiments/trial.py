@@ -1,0 +1,285 @@
+"""Runs a script in a shielded process and times experiments on its own steps.
+
+The first argument of the process is the request in JSON; the script and its arguments follow. No
+file of the user changes (observe/experiments/shield.py). The process ends in the middle of the
+script; what the script computed meanwhile is meaningless and thrown away.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+import time
+import weakref
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from hotloop.core import codec
+from hotloop.core.case.experiment import Experiment  # noqa: TC001 - the codec reads it
+from hotloop.core.storage import files
+from hotloop.observe.experiments.blocks import Blocks
+from hotloop.observe.experiments.lines import Lines
+from hotloop.observe.experiments.proofs import POISONED, Proofs
+from hotloop.observe.experiments.shield import UnshieldedError, shield
+from hotloop.observe.experiments.variants import (
+    FusedOptimizer,
+    KeptLines,
+    NoLogging,
+    ReadyBatches,
+    Threads,
+)
+from hotloop.observe.wall.step_boundaries import Cadence
+from hotloop.observe.whatif.without_one_cost import Patches, no_writing
+from hotloop.process import run_script
+from hotloop.process.import_hooks import ImportHooks
+
+if TYPE_CHECKING:
+    from hotloop.core.finding import SourceLocation
+    from hotloop.observe.experiments.lines import Mode
+    from hotloop.observe.experiments.proofs import Need
+    from hotloop.observe.experiments.variants import Variant
+    from hotloop.observe.whatif.batch_replay import Loaders
+
+__all__ = ["TrialRequest", "TrialResult", "command", "main"]
+
+_LEAST: Final = 2  # blocks of which a gain is told
+_RARE: Final = ("evaluating", "saving", "logging")  # rows of lines that do not run in each step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialRequest:
+    """What to try, with the limits of the process."""
+
+    result: str  # path for the TrialResult
+    scratch: str  # folder that takes the writes
+    experiments: tuple[Experiment, ...]  # with name, place, row; without a result
+    start: float  # seconds until the first step, at most
+    seconds: float  # for timed steps
+    total: int | None = None  # steps of the whole script, if known
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialResult:
+    """The experiments with their results."""
+
+    experiments: tuple[Experiment, ...] = ()
+    step_time: float | None = None  # of a plain step, the median of the blocks
+    why_not: str | None = None  # why nothing could be timed
+
+
+def command(request: TrialRequest, script: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the command that starts the process."""
+    argument = json.dumps(codec.to_json(request))
+    return (sys.executable, "-c", run_script.starter(__name__), argument, *script)
+
+
+def main(argv: list[str]) -> None:
+    """Run the script until the experiments are done; does not return."""
+    trial = _Trial(codec.from_json(TrialRequest, json.loads(argv[0])))
+    target = run_script.ScriptTarget.of(argv[1:])
+    run_script.run(target, finished=trial.script_ended, code_of=trial.lines.rewritten)
+
+
+class _Trial:
+    """Connects the steps of the script with the blocks of the experiments."""
+
+    def __init__(self, request: TrialRequest) -> None:
+        self._request = request
+        self._began = time.monotonic()
+        self._patches = Patches()
+        scratch = Path(request.scratch)
+        scratch.mkdir(exist_ok=True)
+        temporary = scratch / "tmp"
+        temporary.mkdir(exist_ok=True)
+        os.environ["TMPDIR"] = str(temporary)
+        try:
+            how = shield(scratch, [Path.cwd(), Path.home(), Path("/tmp")])
+        except UnshieldedError as error:
+            self._leave(str(error))
+        self._denied = how == "denied"
+        self.lines = Lines([place for one in request.experiments for place in one.places])
+        self.lines.install()
+        self._loaders: Loaders | None = None
+        self._cadence = Cadence()
+        self._optimizers: list[weakref.ref[Any]] = []
+        dead = [
+            n
+            for k, one in enumerate(request.experiments)
+            if one.row == "dead"
+            for n in self._numbers(k)
+        ]
+        self._proofs = Proofs(self.lines, dead, self._living_optimizers)
+        self._blocks: Blocks | None = None
+        self._variants: list[Variant] = []
+        self._import_hooks = ImportHooks()
+        self._import_hooks.when("torch", self._install)
+
+    def _install(self) -> None:
+        import torch
+        from torch.optim.optimizer import register_optimizer_step_post_hook
+
+        from hotloop.observe.whatif.batch_replay import Loaders
+
+        self._loaders = Loaders(self._patches, switched=True)
+        backward = torch.autograd.backward
+
+        def counted(tensors: Any, *args: Any, **kwargs: Any) -> None:
+            self._proofs.note_loss(tensors)
+            backward(tensors, *args, **kwargs)
+            assert self._loaders is not None
+            self._loaders.backward()
+
+        self._patches.put(torch.autograd, "backward", counted)
+        register_optimizer_step_post_hook(self._stepped)
+
+    def _stepped(self, optimizer: Any, *_: object) -> None:
+        if all(known() is not optimizer for known in self._optimizers):
+            self._optimizers.append(weakref.ref(optimizer))
+        if not self._cadence.ends(id(optimizer)):
+            return
+        self.lines.end_step()
+        assert self._loaders is not None
+        self._loaders.step()
+        late = time.monotonic() - self._began > self._request.start
+        if self._blocks is not None:
+            if not self._blocks.ended_step():
+                self._leave()
+        elif self._proofs.broken is not None:
+            self._leave(self._proofs.broken)
+        elif late or not self._proofs.ended_step():
+            self._blocks = self._begin()
+        if late and (self._blocks is None or not self._blocks.warm):
+            self._leave(f"the script needs more than {self._request.start:.0f} s to get warm")
+
+    def _begin(self) -> Blocks:
+        """Build the variants once the first steps are made."""
+        if self._denied:
+            no_writing(self._patches, os.sep)
+        assert self._loaders is not None
+        ahead = max(
+            (
+                loader.num_workers * (loader.prefetch_factor or 2)
+                for loader, _ in self._loaders.training
+            ),
+            default=0,
+        )
+        self._variants = [self._variant(n) for n in range(len(self._request.experiments))]
+        return Blocks(
+            self._variants,
+            seconds=self._request.seconds,
+            total=self._request.total,
+            settle=1 + ahead,
+            wait=_wait,
+        )
+
+    def _variant(self, number: int) -> Variant:
+        experiment = self._request.experiments[number]
+        if experiment.name == "ready batches":
+            assert self._loaders is not None
+            return ReadyBatches(self._loaders)
+        if experiment.name == "lines":
+            rare = experiment.row in _RARE
+            return KeptLines(self.lines, self._modes(number), trims=not rare)
+        if experiment.name == "threads":
+            return Threads(int(experiment.what.split()[0]))
+        if experiment.name == "fused optimizer":
+            return FusedOptimizer(self._living_optimizers)
+        return NoLogging()
+
+    def _living_optimizers(self) -> list[Any]:
+        return [optimizer for known in self._optimizers if (optimizer := known()) is not None]
+
+    def _numbers(self, number: int) -> range:
+        """Return the numbers of the lines of an experiment."""
+        first = sum(len(one.places) for one in self._request.experiments[:number])
+        return range(first, first + len(self._request.experiments[number].places))
+
+    def _modes(self, number: int) -> dict[int, Mode]:
+        """Return how each line of an experiment is skipped; not those whose result is needed."""
+        row = self._request.experiments[number].row
+        if row == "dead":
+            skipped: dict[Need, Mode] = {"unused": "stale", "gradient unused": "no gradient"}
+            needs = {line: self._proofs.needs.get(line, "needed") for line in self._numbers(number)}
+            return {line: skipped[need] for line, need in needs.items() if need in skipped}
+        return {line: self._mode(line, row) for line in self._numbers(number)}
+
+    def _mode(self, line: int, row: str | None) -> Mode:
+        if row == "repeated" and self.lines.is_called_again(line):
+            return "last" if self.lines.goes_back(line) else "again"
+        return "stale"
+
+    # The end.
+
+    def script_ended(self, error: BaseException | None) -> None:
+        """Report what is known when the script has ended (run_script.run calls it)."""
+        if isinstance(error, SystemExit) and not error.code:
+            error = None
+        why = "the script ended" + ("" if error is None else f" with {error!r:.200}")
+        if self._blocks is not None and error is not None:
+            self._blocks.failed(f"the script raised {error!r:.200}")
+        self._leave(why)
+
+    def _leave(self, why: str | None = None) -> None:
+        self._patches.undo()
+        files.write_json(Path(self._request.result), codec.to_json(self._result(why)))
+        os._exit(0)
+
+    def _result(self, why: str | None) -> TrialResult:
+        blocks = getattr(self, "_blocks", None)
+        if blocks is None or not blocks.warm:
+            return TrialResult(why_not=why or "no optimizer step was made")
+        results = []
+        for number, (experiment, reading) in enumerate(
+            zip(self._request.experiments, blocks.readings, strict=True)
+        ):
+            if len(reading.ratios) < _LEAST:
+                no = reading.why_not or why or "its time was over"
+                results.append(replace(experiment, why_not=no))
+                continue
+            low, high = _range(reading.ratios)
+            results.append(
+                replace(
+                    experiment,
+                    places=self._skipped(number),
+                    steps=reading.steps,
+                    gain=statistics.median(reading.ratios),
+                    low=low,
+                    high=high,
+                    proof=self._proof(number),
+                )
+            )
+        step_time = statistics.median(blocks.plain) if blocks.plain else None
+        return TrialResult(experiments=tuple(results), step_time=step_time)
+
+    def _skipped(self, number: int) -> tuple[SourceLocation, ...]:
+        """Return the lines of an experiment that were skipped."""
+        variant, places = self._variants[number], self._request.experiments[number].places
+        if not isinstance(variant, KeptLines):
+            return places
+        lines = zip(self._numbers(number), places, strict=True)
+        return tuple(place for line, place in lines if line in variant.numbers)
+
+    def _proof(self, number: int) -> str | None:
+        """Return what showed that the training does not depend on the lines of an experiment."""
+        needs = {self._proofs.needs.get(line) for line in self._numbers(number)}
+        if self._request.experiments[number].row != "dead":
+            return None
+        what = "in place of its result" if "unused" in needs else "as its gradient"
+        return f"with NaN {what} for {POISONED} steps, all losses and weights stayed finite"
+
+
+def _range(ratios: list[float]) -> tuple[float, float]:
+    """Return the first and last decile; of few values the smallest and largest."""
+    if len(ratios) < 10:
+        return min(ratios), max(ratios)
+    deciles = statistics.quantiles(ratios, n=10)
+    return deciles[0], deciles[-1]
+
+
+def _wait() -> None:
+    torch: Any = sys.modules["torch"]
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()

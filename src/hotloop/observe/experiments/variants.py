@@ -1,0 +1,190 @@
+"""The changes of an experiment: each can be switched on and off between two steps of a script."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from hotloop.observe.whatif.without_one_cost import Patches, silence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hotloop.observe.experiments.lines import Lines, Mode
+    from hotloop.observe.whatif.batch_replay import Loaders
+
+__all__ = [
+    "NOT_REACHED",
+    "FusedOptimizer",
+    "KeptLines",
+    "NoLogging",
+    "ReadyBatches",
+    "Threads",
+    "Variant",
+]
+
+NOT_REACHED = "the line was not reached"
+
+
+class Variant:
+    """A change that is switched on for a block of steps."""
+
+    trims = True  # a rare long step (an evaluation) is no part of what it changes
+
+    def prepare(self) -> str | None:
+        """Return why the change cannot be made; called when the script is warm."""
+        return None
+
+    def switch_on(self) -> None:
+        """Make the change."""
+        raise NotImplementedError
+
+    def switch_off(self) -> None:
+        """Take the change back."""
+        raise NotImplementedError
+
+    def steps_per_call(self, steps: int) -> float:
+        """Return after how many steps the changed code runs again, seen in so many steps."""
+        del steps
+        return 1.0
+
+
+class ReadyBatches(Variant):
+    """The DataLoaders that feed training serve their latest batches again."""
+
+    def __init__(self, loaders: Loaders) -> None:
+        self._loaders = loaders
+
+    def prepare(self) -> str | None:
+        """Look for a loader that feeds training."""
+        return None if self._loaders.training else "no DataLoader was read in training"
+
+    def switch_on(self) -> None:
+        """Serve from memory."""
+        self._loaders.replay = True
+
+    def switch_off(self) -> None:
+        """Read again."""
+        self._loaders.replay = False
+
+
+class KeptLines(Variant):
+    """The values of some lines are handed out again in place of being computed."""
+
+    def __init__(self, lines: Lines, modes: dict[int, Mode], *, trims: bool) -> None:
+        self._lines, self._modes = lines, modes
+        self.trims = trims
+
+    @property
+    def numbers(self) -> set[int]:
+        """Return the lines that are skipped."""
+        return set(self._modes)
+
+    def prepare(self) -> str | None:
+        """See whether the lines were reached and have values that can be kept."""
+        if not self._modes:
+            return "its result is needed"
+        known = [
+            number
+            for number in self._modes
+            if number not in self._lines.problems and not self._lines.has_loop(number)
+        ]
+        if not known:
+            first = next(iter(self._modes))
+            return self._lines.problems.get(first, "the training loop is below it")
+        self._modes = {number: self._modes[number] for number in known}
+        return None if all(map(self._lines.is_kept, known)) else NOT_REACHED
+
+    def switch_on(self) -> None:
+        """Hand out the kept values."""
+        for number, mode in self._modes.items():
+            self._lines.modes[number] = mode
+
+    def switch_off(self) -> None:
+        """Compute again."""
+        for number in self._modes:
+            self._lines.modes[number] = "live"
+
+    def steps_per_call(self, steps: int) -> float:
+        """Return the steps between two calls of the rarest line."""
+        return steps / max(1, min(self._lines.calls[number] for number in self._modes))
+
+
+class NoLogging(Variant):
+    """Nothing is printed, logged or drawn."""
+
+    trims = False
+
+    def __init__(self) -> None:
+        self._patches = Patches()
+
+    def switch_on(self) -> None:
+        """Silence it."""
+        silence(self._patches)
+
+    def switch_off(self) -> None:
+        """Let it speak again."""
+        self._patches.undo()
+
+
+class Threads(Variant):
+    """Operators of torch run on another number of threads."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._usual = 0
+
+    def prepare(self) -> str | None:
+        """Compare the number with the script's own."""
+        torch: Any = sys.modules["torch"]
+        self._usual = torch.get_num_threads()
+        return None if self._usual != self._count else f"it runs on {self._count} threads already"
+
+    def switch_on(self) -> None:
+        """Set the number."""
+        sys.modules["torch"].set_num_threads(self._count)
+
+    def switch_off(self) -> None:
+        """Set the script's number."""
+        sys.modules["torch"].set_num_threads(self._usual)
+
+
+class FusedOptimizer(Variant):
+    """The optimizers of torch update all tensors of a group in one call."""
+
+    def __init__(self, optimizers: Callable[[], list[Any]]) -> None:
+        self._optimizers = optimizers
+        self._usual: list[tuple[dict[str, Any], dict[str, Any]]] = []
+
+    def prepare(self) -> str | None:
+        """Look for an optimizer that has a fused form and does not use it."""
+        groups = [
+            group
+            for optimizer in self._optimizers()
+            for group in optimizer.param_groups
+            if "fused" in group and not group["fused"] and _can_be_fused(optimizer, group)
+        ]
+        self._usual = [
+            (group, {name: group[name] for name in ("fused", "foreach")}) for group in groups
+        ]
+        return None if groups else "no optimizer has a fused form that it does not use"
+
+    def switch_on(self) -> None:
+        """Use the fused form."""
+        for group, _ in self._usual:
+            group.update(fused=True, foreach=False)
+
+    def switch_off(self) -> None:
+        """Use the script's form."""
+        for group, usual in self._usual:
+            group.update(usual)
+
+
+def _can_be_fused(optimizer: Any, group: dict[str, Any]) -> bool:
+    """Whether all tensors and states of a group fit the fused form."""
+    import torch
+
+    usual = all(p.is_floating_point() and p.layout is torch.strided for p in group["params"])
+    states = [optimizer.state.get(parameter, {}).get("step") for parameter in group["params"]]
+    counted = all(step is None or isinstance(step, torch.Tensor) for step in states)
+    return usual and counted and not group.get("differentiable", False)
