@@ -1,8 +1,9 @@
 """The contract every rule keeps. A new one is held to it by being listed in ALL.
 
 Each rule has a golden file, tests/golden/rules/<its file>.py: POSITIVE, cases it must speak of,
-NEGATIVE, cases it must stay silent about, and NAMED, where it is there: cases with the techniques
-that its remedies must name. A rule that judges planned runs has cases of these too.
+NEGATIVE, cases it must stay silent about; where they are there, NAMED: cases with the techniques
+that its remedies must name, and KNOWN: cases with how their finding is known. A rule that judges
+planned runs has cases of these too.
 
 The last tests hold every label in the source to the list of rules.
 """
@@ -128,6 +129,21 @@ def test_its_remedies_name_the_techniques_that_would_do_something(rule: Rule):
 
 
 @every_rule
+def test_what_was_only_read_is_a_note(rule: Rule):
+    for case in golden(rule).POSITIVE:
+        for finding in rule.findings(case):
+            assert finding.known is not None
+            assert finding.severity == "note" or finding.known != "read"
+
+
+@every_rule
+def test_it_says_how_it_knows(rule: Rule):
+    for case, known in getattr(golden(rule), "KNOWN", ()):
+        (finding,) = rule.findings(case)
+        assert finding.known == known
+
+
+@every_rule
 def test_it_stays_silent_otherwise(rule: Rule):
     assert golden(rule).NEGATIVE
     # The healthy run takes ten seconds: that it is too short to compile for is true.
@@ -179,7 +195,7 @@ def test_no_ceiling_is_given_where_a_frozen_trunk_can_be_computed_once():
 @every_rule
 def test_the_doctor_gives_a_finding_the_kind_of_its_rule(rule: Rule):
     said = diagnose(golden(rule).POSITIVE[0], rules=[rule], strict=True)
-    (finding,) = [*said.findings, *said.not_worth_it]
+    (finding,) = [*said.findings, *said.not_worth_it, *said.machine]
     assert finding.kind == finding.to_json()["kind"] == rule.kind, (
         f"{rule.label} is of kind {rule.kind!r}, and its finding of kind {finding.kind!r}: "
         "Rule.findings fills in the kind that the rule's file gives to RULE"

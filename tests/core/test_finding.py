@@ -15,6 +15,7 @@ def finding(rule: str = "H8 checkpoint", severity: str = "warn", **said) -> Find
 def test_a_finding_is_written_as_the_architecture_says():
     found = finding(
         kind="speed",
+        known="measured",
         share=0.25,
         saves=0.05,
         ceiling=1.33,
@@ -29,6 +30,7 @@ def test_a_finding_is_written_as_the_architecture_says():
     assert json.loads(json.dumps(found.to_json())) == {
         "rule": "H8 checkpoint",
         "kind": "speed",
+        "known": "measured",
         "claim": "saves are slow",
         "severity": "warn",
         "share": 0.25,
@@ -40,12 +42,19 @@ def test_a_finding_is_written_as_the_architecture_says():
         "evidence": {"step time": STEP.to_json(), "disk": "a network drive"},
         "because": ["S4 saves_too_many: 40 of them"],
         "remedies": [
-            {"text": "save less", "effort": "code edit", "technique": None, "choice": ""},
+            {
+                "text": "save less",
+                "effort": "code edit",
+                "technique": None,
+                "choice": "",
+                "tried": None,
+            },
             {
                 "text": "--with async-checkpoint",
                 "effort": "option",
                 "technique": "async-checkpoint",
                 "choice": "",
+                "tried": None,
             },
         ],
     }
@@ -58,6 +67,7 @@ def test_findings_json_has_the_keys_of_the_architecture():
         steps=20,
         step_time=STEP,
         not_worth_it=[finding("D1 data_wait", "note")],
+        machine=[finding("H12 cpu_starved")],
         not_checked=["heat"],
         own_time=0.5,
     )
@@ -67,6 +77,7 @@ def test_findings_json_has_the_keys_of_the_architecture():
     assert written["step_time"] == STEP.to_json()
     assert [entry["rule"] for entry in written["findings"]] == ["H8 checkpoint"]
     assert [entry["rule"] for entry in written["not_worth_it"]] == ["D1 data_wait"]
+    assert [entry["rule"] for entry in written["machine"]] == ["H12 cpu_starved"]
     assert written["not_checked"] == ["heat"]
 
 

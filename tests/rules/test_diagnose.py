@@ -91,7 +91,12 @@ def test_a_note_never_leads_over_what_costs_more():
 
 def test_correctness_is_never_swallowed_by_speed():
     wrong = rule(
-        "X1 repeated_data", {"claim": "rows twice"}, under="D1", weight=3, kind="correctness"
+        "X1 repeated_data",
+        {"claim": "rows twice"},
+        under="D1",
+        weight=3,
+        kind="correctness",
+        known="proved",
     )
     slow = data_wait()
     assert labels(diagnose(healthy(), rules=[slow, wrong])) == ["X1 repeated_data", "D1 data_wait"]
@@ -111,6 +116,32 @@ def test_what_is_not_worth_it_stands_apart_and_is_not_merged():
     assert labels(said) == ["D1 data_wait"]
     assert [finding.rule for finding in said.not_worth_it] == ["D3 workers_harmful"]
     assert said.findings[0].because == ()
+
+
+def test_what_is_of_the_machine_stands_apart_and_is_not_merged():
+    busy = rule("H12 cpu_starved", {"claim": "others compute"}, kind="machine")
+    said = diagnose(healthy(), rules=[data_wait(), busy])
+    assert labels(said) == ["D1 data_wait"]
+    assert [finding.rule for finding in said.machine] == ["H12 cpu_starved"]
+
+
+def test_what_was_only_read_becomes_a_note_and_leads_nothing_that_was_measured():
+    read = {"claim": "no workers in the code", "share": 0.8, "severity": "critical"}
+    line = rule("D13 tokenize_hot", {**read, "known": "read"}, under="D1", weight=3)
+    wait = data_wait(share=0.3)
+    (found,) = diagnose(healthy(), rules=[wait, line]).findings
+    assert (found.rule, found.known, found.severity) == ("D1 data_wait", "measured", "critical")
+    assert found.because == ["D13 tokenize_hot: no workers in the code"]
+    (alone,) = diagnose(healthy(), rules=[line]).findings
+    assert (alone.rule, alone.known, alone.severity) == ("D13 tokenize_hot", "read", "note")
+
+
+def test_a_fault_that_was_not_proved_is_ranked_by_its_cost():
+    said = {"claim": "printed twice as fast", "severity": "warn"}
+    claim = rule("A1 claims", said, kind="correctness")
+    assert labels(diagnose(healthy(), rules=[claim, data_wait()])) == ["D1 data_wait", "A1 claims"]
+    proved = replace(claim, known="proved")
+    assert labels(diagnose(healthy(), rules=[proved, data_wait()])) == ["A1 claims", "D1 data_wait"]
 
 
 def test_rules_that_cannot_judge_are_named_by_their_reason_in_one_sentence():

@@ -2,7 +2,8 @@
 
 Format history of findings.json: schema 1 (2026-11); a finding has the kind of its rule (2026-12,
 additional: older files lack it, and it is looked up in the list of rules); `ledger` (2026-12,
-additional: of an observed script).
+additional: of an observed script); `known` of a finding, `tried` of a remedy, and `machine`
+(2026-12, additional).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ __all__ = [
     "Effort",
     "Finding",
     "Kind",
+    "Known",
     "Remedy",
     "Severity",
     "SourceLocation",
@@ -34,8 +36,14 @@ SCHEMA = 1
 Severity = Literal["note", "warn", "critical"]
 Effort = Literal["option", "configuration line", "code edit"]  # the least first
 # The subject of a rule: seconds; whether the run does what its author believes; whether a planned
-# run can be made, come to its end and be judged; or a change that would not pay.
-Kind = Literal["speed", "correctness", "planning", "not worth it"]
+# run can be made, come to its end and be judged; a change that would not pay; or what surrounds the
+# run and no change of the script or its command improves, such as other programs.
+Kind = Literal["speed", "correctness", "planning", "not worth it", "machine"]
+# How a finding is known: its seconds or bytes were counted in this run, at that very place; a
+# property was checked on the run's real values (equal rows, NaN, perturbed inputs, data pointers,
+# settings read back, files that the run opened or wrote); or it was inferred from source code,
+# configuration or names, and is a note.
+Known = Literal["measured", "proved", "read"]
 
 _RULE = re.compile(r"[A-Z]\d+ [a-z0-9_]+")  # the id and the name, "D13 tokenize_hot"
 _WEIGHT = {"note": 0.0, "warn": 0.1, "critical": 1.0}  # of a finding without a share
@@ -58,6 +66,7 @@ class Remedy:
     effort: Effort = "configuration line"
     technique: str | None = None  # id of the technique that is the remedy
     choice: str = ""  # of the technique, as it is typed: "count=0"
+    tried: str | None = None  # result of trying it on this run: "tried: 1.9x (1.8-2.0) on 20 steps"
 
     @property
     def use(self) -> str | None:
@@ -72,6 +81,7 @@ class Finding:
     # Of its rule: Rule.findings fills them in.
     rule: str = ""  # id and name
     kind: Kind | None = None
+    known: Known | None = None  # None: in a file without it, as `Rule.known`
     claim: str  # one sentence, with its figures
     severity: Severity
     share: float | None = None  # of the whole wall time, 0..1: all of its cause
@@ -97,6 +107,11 @@ class Finding:
         """Whether the run does something else than its author believes, which no speed is worth."""
         return self.kind == "correctness"
 
+    @property
+    def is_proved_fault(self) -> bool:
+        """Whether it is a correctness fault that was proved, which comes before any cost."""
+        return self.is_correctness and self.known in ("proved", None)
+
     def to_json(self) -> dict[str, object]:
         """Return an entry of findings.json."""
         fields = to_json(self)
@@ -113,6 +128,7 @@ class Diagnosis:
     step_time: Measurement | None  # of one step; None: none was timed
     findings: Sequence[Finding]
     not_worth_it: Sequence[Finding] = ()
+    machine: Sequence[Finding] = ()  # of kind "machine", not of `findings`
     not_checked: Sequence[str] = ()  # a sentence each, with the reason
     own_time: float  # the doctor's own seconds, which are not in `wall`
     unstable: str | None = None  # why the step time is unreliable; shown first
@@ -130,10 +146,10 @@ def by_share(share: float, *, warn: float = WARN, critical: float = CRITICAL) ->
 
 
 def ranked(findings: Iterable[Finding]) -> list[Finding]:
-    """Return findings in the order of a report: correctness first, then by seconds, notes last."""
+    """Return findings in the order of a report: proved faults, then by seconds, notes last."""
 
     def key(finding: Finding) -> tuple[bool, bool, float]:
         weight = _WEIGHT[finding.severity] if finding.share is None else finding.share
-        return finding.severity == "note", not finding.is_correctness, -weight
+        return finding.severity == "note", not finding.is_proved_fault, -weight
 
     return sorted(findings, key=key)

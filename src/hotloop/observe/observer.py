@@ -35,10 +35,12 @@ from hotloop.observe.probes.batches import BatchProbe
 from hotloop.observe.probes.checkpoints import SaveCall, content, frozen_bytes, path_of
 from hotloop.observe.probes.cuda import CudaProbe
 from hotloop.observe.probes.habits import Habits
+from hotloop.observe.probes.kept_states import KeptStates
 from hotloop.observe.probes.models import Models
 from hotloop.observe.probes.module_calls import plain
 from hotloop.observe.probes.process_group import ProcessGroupProbe
 from hotloop.observe.probes.process_state import Surroundings
+from hotloop.observe.probes.shared_graph import SharedGraph
 from hotloop.observe.probes.utilisation import Readings
 from hotloop.observe.when_to_stop import StopLimits, WhenToStop
 from hotloop.process.import_hooks import ImportHooks
@@ -78,6 +80,7 @@ class ScriptObserver:
         if limits.probing:  # batches come first, because models use their repeats
             batches = BatchProbe(self)
             probes += [batches, Models(self, batches.again), Habits(self), ProcessGroupProbe(self)]
+            probes += [KeptStates(self), SharedGraph()]
         if self.window is not None:
             probes.append(self.window)
         self.probes = Probes(probes)  # tuning and techniques add their own

@@ -31,9 +31,13 @@ ALL: tuple[Rule, ...] = tuple(
         key=lambda rule: (rule.id[0], int(rule.id[1:])),
     )
 )
-_KINDS = {rule.label: rule.kind for rule in ALL}
+_BY_LABEL = {rule.label: rule for rule in ALL}
 
 
 def judged(finding: Finding) -> Finding:
-    """Return a finding with the kind of its rule; raise KeyError if no rule has its label."""
-    return replace(finding, kind=_KINDS[finding.rule])
+    """Return a finding with the kind of its rule, and `known` if it lacks that.
+
+    Raises KeyError if no rule has its label.
+    """
+    rule = _BY_LABEL[finding.rule]
+    return replace(finding, kind=rule.kind, known=finding.known or rule.known)

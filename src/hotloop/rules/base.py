@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Literal
 
 from hotloop.core.case.case import Case
 from hotloop.core.case.planned_run import PlannedRun
-from hotloop.core.finding import ABSTAIN, WARN, Finding, Remedy, Severity, SourceLocation, by_share
+from hotloop.core.finding import (
+    ABSTAIN,
+    WARN,
+    Finding,
+    Known,
+    Remedy,
+    Severity,
+    SourceLocation,
+    by_share,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -23,6 +32,7 @@ __all__ = [
     "WARN",
     "Case",
     "Finding",
+    "Known",
     "Needs",
     "PlannedRun",
     "Remedy",
@@ -101,6 +111,8 @@ class Rule:
     numerics: Literal["bitwise", "rounding", "training"] | None = None  # of its remedy
     # "not worth it": the change would not pay; such findings are listed apart and never merged.
     kind: Kind = "speed"
+    # How its findings are known, where they do not say otherwise. "read" is always a note.
+    known: Known = "measured"
 
     @property
     def label(self) -> str:
@@ -108,17 +120,27 @@ class Rule:
         return f"{self.id} {self.name}"
 
     def findings(self, case: Case) -> list[Finding]:
-        """Judge a case that meets the needs, and give the findings the rule's label and kind."""
+        """Judge a case that meets the needs, and fill in what the findings take from the rule.
+
+        What was only read, not measured or proved, becomes a note.
+        """
         result: Finding | Iterable[Finding] | None = None
         if case.planned is None:
             result = self.judge and self.judge(case)
         elif self.before_run is not None:
             result = self.before_run(case, case.planned)
         findings = [result] if isinstance(result, Finding) else result or ()
-        return [
-            replace(finding, rule=self.label, kind=finding.kind or self.kind)
-            for finding in findings
-        ]
+        return [self._filled_in(finding) for finding in findings]
+
+    def _filled_in(self, finding: Finding) -> Finding:
+        known = finding.known or self.known
+        return replace(
+            finding,
+            rule=self.label,
+            kind=finding.kind or self.kind,
+            known=known,
+            severity="note" if known == "read" else finding.severity,
+        )
 
 
 def unmet(case: Case, needs: tuple[Needs, ...]) -> Needs | None:

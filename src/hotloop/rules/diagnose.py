@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from hotloop.core.case.case import Case
-    from hotloop.core.finding import Remedy
+    from hotloop.core.finding import Kind, Remedy
     from hotloop.core.measurement import Measurement
 
 __all__ = ["diagnose"]
@@ -22,6 +22,7 @@ __all__ = ["diagnose"]
 Judged = tuple[Rule, Finding]
 Cause = tuple[str, bool, int]  # umbrella, whether it concerns correctness, number within the rule
 
+_APART: tuple[Kind, ...] = ("not worth it", "machine")  # listed apart, never merged
 # Needs that are not reported as unmet: such a script has nothing there to check.
 _ABSENT = {Needs.LOADER, Needs.CONFIG, Needs.RANKS, Needs.OPTIMIZER}
 # Needs that are reported only if the script was stopped early, as they may be met later.
@@ -29,7 +30,7 @@ _LATER = {Needs.SAVES, Needs.EVALUATIONS}
 
 
 def diagnose(case: Case, *, rules: Sequence[Rule] = ALL, strict: bool = False) -> Diagnosis:
-    """Return the diagnosis of a case: one finding per cause, correctness first, then by seconds.
+    """Return the diagnosis of a case: one finding per cause, proved faults first, then by seconds.
 
     A planned run is judged by the rules with `before_run`. A rule that raises is listed in
     `not_checked`; with `strict`, its exception propagates.
@@ -46,13 +47,14 @@ def diagnose(case: Case, *, rules: Sequence[Rule] = ALL, strict: bool = False) -
             if strict:
                 raise
             broken.append(f"{rule.label} failed with {type(error).__name__}: please report it")
-    aside = [finding for _, finding in judged if finding.kind == "not worth it"]
+    apart = {kind: [f for _, f in judged if f.kind == kind] for kind in _APART}
     return Diagnosis(
-        findings=ranked(_merged(rules, [(r, f) for r, f in judged if f.kind != "not worth it"])),
+        findings=ranked(_merged(rules, [(r, f) for r, f in judged if f.kind not in _APART])),
         wall=case.wall,
         steps=case.steps.count,
         step_time=case.step_time,
-        not_worth_it=ranked(aside),
+        not_worth_it=ranked(apart["not worth it"]),
+        machine=ranked(apart["machine"]),
         not_checked=[*broken, *_unchecked(case, rules), *case.not_checked],
         own_time=case.own_time,
         unstable=_unstable(case),
@@ -118,13 +120,15 @@ def _yield(causes: dict[Cause, list[Judged]]) -> None:
 def _merge_cause(members: Sequence[Judged]) -> Finding:
     """Merge the findings of one cause into one.
 
-    The rule nearest to the cause leads, if it explains at least half of the largest share. The
-    others become its evidence and contribute their places and remedies; the highest severity wins.
-    As the remedies are those of all findings, the possible saving is the largest share that any of
-    them explains, except the umbrella.
+    The rule nearest to the cause leads, if it explains at least half of the largest share and was
+    not only read, where others were measured or proved. The others become its evidence and
+    contribute their places and remedies; the highest severity wins. As the remedies are those of
+    all findings, the possible saving is the largest share that any of them explains, except the
+    umbrella.
     """
-    most = max(finding.share or 0.0 for _, finding in members)
-    candidates = [member for member in members if (member[1].share or 0.0) >= most / 2]
+    sure = [member for member in members if member[1].known != "read"] or members
+    most = max(finding.share or 0.0 for _, finding in sure)
+    candidates = [member for member in sure if (member[1].share or 0.0) >= most / 2]
     leader = max(candidates, key=lambda member: (member[0].weight, member[1].share or 0.0))
     others = sorted(
         (member for member in members if member is not leader), key=lambda m: -m[0].weight

@@ -46,3 +46,7 @@ NEGATIVE = [
     healthy(process=printing("51,200 samples/s"), loaders=(*healthy().loaders, SECOND)),
     healthy(process=printing("8,000 samples/s"), loaders=(replace(SECOND, batch_size=64),)),
 ]
+KNOWN = [
+    *((case, "proved") for case in POSITIVE[:2]),  # above what the device can do
+    *((case, "measured") for case in POSITIVE[2:]),
+]

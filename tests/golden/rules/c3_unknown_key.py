@@ -21,3 +21,5 @@ NEGATIVE = [
         name="tokenizer_config.json",
     ),
 ]
+ASKED_LATER = "def f():\n    return cfg.get('warmup_steps', 0)\n\nuse(cfg['lr'])\n"
+KNOWN = [(POSITIVE[0], "proved"), (loaded(YAML, ASKED_LATER), "read")]

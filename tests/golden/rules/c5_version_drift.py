@@ -17,3 +17,4 @@ NEGATIVE = [
         sources={SCRIPT: "optimizer.zero_grad(set_to_none=False)"},
     ),
 ]
+KNOWN = [(POSITIVE[0], "proved"), (POSITIVE[1], "read")]

@@ -27,3 +27,8 @@ NEGATIVE = [
     healthy(steps=replace(TWELVE, backwards=2.0), wall=wall(backward=8.0), sources={SCRIPT: KEPT}),
     healthy(steps=TWELVE, wall=wall(backward=0.5), sources={SCRIPT: KEPT}),
 ]
+KNOWN = [
+    (POSITIVE[0], "read"),
+    (replace(POSITIVE[0], steps=replace(TWELVE, shared_graph=1.0)), "measured"),
+    (replace(POSITIVE[0], steps=replace(TWELVE, shared_graph=0.0)), "read"),
+]

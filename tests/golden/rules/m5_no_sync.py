@@ -30,3 +30,10 @@ NEGATIVE = [
     healthy(**two, sources={SCRIPT: LOOP}),
     healthy(**two, steps=four, sources={SCRIPT: LOOP}, framework="transformers"),
 ]
+each = replace(two["process"], exchanging=1.0)
+once = replace(two["process"], exchanging=0.25)
+KNOWN = [
+    (POSITIVE[0], "read"),
+    (replace(POSITIVE[0], process=each), "proved"),
+]
+NEGATIVE += [replace(POSITIVE[0], process=once)]

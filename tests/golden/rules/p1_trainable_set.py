@@ -55,3 +55,9 @@ NEGATIVE = [
     healthy(models=(LORA,), optimizers=(FEW,)),
     *correct(),
 ]
+CONDITIONAL = "if args.freeze:\n    model.backbone.requires_grad = False\n"
+KNOWN = [
+    (healthy(sources={SCRIPT: TYPO}), "proved"),
+    (healthy(sources={SCRIPT: CONDITIONAL}), "read"),
+    (healthy(optimizers=(FEW,)), "proved"),
+]

@@ -46,3 +46,8 @@ NEGATIVE = [
     asking("", requested={"model.bidirectional": "False"}),
     *correct(models=(CAUSAL,)),
 ]
+KNOWN = [
+    (asking(SETTING), "proved"),
+    (asking("if args.both:\n    config.is_decoder = False\n"), "read"),
+    (asking(PATCHED), "read"),  # the function was never seen
+]

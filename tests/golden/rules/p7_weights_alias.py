@@ -2,6 +2,9 @@
 
 from tests.golden.cases import SCRIPT, healthy
 
+from hotloop.core.case.environment import ProcessFacts
+from hotloop.core.finding import SourceLocation
+
 LOOP = """
 for epoch in range(10):
     for x, y in loader:
@@ -71,4 +74,11 @@ NEGATIVE = [
         ),
         TRAINER.format(value="copy.deepcopy(self.model.state_dict())"),
     )
+]
+SEEN = ProcessFacts(states_aliased=(SourceLocation(file=SCRIPT, line=8),))
+ELSEWHERE = ProcessFacts(states_aliased=(SourceLocation(file=SCRIPT, line=9),))
+KNOWN = [
+    (POSITIVE[0], "read"),
+    (healthy(sources={SCRIPT: PLAIN}, process=SEEN), "proved"),
+    (healthy(sources={SCRIPT: PLAIN}, process=ELSEWHERE), "read"),
 ]

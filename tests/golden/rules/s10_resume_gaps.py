@@ -1,9 +1,12 @@
 """Golden cases of S10 resume_gaps."""
 
+from dataclasses import replace
+
 from tests.golden.cases import SCRIPT, healthy
 from tests.golden.correct import PLAIN, correct
 
 from hotloop.core.case.objects import Scaler
+from hotloop.core.case.steps_and_loaders import Save
 
 WEIGHTS_ONLY = """
 import torch
@@ -81,4 +84,12 @@ NEGATIVE = [
     *(healthy(sources={SCRIPT: text}) for text in (LOOPED, FINE_TUNING, SKIPS)),
     healthy(sources={SCRIPT: WEIGHTS_ONLY}, framework="lightning"),
     *correct(),
+]
+WEIGHTS = Save(at=1.0, seconds=0.1, step=9, bytes=9, path="last.pt", kinds=("model",))
+WHOLE = replace(WEIGHTS, kinds=("epoch", "model", "optimizer", "scheduler"))
+KNOWN = [
+    (POSITIVE[0], "read"),
+    (healthy(sources={SCRIPT: WEIGHTS_ONLY}, saves=(WEIGHTS,)), "proved"),
+    (healthy(sources={SCRIPT: WEIGHTS_ONLY}, saves=(WEIGHTS, WHOLE)), "read"),
+    (healthy(sources={SCRIPT: MIDDLE}, saves=(WHOLE,)), "read"),
 ]

@@ -1,7 +1,11 @@
 """Golden cases of S1 eval_or_save_outside_loop."""
 
+from dataclasses import replace
+
 from tests.golden.cases import SCRIPT, healthy
 from tests.golden.correct import correct
+
+from hotloop.core.case.steps_and_loaders import EvaluationSpan
 
 LOOP = """
 def main(args):
@@ -62,4 +66,13 @@ NEGATIVE = [
     after(FINAL_SWEEP),
     after("        val_loss = evaluate(model, val_loader)\n" + FINAL),
     *correct(),
+]
+EARLY = EvaluationSpan(at=1.0, seconds=0.1, step=500, batches=3)
+LATE = replace(EARLY, step=1000)
+KNOWN = [
+    (after(BEST), "proved"),  # two epochs, and no evaluation
+    (replace(after(BEST), evaluations=(LATE,)), "proved"),
+    (replace(after(BEST), evaluations=(EARLY, LATE)), "read"),
+    (replace(after(EVERY_STEPS), evaluations=(EARLY,)), "proved"),  # it is about saves
+    (replace(after(BEST), epochs=1), "read"),
 ]

@@ -95,3 +95,10 @@ NEGATIVE = [
     healthy(sources={SCRIPT: IN_FUNCTIONS}, optimizers=(SGD,)),  # every=1: nothing accumulates
     *(replace(case, steps=replace(case.steps, backwards=4.0)) for case in correct()),
 ]
+EACH_TIME = (replace(SGD, zero_grad=4000),)
+KNOWN = [
+    (accumulating(WIPED), "read"),
+    (accumulating(WIPED, optimizers=EACH_TIME), "proved"),
+    (accumulating(WIPED, optimizers=(replace(SGD, zero_grad=1000),)), "read"),
+    (accumulating(CLIPPED, optimizers=EACH_TIME), "read"),
+]

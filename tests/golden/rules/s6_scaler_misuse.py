@@ -1,6 +1,8 @@
 """Golden cases of S6 scaler_misuse."""
 
-from tests.golden.cases import SCRIPT, healthy
+from dataclasses import replace
+
+from tests.golden.cases import SCRIPT, healthy, stack
 from tests.golden.correct import FLUSHED, correct
 
 from hotloop.core.case.environment import ProcessFacts
@@ -30,4 +32,12 @@ NEGATIVE = [
     healthy(scalers=(Scaler(place=HERE, **USED),)),  # does not clip
     healthy(process=ProcessFacts(autocast=("cpu bfloat16",))),
     *correct(),
+]
+KNOWN = [
+    (scaled(**{**USED, "steps": 0}), "proved"),
+    (scaled(**USED), "read"),  # no stack was sampled: the clipping may not run
+    (
+        replace(scaled(**USED), stacks=(stack("optimizer", 0.1, (SCRIPT, 11, "<module>")),)),
+        "proved",
+    ),
 ]

@@ -65,3 +65,10 @@ NEGATIVE = [
     healthy(process=replace(SEEDED, seeds_in_step=3)),  # once an epoch
     *correct(),
 ]
+AT_LINE = ProcessFacts(seeds_in_step=9, seed_places=(SourceLocation(file=SCRIPT, line=5),))
+KNOWN = [
+    (POSITIVE[0], "read"),
+    (healthy(sources={SCRIPT: FIXED}, process=AT_LINE), "proved"),
+    (healthy(sources={SCRIPT: AT_STEPS}, process=SEEDED), "proved"),
+    (healthy(process=SEEDED), "proved"),
+]

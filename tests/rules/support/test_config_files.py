@@ -115,7 +115,10 @@ def test_a_file_that_is_not_read_by_key_is_no_configuration():
 def test_a_near_key_is_one_the_code_asks_for_in_vain_and_no_file_has():
     misspelt = loaded("lr: 1\nwarmup_step: 2\n", "f(cfg['lr'], cfg.get('warmup_steps', 0))")
     (setting,) = unread(misspelt)
-    assert near(misspelt, setting) == "warmup_steps"
+    meant = near(misspelt, setting)
+    assert meant is not None
+    assert meant.name == "warmup_steps"
+    assert [node.lineno for _, node in meant.asked] == [3]
     text = "lr: 1\nwarmup_step: 2\nwarmup_steps: 3\n"
     both = loaded(text, "f(cfg['lr'], cfg.get('warmup_steps', 0))")
     assert near(both, unread(both)[0]) is None

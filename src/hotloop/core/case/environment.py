@@ -63,6 +63,10 @@ class ProcessFacts:
     output_at: tuple[tuple[int, float], ...] = ()
     opened: tuple[str, ...] = ()  # data files read
     failed: tuple[str, ...] = ()  # paths that were opened and did not exist
+    failed_at: tuple[SourceLocation, ...] = ()  # where each of them was opened
+    # Where a state dict was taken that later updates wrote into: it is no copy of the weights.
+    states_aliased: tuple[SourceLocation, ...] = ()
+    exchanging: float | None = None  # share of sampled backward passes that exchange gradients
 
     def rank_at(self, place: int) -> int:
         """Return the rank whose figures are at index `place` in `ranks`."""

@@ -88,6 +88,8 @@ class Steps:
     rows: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # row -> seconds, as `wall`
     numbers: tuple[int, ...] = ()  # which step each entry is
     backwards: float | None = None  # median backward calls per step: the accumulation
+    # Share of a step's further backward passes through the graph of one before, sampled.
+    shared_graph: float | None = None
     left: int = 0  # backward calls that filled no step, at the end of an epoch or of the run
     optimizers: int = 1  # distinct optimizers stepped in a cycle, the most
     # What ends a step. Only the main thread is observed: updates of other threads make no step.

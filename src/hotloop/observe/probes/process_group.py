@@ -115,7 +115,8 @@ class ProcessGroupProbe(Probe):
         process = case.process
         if self._group is not None:
             ranks = {name: (value,) for name, value in self._figures(case).items()}
-            process = replace(process, **self._group, ranks=ranks)
+            exchanging = statistics.mean(self._exchanging) if self._exchanging else None
+            process = replace(process, **self._group, ranks=ranks, exchanging=exchanging)
         return replace(case, loaders=loaders, process=process)
 
     def _figures(self, case: Case) -> Mapping[str, float]:

@@ -70,7 +70,7 @@ class Surroundings(Probe):
         self._alike: Counter[str] = Counter()
         self._teed: list[tuple[Any, Any]] = []  # streams, and their replaced `write`
         self._opened: dict[str, SourceLocation | None] = {}
-        self._failed: list[str] = []
+        self._failed: dict[str, SourceLocation] = {}
         self._configs = Configs()
         self._threads: list[SourceLocation] = []
         self._load = load()
@@ -194,7 +194,7 @@ class Surroundings(Probe):
             if place is not None:
                 self._opened[os.path.abspath(path)] = place
                 if not os.path.exists(path):
-                    self._failed.append(os.path.abspath(path))
+                    self._failed[os.path.abspath(path)] = place
 
     def _throttling(self) -> float | None:
         before, now = self._throttled, _throttled()
@@ -207,6 +207,7 @@ class Surroundings(Probe):
         now, seconds = load(), time.perf_counter() - self._began
         graphs, breaks, reasons = _graphs()
         opened = {path: place for path, place in self._opened.items() if os.path.isfile(path)}
+        failed = {path: at for path, at in self._failed.items() if not os.path.exists(path)}
         involuntary = psutil.Process().num_ctx_switches().involuntary - self._switches
         process = replace(
             case.process,
@@ -232,7 +233,8 @@ class Surroundings(Probe):
             output=tuple(line for line, *_ in self._lines[:MOST_LINES]),
             output_at=tuple((updates, at) for _, updates, at in self._lines[:MOST_LINES]),
             opened=tuple(opened)[:MOST_FILES],
-            failed=tuple(path for path in self._failed if not os.path.exists(path)),
+            failed=tuple(failed),
+            failed_at=tuple(failed.values()),
         )
         return self._configs.add_to(replace(case, process=process))
 

@@ -47,6 +47,7 @@ def judge(case: Case) -> Finding | None:
         return Finding(
             claim=f"the script prints {count(printed)} {unit}, {why}",
             severity="warn",
+            known="measured" if unit.endswith("/s") and not unit.startswith("T") else "proved",
             places=_printing(case, unit),
             evidence={"printed": f"{count(printed)} {unit}", "bound": f"{count(bound)} {unit}"},
             remedies=[

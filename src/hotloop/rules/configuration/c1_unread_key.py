@@ -43,4 +43,5 @@ RULE = Rule(
     judge=judge,
     needs=(Needs.CONFIG, Needs.CODE),
     kind="correctness",
+    known="read",
 )

@@ -43,4 +43,5 @@ RULE = Rule(
     judge=judge,
     needs=(Needs.CONFIG,),
     kind="correctness",
+    known="proved",
 )

@@ -2,7 +2,7 @@
 
 Looks at: keys that nobody reads (C1), and what the code asks the same section for.
 Says so when: the code asks for a key that no file has and takes a default instead, and four fifths
-    of the letters agree, in order.
+    of the letters agree, in order. A note where the line that asks was not certainly executed.
 Stays silent when: another program of the project has the key's name, or C1 would be silent.
 Remedy: spell it as the code does.
 Numbers: training: the setting is in effect from then on.
@@ -12,6 +12,7 @@ Source: one of the five projects; difflib's ratio, cutoff 0.8 ours.
 
 from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule
 from hotloop.rules.support.config_files import near, unread
+from hotloop.rules.support.executed import was_executed
 
 __all__ = ["RULE"]
 
@@ -23,12 +24,15 @@ def judge(case: Case) -> Finding | None:
     if not misspelt:
         return None
     setting, meant = misspelt[0]
+    asked = any(was_executed(case, module, node) for module, node in meant.asked)
     return Finding(
-        claim=f'nobody reads "{setting.key}"; the code reads "{meant}", which takes its default',
+        claim=f'nobody reads "{setting.key}"; the code reads "{meant.name}", which takes its '
+        "default",
         severity="warn",
+        known="proved" if asked else "read",
         places=[setting.place for setting, _ in misspelt if setting.place],
-        evidence={setting.key: f"read: {meant}" for setting, meant in misspelt},
-        remedies=[Remedy(text=f'write "{meant}" in place of "{setting.name}"')],
+        evidence={setting.key: f"read: {meant.name}" for setting, meant in misspelt},
+        remedies=[Remedy(text=f'write "{meant.name}" in place of "{setting.name}"')],
     )
 
 
@@ -37,4 +41,5 @@ RULE = Rule(
     judge=judge,
     needs=(Needs.CONFIG, Needs.CODE),
     kind="correctness",
+    known="read",
 )

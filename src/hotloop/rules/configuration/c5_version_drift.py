@@ -43,6 +43,7 @@ def judge(case: Case) -> Finding | None:
         if ignored
         else f"{name} is deprecated in torch {version}",
         severity="warn" if ignored else "note",
+        known="proved" if ignored else "read",
         places=list(old),
         evidence={name: f"now {new}" for name, new in old.values()},
         remedies=[
@@ -68,4 +69,5 @@ RULE = Rule(
     judge=judge,
     needs=(Needs.CODE,),
     kind="correctness",
+    known="proved",
 )

@@ -2,8 +2,8 @@
 
 Looks at: shape and ignored share of the labels, and the padding beside them.
 Says so when: 99 % of the label positions are ignored, or rows are padded by 10 % and more and the
-    loss takes the padding in. Before a run: 1 % of the training rows have a label that most rows of
-    the same text have not (a warning from 5 % on).
+    loss takes the padding in (a note: a mask may leave it out). Before a run: 1 % of the training
+    rows have a label that most rows of the same text have not (a warning from 5 % on).
 Stays silent when: the loss is told to ignore an index of its own, or no label was recognised. That
     all labels are one value is said by S13.
 Remedy: look at the decoded sample in the report, then at the line that makes the label.
@@ -16,7 +16,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Remedy, Rule, Severity, code_edit
+from hotloop.rules.base import (
+    Case,
+    Finding,
+    Known,
+    Needs,
+    PlannedRun,
+    Remedy,
+    Rule,
+    code_edit,
+)
 
 if TYPE_CHECKING:
     from hotloop.core.case.steps_and_loaders import BatchFacts
@@ -33,10 +42,11 @@ def judge(case: Case) -> Finding | None:
         fault = _wrong(case, batch) if batch.role == "train" else None
         if fault is None:
             continue
-        claim, remedy, severity = fault
+        claim, remedy, known = fault
         return Finding(
             claim=claim,
-            severity=severity,
+            severity="warn",
+            known=known,
             places=[batch.place] if batch.place else [],
             evidence={"a sample": batch.decoded[:200]} if batch.decoded else {},
             remedies=[code_edit(remedy)],
@@ -44,12 +54,16 @@ def judge(case: Case) -> Finding | None:
     return None
 
 
-def _wrong(case: Case, batch: BatchFacts) -> tuple[str, str, Severity] | None:
-    """Return claim, remedy and severity of a fault of the labels, or None."""
+def _wrong(case: Case, batch: BatchFacts) -> tuple[str, str, Known] | None:
+    """Return claim, remedy and certainty of a fault of the labels, or None."""
     ignored = batch.ignored
     if ignored is not None and ignored >= NOTHING:
         claim = f"{ignored:.1%} of the label positions are ignored by the loss"
-        return claim, "keep the answer's tokens as labels; only prompt and padding get -100", "warn"
+        return (
+            claim,
+            "keep the answer's tokens as labels; only prompt and padding get -100",
+            "proved",
+        )
     shape = batch.shapes.get(batch.label or "", ())
     per_token = len(shape) == 2 and bool(batch.widths) and abs(shape[1] - batch.widths[0]) <= 1
     handles_padding = any("ignore_index" in text for text in case.sources.values())
@@ -62,7 +76,7 @@ def _wrong(case: Case, batch: BatchFacts) -> tuple[str, str, Severity] | None:
         padding = batch.padding or 0.0
         if ignored < padding / 2:
             claim = f"the loss takes in padding, {padding:.0%} of the positions"
-            return claim, "labels[input_ids == pad_id] = -100, or ignore_index=pad_id", "warn"
+            return claim, "labels[input_ids == pad_id] = -100, or ignore_index=pad_id", "read"
     return None
 
 
@@ -93,4 +107,5 @@ RULE = Rule(
     needs=(Needs.BATCHES,),
     before_run=_before_run,
     kind="correctness",
+    known="proved",
 )

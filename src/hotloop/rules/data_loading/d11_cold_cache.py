@@ -45,4 +45,5 @@ RULE = Rule(
     title="The first epoch reads from the disk, later ones from memory",
     judge=judge,
     needs=(Needs.STEPS,),
+    kind="machine",
 )

@@ -44,4 +44,5 @@ RULE = Rule(
     needs=(Needs.LOADER,),
     under="D1",
     numerics="training",
+    known="read",
 )

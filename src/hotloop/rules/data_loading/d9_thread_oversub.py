@@ -47,4 +47,5 @@ RULE = Rule(
     judge=judge,
     needs=(Needs.STEPS,),
     numerics="rounding",
+    known="proved",
 )

@@ -49,4 +49,5 @@ RULE = Rule(
     needs=(Needs.STEPS, Needs.MODEL, Needs.BATCHES, Needs.GPU),
     under="G25",
     numerics="rounding",
+    known="proved",
 )

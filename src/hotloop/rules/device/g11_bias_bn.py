@@ -66,4 +66,5 @@ RULE = Rule(
     judge=judge,
     needs=(Needs.MODEL,),
     numerics="training",
+    known="proved",
 )

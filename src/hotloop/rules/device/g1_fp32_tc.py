@@ -46,7 +46,9 @@ def judge(case: Case) -> Finding | None:
     share = sum(op.share for op in products(case) if op.dtype in (None, "float32"))
     if share < LEAST:
         return None
-    return costing(case, in_steps(case, share * (1 - 1 / (faster or 2.0))), **fields)
+    return costing(
+        case, in_steps(case, share * (1 - 1 / (faster or 2.0))), known="measured", **fields
+    )
 
 
 RULE = Rule(
@@ -55,4 +57,5 @@ RULE = Rule(
     needs=(Needs.STEPS, Needs.MODEL, Needs.GPU),
     under="G25",
     numerics="rounding",
+    known="proved",
 )

@@ -42,6 +42,7 @@ def judge(case: Case) -> Finding | None:
     return Finding(
         claim=claim,
         severity="warn" if grown >= WARN else "note",
+        known="measured" if grown >= NOTE else "read",
         places=places,
         remedies=[code_edit("add up loss.detach(), and read the sum at the end")],
     )

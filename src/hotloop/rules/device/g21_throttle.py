@@ -47,4 +47,5 @@ RULE = Rule(
     title="The GPU slows itself down",
     judge=judge,
     needs=(Needs.STEPS, Needs.GPU, Needs.READINGS),
+    kind="machine",
 )

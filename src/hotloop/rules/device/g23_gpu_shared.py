@@ -51,4 +51,5 @@ RULE = Rule(
     judge=judge,
     needs=(Needs.GPU, Needs.READINGS),
     before_run=_before_run,
+    kind="machine",
 )

@@ -44,4 +44,5 @@ RULE = Rule(
     title="The GPU's bus runs below its speed",
     judge=judge,
     needs=(Needs.STEPS, Needs.GPU, Needs.READINGS),
+    kind="machine",
 )

@@ -77,4 +77,5 @@ RULE = Rule(
     before_run=_before_run,
     weight=2,
     numerics="rounding",
+    known="proved",
 )

@@ -37,4 +37,5 @@ RULE = Rule(
     judge=judge,
     needs=(Needs.STEPS, Needs.OPTIMIZER),
     numerics="bitwise",
+    known="proved",
 )

@@ -31,4 +31,5 @@ RULE = Rule(
     judge=judge,
     needs=(Needs.MODEL, Needs.GPU),
     kind="not worth it",
+    known="proved",
 )

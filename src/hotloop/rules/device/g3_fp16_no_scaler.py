@@ -44,6 +44,7 @@ def judge(case: Case) -> Finding | None:
         case,
         in_steps(case, min(1.0, share)),
         least=0.0,
+        known="measured",
         claim=f"the gradient scaler left out {worst.skipped} of {worst.steps:,} steps: float16 "
         "overflows",
         places=[worst.place] if worst.place else [],
@@ -58,4 +59,5 @@ RULE = Rule(
     needs=(Needs.STEPS, Needs.MODEL),
     weight=2,
     numerics="training",
+    known="proved",
 )

@@ -42,6 +42,7 @@ def judge(case: Case) -> Finding | None:
     return Finding(
         claim=claim,
         severity="warn" if share >= WARN else "note",
+        known="measured" if hot else "proved",
         places=[half[0].place] if half[0].place else [],
         evidence={"sizes": sizes},
         remedies=[
@@ -67,4 +68,5 @@ RULE = Rule(
     under="G25",
     weight=2,
     numerics="rounding",
+    known="proved",
 )

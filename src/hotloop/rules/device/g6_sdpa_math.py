@@ -43,4 +43,5 @@ RULE = Rule(
     under="G25",
     weight=2,
     numerics="rounding",
+    known="proved",
 )

@@ -50,7 +50,9 @@ def judge(case: Case) -> Finding | None:
         return Finding(**fields, severity="note")
     turning = [op for op in case.operators if any(part in op.name.lower() for part in TURNING)]
     share = sum(op.share for op in turning)
-    return costing(case, in_steps(case, share), **fields) if share >= LEAST else None
+    if share < LEAST:
+        return None
+    return costing(case, in_steps(case, share), known="measured", **fields)
 
 
 RULE = Rule(
@@ -60,4 +62,5 @@ RULE = Rule(
     under="G25",
     weight=2,
     numerics="rounding",
+    known="proved",
 )

@@ -38,4 +38,5 @@ RULE = Rule(
     under="H9",
     weight=2,
     numerics="bitwise",
+    known="proved",
 )

@@ -59,4 +59,5 @@ RULE = Rule(
     title="The processor is taken away from the training",
     judge=judge,
     before_run=lambda case, _: judge(case),
+    kind="machine",
 )

@@ -39,4 +39,5 @@ RULE = Rule(
     needs=(Needs.STEPS, Needs.GPU),
     weight=2,
     numerics="rounding",
+    known="proved",
 )

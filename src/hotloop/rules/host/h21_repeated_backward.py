@@ -3,7 +3,7 @@
 Looks at: `backward(retain_graph=True)` in the loops that train, the backward passes of a step, and
     the time they take.
 Says so when: a step makes three such passes or more, and what could be left out is 10 % of the
-    time.
+    time. A note where the passes of sampled steps were not seen to share a graph.
 Stays silent when: a step makes one or two (two losses of a GAN), or nothing keeps the graph.
 Remedy: add the losses up and call backward() once.
 Numbers: the same sum of gradients, added in another order: within rounding.
@@ -18,6 +18,7 @@ from hotloop.rules.support.syntax import calls, is_constant, keyword, parse
 
 __all__ = ["RULE"]
 
+SHARED = 0.5  # of the further passes of a step
 FEWEST, LEAST = 3, 0.10  # backward passes of a step; share of the time
 
 
@@ -31,6 +32,7 @@ def judge(case: Case) -> Finding | None:
         case,
         case.row("backward") * left_out,
         least=LEAST,
+        known="measured" if (case.steps.shared_graph or 0.0) >= SHARED else "read",
         claim=f"{passes:.0f} backward passes a step keep the graph, and each goes through what "
         "those before it went through",
         places=places[:3],
@@ -55,4 +57,5 @@ RULE = Rule(
     needs=(Needs.STEPS, Needs.CODE),
     weight=2,
     numerics="rounding",
+    known="read",
 )

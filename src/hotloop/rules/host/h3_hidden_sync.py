@@ -49,7 +49,7 @@ def judge(case: Case) -> Finding | None:
         "remedies": [REMEDY],
     }
     if not waits:
-        return Finding(**fields, severity="note")
+        return Finding(**fields, severity="note", known="read")
     return costing(case, seconds, least=0.0, **fields)
 
 

@@ -48,4 +48,5 @@ RULE = Rule(
     judge=judge,
     needs=(Needs.STEPS,),
     numerics="bitwise",
+    known="proved",
 )

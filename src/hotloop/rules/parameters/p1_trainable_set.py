@@ -4,7 +4,8 @@ Looks at: trainable against all parameters of the model, what the optimizers hol
     it, what the script printed about itself, and the code that freezes.
 Says so when: a model with adapters trains more than half of its parameters; the script prints a
     trainable share that is off by 2 or more; the code sets `requires_grad` on a module, or a
-    misspelt attribute, and nothing is frozen; trainable parameters are in no optimizer.
+    misspelt attribute, and nothing is frozen (a note where that line was not certainly executed);
+    trainable parameters are in no optimizer.
 Stays silent when: the figures agree, or freezing takes effect in some model.
 Remedy: freeze by requires_grad_(False) before the optimizer is built, and print what is trained.
 Numbers: the run changes: other parameters are trained.
@@ -19,7 +20,17 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from hotloop.rules.base import Case, Finding, Needs, Rule, Severity, SourceLocation, code_edit
+from hotloop.rules.base import (
+    Case,
+    Finding,
+    Known,
+    Needs,
+    Rule,
+    Severity,
+    SourceLocation,
+    code_edit,
+)
+from hotloop.rules.support.executed import was_executed
 from hotloop.rules.support.syntax import parse
 
 if TYPE_CHECKING:
@@ -39,7 +50,7 @@ PRINTED = (
 )
 MISSPELT = {"require_grad", "requires_gradient", "required_grad", "requires_grads", "require_grads"}
 
-Fault = tuple[Severity, str, SourceLocation | None]
+Fault = tuple[Severity, str, SourceLocation | None, Known]
 
 
 def judge(case: Case) -> Finding | None:
@@ -54,10 +65,11 @@ def judge(case: Case) -> Finding | None:
             or _forgotten(case, model)
         )
         if fault is not None:
-            severity, claim, place = fault
+            severity, claim, place, known = fault
             return Finding(
                 claim=claim,
                 severity=severity,
+                known=known,
                 places=[place] if place else [],
                 evidence={
                     "trained": f"{model.trainable:,} of {model.parameters:,} "
@@ -79,7 +91,12 @@ def _unfrozen(case: Case, model: Model) -> Fault | None:
     if not model.adapters or share <= ADAPTED:
         return None
     kinds = " and ".join(model.adapters)
-    return "critical", f"{model.name} has {kinds} adapters and trains {share:.0%} of all", None
+    return (
+        "critical",
+        f"{model.name} has {kinds} adapters and trains {share:.0%} of all",
+        None,
+        "proved",
+    )
 
 
 def _printed(case: Case, model: Model) -> Fault | None:
@@ -91,7 +108,8 @@ def _printed(case: Case, model: Model) -> Fault | None:
         if match and match[1].count(".") < 2:
             printed = float(match[1]) / 100
             if 0 < printed <= 1 and share and not printed / OFF < share < printed * OFF:
-                return "warn", f"the script prints {printed:.2%} trainable, {share:.2%} is", None
+                claim = f"the script prints {printed:.2%} trainable, {share:.2%} is"
+                return "warn", claim, None, "proved"
     return None
 
 
@@ -105,13 +123,14 @@ def _without_effect(case: Case) -> Iterator[Fault]:
             continue
         assert isinstance(node, ast.Assign)
         off = isinstance(node.value, ast.Constant) and node.value.value is False
+        known: Known = "proved" if was_executed(case, module, node) else "read"
         assignment = f"'{ast.unparse(node)}' sets an attribute"
         if target.attr in MISSPELT:
             claim = f"{assignment} PyTorch does not know: nothing is frozen"
-            yield "critical", claim, module.place(node)
+            yield "critical", claim, module.place(node), known
         elif target.attr == "requires_grad" and off and _is_module(target.value):
             claim = f"{assignment} of a module: its parameters are not frozen"
-            yield "critical", claim, module.place(node)
+            yield "critical", claim, module.place(node), known
 
 
 def _is_module(node: ast.expr) -> bool:
@@ -134,7 +153,7 @@ def _forgotten(case: Case, model: Model) -> Fault | None:
         f"{missing:,} of {model.trainable:,} trainable parameters of {model.name} are in no "
         "optimizer: their gradients are computed and never used"
     )
-    return "warn", claim, place
+    return "warn", claim, place, "proved"
 
 
 RULE = Rule(
@@ -143,4 +162,5 @@ RULE = Rule(
     needs=(Needs.STEPS, Needs.MODEL),
     numerics="training",
     kind="correctness",
+    known="proved",
 )

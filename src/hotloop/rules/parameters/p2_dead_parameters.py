@@ -106,4 +106,5 @@ RULE = Rule(
     weight=2,
     numerics="training",
     kind="correctness",
+    known="proved",
 )

@@ -66,6 +66,7 @@ def judge(case: Case) -> Finding | None:
     return Finding(
         claim=wastes[0].claim,
         severity="note" if share is None or not sure else by_share(share),
+        known="measured" if known else "proved",
         share=share,
         saves=None if bounded is None else case.per_step(bounded),
         ceiling=None if bounded is None else case.ceiling_without(bounded),

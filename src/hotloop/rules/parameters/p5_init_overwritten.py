@@ -3,7 +3,7 @@
 Looks at: the constructors of the project's modules: which weights get values of their own, and
     which `apply(function)` runs after that, in the same class or in one that builds it.
 Says so when: zeros, a constant, an identity or an orthogonal matrix are set and the function that
-    is applied later draws the same weights of that kind of layer at random.
+    is applied later draws the same weights of that kind of layer at random. A note.
 Stays silent when: it is applied before, sets other layers or other parameters, draws nothing, or
     asks for a mark on the module.
 Remedy: apply first, then set the special values.
@@ -218,4 +218,5 @@ RULE = Rule(
     weight=3,
     numerics="training",
     kind="correctness",
+    known="read",
 )

@@ -3,7 +3,8 @@
 Looks at: whether a later token changes an earlier output, as probed, against names in the code and
     what the configuration asks for.
 Says so when: the code or a configuration asks for bidirectional attention, or sets is_decoder to
-    False, and the probe finds that no later token changes an earlier output.
+    False, and the probe finds that no later token changes an earlier output. A note where the line
+    that asks was not certainly executed.
 Stays silent when: the probe was not made or finds the change, the code only hands a value on
     (self.bidirectional = bidirectional), or what is bidirectional is an LSTM, a GRU or an RNN.
 Remedy: change the mask that the attention really uses, then probe again.
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from hotloop.rules.base import Case, Finding, Needs, Rule, SourceLocation, code_edit
 from hotloop.rules.support import idioms
+from hotloop.rules.support.executed import was_executed, was_seen
 from hotloop.rules.support.syntax import Function, Module, parse
 
 if TYPE_CHECKING:
@@ -38,13 +40,15 @@ def judge(case: Case) -> Finding | None:
     still = [model for model in case.models if any(a.causal for a in model.attention)]
     if not still:
         return None
-    request, place = next(_requests(case), (None, None))
-    if request is None:
+    requests = list(_requests(case))
+    if not requests:
         return None
+    request, place, asked = max(requests, key=lambda request: request[2])
     return Finding(
         claim=f"{request} asks for bidirectional attention, and {still[0].name} is still causal: "
         "no later token changes an earlier output",
         severity="critical",
+        known="proved" if asked else "read",
         places=[place] if place else [],
         evidence={
             "attention": ", ".join(sorted({a.kind for m in still for a in m.attention if a.causal}))
@@ -53,15 +57,18 @@ def judge(case: Case) -> Finding | None:
     )
 
 
-def _requests(case: Case) -> Iterator[tuple[str, SourceLocation | None]]:
+def _requests(case: Case) -> Iterator[tuple[str, SourceLocation | None, bool]]:
+    """Yield what asks for it, its place, and whether it was certainly in use."""
     for key, value in case.requested.items():
         if BIDIRECTIONAL.search(key) and value.lower() not in NO:
-            yield f"{key}={value}", None
+            yield f"{key}={value}", None, True
     for module in parse(case.sources).modules:
-        yield from _in_code(module)
+        for request, node in _in_code(module):
+            used = was_seen if isinstance(node, Function | ast.ClassDef) else was_executed
+            yield request, module.place(node), used(case, module, node)
 
 
-def _in_code(module: Module) -> Iterator[tuple[str, SourceLocation]]:
+def _in_code(module: Module) -> Iterator[tuple[str, ast.AST]]:
     """Yield the names and settings in the code that request bidirectional attention."""
     recurrent = {
         id(below)
@@ -74,7 +81,7 @@ def _in_code(module: Module) -> Iterator[tuple[str, SourceLocation]]:
             continue
         name, value = "", None
         if isinstance(node, Function | ast.ClassDef) and BIDIRECTIONAL.search(node.name):
-            yield node.name, module.place(node)
+            yield node.name, node
         elif isinstance(node, ast.keyword):
             name, value = node.arg or "", node.value
         elif isinstance(node, ast.Assign):
@@ -82,9 +89,9 @@ def _in_code(module: Module) -> Iterator[tuple[str, SourceLocation]]:
         if not isinstance(value, ast.Constant):
             continue  # a value that is only passed on may be False
         if name == "is_decoder" and value.value is False:
-            yield "is_decoder=False", module.place(node)
+            yield "is_decoder=False", node
         elif BIDIRECTIONAL.search(name) and value.value:
-            yield f"{name}={ast.unparse(value)}", module.place(node)
+            yield f"{name}={ast.unparse(value)}", node
 
 
 RULE = Rule(
@@ -94,4 +101,5 @@ RULE = Rule(
     weight=2,
     numerics="training",
     kind="correctness",
+    known="proved",
 )

@@ -2,7 +2,8 @@
 
 Looks at: assignments of model.state_dict() under a condition in a training loop, and what becomes
     of the variable, or of the attribute in its class.
-Says so when: the same model loads it after the loop, and nothing copied the tensors.
+Says so when: the same model loads it after the loop, and nothing copied the tensors. A note where
+    the kept tensors were not seen to lie in the memory of the live parameters after an update.
 Stays silent when: deepcopy or clone makes a copy, the variable is another function's or is given
     something else before it is loaded, or another model loads it.
 Remedy: copy.deepcopy(model.state_dict()).
@@ -17,8 +18,16 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
+from hotloop.rules.base import (
+    Case,
+    Finding,
+    Known,
+    Needs,
+    Rule,
+    code_edit,
+)
 from hotloop.rules.support import idioms
+from hotloop.rules.support.costs import site
 from hotloop.rules.support.syntax import TrainingLoop, calls, parse
 
 if TYPE_CHECKING:
@@ -40,10 +49,18 @@ def judge(case: Case) -> Finding | None:
                     claim=f'"{name}" is no copy: each later step writes into it, so the weights '
                     "that are restored are the last ones",
                     severity="critical",
+                    known=_known(case, loop, saved),
                     places=[loop.module.place(saved), loop.module.place(restored)],
                     remedies=[code_edit(f"{name} = copy.deepcopy({ast.unparse(saved.value)})")],
                 )
     return None
+
+
+def _known(case: Case, loop: TrainingLoop, saved: ast.Assign) -> Known:
+    """Return "proved" if the kept tensors were seen to lie in the memory of live parameters."""
+    lines = site(loop.module, saved)
+    aliased = any(lines.holds(at.file, at.line) for at in case.process.states_aliased)
+    return "proved" if aliased else "read"
 
 
 def _saved_weights(loop: TrainingLoop) -> Iterator[ast.Assign]:
@@ -116,4 +133,5 @@ RULE = Rule(
     weight=3,
     numerics="training",
     kind="correctness",
+    known="read",
 )

@@ -75,4 +75,5 @@ RULE = Rule(
     before_run=judge,
     numerics="training",
     kind="planning",
+    known="proved",
 )

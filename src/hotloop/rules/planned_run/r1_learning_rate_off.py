@@ -2,7 +2,7 @@
 
 Looks at: training.learning_rate and the number of parameters of a model that is trained from
     scratch.
-Says so when: before a run, the rate is ten times above or below a rule of thumb for Adam.
+Says so when: before a run, the rate is ten times above or below a rule of thumb for Adam. A note.
 Stays silent when: the rate is within that range, or the run starts from trained weights.
 Remedy: the rate of the rule of thumb, unless the rate was tuned.
 Numbers: the run changes: another learning rate.
@@ -44,4 +44,5 @@ RULE = Rule(
     before_run=judge,
     numerics="training",
     kind="planning",
+    known="read",
 )

@@ -34,5 +34,5 @@ def judge(case: Case, planned: PlannedRun) -> Finding | None:
 RULE = Rule(
     title="The host has little memory left",
     before_run=judge,
-    kind="planning",
+    kind="machine",
 )

@@ -38,5 +38,5 @@ def judge(case: Case, planned: PlannedRun) -> Finding | None:
 RULE = Rule(
     title="The disk is slow",
     before_run=judge,
-    kind="speed",
+    kind="machine",
 )

@@ -34,4 +34,5 @@ RULE = Rule(
     title="The run validates once, at its end",
     before_run=judge,
     kind="planning",
+    known="proved",
 )

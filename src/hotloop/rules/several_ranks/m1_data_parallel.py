@@ -38,4 +38,5 @@ RULE = Rule(
     needs=(Needs.MODEL, Needs.GPU),
     weight=2,
     numerics="training",
+    known="proved",
 )

@@ -41,4 +41,5 @@ RULE = Rule(
     needs=(Needs.RANKS,),
     weight=2,
     numerics="rounding",
+    known="proved",
 )

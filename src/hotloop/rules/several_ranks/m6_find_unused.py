@@ -33,6 +33,7 @@ def judge(case: Case) -> Finding | None:
     return Finding(
         claim="DistributedDataParallel searches for unused parameters at each step, and finds none",
         severity="warn" if warned else "note",
+        known="proved" if warned else "read",
         places=places,
         remedies=[Remedy(text="find_unused_parameters=False, the default")],
     )
@@ -54,4 +55,5 @@ RULE = Rule(
     needs=(Needs.STEPS, Needs.MODEL, Needs.RANKS),
     weight=2,
     numerics="bitwise",
+    known="proved",
 )

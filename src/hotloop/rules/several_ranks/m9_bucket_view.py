@@ -39,4 +39,5 @@ RULE = Rule(
     judge=judge,
     needs=(Needs.MODEL, Needs.CODE, Needs.RANKS),
     numerics="bitwise",
+    known="read",
 )

@@ -3,7 +3,8 @@
 Looks at: the code that resumes: what it loads, what was saved in the middle of an epoch.
 Says so when: the weights are loaded and the state of the optimizer, of the schedule or of a scaler
     in use is not, nor is the place in the run; or a checkpoint saved within an epoch is resumed
-    with the next epoch, so that the rest of its data is left out.
+    with the next epoch, so that the rest of its data is left out. A note where no file of weights
+    that the run wrote showed that this state is not saved either.
 Stays silent when: the script does not resume, a framework does, or all of it is loaded.
 Remedy: save and load optimizer, schedule, scaler, epoch and step beside the weights.
 Numbers: the resumed run becomes the one that was not interrupted.
@@ -13,12 +14,18 @@ Source: hotloop, from the five projects; "Saving and loading a general checkpoin
     (2026-11).
 """
 
+from __future__ import annotations
+
 import ast
 import re
+from typing import TYPE_CHECKING
 
 from hotloop.rules.base import Case, Finding, Needs, Rule, Severity, code_edit
 from hotloop.rules.support import idioms
 from hotloop.rules.support.syntax import Function, Module, ProjectCode, calls, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["RULE"]
 
@@ -33,6 +40,12 @@ PARTS = {
         re.compile("sched"),
     ),
     "scaler": (re.compile(r"GradScaler"), re.compile(r"scaler")),
+}
+SAVED = {  # the kinds of `Save.kinds`
+    "optimizer": "optimizer",
+    "schedule": "scheduler",
+    "scaler": "scaler",
+    "the place in the run": "epoch",
 }
 GRAVE = {"optimizer", "schedule"}
 STATELESS = re.compile(r"last_epoch|LambdaLR")  # a schedule that gets its position from the script
@@ -60,6 +73,7 @@ def judge(case: Case) -> Finding | None:
             return Finding(
                 claim=f"a resumed run {' and '.join([fault] * bool(lost) + [left] * middle)}",
                 severity=severity,
+                known="proved" if _never_saved(case, lost) else "read",
                 places=[module.place(loads[0])],
                 remedies=[
                     code_edit(
@@ -69,6 +83,12 @@ def judge(case: Case) -> Finding | None:
                 ],
             )
     return None
+
+
+def _never_saved(case: Case, lost: Sequence[str]) -> bool:
+    """Whether the run wrote weights, and no file that it wrote holds any of the lost state."""
+    saved = {kind for save in case.saves for kind in save.kinds}
+    return bool(lost) and "model" in saved and not saved & {SAVED[part] for part in lost}
 
 
 def _resuming(code: ProjectCode, module: Module) -> list[ast.AST]:
@@ -135,4 +155,5 @@ RULE = Rule(
     weight=3,
     numerics="training",
     kind="correctness",
+    known="read",
 )

@@ -5,7 +5,8 @@ Says so when: after the loop, code that evaluates or saves stands under an "ever
     loop's variable or counter; or compares with a best value that is set before the loop and never
     in it; or appends to a list of validation values that starts empty before the loop; or prints
     the loop's variable beside a validation value. The last three only where the loop itself does
-    not evaluate.
+    not evaluate. A note where the run did not show it: no second epoch began, or something of the
+    kind was done before the last step.
 Stays silent when: the code after the loop evaluates or saves once without such a sign, as a final
     test does, or flushes the last accumulation window.
 Remedy: indent the block into the loop.
@@ -48,6 +49,7 @@ def judge(case: Case) -> Finding | None:
                     f"(line {loop.node.lineno}), so it runs once when that loop has ended"
                 ),
                 severity="critical",
+                known="proved" if _was_left_out(case, node) else "read",
                 places=[loop.module.place(node)],
                 evidence={
                     "the loop": f"lines {loop.node.lineno} to {loop.node.end_lineno}",
@@ -57,6 +59,13 @@ def judge(case: Case) -> Finding | None:
                 remedies=[code_edit("indent the block into the loop")],
             )
     return None
+
+
+def _was_left_out(case: Case, node: ast.AST) -> bool:
+    """Whether an epoch has ended, and nothing of the kind was done before the last step."""
+    saves_alone = idioms.is_every_n(node) and not idioms.evaluations(ast.walk(node))
+    done = case.saves if saves_alone else case.evaluations
+    return case.epochs > 1 and not any(0 < each.step < case.steps.count for each in done)
 
 
 def _misplaced(loop: TrainingLoop) -> Iterator[tuple[ast.AST, str]]:
@@ -153,4 +162,5 @@ RULE = Rule(
     needs=(Needs.CODE,),
     weight=3,
     kind="correctness",
+    known="read",
 )

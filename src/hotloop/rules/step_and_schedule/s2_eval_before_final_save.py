@@ -2,7 +2,7 @@
 
 Looks at: the order of what follows the training loop, and how long the run trains.
 Says so when: nothing in the loop saves, an evaluation stands between the loop and the first save,
-    and the run trains for half an hour or more.
+    and the run trains for half an hour or more. A note: the failure is only possible.
 Stays silent when: something is saved before, or the run is short enough to be done again.
 Remedy: save first, then evaluate.
 Numbers: bitwise the same.
@@ -71,4 +71,5 @@ RULE = Rule(
     weight=3,
     numerics="bitwise",
     kind="correctness",
+    known="read",
 )

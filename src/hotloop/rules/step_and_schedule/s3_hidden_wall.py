@@ -56,7 +56,7 @@ def judge(case: Case) -> Finding | None:
         evidence={part: f"{seconds_of[part]:.1f} s" for part in ordered},
         remedies=[
             Remedy(text="evaluate and save less often"),
-            code_edit("time the whole epoch, so that this is seen"),
+            *([code_edit("time the whole epoch, so that this is seen")] if timer else []),
         ],
     )
 

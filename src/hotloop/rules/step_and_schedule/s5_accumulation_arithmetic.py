@@ -4,7 +4,8 @@ Looks at: the loop over batches: where gradients are set to zero, clipped and ap
     loss is divided; and how many backward calls a step really had.
 Says so when: gradients are set to zero at every micro batch (only the last one counts); the loss is
     not divided by the number of micro batches; gradients are clipped at every micro batch; the last
-    batches of an epoch do not fill a window and make no step of their own.
+    batches of an epoch do not fill a window and make no step of their own. A note but for the
+    first, where zero_grad was called as often as backward.
 Stays silent when: one backward call makes a step, a framework accumulates, the loss is a sum, or
     gradients or the learning rate are divided instead.
 Remedy: divide the loss, and do all of clip, step and zero_grad under one "every N" test.
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["RULE"]
 
 ACCUMULATION = re.compile(r"accum|micro", re.IGNORECASE)
+ALL = 0.9  # of the backward passes: a stopped run may end between two calls
 FEWEST = 1.5  # backward calls per step: with fewer, nothing is accumulated
 # Optimizers whose update is independent of the gradient's scale; clipping and logs are not.
 SCALE_FREE = ("Adam", "NAdam", "RAdam", "Adafactor", "Lion", "RMSprop", "Muon")
@@ -67,10 +69,12 @@ def judge(case: Case) -> Finding | None:
         faults += _dropped(case, window)
         if faults:
             severity, claim, node = faults[0]
+            counted = severity == "critical" and _wiped_each_time(case)
             module = code.module_of(node)
             return Finding(
                 claim=claim,
                 severity=severity,
+                known="proved" if counted else "read",
                 places=[SourceLocation(file=module.path, line=idioms.line(node))],
                 evidence={
                     "backward calls per step": "unknown" if backwards is None else f"{backwards:g}",
@@ -121,6 +125,14 @@ def _wiped(window: AccumulationLoop) -> Iterator[Fault]:
             "gradients are set to zero at every micro batch: only the last one of each step counts",
             call,
         )
+
+
+def _wiped_each_time(case: Case) -> bool:
+    """Whether gradients were set to zero as often as a backward pass was made."""
+    passes = case.steps.count * (case.steps.backwards or 0.0)
+    return (
+        max((optimizer.zero_grad for optimizer in case.optimizers), default=0) >= ALL * passes > 0
+    )
 
 
 def _undivided(case: Case, window: AccumulationLoop) -> Iterator[Fault]:
@@ -197,4 +209,5 @@ RULE = Rule(
     weight=3,
     numerics="training",
     kind="correctness",
+    known="read",
 )

@@ -16,9 +16,20 @@ Source: PyTorch, "Automatic Mixed Precision examples",
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hotloop.rules.base import Case, Finding, Needs, Rule, Severity, SourceLocation, code_edit
+from hotloop.rules.base import (
+    Case,
+    Finding,
+    Known,
+    Needs,
+    Rule,
+    Severity,
+    SourceLocation,
+    code_edit,
+)
+from hotloop.rules.support.executed import was_executed
 from hotloop.rules.support.syntax import calls, parse
 
 if TYPE_CHECKING:
@@ -28,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE"]
 
-Fault = tuple[Severity, str, SourceLocation | None, str]
+Fault = tuple[Severity, str, SourceLocation | None, str, Known]
 
 
 def judge(case: Case) -> Finding | None:
@@ -37,12 +48,13 @@ def judge(case: Case) -> Finding | None:
     faults += _autocast(case)
     if not faults:
         return None
-    severity, claim, place, remedy = faults[0]
+    severity, claim, place, remedy, known = faults[0]
     return Finding(
         claim=claim,
         severity=severity,
+        known=known,
         places=[place] if place else [],
-        evidence={f"also {n}": other for n, (_, other, _, _) in enumerate(faults[1:], 1)},
+        evidence={f"also {n}": other for n, (_, other, *_) in enumerate(faults[1:], 1)},
         remedies=[code_edit(remedy)],
     )
 
@@ -57,13 +69,15 @@ def _scaler(case: Case, scaler: Scaler) -> Iterator[Fault]:
             "too large",
             scaler.place,
             "scaler.step(optimizer); scaler.update()",
+            "proved",
         )
     elif scaler.steps and not scaler.unscaled and clip:
         yield (
             "warn",
             "gradients are clipped while they are still scaled, so the limit is far too low",
-            clip,
+            clip.place,
             "scaler.unscale_(optimizer) before clipping",
+            "proved" if clip.ran else "read",
         )
     if not scaler.scaled and not scaler.steps:
         yield (
@@ -71,6 +85,7 @@ def _scaler(case: Case, scaler: Scaler) -> Iterator[Fault]:
             "a gradient scaler is built and never used",
             scaler.place,
             "scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()",
+            "proved",
         )
     elif scaler.autocast == "bfloat16":
         yield (
@@ -78,10 +93,19 @@ def _scaler(case: Case, scaler: Scaler) -> Iterator[Fault]:
             "a gradient scaler is used with bfloat16, which has float32's range and needs none",
             scaler.place,
             "leave the scaler out",
+            "proved",
         )
 
 
-def _clip(case: Case) -> SourceLocation | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClipCall:
+    """A call that clips gradients."""
+
+    place: SourceLocation
+    ran: bool  # it was certainly executed
+
+
+def _clip(case: Case) -> ClipCall | None:
     """Return where a training loop clips gradients with torch's own function, or None."""
     code = parse(case.sources)
     for loop in code.loops:
@@ -89,7 +113,7 @@ def _clip(case: Case) -> SourceLocation | None:
             module = code.module_of(call)
             # Wrappers such as accelerator.clip_grad_norm_ unscale by themselves.
             if module.name(call).startswith(("torch.", "nn.", "clip_grad")):
-                return module.place(call)
+                return ClipCall(place=module.place(call), ran=was_executed(case, module, call))
     return None
 
 
@@ -100,6 +124,7 @@ def _autocast(case: Case) -> Iterator[Fault]:
             "the backward pass runs under autocast, which PyTorch advises against",
             None,
             "leave autocast before loss.backward()",
+            "proved",
         )
     if case.hardware.device == "cpu" and any(
         entered.startswith("cuda") for entered in case.process.autocast
@@ -109,6 +134,7 @@ def _autocast(case: Case) -> Iterator[Fault]:
             'autocast("cuda") has no effect in this run, which has no GPU',
             None,
             'torch.autocast(device.type) in place of "cuda"',
+            "proved",
         )
 
 
@@ -119,4 +145,5 @@ RULE = Rule(
     weight=2,
     numerics="training",
     kind="correctness",
+    known="proved",
 )

@@ -4,7 +4,8 @@ Looks at: the calls that seed in __getitem__ and in the loop over batches, and h
     set between the first step and the last.
 Says so when: a fixed seed is set in __getitem__ or at every step, so that each sample gets the same
     augmentation or each step the same dropout; or a seed that depends on the sample is set in
-    __getitem__ of a loader without workers, which resets the stream that shuffles and drops out.
+    __getitem__ of a loader without workers, which resets the stream that shuffles and drops out. A
+    note where no seed was set there while the run was watched.
 Stays silent when: a Generator of its own is seeded, the state is put back afterwards, a worker is
     seeded in worker_init_fn, or the seed of a step is computed from the step.
 Remedy: seed once before training; give what must repeat a torch.Generator of its own.
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from hotloop.rules.base import Case, Finding, Needs, Rule, Severity, SourceLocation, code_edit
 from hotloop.rules.support import idioms
+from hotloop.rules.support.costs import site
 from hotloop.rules.support.syntax import Module, ProjectCode, parse
 
 if TYPE_CHECKING:
@@ -52,15 +54,20 @@ def judge(case: Case) -> Finding | None:
     if faults:
         module, call, severity, claim = faults[0]
         place = module.place(call)
+        lines = site(module, call)
+        seen = seeds >= OFTEN * case.steps.count or any(
+            lines.holds(at.file, at.line) for at in case.process.seed_places
+        )
     else:
         own = [place for place in case.process.seed_places if not _is_known(code, place)]
         if not own or seeds < OFTEN * case.steps.count:
             return None
-        place, severity = own[0], "warn"
+        place, severity, seen = own[0], "warn", True
         claim = f"a global seed is set {seeds} times in {case.steps.count} steps"
     return Finding(
         claim=claim,
         severity=severity,
+        known="proved" if seen else "read",
         places=[place],
         evidence={"seeds set between the first step and the last": f"{seeds}"},
         remedies=[code_edit("seed once before training; give what must repeat a torch.Generator")],
@@ -150,4 +157,5 @@ RULE = Rule(
     weight=3,
     numerics="training",
     kind="correctness",
+    known="proved",
 )

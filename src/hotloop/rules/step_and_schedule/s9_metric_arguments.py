@@ -4,6 +4,7 @@ Looks at: calls of scikit-learn's metrics, of torch.nn.functional's losses and o
     modules, with both arguments named for what they are.
 Says so when: a scikit-learn metric, which takes the truth first, gets a prediction first and a
     truth second; or a torch loss, which takes the prediction first, gets them the other way round.
+    A note: names alone tell it.
 Stays silent when: the metric is symmetric (accuracy, mean squared error), arguments are given by
     keyword, or the names do not tell both.
 Remedy: swap them, or name them: precision_score(y_true=..., y_pred=...).
@@ -141,4 +142,5 @@ RULE = Rule(
     weight=3,
     numerics="training",
     kind="correctness",
+    known="read",
 )

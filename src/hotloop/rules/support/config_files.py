@@ -21,13 +21,14 @@ from hotloop.rules.support.config_reads import reads
 from hotloop.rules.support.syntax import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from hotloop.core.case.case import Case
     from hotloop.core.case.environment import Config
     from hotloop.rules.support.config_reads import Reads
+    from hotloop.rules.support.syntax import Module
 
-__all__ = ["ConfigKey", "near", "own", "requested", "settings", "unread"]
+__all__ = ["ConfigKey", "Meant", "near", "own", "requested", "settings", "unread"]
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is not in every build of PyYAML
 _NOT_READ = {"author", "comment", "description", "name", "notes", "project", "run_name", "tags"}
@@ -115,7 +116,15 @@ def unread(case: Case) -> list[ConfigKey]:
     return [s for s in unread_keys if s.name not in _NOT_READ and s.name[:1] not in "_$<"]
 
 
-def near(case: Case, setting: ConfigKey) -> str | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meant:
+    """The key that an unread one is probably a misspelling of."""
+
+    name: str
+    asked: Sequence[tuple[Module, ast.AST]]  # where the code reads it with a default
+
+
+def near(case: Case, setting: ConfigKey) -> Meant | None:
     """Return the key that the unread `setting` is probably a misspelling of, or None.
 
     The code reads that key in the same section with a default, and no file has it.
@@ -130,7 +139,8 @@ def near(case: Case, setting: ConfigKey) -> str | None:
             n for above, _, n in (key.rpartition(".") for key in candidates) if above == section
         ]
         if close := difflib.get_close_matches(setting.name, sorted(names), n=1, cutoff=0.8):
-            return close[0]
+            key = f"{section}.{close[0]}" if section else close[0]
+            return Meant(name=close[0], asked=file_reads.asked[key] if file_reads else ())
     return None
 
 

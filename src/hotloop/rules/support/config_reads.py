@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 from hotloop.rules.support.syntax import Function, dotted, variables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from hotloop.core.finding import SourceLocation
-    from hotloop.rules.support.syntax import ProjectCode
+    from hotloop.rules.support.syntax import Module, ProjectCode
 
 __all__ = ["Reads", "reads"]
 
@@ -50,6 +50,7 @@ class Reads:
 
     keys: Paths  # read by name
     optional: Paths  # those of `keys` that are read with a default
+    asked: Mapping[str, Sequence[tuple[Module, ast.AST]]]  # where those are
     whole: Paths  # sections that are, or may be, read without naming their keys
 
     def covers(self, key: str) -> bool:
@@ -69,7 +70,10 @@ def reads(code: ProjectCode, place: SourceLocation) -> Reads | None:
     if flow.is_lost or not flow.is_loaded:
         return None
     return Reads(
-        keys=frozenset(flow.keys), optional=frozenset(flow.optional), whole=frozenset(flow.whole)
+        keys=frozenset(flow.keys),
+        optional=frozenset(flow.asked),
+        asked=flow.asked,
+        whole=frozenset(flow.whole),
     )
 
 
@@ -78,7 +82,10 @@ class _Flow:
 
     def __init__(self, code: ProjectCode, place: SourceLocation) -> None:
         self._code, self._place = code, place
-        self.keys, self.optional, self.whole = set[str](), set[str](), set[str]()
+        self.keys, self.whole = set[str](), set[str]()
+        self.asked: dict[
+            str, list[tuple[Module, ast.AST]]
+        ] = {}  # keys that are read with a default
         self.is_lost = self.is_loaded = False
         self._names: dict[tuple[int, str], Paths] = defaultdict(frozenset)  # scope and name
         self._attributes: dict[str, Paths] = defaultdict(frozenset)
@@ -98,7 +105,7 @@ class _Flow:
         """Return the number of known values."""
         tables = (self._names, self._attributes, self._returned)
         values = sum(len(paths) for table in tables for paths in table.values())
-        return values + len(self.keys) + len(self.optional) + len(self.whole)
+        return values + len(self.keys) + len(self.asked) + len(self.whole)
 
     def run(self) -> None:
         """Visit all of the code once."""
@@ -242,10 +249,15 @@ class _Flow:
         ofs = (self._names[id(m), name] for m in self._code.modules if (id(m), name) in self._names)
         return self._attributes[name].union(*ofs)
 
-    def _read(self, base: Paths, key: str, *, default: bool = False) -> Paths:
+    def _read(self, base: Paths, key: str, *, asking: ast.AST | None = None) -> Paths:
+        """Note the read of a key, by an expression that has a default for it, if `asking`."""
         paths = frozenset(f"{path}.{key}" if path else key for path in base - {FILE})
         self.keys |= paths
-        self.optional |= paths if default else _NONE
+        assert self._module is not None
+        for path in paths if asking is not None else ():
+            places = self.asked.setdefault(path, [])
+            if asking is not None and all(node is not asking for _, node in places):
+                places.append((self._module, asking))
         return paths
 
     def _item(self, base: Paths, index: ast.expr) -> Paths:
@@ -262,7 +274,7 @@ class _Flow:
             if isinstance(operator, ast.In | ast.NotIn) and values[index + 1]:
                 key = sides[index]
                 if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                    self._read(values[index + 1], key.value, default=True)
+                    self._read(values[index + 1], key.value, asking=node)
                 else:
                     self._escape(values[index + 1])
         return _NONE
@@ -306,7 +318,8 @@ class _Flow:
                 self._value(argument)
             if not isinstance(first, ast.Constant):
                 return self._item(base, first)
-            return self._read(base, str(first.value), default=name != "pop" or len(node.args) > 1)
+            may_lack = name != "pop" or len(node.args) > 1
+            return self._read(base, str(first.value), asking=node if may_lack else None)
         for paths in self._arguments(node):
             self._escape(paths)
         if name == "copy":
@@ -322,7 +335,7 @@ class _Flow:
             self._visit_children(ast.Tuple(node.args[2:]), contained=True)
             if base and isinstance(key, ast.Constant):
                 may_lack = len(node.args) > 2 or name == "hasattr"
-                return self._read(base, str(key.value), default=may_lack)
+                return self._read(base, str(key.value), asking=node if may_lack else None)
             return self._item(base, key) if base else _NONE
         own = self._code.functions.get(name, ())
         if own:
