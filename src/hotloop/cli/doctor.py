@@ -20,6 +20,7 @@ from hotloop.cli.arguments.script import (
 from hotloop.cli.terminal.lines import console, keep_json, telling
 from hotloop.cli.terminal.preflight_text import PreflightText
 from hotloop.cli.terminal.train_screen import Screen
+from hotloop.core.case.experiment import BUDGET
 from hotloop.core.errors import UsageError
 from hotloop.core.storage.rundir import RunDir
 from hotloop.core.units import duration
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hotloop.core.case.case import Case
+    from hotloop.core.finding import Finding
     from hotloop.diagnosis.script import Observed
     from hotloop.process.child import Beat
 
@@ -104,6 +106,14 @@ def _script_parser() -> argparse.ArgumentParser:
     add("--time", type=float, metavar="S", help="stop after S seconds of training (default: 120)")
     add("--full", action="store_true", help="let the script run to its end")
     add(
+        "--experiments",
+        type=_seconds,
+        default=BUDGET,
+        metavar="S",
+        help="then run the script again in a process that can change no file, and time so many "
+        f"seconds of steps without what looks costly (default: {BUDGET:.0f}s; 0: none)",
+    )
+    add(
         "--ceilings",
         action="store_true",
         help="then run it shortly up to six times more, with one cost taken out each time: what "
@@ -140,8 +150,41 @@ def _script(args: Sequence[str]) -> int:
         page=page,
         further=_further_runs(options, target.command),
         by_rules=not options.no_rules,
+        experiments=_experiments(options.experiments, target.command),
     )
     return 0
+
+
+def _seconds(text: str) -> float:
+    """Read "10", "10s" or "0.5"."""
+    return float(text.removesuffix("s"))
+
+
+def _experiments(
+    seconds: float, command: Sequence[str]
+) -> Callable[[Case, Sequence[Finding]], Case]:
+    """Return the function that makes the experiments which the first findings suggest."""
+    cwd = Path.cwd()  # the script may leave it
+
+    def made(case: Case, findings: Sequence[Finding]) -> Case:
+        from hotloop.diagnosis.experiments import chosen, with_experiments
+
+        experiments = chosen(case, findings) if seconds > 0 and case.raised is None else []
+        with telling() as notify:
+            try:
+                return with_experiments(
+                    case,
+                    experiments,
+                    command,
+                    cwd=cwd,
+                    seconds=seconds,
+                    progress=lambda beat: notify(f"experiments: {duration(beat.seconds)}"),
+                )
+            except KeyboardInterrupt:
+                left = "experiments: stopped by Ctrl-C"
+                return replace(case, not_checked=(*case.not_checked, left))
+
+    return made
 
 
 def _further_runs(options: argparse.Namespace, command: Sequence[str]) -> Callable[[Case], Case]:

@@ -88,6 +88,7 @@ class Finding:
     part: float | None = None  # the part of `share` that the claim is about, if that is less
     saves: float | None = None  # seconds per optimizer step, at most
     ceiling: float | None = None  # how many times faster the run can become by it, at most
+    measured: str | None = None  # what an experiment showed: "measured: a step without it is 2.8x"
     places: Sequence[SourceLocation] = ()
     evidence: Mapping[str, Measurement | str] = field(default_factory=dict)
     because: Sequence[str] = ()  # rules with the same cause, "D26 tiny_epoch: why"
@@ -128,6 +129,7 @@ class Diagnosis:
     step_time: Measurement | None  # of one step; None: none was timed
     findings: Sequence[Finding]
     not_worth_it: Sequence[Finding] = ()
+    refuted: Sequence[Finding] = ()  # an experiment showed that their cost is none
     machine: Sequence[Finding] = ()  # of kind "machine", not of `findings`
     not_checked: Sequence[str] = ()  # a sentence each, with the reason
     own_time: float  # the doctor's own seconds, which are not in `wall`

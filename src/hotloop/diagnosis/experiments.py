@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import defaultdict
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import psutil
 
 from hotloop.core import codec
-from hotloop.core.case.experiment import Experiment
+from hotloop.core.case.experiment import BUDGET, Experiment
 from hotloop.core.errors import DataError
 from hotloop.core.finding import SourceLocation
 from hotloop.core.units import duration
@@ -24,10 +27,10 @@ if TYPE_CHECKING:
     from hotloop.core.case.steps_and_loaders import Frame
     from hotloop.core.finding import Finding
 
-__all__ = ["BUDGET", "chosen", "with_experiments"]
+__all__ = ["chosen", "with_experiments"]
 
-BUDGET: Final = 10.0  # seconds of timed steps
 _START: Final = 10.0  # seconds that the start of the script may take beyond the budget
+_ROOM: Final = 1.2  # of the memory that the script uses
 _LEAST: Final = 0.03  # share of the wall time from which a row is worth an experiment
 _PURE: Final = 0.80  # least share of a line's time that belongs to the row
 _PART: Final = 0.05  # least share of a row that a line must hold
@@ -130,7 +133,7 @@ def _lines(ledger: Ledger, row: LedgerRow) -> list[SourceLocation]:
         places = [_place(frame) for frame in line.calls if frame.own]
         pure = [place for place in places if of_row[place] >= _PURE * whole[place]]
         # Whether the result of a line is dead is proved later: outer and inner lines are tried.
-        for place in set(places) if row.name == "dead" else pure[-1:]:
+        for place in dict.fromkeys(places) if row.name == "dead" else pure[-1:]:
             seconds[place] += line.seconds
     ordered = sorted(seconds, key=lambda place: -seconds[place])
     return [place for place in ordered if seconds[place] >= _PART * row.seconds][:_MOST]
@@ -168,6 +171,8 @@ def with_experiments(
         return case
     if case.process.world > 1:
         return _without(case, "the run has several ranks")
+    if (why := _no_room()) is not None:
+        return _without(case, why)
     start = sum(map(case.row, ("start", "import", "data load", "compile")))
     if start > _START + seconds:
         return _without(case, f"the script needs {duration(start)} until its first step")
@@ -198,6 +203,19 @@ def with_experiments(
     if result.why_not is not None:
         return _without(case, result.why_not)
     return replace(case, experiments=(*case.experiments, *result.experiments))
+
+
+def _no_room() -> str | None:
+    """Return why there is no memory for a second process like this one, or None."""
+    used = psutil.Process().memory_info().rss
+    if psutil.virtual_memory().available < _ROOM * used:
+        return "the host's memory has no room for a second process of the script"
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        free, _ = torch.cuda.mem_get_info()
+        if free < _ROOM * torch.cuda.max_memory_reserved():
+            return "the GPU's memory has no room for a second process of the script"
+    return None
 
 
 def _without(case: Case, why: str) -> Case:

@@ -29,12 +29,13 @@ from hotloop.observe.build_case import build_case
 from hotloop.observe.merge_ranks import gathered, leave, wait_for
 from hotloop.observe.observer import ScriptObserver
 from hotloop.process.run_script import Stopped, run
+from hotloop.rules import ALL
 from hotloop.rules.diagnose import diagnose
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hotloop.core.finding import Diagnosis
+    from hotloop.core.finding import Diagnosis, Finding
     from hotloop.core.plan import Plan
     from hotloop.diagnosis.apply_techniques import AppliedTechniques
     from hotloop.observe.when_to_stop import StopLimits
@@ -92,13 +93,15 @@ def observe(
     techniques: AppliedTechniques | None = None,
     further: Callable[[Case], Case] = lambda case: case,
     by_rules: bool = True,
+    experiments: Callable[[Case, Sequence[Finding]], Case] = lambda case, _: case,
 ) -> None:
     """Run the script, pass the result to `notify`, then exit as the script would.
 
     The exit code of a script that was stopped early is 0. `techniques` is applied in the script
     and its children; `further` may add later measurements to the case; without `by_rules`
-    it has only its ledger. With several ranks, rank 0 reports what all ranks saw and does not call
-    `further`, as the process group is gone.
+    it has only its ledger. `experiments` may make some that the first findings suggest. With
+    several ranks, rank 0 reports what all ranks saw and calls neither, as the process group is
+    gone.
     """
     observer = ScriptObserver(limits)
     if techniques is not None:
@@ -124,7 +127,10 @@ def observe(
                 effects = _effects(techniques, case, is_here=is_here)
                 case = further(case) if ENV.world == 1 else case
                 plan = None if techniques is None else techniques.plan
-                diagnosis = diagnose(case) if by_rules else diagnose(case, rules=())
+                diagnosis = diagnose(case, rules=ALL if by_rules else ())
+                if ENV.world == 1 and by_rules and not isinstance(error, KeyboardInterrupt):
+                    case = experiments(case, diagnosis.findings)
+                    diagnosis = diagnose(case)
                 notify(_save(case, diagnosis, folder, target, page, plan, effects))
         except Exception:  # noqa: BLE001 - a bug of hotloop must not change how the script ends
             with contextlib.suppress(OSError, ValueError):  # nor must a closed stderr
@@ -201,9 +207,10 @@ def _save(
 
 
 def findings_json(case: Case, diagnosis: Diagnosis) -> dict[str, object]:
-    """Return findings.json of an observed script, with its ledger."""
+    """Return findings.json of an observed script, with its ledger and experiments."""
     ledger = None if case.ledger is None else to_json(case.ledger)
-    return {**diagnosis.to_json(), "ledger": ledger}
+    experiments = [to_json(experiment) for experiment in case.experiments]
+    return {**diagnosis.to_json(), "ledger": ledger, "experiments": experiments}
 
 
 def judge_again(folder: Path) -> tuple[Case, Diagnosis]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, get_args
 from hotloop.core.finding import Diagnosis, Finding, Severity, ranked
 from hotloop.rules import ALL
 from hotloop.rules.base import Needs, Rule, unmet
+from hotloop.rules.tried import with_results
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -47,13 +48,16 @@ def diagnose(case: Case, *, rules: Sequence[Rule] = ALL, strict: bool = False) -
             if strict:
                 raise
             broken.append(f"{rule.label} failed with {type(error).__name__}: please report it")
+    merged = _merged(rules, [(r, f) for r, f in judged if f.kind not in _APART])
+    findings, refuted = with_results(case, merged, {rule.id: rule.under for rule in rules})
     apart = {kind: [f for _, f in judged if f.kind == kind] for kind in _APART}
     return Diagnosis(
-        findings=ranked(_merged(rules, [(r, f) for r, f in judged if f.kind not in _APART])),
+        findings=ranked(findings),
         wall=case.wall,
         steps=case.steps.count,
         step_time=case.step_time,
         not_worth_it=ranked(apart["not worth it"]),
+        refuted=ranked(refuted),
         machine=ranked(apart["machine"]),
         not_checked=[*broken, *_unchecked(case, rules), *case.not_checked],
         own_time=case.own_time,

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 
 from hotloop.core.finding import SourceLocation
 
-__all__ = ["Experiment"]
+__all__ = ["BUDGET", "Experiment"]
+
+BUDGET = 10.0  # seconds of timed steps for all experiments on a script
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,119 @@
+"""Puts the results of experiments into findings: a gain that was measured, or a refuted finding."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hotloop.core.case.case import IN_STEP
+from hotloop.core.finding import Finding, by_share
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from hotloop.core.case.case import Case
+    from hotloop.core.case.experiment import Experiment
+
+__all__ = ["REFUTED", "experiment_on", "in_words", "share_of_run", "with_results"]
+
+REFUTED = 1.03  # gain below which a cost is none
+
+# Rule, or its umbrella -> the row of the ledger whose experiment takes its cost away.
+_ROW: Mapping[str, str] = {
+    **dict.fromkeys(("D1",), "waiting for data"),
+    **dict.fromkeys(("H7",), "logging"),
+    **dict.fromkeys(("H8", "S4"), "saving"),
+    **dict.fromkeys(("H9", "H10", "H20", "H22"), "evaluating"),
+    "H21": "repeated",
+}
+_SWITCH: Mapping[str, str] = {"G7": "fused optimizer", "D9": "threads"}  # the remedy was tried
+
+
+def with_results(
+    case: Case, findings: Iterable[Finding], umbrellas: Mapping[str, str | None]
+) -> tuple[list[Finding], list[Finding]]:
+    """Return the findings with what their experiments showed, and those that were refuted.
+
+    `umbrellas` has the umbrella rule of each rule.
+    """
+    kept: list[Finding] = []
+    refuted: list[Finding] = []
+    for finding in findings:
+        id = finding.rule.partition(" ")[0]
+        experiment = experiment_on(case, finding, umbrellas.get(id) or id)
+        if experiment is None or finding.is_correctness:
+            kept.append(finding)
+        elif experiment.gain is not None and experiment.gain < REFUTED:
+            refuted.append(replace(finding, severity="note", measured=in_words(case, experiment)))
+        else:
+            kept.append(_measured(case, finding, experiment))
+    return kept, refuted
+
+
+def experiment_on(case: Case, finding: Finding, root: str) -> Experiment | None:
+    """Return the experiment that took the cost of a finding away, if it has a gain.
+
+    `root` is the umbrella of the finding's rule.
+    """
+    made = [one for one in case.experiments if one.gain is not None]
+    lines = [one for one in made if not set(one.places).isdisjoint(finding.places)]
+    rows = [one for one in made if one.row is not None and one.row == _ROW.get(root)]
+    switches = [one for one in made if one.name == _SWITCH.get(root)]
+    return next(iter([*switches, *lines, *rows]), None)
+
+
+def share_of_run(case: Case, experiment: Experiment) -> float:
+    """Return the share of the judged time that a change takes away: its steps shrink."""
+    return (experiment.share or 0.0) * min(1.0, case.share(*IN_STEP, *_BETWEEN))
+
+
+_BETWEEN = ("evaluate", "save", "log")  # an experiment times whole steps, with what is between them
+
+
+def in_words(case: Case, experiment: Experiment) -> str:
+    """Return "measured: a step without it is 2.8x as fast (2.7-2.9, 12 steps)"."""
+    assert experiment.gain is not None
+    assert experiment.low is not None
+    assert experiment.high is not None
+    share = share_of_run(case, experiment)
+    whole = f"; this run {_times(1 / (1 - share))}" if 0.03 < share < 0.99 else ""
+    words = f"where {experiment.what}, a step is {_times(experiment.gain)} as fast"
+    span = f"{_figure(experiment.low)}-{_figure(experiment.high)}, {experiment.steps} steps"
+    return f"measured: {words} ({span}){whole}"
+
+
+def _figure(factor: float) -> str:
+    return f"{factor:.2f}" if factor < 10 else f"{factor:.0f}"
+
+
+def _times(factor: float) -> str:
+    return f"{_figure(factor)}x"
+
+
+def _measured(case: Case, finding: Finding, experiment: Experiment) -> Finding:
+    if experiment.gain is None:
+        return finding
+    share = share_of_run(case, experiment)
+    if experiment.name in _SWITCH.values():  # the change is the remedy
+        said = in_words(case, experiment)
+        first, *others = finding.remedies or (None,)
+        remedies = [replace(first, tried=said), *others] if first is not None else []
+        return replace(
+            finding,
+            known="measured",
+            share=share,
+            severity=by_share(share),
+            ceiling=1 / (1 - share),
+            measured=said,
+            remedies=[remedy for remedy in remedies if remedy is not None],
+        )
+    if finding.share is not None:  # the finding may explain a part of it only
+        share = min(share, finding.share)
+    return replace(
+        finding,
+        known="proved" if experiment.proof else "measured",
+        share=share,
+        severity=by_share(share),
+        ceiling=1 / (1 - share) if share < 1 else None,
+        measured=in_words(case, experiment),
+    )

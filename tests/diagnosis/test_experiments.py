@@ -1,0 +1,206 @@
+"""Experiments on a script: chosen by its ledger and findings, made without touching its files."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hotloop.core.case.case import Case
+from hotloop.core.case.experiment import Experiment
+from hotloop.core.case.ledger import Ledger, LedgerLine, LedgerRow
+from hotloop.core.case.steps_and_loaders import Frame, Loader, Steps
+from hotloop.core.finding import Finding, SourceLocation
+from hotloop.core.hardware import Hardware
+from hotloop.diagnosis.experiments import chosen, with_experiments
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Landlock is part of Linux")
+
+SCRIPT = """
+import sys, time, torch
+from torch.utils.data import DataLoader, Dataset
+
+class Data(Dataset):
+    def __len__(self):
+        return 100_000
+    def __getitem__(self, index):
+        time.sleep(0.002)
+        return torch.randn(8)
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head, self.aux = torch.nn.Linear(8, 1), torch.nn.Linear(8, 1)
+    def unused(self, x):
+        time.sleep(0.008)
+        return self.aux(x)
+    def forward(self, x):
+        extra = self.unused(x)
+        teacher = self.aux(x)
+        return self.head(x) + teacher
+
+def measure(loss):
+    time.sleep(0.004)
+    return loss.item()
+
+model = Model()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for x in DataLoader(Data(), batch_size=2):
+    loss = model(x).square().mean()
+    shown = measure(loss)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    open("log.txt", "a").write("x")
+"""
+LINES = {"unused": 20, "needed": 21, "measure": 32}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("experiments")
+    (folder / "train.py").write_text(SCRIPT)
+    (folder / "log.txt").write_text("old")
+    return folder
+
+
+def case_of(folder: Path, **facts: object) -> Case:
+    return Case(
+        hardware=Hardware(device="cpu", name="cpu", cores=2),
+        script=str(folder / "train.py"),
+        wall={"forward": 5.0, "data wait": 5.0},
+        steps=Steps(count=100, how="optimizer"),
+        sources={str(folder / "train.py"): SCRIPT},
+        **facts,  # type: ignore[arg-type]
+    )
+
+
+@pytest.fixture(scope="module")
+def made(folder: Path) -> dict[str, Experiment]:
+    """Make all experiments of this module in one process; return them by what they try."""
+    path = str(folder / "train.py")
+
+    def lines(name: str, row: str | None) -> Experiment:
+        place = SourceLocation(file=path, line=LINES[name])
+        return Experiment(name="lines", what=name, row=row, places=(place,))
+
+    experiments = [
+        Experiment(name="ready batches", what="loader", row="waiting for data"),
+        lines("unused", "dead"),
+        lines("needed", "dead"),
+        lines("measure", "logging"),
+        Experiment(name="fused optimizer", what="fused"),
+    ]
+    case = with_experiments(case_of(folder), experiments, ("train.py",), cwd=folder, seconds=6.0)
+    assert case.not_checked == ()
+    return {one.what: one for one in case.experiments}
+
+
+def near(experiment: Experiment, gone: float, whole: float = 16.0) -> bool:
+    """Whether the gain is that of a step from which `gone` of its milliseconds are taken."""
+    assert experiment.gain is not None, experiment.why_not
+    return abs(experiment.gain - whole / (whole - gone)) < 0.25 * whole / (whole - gone)
+
+
+def test_batches_that_lie_ready_take_the_wait_away(made):
+    assert near(made["loader"], 4.0)
+
+
+def test_a_result_that_nothing_needs_is_proved_and_timed(made):
+    assert near(made["unused"], 8.0)
+    assert "NaN" in (made["unused"].proof or "")
+
+
+def test_a_result_that_the_loss_needs_is_not_left_out(made):
+    assert made["needed"].gain is None
+    assert made["needed"].why_not == "its result is needed"
+
+
+def test_a_line_that_only_looks_is_timed_without_it(made):
+    assert near(made["measure"], 4.0)
+    assert made["measure"].low is not None
+    assert made["measure"].low <= (made["measure"].gain or 0) <= (made["measure"].high or 0)
+
+
+def test_no_file_of_the_script_changes(folder, made):
+    assert sorted(path.name for path in folder.iterdir()) == ["log.txt", "train.py"]
+    assert (folder / "log.txt").read_text() == "old"
+
+
+def test_a_script_that_raises_under_a_change_says_so(folder: Path, tmp_path: Path):
+    source = (
+        "import torch\n"
+        "w = torch.zeros(1, requires_grad=True)\n"
+        "optimizer = torch.optim.SGD([w], lr=0.1)\n"
+        "for step in range(100_000):\n"
+        "    number = step\n"
+        "    assert number == step\n"
+        "    w.sum().backward()\n"
+        "    optimizer.step()\n"
+    )
+    (tmp_path / "train.py").write_text(source)
+    place = SourceLocation(file=str(tmp_path / "train.py"), line=5)
+    line = Experiment(name="lines", what="number", places=(place,))
+    case = with_experiments(case_of(tmp_path), [line], ("train.py",), cwd=tmp_path, seconds=1.0)
+    (experiment,) = case.experiments
+    assert "AssertionError" in (experiment.why_not or "")
+
+
+def test_a_long_start_is_not_made_twice(folder: Path):
+    case = replace(case_of(folder), wall={"start": 100.0, "forward": 10.0})
+    line = Experiment(name="fused optimizer", what="")
+    case = with_experiments(case, [line], ("train.py",), cwd=folder, seconds=1.0)
+    assert case.experiments == ()
+    assert "1:40 until its first step" in case.not_checked[0]
+
+
+# Which experiments are chosen.
+
+
+def frame(line: int, *, own: bool = True) -> Frame:
+    return Frame(file="/p/train.py", line=line, function=f"f{line}", own=own)
+
+
+def row(name: str, seconds: float, *chains: tuple[int, ...]) -> LedgerRow:
+    lines = tuple(
+        LedgerLine(what="mm", seconds=seconds / len(chains), calls=tuple(map(frame, chain)))
+        for chain in chains
+    )
+    return LedgerRow(name=name, seconds=seconds, avoidable=name != "useful", lines=lines)
+
+
+def chosen_lines(*rows: LedgerRow) -> list[list[int | None]]:
+    case = replace(case_of(Path("/p")), ledger=Ledger(rows=rows))
+    return [[place.line for place in one.places] for one in chosen(case) if one.name == "lines"]
+
+
+def test_the_outermost_line_that_is_spent_on_the_row_is_skipped():
+    wasted = row("frozen", 4.0, (10, 20, 99))
+    assert chosen_lines(wasted, row("useful", 6.0, (11, 99))) == [[20]]
+
+
+def test_of_a_dead_row_all_lines_of_the_chain_are_tried():
+    wasted = row("dead", 4.0, (10, 20, 99))
+    assert chosen_lines(wasted, row("useful", 6.0, (11, 99))) == [[10, 20, 99]]
+
+
+def test_small_rows_are_not_tried():
+    assert chosen_lines(row("dead", 0.2, (10, 99)), row("useful", 9.8, (11, 99))) == []
+
+
+def test_a_loader_is_replayed_and_other_batches_are_kept_by_line():
+    waiting = row("waiting for data", 5.0, (30, 99))
+    ledger = Ledger(rows=(waiting, row("useful", 5.0, (11, 99))))
+    by_hand = replace(case_of(Path("/p")), ledger=ledger)
+    loader = Loader(key=0, role="train", batch_size=2, workers=0, dataset="Data", sampler="")
+    assert [one.name for one in chosen(by_hand)] == ["lines"]
+    assert [one.name for one in chosen(replace(by_hand, loaders=(loader,)))] == ["ready batches"]
+
+
+def test_the_line_of_a_finding_is_tried_unless_its_row_is():
+    place = SourceLocation(file="/p/train.py", line=20)
+    finding = Finding(rule="H19 hot_line", claim="hot", severity="warn", places=[place])
+    case = replace(case_of(Path("/p")), sources={"/p/train.py": ""})
+    assert [one.places for one in chosen(case, [finding])] == [(place,)]
+    tried = replace(case, ledger=Ledger(rows=(row("logging", 5.0, (20, 99)),)))
+    assert [one.row for one in chosen(tried, [finding])] == ["logging"]
