@@ -169,6 +169,8 @@ class ScriptObserver:
     def on_epoch(self, loader: Any) -> None:
         """Tell the probes that a loader begins an epoch, perhaps with its persistent iterator."""
         self._schedules()
+        if sys.modules["torch"].is_grad_enabled():
+            self.stop.epoch(self.hooks.updates, _length(loader))
         self.probes.notify(lambda probe: probe.on_epoch(loader))
 
     def on_batch(self, number: int, batch: Any) -> None:
@@ -317,6 +319,13 @@ class ScriptObserver:
         self.events.close()
         if self.stop.limits.full and not self.hooks.needed:
             self.hooks.remove_all()
+
+
+def _length(loader: Any) -> int | None:
+    try:
+        return len(loader)
+    except TypeError:
+        return None
 
 
 hide(globals())

@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
     from hotloop.observe.hooks.event_buffer import EventBuffer
 
-__all__ = ["StopLimits", "WhenToStop", "has_evaluated", "is_steady"]
+__all__ = ["PATIENCE", "StopLimits", "WhenToStop", "has_evaluated", "is_steady"]
 
 _SECONDS, _STEPS, _DRIFT = 3.0, 40, 0.10  # for steady steps; first half against all
 _STOPS = 3  # times that Stopped is raised, at most
 _EVERY = 0.25  # seconds between two looks at the run, about
+PATIENCE = 15.0  # seconds
 _GRACE = 5.0  # seconds beyond the limit after which a script without steps is ended
 
 
@@ -33,6 +34,8 @@ class StopLimits:
 
     steps: int | None = None  # optimizer steps
     seconds: float | None = 120.0  # since the first batch or forward pass
+    # Seconds of training after which a steady run need not evaluate and save; None: it must.
+    patience: float | None = PATIENCE
     full: bool = False
     probing: bool = True  # examine models and batches as well
 
@@ -46,6 +49,8 @@ class WhenToStop:
         self.ignored: str | None = None  # why it should have stopped; it caught Stopped
         self.full_at: int | None = None  # updates at which the event buffer was full
         self._events = events
+        self._epochs = 0  # started, with gradients on
+        self._epoch_ends: float | None = None  # updates at which the first epoch ends
         self._began: float | None = None  # seconds, when training began
         self._raised = 0
         self._missing = self._count_at = limits.steps or 0  # steps; updates at which to count
@@ -62,6 +67,11 @@ class WhenToStop:
         if not self.limits.full and self.limits.steps is None:
             self.limits = replace(self.limits, steps=steps, seconds=None)
             self._missing = self._count_at = steps
+
+    def epoch(self, updates: int, batches: int | None) -> None:
+        """Note that a loader begins an epoch of so many batches for the training."""
+        self._epochs += 1
+        self._epoch_ends = None if batches is None else updates + batches
 
     def next_look(self, updates: int, now: float) -> int:
         """Return the number of updates at which to look again, about _EVERY seconds from now."""
@@ -81,7 +91,19 @@ class WhenToStop:
             return f"{limits.steps} steps were asked for" if enough else None
         if is_steady(self._events.marks) and has_saved and has_evaluated(self._events.marks):
             return "steady, and one evaluation and one save were seen"
+        if self._is_patient(updates, now) and is_steady(self._events.marks):
+            return f"steady, and no evaluation or no save came in {limits.patience:g} s of training"
         return self._late(now)
+
+    def _is_patient(self, updates: int, now: float) -> bool:
+        """Whether enough of the training was seen: its first epoch, unless that takes too long."""
+        limits, trained = self.limits, now - (self._began or now)
+        if limits.patience is None or limits.seconds is None or trained < limits.patience:
+            return False
+        if self._epochs != 1 or self._epoch_ends is None:
+            return True
+        left = (self._epoch_ends - updates) * trained / max(updates, 1)
+        return left > limits.seconds - trained
 
     def stop(self, why: str) -> None:
         """Raise Stopped; a script that has caught it _STOPS times may go on."""

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
     from hotloop.core.case.case import Case
     from hotloop.core.finding import Diagnosis
-    from hotloop.observe.when_to_stop import StopLimits
+    from hotloop.observe.when_to_stop import PATIENCE, StopLimits
     from hotloop.process.run_script import ScriptTarget
 
 __all__ = ["add_script", "is_script", "keep_copies", "limits_of", "target_of"]
 
 _VALUES = frozenset({
     "--steps", "--time", "--json", "--log", "--html", "--out", "--with", "--plan", "--config",
-    "--without", "--budget", "--allow"
+    "--without", "--budget", "--allow", "--experiments"
 })  # fmt: skip
 
 
@@ -58,7 +58,7 @@ def target_of(options: argparse.Namespace) -> ScriptTarget:
 
 def limits_of(options: argparse.Namespace) -> StopLimits:
     """Return the limits of observation; raise UsageError for contradictory options."""
-    from hotloop.observe.when_to_stop import StopLimits
+    from hotloop.observe.when_to_stop import PATIENCE, StopLimits
 
     if options.steps is not None and options.steps < 1:
         raise UsageError(f"--steps {options.steps}: at least 1 step must be observed")
@@ -68,7 +68,8 @@ def limits_of(options: argparse.Namespace) -> StopLimits:
         raise UsageError("--full runs the script to its end; leave out --steps and --time")
     unset = options.steps is not None  # --steps alone sets no time limit
     seconds = options.time if options.time is not None else None if unset else 120.0
-    return StopLimits(steps=options.steps, seconds=seconds, full=options.full)
+    patience = None if options.time is not None else PATIENCE
+    return StopLimits(steps=options.steps, seconds=seconds, patience=patience, full=options.full)
 
 
 def keep_copies(
