@@ -60,7 +60,7 @@ def stopped_at(*epochs: tuple[int, int | None], step: float = 0.1, **limits: flo
     [
         ([], 15.0),  # batches made by hand
         ([(1, None)], 15.0),  # a stream
-        ([(1, 400)], 40.1),  # the first epoch ends within the limit
+        ([(1, 400), (402, 400)], 40.2),  # the first epoch ends within the limit
         ([(1, 100), (101, 100)], 15.0),  # its end was seen
         ([(1, 100_000)], 15.0),  # it ends too late
     ],

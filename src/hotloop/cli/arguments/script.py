@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from hotloop.core.case.case import Case
     from hotloop.core.finding import Diagnosis
-    from hotloop.observe.when_to_stop import PATIENCE, StopLimits
+    from hotloop.observe.when_to_stop import StopLimits
     from hotloop.process.run_script import ScriptTarget
 
 __all__ = ["add_script", "is_script", "keep_copies", "limits_of", "target_of"]
