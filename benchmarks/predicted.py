@@ -1,0 +1,94 @@
+"""Compares the gain that an experiment of the doctor measured with that of the mended script.
+
+    python -m benchmarks.predicted FOLDER ...
+
+Each folder has train.py and the mended version, fixed.py or mended.py. Both run twice in turn, whole,
+under a clock that notes the end of each optimizer step; the gain is the ratio of the mean steps from
+the tenth on. `hotloop doctor` then runs once on train.py; its leading experiment is the one with the
+largest measured gain. Writes benchmarks/results/predicted.json after each folder.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULT = ROOT / "benchmarks" / "results" / "predicted.json"
+CLOCK = """
+import json, runpy, sys, time
+from torch.optim.optimizer import register_optimizer_step_post_hook
+ends = []
+register_optimizer_step_post_hook(lambda *_: ends.append(time.perf_counter()))
+out, sys.argv = sys.argv[1], sys.argv[2:]
+sys.path[0] = "."
+try:
+    runpy.run_path(sys.argv[0], run_name="__main__")
+finally:
+    open(out, "w").write(json.dumps(ends))
+"""
+WARM = 10  # steps
+NEAR = 0.15
+
+
+def seconds_a_step(script: Path) -> float:
+    """Run a script whole; return the mean seconds of a step."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "ends.json"
+        command = [sys.executable, "-c", CLOCK, str(out), script.name]
+        subprocess.run(command, cwd=script.parent, capture_output=True, check=True, timeout=400)
+        ends = json.loads(out.read_text())[WARM:]
+        return float((ends[-1] - ends[0]) / (len(ends) - 1))
+
+
+def experiments_of(script: Path) -> dict[str, Any]:
+    """Run the doctor; return its findings."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "findings.json"
+        command = [sys.executable, "-m", "hotloop", "doctor", "--out", f"{folder}/run"]
+        command += ["--json", str(out), script.name]
+        subprocess.run(command, cwd=script.parent, capture_output=True, check=True, timeout=400)
+        findings: dict[str, Any] = json.loads(out.read_text())
+        return findings
+
+
+def compared(folder: Path) -> dict[str, Any]:
+    """Return one row of the table."""
+    train = folder / "train.py"
+    mended = next(path for name in ("fixed.py", "mended.py") if (path := folder / name).exists())
+    rounds = [(seconds_a_step(train), seconds_a_step(mended)) for _ in range(2)]
+    before, after = (statistics.median(side) for side in zip(*rounds, strict=True))
+    made = [one for one in experiments_of(train)["experiments"]]
+    gains = sorted((one for one in made if one["gain"] is not None), key=lambda one: -one["gain"])
+    leading = gains[0] if gains else None
+    real = before / after
+    predicted = leading and leading["gain"]
+    return {
+        "script": folder.name,
+        "real": round(real, 3),
+        "predicted": predicted and round(predicted, 3),
+        "interval": leading and [round(leading["low"], 3), round(leading["high"], 3)],
+        "row": leading and leading["row"],
+        "name": leading and leading["name"],
+        "lines": leading and [place["line"] for place in leading["places"]],
+        "near": predicted is not None and abs(predicted / real - 1) <= NEAR,
+        "others": [[one["row"] or one["name"], one["gain"] or one["why_not"]] for one in made],
+    }
+
+
+def main() -> None:
+    """Compare all folders, and write each result when it is known."""
+    results = []
+    for folder in map(Path, sys.argv[1:]):
+        results.append(compared(folder.resolve()))
+        print(json.dumps(results[-1]), flush=True)
+        RESULT.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
