@@ -161,6 +161,11 @@ def test_a_remedy_that_was_tried_says_its_result():
     assert said.endswith("again when read: tried: 1.9x (1.8-2.0) on 20 steps")
 
 
+def test_what_is_of_the_machine_has_no_effort():
+    busy = replace(TOKENIZE, kind="machine", remedies=[Remedy(text="wait", effort="option")])
+    assert list(remedies(CASE, busy, "train.py")) == [("wait", None)]
+
+
 def test_three_findings_above_a_note_are_shown_first():
     note = replace(TOKENIZE, severity="note")
     read = replace(TOKENIZE, known="read")

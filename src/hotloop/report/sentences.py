@@ -306,7 +306,8 @@ def remedies(case: Case, finding: Finding, script: str) -> Iterator[tuple[str, s
         if id is not None and use is not None and id not in typed and can_be_typed(id, case):
             line = command(case, use, script)
             typed.add(id)
-        yield f"{remedy.text} ({remedy.effort}; {remedy.tried or 'not tried'})", line
+        effort = f" ({remedy.effort}; {remedy.tried or 'not tried'})"
+        yield remedy.text + effort * (finding.kind != "machine"), line
 
 
 def command(case: Case, use: str, script: str) -> str:
