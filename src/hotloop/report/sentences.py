@@ -287,7 +287,7 @@ def cost(finding: Finding) -> list[str]:
         phrases.append(_most(finding))
     if finding.saves is not None and finding.saves > 0:
         phrases.append(f"saves at most {moment(finding.saves)} a step")
-    if finding.effort is not None:
+    if finding.effort is not None and finding.kind != "machine":
         phrases.append(f"effort: {finding.effort}")
     return phrases
 
