@@ -6,15 +6,17 @@ from tests.golden.cases import healthy, wall
 from tests.golden.slow_run import CASE, FINE, SLOW, TOKENIZE, WRONG
 
 from hotloop.core.case.steps_and_loaders import Steps
-from hotloop.core.finding import Finding, Remedy
+from hotloop.core.finding import Finding, Remedy, ranked
 from hotloop.core.measurement import Measurement
 from hotloop.report.sentences import (
     command,
     cost,
     counted,
+    leading,
     name,
     observed,
     once,
+    others,
     pace,
     reading,
     remedies,
@@ -115,8 +117,76 @@ def test_what_a_stopped_run_does_once_is_in_no_share():
     assert once(healthy()) == {}
 
 
+def told(*all_remedies: Remedy, case=CASE) -> list[tuple[str, str | None]]:
+    return list(remedies(case, replace(TOKENIZE, remedies=all_remedies), "train.py"))
+
+
 def test_a_command_is_told_once_for_each_technique():
-    several = [Remedy(text=text, technique="tf32") for text in "ab"] + [Remedy(text="c")]
-    told = list(remedies(CASE, replace(TOKENIZE, remedies=several), "train.py"))
-    assert [typed for _, typed in told] == ["hotloop run --with tf32 train.py", None, None]
-    assert told[2][0] == "c (configuration line)"
+    lines = told(*(Remedy(text=text, technique="sample-cache") for text in "ab"), Remedy(text="c"))
+    run = "hotloop run --with sample-cache train.py"
+    assert [typed for _, typed in lines] == [run, None, None]
+    assert lines[2][0] == "c (configuration line; not tried)"
+
+
+@pytest.mark.parametrize(
+    "technique",
+    [
+        "async-checkpoint",  # for hotloop train alone
+        "tf32",  # needs a GPU
+        "compile-faster",  # there is none
+        "device-prefetch",  # needs a GPU
+    ],
+)
+def test_a_command_that_would_be_refused_is_not_told(technique):
+    assert told(Remedy(text="x", technique=technique))[0][1] is None
+
+
+def test_a_command_that_cannot_gain_anything_is_not_told():
+    quick = healthy(wall=wall(data_wait=0.1))
+    assert told(Remedy(text="x", technique="sample-cache"), case=quick)[0][1] is None
+    assert told(Remedy(text="x", technique="gc-freeze"), case=quick)[0][1] is not None
+
+
+def test_the_record_of_hotloop_train_is_told_what_that_takes():
+    recorded = replace(CASE, script="hotloop train char-lm")
+    typed = told(Remedy(text="x", technique="async-checkpoint"), case=recorded)[0][1]
+    assert typed == "hotloop train char-lm --with async-checkpoint"
+
+
+def test_a_remedy_that_was_tried_says_its_result():
+    tried = Remedy(text="cache", effort="option", tried="tried: 1.9x (1.8-2.0) on 20 steps")
+    assert told(tried)[0][0] == "cache (option; tried: 1.9x (1.8-2.0) on 20 steps)"
+    slow = replace(TOKENIZE, remedies=[Remedy(text="x"), tried])
+    said = verdict(CASE, replace(SLOW, findings=[slow])).said
+    assert said.endswith("again when read: tried: 1.9x (1.8-2.0) on 20 steps")
+
+
+def test_what_is_of_the_machine_has_no_effort():
+    busy = replace(TOKENIZE, kind="machine", remedies=[Remedy(text="wait", effort="option")])
+    assert list(remedies(CASE, busy, "train.py")) == [("wait", None)]
+
+
+def test_three_findings_above_a_note_are_shown_first():
+    note = replace(TOKENIZE, severity="note")
+    read = replace(TOKENIZE, known="read")
+    many = [TOKENIZE, note, read, *[replace(TOKENIZE) for _ in range(3)]]
+    assert leading(many) == [TOKENIZE] * 3
+    assert others(many) == [note, read, TOKENIZE]
+    assert leading([note]) == []
+
+
+def test_only_a_proved_fault_comes_before_the_largest_cost():
+    claim = replace(TOKENIZE, kind="correctness", claim="a printed speed", share=None)
+    measured = replace(claim, known="measured", severity="warn")
+    said = verdict(CASE, replace(SLOW, findings=ranked([measured, TOKENIZE]))).said
+    assert said.startswith("train.py: 70% of the wall time is waiting for data")
+    proved = replace(measured, known="proved")
+    said = verdict(CASE, replace(SLOW, findings=ranked([proved, TOKENIZE]))).said
+    assert said == "train.py does something else than it says: a printed speed"
+
+
+def test_what_was_only_read_or_is_of_the_machine_is_no_verdict():
+    read = replace(TOKENIZE, known="read", severity="note")
+    busy = replace(TOKENIZE, kind="machine")
+    diagnosis = replace(FINE, findings=[read], machine=[busy])
+    assert verdict(healthy(), diagnosis).said.startswith("train.py: nothing worth changing")

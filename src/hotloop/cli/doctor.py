@@ -67,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--log", type=Path, metavar="FILE", help="find hidden time in a log: JSON lines or CSV")
     add("--json", type=Path, metavar="PATH", help="write the findings as JSON")
     add("--html", type=Path, metavar="PATH", help="of a run folder: write the page there")
+    add("--all", action="store_true", help="of a run folder: print all findings")
     add("-q", "--quiet", action="store_true", help="the report alone, no progress")
     return parser
 
@@ -78,8 +79,9 @@ def run(args: Sequence[str]) -> int:
     options = _parser().parse_intermixed_args(args)
     if len(options.what) == 1 and RunDir(Path(options.what[0])).exists:
         return _run_folder(options)
-    if options.html is not None:
-        raise UsageError("--html is for a script or the run folder of one")
+    if options.html is not None or options.all:
+        option = "--all" if options.all else "--html"
+        raise UsageError(f"{option} is for a script or the run folder of one")
     if options.log is not None:
         return _log(options)
     recipe, assignments = split(options.what)
@@ -120,6 +122,7 @@ def _script_parser() -> argparse.ArgumentParser:
         "mending that cost can give at most; these runs write what the script writes",
     )
     add("--profile", action="store_true", help="then run it shortly under torch.profiler")
+    add("--all", action="store_true", help="print all findings, not only the first three")
     add("--no-rules", action="store_true", help="print the ledger alone: what each second was for")
     add("--json", type=Path, metavar="PATH", help="write the findings as JSON")
     add("--html", type=Path, metavar="PATH", help="write the page there as well")
@@ -137,7 +140,8 @@ def _script(args: Sequence[str]) -> int:
 
     def notify(observed: Observed) -> None:
         case, diagnosis = observed.case, observed.diagnosis
-        show(case, diagnosis, console(), folder=observed.folder, page=observed.page)
+        kept = {"folder": observed.folder, "page": observed.page}
+        show(case, diagnosis, console(), **kept, every=options.all)
         if observed.problem is not None:
             say(f"hotloop: nothing was kept: {observed.problem}")
         keep_copies(case, diagnosis, json=options.json, html=options.html)
@@ -227,8 +231,8 @@ def _run_folder(options: argparse.Namespace) -> int:
     folder = Path(options.what[0])
     case, diagnosis = judge_again(folder)
     keep_copies(case, diagnosis, json=options.json, html=options.html)
-    page = RunDir(folder).report
-    show(case, diagnosis, console(stdout=True), folder=folder, page=page if page.exists() else None)
+    page = RunDir(folder).report if RunDir(folder).report.exists() else None
+    show(case, diagnosis, console(stdout=True), folder=folder, page=page, every=options.all)
     return 0
 
 

@@ -13,6 +13,7 @@ from hotloop.core.case.planned_run import MachineState, PlannedRun
 from hotloop.core.case.steps_and_loaders import Steps
 from hotloop.core.codec import to_json
 from hotloop.core.env import ENV
+from hotloop.core.finding import ranked
 from hotloop.core.hardware import DTYPES
 from hotloop.core.plan import Plan
 from hotloop.core.storage.files import free_bytes
@@ -97,8 +98,14 @@ def look(
         disks=disks,
         speed=speed,
         build=build,
-        diagnosis=diagnose(replace(case, own_time=clock() - began)),
+        diagnosis=_of_one_kind(diagnose(replace(case, own_time=clock() - began))),
     )
+
+
+def _of_one_kind(diagnosis: Diagnosis) -> Diagnosis:
+    """Return the diagnosis without a part for the machine: here all of it is."""
+    both = ranked([*diagnosis.findings, *diagnosis.machine])
+    return replace(diagnosis, findings=both, machine=())
 
 
 def planned_on(

@@ -11,7 +11,7 @@ from hotloop.report.batches import batches
 from hotloop.report.built import built, settings
 from hotloop.report.document import document
 from hotloop.report.figures import figure
-from hotloop.report.findings import LOOKS, findings, not_worth_it
+from hotloop.report.findings import LOOKS, findings, machine, not_worth_it
 from hotloop.report.ledger import waterfall
 from hotloop.report.markup import UNKNOWN, Html, code, join, missing, notes, panel, table, tag
 from hotloop.report.sections import cards, facts, machine_in_words, section
@@ -34,6 +34,7 @@ def page(case: Case, diagnosis: Diagnosis) -> str:
         "main",
         section("Where the time goes", waterfall(case) if case.ledger else _wall(case)),
         section("Findings", findings(case, diagnosis.findings)),
+        section("This machine", machine(case, diagnosis.machine)) if diagnosis.machine else "",
         section(
             "The run",
             tag(

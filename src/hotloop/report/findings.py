@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 from hotloop.report.excerpt import excerpt, visible, where
 from hotloop.report.markup import Html, code, join, missing, notes, tag
 from hotloop.report.sections import facts
-from hotloop.report.sentences import WORDS, cost, folder_of, name, reading, remedies
+from hotloop.report.sentences import (
+    WORDS,
+    cost,
+    counted,
+    folder_of,
+    leading,
+    name,
+    others,
+    reading,
+    remedies,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,7 +25,7 @@ if TYPE_CHECKING:
     from hotloop.core.case.case import Case
     from hotloop.core.finding import Finding, Severity, SourceLocation
 
-__all__ = ["LOOKS", "findings", "not_worth_it"]
+__all__ = ["LOOKS", "findings", "machine", "not_worth_it"]
 
 AROUND = 3  # lines shown before and after the line of the finding
 MOST_PLACES = 4  # most places shown as code; the others are listed
@@ -28,10 +38,25 @@ LOOKS: dict[Severity | None, str] = {
 
 
 def findings(case: Case, all_findings: Sequence[Finding]) -> Html:
-    """Return all findings, in the order of the report."""
+    """Return the findings that lead, and below them the others, folded."""
     if not all_findings:
         return missing("There is none.")
-    return tag("ol", *(_finding(case, each) for each in all_findings), class_="findings")
+    first, rest = leading(all_findings), others(all_findings)
+    shown = _list(case, first, 1) if first else ""
+    if not rest:
+        return join([shown])
+    words = f"All findings: {counted(rest)}{' more' if first else ''}"
+    folded = tag("details", tag("summary", words), _list(case, rest, len(first) + 1))
+    return join([shown, folded])
+
+
+def _list(case: Case, shown: Sequence[Finding], start: int) -> Html:
+    return tag("ol", *(_finding(case, each) for each in shown), class_="findings", start=start)
+
+
+def machine(case: Case, findings_of_machine: Sequence[Finding]) -> Html:
+    """Return what surrounds the run, each with its remedies."""
+    return _list(case, findings_of_machine, 1)
 
 
 def not_worth_it(judgements: Sequence[Finding]) -> Html:
@@ -45,10 +70,11 @@ def not_worth_it(judgements: Sequence[Finding]) -> Html:
 
 def _finding(case: Case, finding: Finding) -> Html:
     word = tag("span", WORDS[finding.severity], class_=f"pill {LOOKS[finding.severity]}")
+    known = tag("span", f" {finding.known}", class_="soft") if finding.known else ""
     here = folder_of(case)
     return tag(
         "li",
-        tag("p", word, " ", tag("code", finding.rule), class_="top"),
+        tag("p", word, " ", tag("code", finding.rule), known, class_="top"),
         tag("h3", finding.claim),
         tag("p", "; ".join(cost(finding)), class_="cost") if cost(finding) else "",
         *(_place(case, place, here) for place in finding.places[:MOST_PLACES]),

@@ -16,7 +16,7 @@ from hotloop.core.units import duration, moment
 from hotloop.report.excerpt import visible, where
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from hotloop.core.case.case import Case
     from hotloop.core.case.environment import Raised
@@ -33,9 +33,11 @@ __all__ = [
     "counted",
     "ended",
     "folder_of",
+    "leading",
     "name",
     "observed",
     "once",
+    "others",
     "pace",
     "reading",
     "remedies",
@@ -44,6 +46,7 @@ __all__ = [
     "verdict",
 ]
 
+MOST = 3  # findings that are shown unless all are asked for
 WORDS = {"critical": "critical", "warn": "warning", "note": "note"}
 COMPUTE = ("forward", "backward", "optimizer")
 _AVOID = {  # rows of the ledger that may lead a verdict
@@ -95,10 +98,13 @@ def folder_of(case: Case) -> str:
 
 
 def verdict(case: Case, diagnosis: Diagnosis) -> ResultSentence:
-    """Return the verdict in one line: correctness first, then the largest cost."""
-    worth = [finding for finding in diagnosis.findings if finding.severity != "note"]
-    wrong = next((finding for finding in worth if finding.is_correctness), None)
-    slow = next((finding for finding in worth if not finding.is_correctness), None)
+    """Return the verdict in one line: an error, else a proved fault, else the largest cost.
+
+    Notes, what was only read, and what is of the machine are not part of it.
+    """
+    worth = list(filter(_is_loud, diagnosis.findings))
+    wrong = next((finding for finding in worth if finding.is_proved_fault), None)
+    slow = next((finding for finding in worth if not finding.is_proved_fault), None)
     script = name(case)
     if case.raised is not None and case.stopped is not None:
         also = _claim(worth[0]) if worth else None
@@ -114,6 +120,27 @@ def verdict(case: Case, diagnosis: Diagnosis) -> ResultSentence:
     if slow is not None:
         return ResultSentence(said=f"{script}: {_promise(slow)}", severity=slow.severity)
     return ResultSentence(said=f"{script}: {_fine(case)}", severity=None)
+
+
+def _is_loud(finding: Finding) -> bool:
+    return finding.severity != "note" and finding.known != "read"
+
+
+def leading(findings: Sequence[Finding]) -> list[Finding]:
+    """Return the findings that are shown first: the first three above a note."""
+    return list(filter(_is_loud, findings))[:MOST]
+
+
+def others(findings: Sequence[Finding]) -> list[Finding]:
+    """Return the findings that `leading` leaves out."""
+    seen = 0
+    rest: list[Finding] = []
+    for finding in findings:
+        if _is_loud(finding) and seen < MOST:
+            seen += 1
+        else:
+            rest.append(finding)
+    return rest
 
 
 def _leading_row(case: Case, slow: Finding | None) -> LedgerRow | None:
@@ -150,6 +177,8 @@ def _promise(finding: Finding) -> str:
     claim, share = _claim(finding), _share(finding)
     if share is not None and share not in claim:
         claim += f" ({share})"
+    if tried := next((remedy.tried for remedy in finding.remedies if remedy.tried), None):
+        return f"{claim}: {tried}"
     return claim if finding.ceiling is None else f"{claim}: fixing it can give {_most(finding)}"
 
 
@@ -258,26 +287,34 @@ def cost(finding: Finding) -> list[str]:
         phrases.append(_most(finding))
     if finding.saves is not None and finding.saves > 0:
         phrases.append(f"saves at most {moment(finding.saves)} a step")
-    if finding.effort is not None:
+    if finding.effort is not None and finding.kind != "machine":
         phrases.append(f"effort: {finding.effort}")
     return phrases
 
 
 def remedies(case: Case, finding: Finding, script: str) -> Iterator[tuple[str, str | None]]:
-    """Yield each remedy and, once per technique, the command that tries it (else None)."""
-    techniques: set[str] = set()
+    """Yield each remedy with its result where it was tried, and the command that tries it.
+
+    The command is None the second time, and where `hotloop run` would refuse it.
+    """
+    from hotloop.techniques.script_gate import can_be_typed  # it loads all rules
+
+    typed: set[str] = set()
     for remedy in finding.remedies:
-        id = remedy.technique
-        use = None if id in techniques else remedy.use
-        typed = None if use is None else command(case, use, script)
-        techniques |= {id} if id is not None else set()
-        yield f"{remedy.text} ({remedy.effort})", typed
+        id, use = remedy.technique, remedy.use
+        line = None
+        if id is not None and use is not None and id not in typed and can_be_typed(id, case):
+            line = command(case, use, script)
+            typed.add(id)
+        effort = f" ({remedy.effort}; {remedy.tried or 'not tried'})"
+        yield remedy.text + effort * (finding.kind != "machine"), line
 
 
 def command(case: Case, use: str, script: str) -> str:
     """Return the command line that tries a technique, with its options."""
     if case.by_hotloop:  # hotloop's own command takes --with directly
-        return visible(f"{case.script} {shlex.join(case.arguments)} --with {use}")
+        line = " ".join([case.script, *map(shlex.quote, case.arguments)])
+        return visible(f"{line} --with {use}")
     is_file = case.script.endswith(".py") or os.path.sep in case.script
     words = [script, *case.arguments] if is_file else ["-m", script, *case.arguments]
     return visible(f"hotloop run --with {use} {shlex.join(words)}")

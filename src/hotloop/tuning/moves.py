@@ -28,7 +28,6 @@ __all__ = [
     "removed",
     "resized",
     "shared",
-    "too_short",
     "varied",
 ]
 
@@ -207,13 +206,6 @@ def _fits(choice: Mapping[str, Value], hardware: Hardware) -> bool:
     return "pin" not in choice or hardware.device == "cuda"
 
 
-def too_short(step: float, steps: int) -> str | None:
-    """Return why `steps` steps of `step` seconds cannot pay back a compilation, or None."""
-    if step * steps >= _EARNED:
-        return None
-    return f"all {steps:,} steps take {step * steps:.0f} s: compiling cannot be earned back"
-
-
 def pairs(moves: Sequence[Move], hopeless: Iterable[str]) -> list[Move]:
     """Return the known pairs of these moves; `hopeless` are ids without effect here."""
     out = set(hopeless)
@@ -247,7 +239,4 @@ def promise(plan: Plan, baseline: Plan, *, known: Sequence[Technique] = techniqu
     )
 
 
-# Cold compile takes 11 s at least (PEERS.md, C1) and makes a step 1.45 times as fast at most
-# (TECHNIQUES.md): the seconds of a run that compiling does not make shorter.
-_EARNED: Final = 11 / (1 - 1 / 1.45)
 _ORDER: Final = 3e-6  # highest measured effect of fused kernels and other orders of summation

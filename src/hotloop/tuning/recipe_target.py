@@ -11,9 +11,10 @@ from hotloop.core.sharding_ids import SHARING
 from hotloop.core.units import many
 from hotloop.jobs.forecast.memory_fit import Forecasts, fit_memory, shapes
 from hotloop.techniques.base import HostKind
+from hotloop.techniques.script_gate import too_short
 from hotloop.tuning.interleaved_timing import Entry
 from hotloop.tuning.memory_room import most_bytes, why_apart
-from hotloop.tuning.moves import Move, both, ordered, removed, resized, shared, too_short, varied
+from hotloop.tuning.moves import Move, both, ordered, removed, resized, shared, varied
 from hotloop.tuning.recipe_trial import assembled, command
 from hotloop.tuning.trial_process import TrialProcess
 from hotloop.tuning.trial_ranks import environment

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from hotloop.core.env import inherited
 from hotloop.core.errors import HotloopError
@@ -14,11 +14,11 @@ from hotloop.core.tuning_result import Edit, FixedCost
 from hotloop.core.units import many
 from hotloop.diagnosis.script import judge_again
 from hotloop.process import child
-from hotloop.rules.support.data_wait import feeding, reading_seconds
-from hotloop.techniques.base import HostKind, Stage
+from hotloop.techniques.base import HostKind
+from hotloop.techniques.script_gate import cannot_pay
 from hotloop.tuning.interleaved_timing import Entry
 from hotloop.tuning.memory_room import most_bytes, why_apart
-from hotloop.tuning.moves import ordered, too_short
+from hotloop.tuning.moves import ordered
 from hotloop.tuning.script_trial import command
 from hotloop.tuning.trial_process import TrialProcess
 
@@ -30,15 +30,9 @@ if TYPE_CHECKING:
     from hotloop.core.finding import Diagnosis
     from hotloop.core.hardware import Hardware
     from hotloop.core.trial import Trial
-    from hotloop.techniques.base import Technique
     from hotloop.tuning.moves import Move
 
 __all__ = ["DoctorFacts", "Script", "costs", "edits", "environment", "last_words", "moves"]
-
-_IDLE: Final = 0.05  # share of the wall time; with less data wait, a loader is left alone
-_COPIED: Final = 0.01  # share of the wall time; with less copying, prefetch to the GPU cannot pay
-# Loader techniques that do not reduce data wait.
-_PADDING: Final = ("dynamic-padding", "length-bucketing", "token-budget")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +149,7 @@ def moves(
         first=named,
         choices=_choices(hardware, facts),
         allow_training=allow_training,
-        why_not=lambda technique: None if facts is None else _why_not(technique, facts.case),
+        why_not=lambda technique: None if facts is None else cannot_pay(technique, facts.case),
     )
 
 
@@ -174,36 +168,6 @@ def _choices(
         "length-bucketing": [{"lengths": "read"}],
         "token-budget": [{"lengths": "read"}],
     }
-
-
-def _why_not(technique: Technique, case: Case) -> str | None:
-    """Return why a technique cannot pay on this script, or None."""
-    if technique.id == "device-prefetch":
-        copies = case.share("host to device")
-        if case.on_gpu and copies < _COPIED:
-            return f"copies to the GPU take {copies:.1%} of the time: nothing to gain"
-    elif technique.stage is Stage.LOADER and technique.id not in _PADDING:
-        if not case.training_loaders:
-            return "no DataLoader feeds the training"
-        waits = case.share("data wait")
-        if waits < _IDLE and not any(loader.workers for loader in case.training_loaders):
-            return f"the loop waits for data in {waits:.1%} of the time: nothing to gain"
-        if technique.id == "sample-cache" and (reads := _reading(case)) < _IDLE:
-            return f"reading samples takes {reads:.1%} of the time: nothing to gain"
-    if technique.id == "threads" and case.on_gpu:
-        return "the GPU computes, not the CPU"
-    if technique.id == "compile":
-        time, steps = case.step_time, case.total_steps
-        if time is not None and steps is not None:
-            return too_short(time.median, steps)
-    return None
-
-
-def _reading(case: Case) -> float:
-    """Return the share of the wall time in which samples are read; 1 if unknown."""
-    loader = feeding(case)
-    seconds = None if loader is None else reading_seconds(case, loader)
-    return 1.0 if seconds is None else case.part(seconds)
 
 
 def costs(facts: DoctorFacts) -> list[FixedCost]:

@@ -118,7 +118,7 @@ def test_a_near_key_is_one_the_code_asks_for_in_vain_and_no_file_has():
     meant = near(misspelt, setting)
     assert meant is not None
     assert meant.name == "warmup_steps"
-    assert [node.lineno for _, node in meant.asked] == [3]
+    assert [node.lineno for node in meant.asked] == [3]
     text = "lr: 1\nwarmup_step: 2\nwarmup_steps: 3\n"
     both = loaded(text, "f(cfg['lr'], cfg.get('warmup_steps', 0))")
     assert near(both, unread(both)[0]) is None

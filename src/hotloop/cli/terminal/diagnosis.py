@@ -59,12 +59,19 @@ def show(
     folder: Path | None,
     page: Path | None,
     here: Path | None = None,
+    every: bool = False,
 ) -> None:
-    """Print the result. `folder` is the run's, `page` its HTML; paths are relative to `here`."""
+    """Print the result. `folder` is the run's, `page` its HTML; paths are relative to `here`.
+
+    Of the findings it prints the first three above a note, or `every` one.
+    """
     out = _ScriptSheet(case, console, str(here or Path.cwd()))
     out.verdict(diagnosis)
     out.wall()
-    out.findings(diagnosis)
+    out.findings(diagnosis.findings if every else sentences.leading(diagnosis.findings))
+    if not every:
+        out.left_out(diagnosis, folder)
+    out.machine(diagnosis)
     out.not_worth_it(diagnosis)
     out.operators()
     out.ceilings()
@@ -85,15 +92,27 @@ class Sheet:
     def __init__(self, console: Console) -> None:
         self._out = console
 
-    def findings(self, diagnosis: Diagnosis) -> None:
-        """Print the findings with their cost, places, evidence and remedies."""
-        for number, finding in enumerate(diagnosis.findings, 1):
+    def findings(self, findings: Sequence[Finding]) -> None:
+        """Print findings with their cost, places, evidence and remedies."""
+        for number, finding in enumerate(findings, 1):
             word = Text(sentences.WORDS[finding.severity], _COLOUR[finding.severity])
+            known = f", {finding.known}" if finding.known else ""
             self.say()
             self._print_wrapped(
-                Text(f"{number}. "), word.append(f"  {visible(finding.rule)}", "none")
+                Text(f"{number}. "), word.append(f"  {visible(finding.rule)}{known}", "none")
             )
             self._finding(finding)
+
+    def machine(self, diagnosis: Diagnosis) -> None:
+        """Print what surrounds the run, each with its remedies."""
+        if diagnosis.machine:
+            self.title("this machine")
+        for finding in diagnosis.machine:
+            self._hang("-", f"{finding.rule}: {finding.claim}", indent=0)
+            for text, command in self._remedies(finding):
+                self._hang("->", text, indent=2)
+                if command is not None:
+                    self._to_copy("     $ ", command)
 
     def _finding(self, finding: Finding) -> None:
         self._say_indented(finding.claim)
@@ -177,6 +196,17 @@ class _ScriptSheet(Sheet):
         if verdict.also is not None:
             self.say(verdict.also)
         self.say(sentences.counted(diagnosis.findings))
+
+    def left_out(self, diagnosis: Diagnosis, folder: Path | None) -> None:
+        """Print how many findings were not printed, and the command that prints them."""
+        rest = sentences.others(diagnosis.findings)
+        if not rest:
+            return
+        target = self._case.script if folder is None else str(folder)
+        command = f"hotloop doctor --all {where(SourceLocation(file=target), self._here)}"
+        more = "and " if len(rest) < len(diagnosis.findings) else ""
+        self.say(f"\n{more}{sentences.counted(rest)}:")
+        self._to_copy("   $ ", command)
 
     def wall(self) -> None:
         """Print the bar with its legend, the speed, and the extent of the observation."""
@@ -302,4 +332,4 @@ def show_next(case: Case, diagnosis: Diagnosis, out: Console, *, folder: Path | 
         out.print(Text(verdict.also))
     if folder is not None:
         location = where(SourceLocation(file=str(folder)), str(Path.cwd()))
-        out.print(Text(f"all findings: hotloop doctor {location}"), soft_wrap=True)
+        out.print(Text(f"all findings: hotloop doctor --all {location}"), soft_wrap=True)

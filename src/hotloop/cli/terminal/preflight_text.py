@@ -118,7 +118,8 @@ class PreflightText:
         self._sheet.say(about or sentences.counted(diagnosis.findings))
         if diagnosis.unstable is not None:
             self._sheet.say(diagnosis.unstable, style="yellow")
-        self._sheet.findings(diagnosis)
+        self._sheet.findings(diagnosis.findings)
+        self._sheet.machine(diagnosis)
 
     def _end(self, diagnosis: Diagnosis) -> None:
         self._sheet.not_worth_it(diagnosis)

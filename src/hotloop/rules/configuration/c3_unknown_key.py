@@ -24,7 +24,7 @@ def judge(case: Case) -> Finding | None:
     if not misspelt:
         return None
     setting, meant = misspelt[0]
-    asked = any(was_executed(case, module, node) for module, node in meant.asked)
+    asked = any(was_executed(case, module, node) for node, module in meant.asked.items())
     return Finding(
         claim=f'nobody reads "{setting.key}"; the code reads "{meant.name}", which takes its '
         "default",

@@ -36,7 +36,7 @@ def judge(case: Case) -> Finding | None:
             **({"throttled periods": f"{throttled:.0%}"} if throttled else {}),
         },
         remedies=[
-            option("hotloop run --with threads", technique="threads"),
+            option("no more threads than there are cores", technique="threads"),
             Remedy(text=f"torch.set_num_threads({fit}), or OMP_NUM_THREADS={fit} before starting"),
         ],
     )

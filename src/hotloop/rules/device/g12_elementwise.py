@@ -41,9 +41,7 @@ def judge(case: Case) -> Finding | None:
         claim=f"element by element operations take {share:.0%} of a step on the GPU",
         places=list(dict.fromkeys(op.place for op in hottest if op.place)),
         evidence={op.name: f"{op.share:.0%} of a step" for op in hottest},
-        remedies=[
-            option("hotloop run --with compile makes one kernel of neighbours", technique="compile")
-        ],
+        remedies=[option("compilation makes one kernel of neighbours", technique="compile")],
     )
 
 

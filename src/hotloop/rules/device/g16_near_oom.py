@@ -33,7 +33,8 @@ def judge(case: Case) -> Finding | None:
                 "(hotloop explain out-of-memory)"
             ),
             option(
-                "hotloop run --with activation-checkpointing", technique="activation-checkpointing"
+                "compute activations again in the backward pass",
+                technique="activation-checkpointing",
             ),
         ],
     )

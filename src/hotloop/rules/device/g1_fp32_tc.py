@@ -21,9 +21,7 @@ __all__ = ["RULE"]
 LEAST = 0.20  # of the step
 SWITCH = "cuda.matmul.fp32_precision"
 REMEDIES = (
-    option(
-        "hotloop run --with autocast-bf16 computes products in bfloat16", technique="autocast-bf16"
-    ),
+    option("products in bfloat16, under autocast", technique="autocast-bf16"),
     Remedy(text='torch.set_float32_matmul_precision("high") uses TF32', technique="tf32"),
 )
 

@@ -37,7 +37,7 @@ def judge(case: Case) -> Finding | None:
         severity="warn" if hot or slow else "note",
         evidence={"temperature": f"{degrees:.0f} C"} if degrees else {},
         remedies=[
-            option("look at nvidia-smi -q -d PERFORMANCE, fans and dust"),
+            option("better cooling: nvidia-smi -q -d PERFORMANCE says what holds it back"),
             option("a power limit 10 % lower: nvidia-smi -pl"),
         ],
     )

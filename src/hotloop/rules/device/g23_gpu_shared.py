@@ -28,7 +28,11 @@ def judge(case: Case) -> Finding | None:
     return Finding(
         claim=claim if others else f"{case.hardware.name} is a slice of a GPU",
         severity="warn" if others else "note",
-        remedies=[option("look at nvidia-smi")],
+        remedies=[
+            option("end the other processes (nvidia-smi lists them), or take another GPU")
+            if others
+            else option("take a whole GPU")
+        ],
     )
 
 
@@ -42,7 +46,7 @@ def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
     return Finding(
         claim=f"{bytes_(have - free)} of the GPU's {bytes_(have)} are taken by other processes",
         severity="warn",
-        remedies=[option("look at nvidia-smi")],
+        remedies=[option("end the other processes (nvidia-smi lists them), or take another GPU")],
     )
 
 

@@ -39,7 +39,7 @@ def judge(case: Case) -> Finding | None:
         evidence={"peak": peak},
         remedies=[
             option("hotloop doctor --profile shows where the GPU's time goes"),
-            option("hotloop run --with autocast-bf16,compile", technique="autocast-bf16"),
+            option("bfloat16 under autocast, then compilation", technique="autocast-bf16"),
         ],
     )
 

@@ -26,7 +26,7 @@ def judge(case: Case) -> Finding | None:
         "for the host",
         severity="warn",
         remedies=[
-            option("hotloop run --with compile", technique="compile"),
+            option("compile the model", technique="compile"),
             Remedy(text="a larger micro batch"),
         ],
     )

@@ -39,7 +39,7 @@ def judge(case: Case) -> Finding | None:
     technique = "fused-adamw" if worst.name in ("Adam", "AdamW") else None
     remedies = [Remedy(text=f"{worst.name}(..., fused=True)", technique=technique)]
     if technique:
-        run = option("hotloop run --with fused-adamw", technique=technique)
+        run = option("one kernel updates all weights", technique=technique)
         remedies.insert(0, run)
     return costing(
         case,

@@ -22,7 +22,7 @@ __all__ = ["RULE"]
 LEAST = 0.05  # of a step
 TURNING = ("nchwtonhwc", "nhwctonchw", "nchw_to_nhwc", "nhwc_to_nchw")
 REMEDIES = (
-    option("hotloop run --with channels-last", technique="channels-last"),
+    option("the layout that tensor cores read", technique="channels-last"),
     code_edit("model.to(memory_format=torch.channels_last), the batch too"),
 )
 

@@ -45,7 +45,7 @@ def judge(case: Case) -> Finding | None:
         evidence={"full collections": str(process.gc_full)},
         remedies=[
             option(
-                "hotloop run --with gc-freeze, or gc.collect(); gc.freeze() before the loop",
+                "gc.collect(); gc.freeze() before the loop",
                 technique="gc-freeze",
             )
         ],

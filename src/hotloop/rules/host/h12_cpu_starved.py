@@ -4,8 +4,8 @@ Looks at: cores that other processes keep busy, and how often the cgroup's quota
 Says so when: others keep half a core busy, or 5 % of the quota's periods were throttled. Before
     a run: others keep half a core busy now.
 Stays silent when: neither is so. More threads than cores are another cause, and D9's.
-Remedy: stop what else runs, ask for more cores, or, where torch computes with more threads than
-    there are cores, set fewer of them.
+Remedy: measure again when nothing else runs, ask for more cores, or, where torch computes with more
+    threads than there are cores, set fewer of them.
 Numbers: none; but times measured meanwhile hold only while it lasts.
 Seen: examples/slow/accelerate/evaluation_bound.py, examples/slow/accelerate/pad_to_max.py.
 Source: hotloop; https://docs.kernel.org/admin-guide/cgroup-v2.html (cpu.stat, nr_throttled)
@@ -24,12 +24,15 @@ def judge(case: Case) -> Finding | None:
     busy, throttled = case.process.other_cores or 0.0, case.process.throttled or 0.0
     cores = "unknown" if case.hardware.cores is None else f"{case.hardware.cores:g}"
     because = []
+    remedies = []
     if busy >= BUSY:
+        remedies.append(option("measure again when the other processes are done"))
         because.append(
             f"other processes keep {busy:.1f} cores busy (this one may use {cores}): times "
             "measured now hold only while they do"
         )
     if throttled >= THROTTLED:
+        remedies.append(option("ask for more cores"))
         because.append(f"the quota of {cores} cores stopped it in {throttled:.0%} of all periods")
     if not because:
         return None
@@ -39,10 +42,7 @@ def judge(case: Case) -> Finding | None:
         claim="; ".join(because),
         severity="warn" if case.hardware.device == "cpu" else "note",
         evidence=evidence,
-        remedies=[
-            option("look at top, and measure again when they are done"),
-            *_fewer_threads(case),
-        ],
+        remedies=[*remedies, *_fewer_threads(case)],
     )
 
 
@@ -51,7 +51,7 @@ def _fewer_threads(case: Case) -> list[Remedy]:
     threads, cores = case.process.threads, case.hardware.cores
     if threads is None or cores is None or threads <= max(1, int(cores)):
         return []
-    text = "hotloop run --with threads starts no more threads than there are cores"
+    text = "no more threads than there are cores"
     return [option(text, technique="threads")]
 
 

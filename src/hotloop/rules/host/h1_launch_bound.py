@@ -24,10 +24,8 @@ __all__ = ["RULE"]
 STARVED, BUSY = 0.80, 0.80
 NOTE, CRITICAL = 0.03, 0.15  # XProf's kernel launch time: moderate and high
 REMEDIES = (
-    option("hotloop run --with compile puts many small kernels into few", technique="compile"),
-    option(
-        "hotloop run --with fused-adamw updates all weights in one kernel", technique="fused-adamw"
-    ),
+    option("compilation puts many small kernels into few", technique="compile"),
+    option("a fused optimizer updates all weights in one kernel", technique="fused-adamw"),
     Remedy(text="a larger micro batch makes larger kernels"),
 )
 

@@ -46,7 +46,7 @@ def judge(case: Case) -> Finding | None:
         remedies=[
             code_edit("save every N steps or epochs, and once at the end"),
             option(
-                "hotloop run --with async-checkpoint writes beside the training",
+                "write beside the training, from a copy of the weights",
                 technique="async-checkpoint",
             ),
         ],

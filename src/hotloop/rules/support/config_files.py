@@ -21,7 +21,7 @@ from hotloop.rules.support.config_reads import reads
 from hotloop.rules.support.syntax import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from hotloop.core.case.case import Case
     from hotloop.core.case.environment import Config
@@ -121,7 +121,7 @@ class Meant:
     """The key that an unread one is probably a misspelling of."""
 
     name: str
-    asked: Sequence[tuple[Module, ast.AST]]  # where the code reads it with a default
+    asked: Mapping[ast.AST, Module]  # the expressions that read it with a default
 
 
 def near(case: Case, setting: ConfigKey) -> Meant | None:
@@ -134,13 +134,13 @@ def near(case: Case, setting: ConfigKey) -> Meant | None:
     section = setting.key.rpartition(".")[0]
     for config in files:
         file_reads = _read(case, config)
-        candidates = (file_reads.optional if file_reads is not None else frozenset()) - present
+        candidates = (set(file_reads.asked) if file_reads is not None else set()) - present
         names = [
             n for above, _, n in (key.rpartition(".") for key in candidates) if above == section
         ]
         if close := difflib.get_close_matches(setting.name, sorted(names), n=1, cutoff=0.8):
             key = f"{section}.{close[0]}" if section else close[0]
-            return Meant(name=close[0], asked=file_reads.asked[key] if file_reads else ())
+            return Meant(name=close[0], asked=file_reads.asked[key] if file_reads else {})
     return None
 
 

@@ -49,8 +49,8 @@ class Reads:
     """The dotted keys of one file that the code reads."""
 
     keys: Paths  # read by name
-    optional: Paths  # those of `keys` that are read with a default
-    asked: Mapping[str, Sequence[tuple[Module, ast.AST]]]  # where those are
+    # Those of `keys` that are read with a default, and the expressions that read them.
+    asked: Mapping[str, Mapping[ast.AST, Module]]
     whole: Paths  # sections that are, or may be, read without naming their keys
 
     def covers(self, key: str) -> bool:
@@ -69,12 +69,7 @@ def reads(code: ProjectCode, place: SourceLocation) -> Reads | None:
             break
     if flow.is_lost or not flow.is_loaded:
         return None
-    return Reads(
-        keys=frozenset(flow.keys),
-        optional=frozenset(flow.asked),
-        asked=flow.asked,
-        whole=frozenset(flow.whole),
-    )
+    return Reads(keys=frozenset(flow.keys), asked=flow.asked, whole=frozenset(flow.whole))
 
 
 class _Flow:
@@ -83,9 +78,7 @@ class _Flow:
     def __init__(self, code: ProjectCode, place: SourceLocation) -> None:
         self._code, self._place = code, place
         self.keys, self.whole = set[str](), set[str]()
-        self.asked: dict[
-            str, list[tuple[Module, ast.AST]]
-        ] = {}  # keys that are read with a default
+        self.asked: dict[str, dict[ast.AST, Module]] = {}  # keys that are read with a default
         self.is_lost = self.is_loaded = False
         self._names: dict[tuple[int, str], Paths] = defaultdict(frozenset)  # scope and name
         self._attributes: dict[str, Paths] = defaultdict(frozenset)
@@ -250,14 +243,11 @@ class _Flow:
         return self._attributes[name].union(*ofs)
 
     def _read(self, base: Paths, key: str, *, asking: ast.AST | None = None) -> Paths:
-        """Note the read of a key, by an expression that has a default for it, if `asking`."""
         paths = frozenset(f"{path}.{key}" if path else key for path in base - {FILE})
         self.keys |= paths
-        assert self._module is not None
-        for path in paths if asking is not None else ():
-            places = self.asked.setdefault(path, [])
-            if asking is not None and all(node is not asking for _, node in places):
-                places.append((self._module, asking))
+        if asking is not None and self._module is not None:
+            for path in paths:
+                self.asked.setdefault(path, {})[asking] = self._module
         return paths
 
     def _item(self, base: Paths, index: ast.expr) -> Paths:
