@@ -194,7 +194,10 @@ def test_a_loader_is_replayed_and_other_batches_are_kept_by_line():
     by_hand = replace(case_of(Path("/p")), ledger=ledger)
     loader = Loader(key=0, role="train", batch_size=2, workers=0, dataset="Data", sampler="")
     assert [one.name for one in chosen(by_hand)] == ["lines"]
-    assert [one.name for one in chosen(replace(by_hand, loaders=(loader,)))] == ["ready batches"]
+    by_loader = [one.name for one in chosen(replace(by_hand, loaders=(loader,)))]
+    assert by_loader == ["ready batches", "ready samples"]
+    random = replace(loader, uses_random=True)
+    assert [one.name for one in chosen(replace(by_hand, loaders=(random,)))] == ["ready batches"]
 
 
 def test_the_line_of_a_finding_is_tried_unless_its_row_is():

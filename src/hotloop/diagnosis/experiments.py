@@ -74,6 +74,11 @@ def _of_rows(case: Case, known: set[SourceLocation]) -> list[Experiment]:
         what = _WITHOUT[row.name]
         if row.name == "waiting for data" and case.training_loaders:
             experiments.append(Experiment(name="ready batches", what=what, row=row.name))
+            if all(
+                not loader.workers and not loader.uses_random for loader in case.training_loaders
+            ):
+                what = "the samples lie ready"
+                experiments.append(Experiment(name="ready samples", what=what))
             continue
         assert case.ledger is not None
         places = tuple(place for place in _lines(case.ledger, row) if place not in known)

@@ -14,6 +14,7 @@ from hotloop.core.case.steps_and_loaders import ROWS
 from hotloop.core.finding import WARN, by_share
 from hotloop.core.units import duration, moment
 from hotloop.report.excerpt import visible, where
+from hotloop.rules.tried import REFUTED, in_words, of_row, share_of_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -32,6 +33,7 @@ __all__ = [
     "cost",
     "counted",
     "ended",
+    "experiments",
     "folder_of",
     "leading",
     "name",
@@ -115,7 +117,7 @@ def verdict(case: Case, diagnosis: Diagnosis) -> ResultSentence:
         return ResultSentence(said=sentence, severity=wrong.severity, also=also)
     if (row := _leading_row(case, slow)) is not None:
         also = f"the largest finding: {_promise(slow)}" if slow else None
-        severity = by_share(case.part(row.seconds))
+        severity = by_share(_share_of_row(case, row))
         return ResultSentence(said=f"{script}: {_of_row(case, row)}", severity=severity, also=also)
     if slow is not None:
         return ResultSentence(said=f"{script}: {_promise(slow)}", severity=slow.severity)
@@ -144,19 +146,48 @@ def others(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _leading_row(case: Case, slow: Finding | None) -> LedgerRow | None:
-    """Return the avoidable row of the ledger that costs more than any finding explains, if any."""
-    rows = case.ledger.avoidable if case.ledger is not None else ()
-    row = next((row for row in rows if row.name in _AVOID), None)
-    if row is None or case.part(row.seconds) < max(WARN, (slow and slow.share) or 0.0):
-        return None
-    return row
+    """Return the avoidable row of the ledger that costs more than any finding explains, if any.
+
+    A row that an experiment refuted does not lead.
+    """
+    for row in case.ledger.avoidable if case.ledger is not None else ():
+        experiment = of_row(case, row.name)
+        gain = None if experiment is None else experiment.gain
+        if row.name in _AVOID and (gain is None or gain >= REFUTED):
+            is_largest = _share_of_row(case, row) >= max(WARN, (slow and slow.share) or 0.0)
+            return row if is_largest else None
+    return None
+
+
+def _share_of_row(case: Case, row: LedgerRow) -> float:
+    """Return the share of the wall time that a row takes, as its experiment measured it."""
+    experiment = of_row(case, row.name)
+    if experiment is None or experiment.gain is None:
+        return case.part(row.seconds)
+    return share_of_run(case, experiment)
 
 
 def _of_row(case: Case, row: LedgerRow) -> str:
-    share = case.part(row.seconds)
-    place = "" if row.place is None else f" ({where(row.place, folder_of(case))})"
-    gain = f"at most {1 / (1 - share):.1f}x" if share < 0.99 else "at most 100x and more"
-    return f"{share:.0%} of the wall time {_AVOID[row.name]}{place}: without it {gain}"
+    share, experiment = case.part(row.seconds), of_row(case, row.name)
+    lines = (row.place,) if experiment is None or not experiment.places else experiment.places
+    place = "" if lines[0] is None else f" ({where(lines[0], folder_of(case))})"
+    gain = f"without it at most {1 / (1 - share):.1f}x" if share < 0.99 else "it is all there is"
+    if experiment is not None:
+        measured = in_words(case, experiment)
+        gain = measured if experiment.gain is not None else f"{gain} ({measured})"
+    return f"{share:.0%} of the wall time {_AVOID[row.name]}{place}: {gain}"
+
+
+def experiments(case: Case) -> list[str]:
+    """Return one sentence for each experiment."""
+    lines = []
+    for experiment in case.experiments:
+        about = [experiment.row or experiment.name]
+        if experiment.places:
+            about.append(where(experiment.places[0], folder_of(case)))
+        proof = f"; {experiment.proof}" if experiment.proof else ""
+        lines.append(visible(f"{', '.join(about)}: {in_words(case, experiment)}{proof}"))
+    return lines
 
 
 def ended(raised: Raised) -> str:
@@ -177,6 +208,8 @@ def _promise(finding: Finding) -> str:
     claim, share = _claim(finding), _share(finding)
     if share is not None and share not in claim:
         claim += f" ({share})"
+    if finding.measured is not None:
+        return f"{claim}: {visible(finding.measured)}"
     if tried := next((remedy.tried for remedy in finding.remedies if remedy.tried), None):
         return f"{claim}: {tried}"
     return claim if finding.ceiling is None else f"{claim}: fixing it can give {_most(finding)}"
@@ -283,7 +316,9 @@ def cost(finding: Finding) -> list[str]:
         phrases.append("the run is not what it says")
     if (share := _share(finding)) is not None:
         phrases.append(share)
-    if finding.ceiling is not None:
+    if finding.measured is not None:
+        phrases.append(visible(finding.measured))
+    elif finding.ceiling is not None:
         phrases.append(_most(finding))
     if finding.saves is not None and finding.saves > 0:
         phrases.append(f"saves at most {moment(finding.saves)} a step")

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from hotloop.core.case.case import Case
     from hotloop.core.case.experiment import Experiment
 
-__all__ = ["REFUTED", "experiment_on", "in_words", "share_of_run", "with_results"]
+__all__ = ["REFUTED", "experiment_on", "in_words", "of_row", "share_of_run", "with_results"]
 
+_BETWEEN = ("evaluate", "save", "log")  # an experiment times whole steps, with what is between them
 REFUTED = 1.03  # gain below which a cost is none
 
 # Rule, or its umbrella -> the row of the ledger whose experiment takes its cost away.
@@ -26,6 +27,7 @@ _ROW: Mapping[str, str] = {
     **dict.fromkeys(("H9", "H10", "H20", "H22"), "evaluating"),
     "H21": "repeated",
 }
+_OF_SAMPLES = ("D2", "D13", "D27", "D28")  # what they name happens in __getitem__
 _SWITCH: Mapping[str, str] = {"G7": "fused optimizer", "D9": "threads"}  # the remedy was tried
 
 
@@ -58,8 +60,20 @@ def experiment_on(case: Case, finding: Finding, root: str) -> Experiment | None:
     made = [one for one in case.experiments if one.gain is not None]
     lines = [one for one in made if not set(one.places).isdisjoint(finding.places)]
     rows = [one for one in made if one.row is not None and one.row == _ROW.get(root)]
+    samples = [one for one in made if one.name == "ready samples" and _is_of_samples(finding)]
     switches = [one for one in made if one.name == _SWITCH.get(root)]
-    return next(iter([*switches, *lines, *rows]), None)
+    return next(iter([*switches, *samples, *lines, *rows]), None)
+
+
+def _is_of_samples(finding: Finding) -> bool:
+    """Whether the remedy of a finding is to keep or prepare samples."""
+    return finding.rule.partition(" ")[0] in _OF_SAMPLES
+
+
+def of_row(case: Case, row: str) -> Experiment | None:
+    """Return the experiment that took a row of the ledger away; the one with a gain, if any."""
+    made = [experiment for experiment in case.experiments if experiment.row == row]
+    return max(made, key=lambda experiment: experiment.gain or 0.0, default=None)
 
 
 def share_of_run(case: Case, experiment: Experiment) -> float:
@@ -67,27 +81,19 @@ def share_of_run(case: Case, experiment: Experiment) -> float:
     return (experiment.share or 0.0) * min(1.0, case.share(*IN_STEP, *_BETWEEN))
 
 
-_BETWEEN = ("evaluate", "save", "log")  # an experiment times whole steps, with what is between them
-
-
 def in_words(case: Case, experiment: Experiment) -> str:
-    """Return "measured: a step without it is 2.8x as fast (2.7-2.9, 12 steps)"."""
-    assert experiment.gain is not None
-    assert experiment.low is not None
-    assert experiment.high is not None
+    """Return "where the batches lie ready, a step is 2.8x as fast (measured: …, 12 steps)"."""
+    if experiment.gain is None or experiment.low is None or experiment.high is None:
+        return f"not measured: {experiment.why_not}"
     share = share_of_run(case, experiment)
-    whole = f"; this run {_times(1 / (1 - share))}" if 0.03 < share < 0.99 else ""
-    words = f"where {experiment.what}, a step is {_times(experiment.gain)} as fast"
-    span = f"{_figure(experiment.low)}-{_figure(experiment.high)}, {experiment.steps} steps"
-    return f"measured: {words} ({span}){whole}"
+    whole = f"; this run {_figure(1 / (1 - share))}x" if REFUTED - 1 < share < 0.99 else ""
+    span = f"measured: {_figure(experiment.low)}-{_figure(experiment.high)}"
+    words = f"where {experiment.what}, a step is {_figure(experiment.gain)}x as fast"
+    return f"{words} ({span}, {experiment.steps} steps){whole}"
 
 
 def _figure(factor: float) -> str:
     return f"{factor:.2f}" if factor < 10 else f"{factor:.0f}"
-
-
-def _times(factor: float) -> str:
-    return f"{_figure(factor)}x"
 
 
 def _measured(case: Case, finding: Finding, experiment: Experiment) -> Finding:

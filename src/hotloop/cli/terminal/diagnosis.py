@@ -72,6 +72,10 @@ def show(
     if not every:
         out.left_out(diagnosis, folder)
     out.machine(diagnosis)
+    out.lines("experiments", sentences.experiments(case))
+    if every:
+        refuted = [f"{f.rule}: {f.claim}: {f.measured}" for f in diagnosis.refuted]
+        out.lines("refuted by an experiment", refuted)
     out.not_worth_it(diagnosis)
     out.operators()
     out.ceilings()

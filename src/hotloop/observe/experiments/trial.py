@@ -29,6 +29,7 @@ from hotloop.observe.experiments.variants import (
     KeptLines,
     NoLogging,
     ReadyBatches,
+    ReadySamples,
     Threads,
 )
 from hotloop.observe.wall.step_boundaries import Cadence
@@ -180,6 +181,9 @@ class _Trial:
         if experiment.name == "ready batches":
             assert self._loaders is not None
             return ReadyBatches(self._loaders)
+        if experiment.name == "ready samples":
+            assert self._loaders is not None
+            return ReadySamples(self._loaders)
         if experiment.name == "lines":
             rare = experiment.row in _RARE
             return KeptLines(self.lines, self._modes(number), trims=not rare)

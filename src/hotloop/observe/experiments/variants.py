@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from hotloop.observe.whatif.without_one_cost import Patches, silence
@@ -19,10 +20,12 @@ __all__ = [
     "KeptLines",
     "NoLogging",
     "ReadyBatches",
+    "ReadySamples",
     "Threads",
     "Variant",
 ]
 
+_SAMPLES = 4096
 NOT_REACHED = "the line was not reached"
 
 
@@ -66,6 +69,59 @@ class ReadyBatches(Variant):
     def switch_off(self) -> None:
         """Read again."""
         self._loaders.replay = False
+
+
+class ReadySamples(Variant):
+    """The data set below a loader returns samples that it has made before, whatever the index."""
+
+    def __init__(self, loaders: Loaders) -> None:
+        self._loaders = loaders
+        self._patches = Patches()
+        self._kept: deque[Any] = deque(maxlen=_SAMPLES)
+        self._is_on = False
+
+    def prepare(self) -> str | None:
+        """Patch the classes of the data sets; keep their samples from now on."""
+        if self._kept:
+            return None
+        for loader, _ in self._loaders.training:
+            if loader.num_workers:
+                return "the samples are made in worker processes"
+            kind = type(_innermost(loader.dataset))
+            if not hasattr(kind, "__getitem__") or hasattr(kind, "__getitems__"):
+                return "the samples are not read one by one"
+            if not getattr(kind.__getitem__, "__hotloop__", False):
+                self._patch(kind)
+        return NOT_REACHED if self._loaders.training else "no DataLoader was read in training"
+
+    def switch_on(self) -> None:
+        """Return kept samples."""
+        self._is_on = True
+
+    def switch_off(self) -> None:
+        """Make samples again."""
+        self._is_on = False
+
+    def _patch(self, kind: Any) -> None:
+        make = kind.__getitem__
+
+        def __getitem__(data: Any, index: Any) -> Any:  # noqa: N807 - replaces it
+            if self._is_on:
+                self._kept.rotate(-1)
+                return self._kept[-1]
+            sample = make(data, index)
+            self._kept.append(sample)
+            return sample
+
+        __getitem__.__hotloop__ = True  # type: ignore[attr-defined]
+        self._patches.put(kind, "__getitem__", __getitem__)
+
+
+def _innermost(data: Any) -> Any:
+    """Return the data set below subsets and other wrappers."""
+    while hasattr(data, "dataset"):
+        data = data.dataset
+    return data
 
 
 class KeptLines(Variant):
