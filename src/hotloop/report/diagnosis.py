@@ -34,7 +34,7 @@ def page(case: Case, diagnosis: Diagnosis) -> str:
         "main",
         section("Where the time goes", waterfall(case) if case.ledger else _wall(case)),
         section("Findings", findings(case, diagnosis.findings)),
-        section("Experiments", notes(sentences.experiments(case), none="None was made.")),
+        _lines("Experiments", sentences.experiments(case)),
         section("This machine", machine(case, diagnosis.machine)) if diagnosis.machine else "",
         section(
             "The run",
@@ -52,7 +52,7 @@ def page(case: Case, diagnosis: Diagnosis) -> str:
         section("Hottest operators", panel(profile.operators(case))),
         section("Ceilings", panel(profile.ceilings(case))),
         section("Settings and techniques", panel(settings(case))),
-        _refuted(diagnosis),
+        _lines("Refuted by an experiment", sentences.refuted(diagnosis)),
         section("Not worth it", not_worth_it(diagnosis.not_worth_it)),
         section("Not checked", notes(diagnosis.not_checked, none="Every rule could be checked.")),
     )
@@ -60,9 +60,9 @@ def page(case: Case, diagnosis: Diagnosis) -> str:
     return document(title, _header(case, diagnosis), main)
 
 
-def _refuted(diagnosis: Diagnosis) -> Html:
-    lines = [f"{f.rule}: {f.claim}: {f.measured}" for f in diagnosis.refuted]
-    return section("Refuted by an experiment", notes(lines, none="")) if lines else join([])
+def _lines(title: str, lines: Sequence[str]) -> Html:
+    """Return a section with one line each, or nothing if there are none."""
+    return section(title, notes(lines, none="")) if lines else join([])
 
 
 def _header(case: Case, diagnosis: Diagnosis) -> Html:

@@ -42,6 +42,7 @@ __all__ = [
     "others",
     "pace",
     "reading",
+    "refuted",
     "remedies",
     "rows",
     "speed",
@@ -188,6 +189,11 @@ def experiments(case: Case) -> list[str]:
         proof = f"; {experiment.proof}" if experiment.proof else ""
         lines.append(visible(f"{', '.join(about)}: {in_words(case, experiment)}{proof}"))
     return lines
+
+
+def refuted(diagnosis: Diagnosis) -> list[str]:
+    """Return one sentence for each finding that an experiment refuted."""
+    return [visible(f"{f.rule}: {f.claim}: {f.measured}") for f in diagnosis.refuted]
 
 
 def ended(raised: Raised) -> str:

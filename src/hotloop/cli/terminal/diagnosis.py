@@ -74,8 +74,7 @@ def show(
     out.machine(diagnosis)
     out.lines("experiments", sentences.experiments(case))
     if every:
-        refuted = [f"{f.rule}: {f.claim}: {f.measured}" for f in diagnosis.refuted]
-        out.lines("refuted by an experiment", refuted)
+        out.lines("refuted by an experiment", sentences.refuted(diagnosis))
     out.not_worth_it(diagnosis)
     out.operators()
     out.ceilings()
