@@ -35,6 +35,7 @@ __all__ = [
     "ended",
     "experiments",
     "folder_of",
+    "is_loud",
     "leading",
     "name",
     "observed",
@@ -105,7 +106,7 @@ def verdict(case: Case, diagnosis: Diagnosis) -> ResultSentence:
 
     Notes, what was only read, and what is of the machine are not part of it.
     """
-    worth = list(filter(_is_loud, diagnosis.findings))
+    worth = list(filter(is_loud, diagnosis.findings))
     wrong = next((finding for finding in worth if finding.is_proved_fault), None)
     slow = next((finding for finding in worth if not finding.is_proved_fault), None)
     script = name(case)
@@ -125,13 +126,14 @@ def verdict(case: Case, diagnosis: Diagnosis) -> ResultSentence:
     return ResultSentence(said=f"{script}: {_fine(case)}", severity=None)
 
 
-def _is_loud(finding: Finding) -> bool:
+def is_loud(finding: Finding) -> bool:
+    """Whether a finding is above a note."""
     return finding.severity != "note" and finding.known != "read"
 
 
 def leading(findings: Sequence[Finding]) -> list[Finding]:
     """Return the findings that are shown first: the first three above a note."""
-    return list(filter(_is_loud, findings))[:MOST]
+    return list(filter(is_loud, findings))[:MOST]
 
 
 def others(findings: Sequence[Finding]) -> list[Finding]:
@@ -139,7 +141,7 @@ def others(findings: Sequence[Finding]) -> list[Finding]:
     seen = 0
     rest: list[Finding] = []
     for finding in findings:
-        if _is_loud(finding) and seen < MOST:
+        if is_loud(finding) and seen < MOST:
             seen += 1
         else:
             rest.append(finding)
