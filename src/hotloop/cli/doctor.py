@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding
     from hotloop.diagnosis.script import Observed
     from hotloop.process.child import Beat
 
@@ -154,7 +153,6 @@ def _script(args: Sequence[str]) -> int:
         page=page,
         further=_further_runs(options, target.command),
         by_rules=not options.no_rules,
-        experiments=_experiments(options.experiments, target.command),
     )
     return 0
 
@@ -164,46 +162,30 @@ def _seconds(text: str) -> float:
     return float(text.removesuffix("s"))
 
 
-def _experiments(
-    seconds: float, command: Sequence[str]
-) -> Callable[[Case, Sequence[Finding]], Case]:
-    """Return the function that makes the experiments which the first findings suggest."""
-    cwd = Path.cwd()  # the script may leave it
-
-    def made(case: Case, findings: Sequence[Finding]) -> Case:
-        from hotloop.diagnosis.experiments import chosen, with_experiments
-
-        experiments = chosen(case, findings) if seconds > 0 and case.raised is None else []
-        with telling() as notify:
-            try:
-                return with_experiments(
-                    case,
-                    experiments,
-                    command,
-                    cwd=cwd,
-                    seconds=seconds,
-                    progress=lambda beat: notify(f"experiments: {duration(beat.seconds)}"),
-                )
-            except KeyboardInterrupt:
-                left = "experiments: stopped by Ctrl-C"
-                return replace(case, not_checked=(*case.not_checked, left))
-
-    return made
-
-
 def _further_runs(options: argparse.Namespace, command: Sequence[str]) -> Callable[[Case], Case]:
-    """Return the function that runs the script again for --ceilings and --profile."""
+    """Return the function that runs the script again: experiments, --ceilings and --profile."""
     cwd = Path.cwd()  # the script may leave it
 
     def further(case: Case) -> Case:
+        from hotloop.diagnosis.experiments import chosen, with_experiments
         from hotloop.observe.build_case import with_products
         from hotloop.observe.whatif import ceilings
+        from hotloop.rules.diagnose import diagnose
 
         def beat(name: str, beat: Beat) -> None:
             notify(f"{name}: {duration(beat.seconds)}")
 
         with telling() as notify:
             try:
+                if options.experiments > 0 and not options.no_rules and case.raised is None:
+                    case = with_experiments(
+                        case,
+                        chosen(case, diagnose(case).findings),
+                        command,
+                        cwd=cwd,
+                        seconds=options.experiments,
+                        progress=lambda b: beat("experiments", b),
+                    )
                 if options.profile:
                     profile = ceilings.profile(command, cwd=cwd, progress=beat)
                     why = (f"operators: {profile.why_not}",) if profile.why_not else ()
@@ -217,7 +199,7 @@ def _further_runs(options: argparse.Namespace, command: Sequence[str]) -> Callab
                     measured = ceilings.measure(command, cwd=cwd, progress=beat)
                     case = with_products(replace(case, ceilings=measured))
             except KeyboardInterrupt:
-                left = "ceilings and operators: stopped by Ctrl-C"
+                left = "experiments, ceilings and operators: stopped by Ctrl-C"
                 case = replace(case, not_checked=(*case.not_checked, left))
         return case
 

@@ -15,7 +15,7 @@ from hotloop.core.case.experiment import BUDGET, Experiment
 from hotloop.core.errors import DataError
 from hotloop.core.finding import SourceLocation
 from hotloop.core.units import duration
-from hotloop.observe.experiments.trial import TrialRequest, TrialResult, command
+from hotloop.observe.experiments.trial import TEMPORARY, TrialRequest, TrialResult, command
 from hotloop.process import child
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ _PART: Final = 0.05  # least share of a row that a line must hold
 _MOST: Final = 8  # lines of one experiment
 _ENVIRONMENT: Final = {  # nothing leaves the machine
     "HOTLOOP_CHILD": "1",
+    "TMPDIR": f"{child.SCRATCH}/{TEMPORARY}",
     "WANDB_MODE": "disabled",
     "WANDB_DIR": child.SCRATCH,
     "MLFLOW_TRACKING_URI": f"file://{child.SCRATCH}/mlruns",

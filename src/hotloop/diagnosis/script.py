@@ -35,7 +35,7 @@ from hotloop.rules.diagnose import diagnose
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hotloop.core.finding import Diagnosis, Finding
+    from hotloop.core.finding import Diagnosis
     from hotloop.core.plan import Plan
     from hotloop.diagnosis.apply_techniques import AppliedTechniques
     from hotloop.observe.when_to_stop import StopLimits
@@ -93,15 +93,13 @@ def observe(
     techniques: AppliedTechniques | None = None,
     further: Callable[[Case], Case] = lambda case: case,
     by_rules: bool = True,
-    experiments: Callable[[Case, Sequence[Finding]], Case] = lambda case, _: case,
 ) -> None:
     """Run the script, pass the result to `notify`, then exit as the script would.
 
     The exit code of a script that was stopped early is 0. `techniques` is applied in the script
     and its children; `further` may add later measurements to the case; without `by_rules`
-    it has only its ledger. `experiments` may make some that the first findings suggest. With
-    several ranks, rank 0 reports what all ranks saw and calls neither, as the process group is
-    gone.
+    it has only its ledger. With several ranks, rank 0 reports what all ranks saw and does not call
+    `further`, as the process group is gone.
     """
     observer = ScriptObserver(limits)
     if techniques is not None:
@@ -125,12 +123,10 @@ def observe(
                 if case.raised is None and here.raised is not None:  # a child trained
                     case = replace(case, stopped=here.stopped, raised=here.raised)
                 effects = _effects(techniques, case, is_here=is_here)
-                case = further(case) if ENV.world == 1 else case
-                plan = None if techniques is None else techniques.plan
+                if ENV.world == 1 and not isinstance(error, KeyboardInterrupt):
+                    case = further(case)
                 diagnosis = diagnose(case, rules=ALL if by_rules else ())
-                if ENV.world == 1 and by_rules and not isinstance(error, KeyboardInterrupt):
-                    case = experiments(case, diagnosis.findings)
-                    diagnosis = diagnose(case)
+                plan = None if techniques is None else techniques.plan
                 notify(_save(case, diagnosis, folder, target, page, plan, effects))
         except Exception:  # noqa: BLE001 - a bug of hotloop must not change how the script ends
             with contextlib.suppress(OSError, ValueError):  # nor must a closed stderr

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from hotloop.observe.experiments.variants import Variant
 
-__all__ = ["WARM", "Blocks", "Reading"]
+__all__ = ["WARM", "BlockTimes", "Blocks"]
 
 WARM = 6  # untimed first steps: allocations, the start of workers, the first values of lines
 _BLOCK, _FEWEST, _MOST = 0.3, 4, 400  # seconds and steps of a block
@@ -43,7 +43,7 @@ class _Mean:
 
 
 @dataclass(slots=True, kw_only=True)
-class Reading:
+class BlockTimes:
     """What was measured of one variant."""
 
     ratios: list[float] = field(default_factory=list)  # time of a plain step / of a changed one
@@ -68,7 +68,7 @@ class Blocks:
 
         `total` is the number of steps that the script makes, if known; `wait` waits for the device.
         """
-        self.readings = [Reading() for _ in variants]
+        self.readings = [BlockTimes() for _ in variants]
         self.running: int | None = None  # the variant that is switched on
         self.warm = False
         self.plain: list[float] = []  # seconds of a plain step, one figure a block
@@ -92,7 +92,7 @@ class Blocks:
         """Note that the script raised while a variant was switched on."""
         if self.running is not None:
             self._variants[self.running].switch_off()
-            self.readings[self.running] = Reading(why_not=why)
+            self.readings[self.running] = BlockTimes(why_not=why)
 
     def _rounds(self) -> Generator[None]:
         started = self._clock()
@@ -177,7 +177,7 @@ class Blocks:
         return _Mean(trimmed=trimmed, whole=statistics.fmean(seconds))
 
     @staticmethod
-    def _is_decided(reading: Reading) -> bool:
+    def _is_decided(reading: BlockTimes) -> bool:
         """Whether more blocks would not tell more."""
         if len(reading.ratios) >= _ENOUGH:
             return True

@@ -83,9 +83,9 @@ def _cover(folders: Sequence[Path], scratch: Path) -> None:
     """Mount an overlay over each folder, and over each file system that is mounted below it."""
     user, group = os.getuid(), os.getgid()
     _checked("unshare", _libc().unshare(_NEW_USER | _NEW_MOUNTS))
-    Path("/proc/self/setgroups").write_text("deny")
-    Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
-    Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+    _tell("setgroups", "deny")
+    _tell("uid_map", f"{user} {user} 1")
+    _tell("gid_map", f"{group} {group} 1")
     _mount("none", "/", None, _RECURSIVE | _PRIVATE)
     covers = [*folders, *_mounted_below(folders)]
     files = {folder: os.open(folder, os.O_PATH) for folder in [*covers, scratch]}
@@ -132,6 +132,15 @@ def _deny(writable: Iterable[Path], version: int) -> None:
     _checked("prctl", _libc().prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
     _checked("landlock", _call(_RESTRICT_SELF, rules, 0))
     os.close(rules)
+
+
+def _tell(name: str, text: str) -> None:
+    """Write to a file of this process in /proc, at once, as it asks for."""
+    file = os.open(f"/proc/self/{name}", os.O_WRONLY)
+    try:
+        os.write(file, text.encode())
+    finally:
+        os.close(file)
 
 
 def _mount(source: str, target: str, kind: str | None, flags: int, data: str = "") -> None:

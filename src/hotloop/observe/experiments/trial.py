@@ -44,8 +44,9 @@ if TYPE_CHECKING:
     from hotloop.observe.experiments.variants import Variant
     from hotloop.observe.whatif.batch_replay import Loaders
 
-__all__ = ["TrialRequest", "TrialResult", "command", "main"]
+__all__ = ["TEMPORARY", "TrialRequest", "TrialResult", "command", "main"]
 
+TEMPORARY: Final = "tmp"  # folder below the scratch folder for temporary files
 _LEAST: Final = 2  # blocks of which a gain is told
 _RARE: Final = ("evaluating", "saving", "logging")  # rows of lines that do not run in each step
 
@@ -93,9 +94,7 @@ class _Trial:
         self._patches = Patches()
         scratch = Path(request.scratch)
         scratch.mkdir(exist_ok=True)
-        temporary = scratch / "tmp"
-        temporary.mkdir(exist_ok=True)
-        os.environ["TMPDIR"] = str(temporary)
+        (scratch / TEMPORARY).mkdir(exist_ok=True)
         try:
             how = shield(scratch, [Path.cwd(), Path.home(), Path("/tmp")])
         except UnshieldedError as error:
