@@ -123,15 +123,22 @@ def build_ledger(
                 sums.add(name, whole * share, line)
     batches = set[Function]().union(*(one.batches for one in recorded))
     reports = set[Function]().union(*(one.reports for one in recorded)) - batches
+    training = set[Function]().union(*(one.training for one in recorded))
+    again = {name: share for window in windows for name, share in window.calls.again().items()}
     for row in split:  # steps of optimizers that have no window
         spent = sum(_spent(of_window, wall, steps)[row] for of_window in by_window)
         sums.add("unaccounted", max(0.0, wall.get(row, 0.0) - spent))
     for stack in stacks:
+        if stack.row not in wall:  # hotloop's own time
+            continue
         line = stack.frames[0].function, stack.frames
         functions = {(frame.file, frame.function) for frame in stack.frames if frame.own}
         name = _NAMES.get(stack.row, "unaccounted")
         if stack.row not in split:
             sums.lines[name][line] += stack.seconds
+        elif share := max((again.get(one, 0.0) for one in functions - training), default=0.0):
+            sums.move("host", "repeated", share * stack.seconds, line)
+            sums.lines["host"][line] += (1 - share) * stack.seconds
         elif not batches.isdisjoint(functions):
             sums.move("host", "waiting for data", stack.seconds, line)
         elif not reports.isdisjoint(functions):
@@ -145,10 +152,10 @@ def build_ledger(
         batches=batches,
         source=next((one.source for one in recorded if one.source is not None), None),
     )
-    training = sum(seconds for name, seconds in sums.rows.items() if name not in _BESIDE)
+    in_steps = sum(seconds for name, seconds in sums.rows.items() if name not in _BESIDE)
     return Ledger(
         rows=tuple(
-            _row(name, sums, places, recurs=bool(folded.trains), training=training)
+            _row(name, sums, places, recurs=bool(folded.trains), training=in_steps)
             for name in MEANING
             if sums.rows[name] > 0
         ),
@@ -193,7 +200,7 @@ class _Recorded:
         self.phases = [row.rstrip(":") for _, _, row in pieces]
         recorder, losses = window.recorder, reaching(operations, window.recorder.losses)
         weighs = depending(operations, lambda one: not recorder.weights.isdisjoint(one.outside))
-        training = self._functions(
+        self.training = training = self._functions(
             one.stack
             for number, one in enumerate(operations)
             if one.node is not None or one.changed or (number in weighs and number in losses)

@@ -27,7 +27,7 @@ _TRAINING = 0.95  # share of all steps' time: what spends it is the loop itself
 _FEW = 8  # an evaluation in batches that are so many times smaller than those of training
 _OF_OPERATORS = ("dead", "padding", "repeated", "recomputed", "frozen")
 _OF_DATA = ("waiting for data", "evaluating")
-_HOST = ("host",)  # Python around operators is for what they are for
+_HOST = ("host", "unaccounted")  # Python around operators is for what they are for
 _SETTINGS = {  # keyword arguments by which a library's loop is told
     "evaluating": (
         "eval_steps",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hotloop.observe.hooks.listener import Probe
 from hotloop.observe.hooks.live_objects import alive
+from hotloop.observe.ledger.python_calls import PythonCalls
 from hotloop.observe.ledger.recorder import Recorder
 from hotloop.process.internal_frames import hide
 
@@ -33,6 +34,7 @@ class Window:
     """A recorded window."""
 
     recorder: Recorder
+    calls: PythonCalls
     optimizers: frozenset[int]  # numbers of those in use
     first: int  # updates before it
     last: int  # updates at its end
@@ -122,17 +124,20 @@ class WindowProbe(Probe):
         marks = hooks.events.marks
         recorder = Recorder(is_ours=lambda: bool(marks) and marks[-1] & 31 == 16)
         last = updates + STEPS * max(1, len(used))
-        window = Window(recorder=recorder, optimizers=used, first=updates, last=last)
+        calls = PythonCalls(lambda: len(recorder.ends))
+        window = Window(recorder=recorder, calls=calls, optimizers=used, first=updates, last=last)
         self._replace_reads(recorder)
         self._replace_compile()
         hooks.differentiated = recorder.differentiate
         hooks.when_down(self)
         recorder.start(self._parameters())
+        calls.start()
         self._open = window
         self.windows.append(window)
 
     def _end(self, window: Window) -> None:
         recorder = window.recorder
+        window.calls.stop()
         recorder.stop()
         self._open, self._observer.hooks.differentiated = None, None
         self._restore()
