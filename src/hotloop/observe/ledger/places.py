@@ -40,6 +40,7 @@ _SETTINGS = {  # keyword arguments by which a library's loop is told
 }
 _OF_OUTPUTS = ("preprocess_logits_for_metrics", "compute_metrics")
 _MODULE = "torch/nn/modules/module.py"
+_MADE = 2  # of a tensor that may be filled row by row
 _FILLED = ("full", "zeros", "ones", "new_full", "new_zeros", "new_ones")
 
 
@@ -195,14 +196,17 @@ def _setting(
 
 def _padding(sources: Mapping[str, str], batches: Collection[Function]) -> SourceLocation | None:
     """Return the line that pads: of a function that makes batches, else of any other."""
-    lines = [
-        ((file, function) not in batches, kind, file, line)
-        for file, function, node in _nodes(sources)
-        if (kind := _pads(node)) is not None and (line := getattr(node, "lineno", None))
-    ]
-    if not lines:
+    lines, filled = [], set[Function]()
+    for file, function, node in _nodes(sources):
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+            filled.add((file, function))
+        if (kind := _pads(node)) is not None and (line := getattr(node, "lineno", None)):
+            lines.append(((file, function) not in batches, kind, file, line, function))
+    # A tensor that is made in one size pads only if rows are written into it.
+    sure = [one for one in lines if one[1] < _MADE or (one[2], one[4]) in filled]
+    if not sure:
         return None
-    _, _, file, line = min(lines)
+    _, _, file, line, _ = min(sure)
     return SourceLocation(file=file, line=line)
 
 
@@ -224,7 +228,7 @@ def _pads(node: ast.AST) -> int | None:
     first = node.args[0] if node.args else None
     sizes = first.elts if isinstance(first, ast.Tuple | ast.List) else node.args
     # torch.full((len(rows), limit), pad), which is then filled row by row
-    return 2 if name in _FILLED and len(sizes) > 1 and _counts(sizes[0]) else None
+    return _MADE if name in _FILLED and len(sizes) > 1 and _counts(sizes[0]) else None
 
 
 def _lacks(node: ast.AST) -> bool:
