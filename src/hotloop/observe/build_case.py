@@ -66,10 +66,12 @@ def build_case(
     excess, recorded = window_excess(windows, folded, steps)
     own += sum(excess.values())
     rows = {row: max(0.0, seconds - excess.get(row, 0.0)) for row, seconds in rows.items()}
-    usual = {number: step for number, step in enumerate(steps) if number not in recorded}
+    every = dict(enumerate(steps))  # recorded steps count only where there are no others
+    usual = {number: step for number, step in every.items() if number not in recorded} or every
     first, last = (folded.ends[0], folded.ends[-1]) if folded.ends else (0, -1)
     observer.surroundings.within(observer.events.started + first, observer.events.started + last)
-    hardware = _hardware()
+    hardware, loaders = _hardware(), tuple(_loaders(observer, folded))
+    texts = sources(_files_of_objects(observer, stacks))
     case = Case(
         hardware=hardware,
         script=target.name if target.is_module else os.path.abspath(target.name),
@@ -83,6 +85,13 @@ def build_case(
             stacks,
             started=observer.events.started,
             least=_least(observer),
+            kinds={
+                built.number: built.place
+                for built in observer.optimizers
+                if built.number is not None and built.place is not None
+            },
+            sources=texts,
+            loaders=loaders,
         ),
         steps=_steps(observer, folded, steps, recorded),
         framework=observer.framework or "plain",  # type: ignore[arg-type]
@@ -90,14 +99,14 @@ def build_case(
         raised=ended,
         epochs=max((folded.epochs[number] for number in folded.trains), default=0),
         stacks=stacks,
-        loaders=tuple(_loaders(observer, folded)),
+        loaders=loaders,
         models=tuple(_models(observer, folded)),
         optimizers=tuple(_optimizers(observer, folded)),
         schedulers=tuple(_schedulers(observer, folded)),
         scalers=tuple(built.facts for built in observer.scalers if built.facts is not None),
         evaluations=tuple(_evaluations(folded, stacks)),
         saves=tuple(_saves(observer, folded)),
-        sources=sources(_files_of_objects(observer, stacks)),
+        sources=texts,
     )
     for probe in tuple(observer.probes):
         try:

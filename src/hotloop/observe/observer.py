@@ -75,8 +75,9 @@ class ScriptObserver:
         self.surroundings = Surroundings(self.hooks)
         self.window = WindowProbe(self) if limits.probing else None
         probes: list[Probe] = [self.surroundings, CudaProbe(self.hooks), Readings(self.hooks)]
-        if not limits.full:
-            probes.append(Planned())
+        self.planned = Planned()
+        if not limits.full or self.window is not None:
+            probes.append(self.planned)
         if limits.probing:  # batches come first, because models use their repeats
             batches = BatchProbe(self)
             probes += [batches, Models(self, batches.again), Habits(self), ProcessGroupProbe(self)]
@@ -270,8 +271,8 @@ class ScriptObserver:
             self.refresh()
         looks = self.stop.limits.probing and not self.events.closed
         window_at = self.window.next_look(updates) if self.window is not None else NEVER
-        is_near = window_at == updates + 1  # other probes would be recorded, too
-        self._looking = looks and not is_near and (updates < LEARNED or not self._looking)
+        recorded = self.window is not None and self.window.is_open  # other probes would be, too
+        self._looking = looks and not recorded and (updates < LEARNED or not self._looking)
         self.hooks.look, self._passes = self._looking, 0
         if updates >= LEARNED:
             self.hooks.learning = False

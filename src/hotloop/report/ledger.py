@@ -37,7 +37,7 @@ LOOKS = {  # of the rows, as classes of page.css
     "moved": "copy",
     "inefficient": "backward",
     "useful": "step",
-    "not split": "step",
+    "unaccounted": "step",
     "host": "prepare",
 }
 

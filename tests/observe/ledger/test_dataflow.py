@@ -246,3 +246,47 @@ def test_further_passes_through_one_graph_are_repeated_work(together, again):
     numbers = passed_again(recorder.operations, recorder.passes, recorder.ends)
     names = [recorder.operations[number].name for number in numbers]
     assert sum(name in ("aten::mm", "aten::exp", "aten::sum") for name in names) == again
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("declared", [False, True])
+def test_a_recurrent_layer_in_both_directions_walks_through_padding_unless_it_is_packed(
+    packed, declared
+):
+    torch.manual_seed(0)
+    embedding = nn.Embedding(11, 8, padding_idx=0 if declared else None)
+    layer, head = nn.GRU(8, 8, batch_first=True, bidirectional=True), nn.Linear(16, 3)
+    weights = [*embedding.parameters(), *layer.parameters(), *head.parameters()]
+    optimizer = torch.optim.SGD(weights, lr=0.1)
+
+    def step() -> None:
+        ids, targets = torch.randint(1, 11, (4, 16)), torch.randint(0, 3, (4, 16))
+        ids[:, 4:], targets[:, 4:] = 0, -100
+        rows = embedding(ids)
+        if packed:
+            rows = nn.utils.rnn.pack_padded_sequence(rows, [4] * 4, batch_first=True)
+        rows = layer(rows)[0]
+        if packed:
+            rows, _ = nn.utils.rnn.pad_packed_sequence(rows, batch_first=True, total_length=16)
+        loss = functional.cross_entropy(head(rows).flatten(0, 1), targets.flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    rows = shares(step, weights)
+    share = rows.get("padding", 0) / sum(rows.values())
+    assert share < 0.1 if packed else share > 0.6
+
+
+def test_a_view_whose_schema_does_not_say_so_is_not_dead():
+    task = Task()
+    recorder = Recorder(is_ours=lambda: False)
+    recorder.start(task.weights)
+    for _ in range(3):
+        first, second = torch.unsafe_split(task.model(torch.randn(8, 16)), 8, dim=1)
+        task.learn((first * second).square().sum())
+        recorder.end_step()
+    recorder.stop()
+    split = [one for one in recorder.operations if one.name == "aten::unsafe_split"]
+    assert len(split) == 3
+    assert all(one.is_view for one in split)

@@ -139,3 +139,83 @@ def test_functions_that_make_batches_and_that_only_look_are_told_from_the_loop(o
     )
     assert waits > 0.6
     assert all(field.name in case.ledger.__class__.__slots__ for field in fields(case.ledger))
+
+
+PHASES = """
+    import torch
+    from torch import nn
+
+    torch.manual_seed(0)
+    x, y = torch.randn(64, 32), torch.randn(64, 4)
+
+    def train(steps, width):
+        model = nn.Sequential(nn.Linear(32, width), nn.Tanh(), nn.Linear(width, 4))
+        optimizer = OPTIMIZER
+        for step in range(steps):
+            loss = (model(x) - y).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        EVALUATE
+
+    def second(model):
+        return torch.optim.AdamW(model.parameters())
+
+    CALLS
+    """
+
+
+def phases(
+    calls: str, *, optimizer: str = "torch.optim.AdamW(model.parameters())", evaluate="pass"
+):
+    return (
+        PHASES.replace("CALLS", calls).replace("OPTIMIZER", optimizer).replace("EVALUATE", evaluate)
+    )
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        phases("train(40, 64)"),
+        phases("train(7, 64)"),
+        phases("train(30, 64); train(30, 512)"),
+        phases("train(40, 64)", evaluate="[model(x).detach() for _ in range(50)]"),
+        phases("import torch._dynamo\n    train(3, 64)"),
+    ],
+)
+def test_the_rows_of_every_script_sum_to_the_wall_time(observed, script):
+    case = observed(script, full=True)
+    assert case.ledger.seconds == pytest.approx(case.seconds, rel=0.005)
+    assert case.ledger.seconds == pytest.approx(sum(case.wall.values()), rel=0.005)
+
+
+@pytest.mark.parametrize("steps", [5, 7, 12, 19])
+def test_a_window_opens_early_where_few_steps_are_planned(observed, steps):
+    case = observed(phases(f"train({steps}, 64)"), full=True)
+    assert case.ledger.not_split is None
+    assert row(case, "unaccounted") is None or row(case, "unaccounted").seconds < 1e-6
+    assert row(case, "useful").seconds > 0
+
+
+def test_steps_of_an_optimizer_without_a_window_are_not_charged_by_another_ones(observed):
+    one = "torch.optim.AdamW(model.parameters()) if steps > 9 else second(model)"
+    case = observed(phases("train(40, 64); train(2, 512)", optimizer=one), full=True)
+    assert row(case, "unaccounted").seconds > 0
+    case = observed(phases("train(40, 64); train(40, 512)", optimizer=one), full=True)
+    assert row(case, "unaccounted") is None or row(case, "unaccounted").seconds < 1e-6
+    case = observed(
+        phases("train(40, 64); train(30, 512)", optimizer=one.replace("9", "39")), full=True
+    )
+    assert row(case, "unaccounted") is None or row(case, "unaccounted").seconds < 1e-6
+    assert case.ledger.steps == 4, "a window for each of them"
+
+
+@pytest.mark.parametrize(("batches", "some"), [(1, False), (400, True)])
+def test_an_evaluation_is_avoidable_above_a_tenth_of_the_training_time(observed, batches, some):
+    evaluate = f"with torch.no_grad():\n            [model(x) for _ in range({batches})]"
+    text = phases("[train(20, 256) for _ in range(3)]", evaluate=evaluate)
+    evaluating = row(observed(text, full=True), "evaluating")
+    assert evaluating.avoidable
+    assert evaluating.needed > 0
+    assert (evaluating.excess > 0) is some
+    assert evaluating.excess == pytest.approx(evaluating.seconds - evaluating.needed, abs=1e-9)

@@ -42,7 +42,7 @@ _EVERYWHERE = (
     "host",
     "moved",
     "import",
-    "not split",
+    "unaccounted",
 )  # no line is to blame
 INDENT = 3  # columns before the details of a finding
 LEAST = 10  # columns for a text, however far it is indented

@@ -52,7 +52,7 @@ _COLOURS = {
     "moved": "#a3c465",
     "inefficient": "#7fb7f0",
     "useful": "#2f8fcb",
-    "not split": "#2f8fcb",
+    "unaccounted": "#2f8fcb",
     "host": "#9db4c6",
 }
 _OTHER = "#8d9199"

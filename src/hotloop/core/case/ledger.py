@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hotloop.core.case.steps_and_loaders import Frame
 from hotloop.core.finding import SourceLocation
 
-__all__ = ["AVOIDABLE", "MEANING", "ONCE", "Ledger", "LedgerLine", "LedgerRow"]
+__all__ = ["AVOIDABLE", "MEANING", "NEEDED", "ONCE", "Ledger", "LedgerLine", "LedgerRow"]
 
 MEANING: Mapping[str, str] = {
     "start": "Python and the script's own code before the first step",
@@ -31,7 +31,7 @@ MEANING: Mapping[str, str] = {
     "moved": "copies and casts",
     "inefficient": "time above what the operator's FLOPs and bytes need on this machine",
     "useful": "what the operators' FLOPs and bytes need",
-    "not split": "training steps of which no operators were recorded",
+    "unaccounted": "training steps of which no operators were recorded",
     "host": "Python and the framework between operators",
     "after training": "from the last step to the end of the script",
 }
@@ -49,6 +49,13 @@ AVOIDABLE = frozenset(
     }
 )
 ONCE = frozenset({"start", "import", "compiling", "after training"})
+# What a run in measure needs, as a share of the time of its training steps (decision 0017).
+NEEDED: Mapping[str, float] = {
+    "waiting for data": 0.02,
+    "evaluating": 0.10,
+    "saving": 0.03,
+    "logging": 0.02,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +75,14 @@ class LedgerRow:
     name: str  # a key of MEANING
     seconds: float
     avoidable: bool = False  # a change of the script can avoid this time
-    place: SourceLocation | None = None  # the innermost line below which most of it is spent
+    place: SourceLocation | None = None  # the line that stands for it
     lines: tuple[LedgerLine, ...] = ()  # the most expensive first; the others are left out
+    needed: float = 0.0  # seconds of it that a run in measure needs, too
+
+    @property
+    def excess(self) -> float:
+        """Return the seconds that a change of the script can avoid."""
+        return max(0.0, self.seconds - self.needed) if self.avoidable else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,5 +102,5 @@ class Ledger:
     @property
     def avoidable(self) -> tuple[LedgerRow, ...]:
         """Return the avoidable rows, the largest first."""
-        rows = [row for row in self.rows if row.avoidable and row.seconds > 0]
-        return tuple(sorted(rows, key=lambda row: -row.seconds))
+        rows = [row for row in self.rows if row.excess > 0]
+        return tuple(sorted(rows, key=lambda row: -row.excess))

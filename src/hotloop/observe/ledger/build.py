@@ -8,15 +8,17 @@ import statistics
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from hotloop.core.case.ledger import AVOIDABLE, MEANING, Ledger, LedgerLine, LedgerRow
-from hotloop.core.finding import SourceLocation
+from hotloop.core.case.ledger import AVOIDABLE, MEANING, NEEDED, ONCE, Ledger, LedgerLine, LedgerRow
 from hotloop.observe.hooks.stack_frames import shown
 from hotloop.observe.ledger.dataflow import depending, passed_again, purposes, reaching
+from hotloop.observe.ledger.places import Function, Places, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from hotloop.core.case.steps_and_loaders import Frame, Stack
+    from hotloop.core.case.steps_and_loaders import Loader, Stack
+    from hotloop.core.finding import SourceLocation
+    from hotloop.observe.ledger.places import Line
     from hotloop.observe.ledger.recorder import Operation, RawStack
     from hotloop.observe.ledger.window import Window, WindowProbe
     from hotloop.observe.wall.wall_time import Folded
@@ -24,9 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["build_ledger", "window_excess"]
 
 LINES = 12  # of a row
-_DOMINANT = 0.75  # least share of a row that is spent below the line that stands for it
-_OF_OPERATORS = ("dead", "padding", "repeated", "recomputed", "frozen")
-_SIMILAR = 0.05  # difference of shares
 _PHASES = ("prepare", "forward", "backward", "optimizer", "after step")  # split by operators
 _NAMES = {  # row of the wall time -> row of the ledger
     "start": "start",
@@ -44,10 +43,8 @@ _NAMES = {  # row of the wall time -> row of the ledger
     "after training": "after training",
 }
 _shown = functools.lru_cache(maxsize=4096)(shown)
-# An operator or function, and its call chain.
-_Line = tuple[str, "tuple[Frame, ...]"]
-_Function = tuple[str, str]  # file and qualified name
-_Part = SourceLocation | _Function
+# Rows that are no part of the training steps, or that training does not need.
+_BESIDE = ONCE | {"evaluating", "saving", "logging", "idle"}
 
 
 def window_excess(
@@ -78,15 +75,15 @@ class _Sums:
 
     def __init__(self) -> None:
         self.rows: dict[str, float] = defaultdict(float)
-        self.lines: dict[str, dict[_Line, float]] = defaultdict(lambda: defaultdict(float))
+        self.lines: dict[str, dict[Line, float]] = defaultdict(lambda: defaultdict(float))
 
-    def add(self, row: str, seconds: float, line: _Line | None = None) -> None:
+    def add(self, row: str, seconds: float, line: Line | None = None) -> None:
         """Add seconds to a row and, if it is known, to a line."""
         self.rows[row] += seconds
         if line is not None:
             self.lines[row][line] += seconds
 
-    def move(self, row: str, to: str, seconds: float, line: _Line) -> None:
+    def move(self, row: str, to: str, seconds: float, line: Line) -> None:
         """Move seconds of a line to another row, at most those that the row has."""
         seconds = min(seconds, self.rows[row])
         self.rows[row] -= seconds
@@ -102,41 +99,63 @@ def build_ledger(
     *,
     started: int,
     least: Callable[[Operation], float],
+    kinds: Mapping[int, object],
+    sources: Mapping[str, str],
+    loaders: Sequence[Loader],
 ) -> Ledger:
     """Return the ledger of a run.
 
     `wall` and `steps` are the rows of the run and, by its number, of each step that was not
     recorded, in seconds; `started` is the zero of the times in `folded`, in nanoseconds; `least`
-    returns the seconds that an operation needs on this machine.
+    returns the seconds that an operation needs on this machine. `kinds` says which optimizers, by
+    their numbers, do the same: the line that builds them.
     """
     windows = [window for window in probe.windows if window.complete] if probe else []
     recorded = [_Recorded(window, folded, started, least) for window in windows]
     sums, split = _Sums(), set(_PHASES) if windows else set[str]()
     for row, seconds in wall.items():
         if row not in split:
-            sums.add(_NAMES.get(row, "not split"), seconds)
-    for one, of_window in zip(recorded, _by_window(windows, folded, steps), strict=True):
+            sums.add(_NAMES.get(row, "unaccounted"), seconds)
+    by_window = _by_window(windows, folded, steps, kinds)
+    for one, of_window in zip(recorded, by_window, strict=True):
         for row, whole in _spent(of_window, wall, steps).items():
             for (name, line), share in one.split(row, of_window).items():
                 sums.add(name, whole * share, line)
-    batches = set[_Function]().union(*(one.batches for one in recorded))
-    source = next((one.source for one in recorded if one.source is not None), None)
-    reports = set[_Function]().union(*(one.reports for one in recorded)) - batches
+    batches = set[Function]().union(*(one.batches for one in recorded))
+    reports = set[Function]().union(*(one.reports for one in recorded)) - batches
+    training = set[Function]().union(*(one.training for one in recorded))
+    again = {name: share for window in windows for name, share in window.calls.again().items()}
+    for row in split:  # steps of optimizers that have no window
+        spent = sum(_spent(of_window, wall, steps)[row] for of_window in by_window)
+        sums.add("unaccounted", max(0.0, wall.get(row, 0.0) - spent))
     for stack in stacks:
+        if stack.row not in wall:  # hotloop's own time
+            continue
         line = stack.frames[0].function, stack.frames
         functions = {(frame.file, frame.function) for frame in stack.frames if frame.own}
-        name = _NAMES.get(stack.row, "not split")
+        name = _NAMES.get(stack.row, "unaccounted")
         if stack.row not in split:
             sums.lines[name][line] += stack.seconds
+        elif share := max((again.get(one, 0.0) for one in functions - training), default=0.0):
+            sums.move("host", "repeated", share * stack.seconds, line)
+            sums.lines["host"][line] += (1 - share) * stack.seconds
         elif not batches.isdisjoint(functions):
             sums.move("host", "waiting for data", stack.seconds, line)
         elif not reports.isdisjoint(functions):
             sums.move("host", "logging", stack.seconds, line)
         else:
             sums.lines["host"][line] += stack.seconds
+    places = Places(
+        sources=sources,
+        loaders=loaders,
+        evaluated=_evaluated(folded),
+        batches=batches,
+        source=next((one.source for one in recorded if one.source is not None), None),
+    )
+    in_steps = sum(seconds for name, seconds in sums.rows.items() if name not in _BESIDE)
     return Ledger(
         rows=tuple(
-            _row(name, sums, recurs=bool(folded.trains), source=source)
+            _row(name, sums, places, recurs=bool(folded.trains), training=in_steps)
             for name in MEANING
             if sums.rows[name] > 0
         ),
@@ -144,6 +163,14 @@ def build_ledger(
         operations=sum(len(window.recorder.operations) for window in windows),
         not_split=None if windows else _why_not(probe, len(steps)),
     )
+
+
+def _evaluated(folded: Folded) -> dict[int | None, float]:
+    """Return the seconds of the evaluations by the loader that they read."""
+    seconds: dict[int | None, float] = defaultdict(float)
+    for stretch in folded.stretches:
+        seconds[stretch.loader] += stretch.seconds
+    return seconds
 
 
 def _why_not(probe: WindowProbe | None, steps: int) -> str:
@@ -163,7 +190,7 @@ class _Recorded:
         least: Callable[[Operation], float],
     ) -> None:
         self.window = window
-        self.seconds: dict[str, dict[tuple[str, _Line], float]]
+        self.seconds: dict[str, dict[tuple[str, Line], float]]
         self.seconds = {phase: defaultdict(float) for phase in _PHASES}
         operations, starts = window.recorder.operations, [start for start, _, _ in folded.pieces]
         pieces = (
@@ -173,7 +200,7 @@ class _Recorded:
         self.phases = [row.rstrip(":") for _, _, row in pieces]
         recorder, losses = window.recorder, reaching(operations, window.recorder.losses)
         weighs = depending(operations, lambda one: not recorder.weights.isdisjoint(one.outside))
-        training = self._functions(
+        self.training = training = self._functions(
             one.stack
             for number, one in enumerate(operations)
             if one.node is not None or one.changed or (number in weighs and number in losses)
@@ -184,13 +211,13 @@ class _Recorded:
         sources = [entered[one] for one in used & entered.keys()]
         self.batches = self._functions(stack for stack, _ in sources) - training
         largest = max(sources, key=lambda source: source[1], default=None)
-        self.source = None if largest is None else _place(_shown(largest[0]))
+        self.source = None if largest is None else place_of(_shown(largest[0]))
         # The functions that only look: values are read below them.
         self.reports = self._functions(recorder.left) - training - self.batches
         self._charge(least)
 
     @staticmethod
-    def _functions(stacks: Iterable[RawStack]) -> set[_Function]:
+    def _functions(stacks: Iterable[RawStack]) -> set[Function]:
         return {
             (frame.file, frame.function)
             for stack in set(stacks)
@@ -200,12 +227,12 @@ class _Recorded:
 
     def split(
         self, phase: str, steps: Sequence[Mapping[str, float]]
-    ) -> dict[tuple[str, _Line | None], float]:
+    ) -> dict[tuple[str, Line | None], float]:
         """Return the shares of a part of these steps by row and line, which sum to 1."""
         usual = statistics.median([step.get(phase, 0.0) for step in steps] or [0.0])
         operators = sum(self.seconds[phase].values())
         whole = max(usual, operators)  # recorded operators may have been slower than usual
-        shares: dict[tuple[str, _Line | None], float] = {
+        shares: dict[tuple[str, Line | None], float] = {
             key: seconds / whole for key, seconds in self.seconds[phase].items()
         }
         shares["host", None] = (whole - operators) / whole if whole else 1.0
@@ -250,15 +277,33 @@ class _Recorded:
 
 
 def _by_window(
-    windows: Sequence[Window], folded: Folded, steps: Mapping[int, Mapping[str, float]]
+    windows: Sequence[Window],
+    folded: Folded,
+    steps: Mapping[int, Mapping[str, float]],
+    kinds: Mapping[int, object],
 ) -> list[list[Mapping[str, float]]]:
-    """Return the steps for which each window stands: up to the next window."""
-    begins = [0, *(folded.steps_after(window.first) for window in windows[1:])]
-    ends = [*begins[1:], len(folded.ends)]
-    return [
-        [step for number, step in steps.items() if begin <= number < end]
-        for begin, end in zip(begins, ends, strict=True)
-    ][: len(windows)]
+    """Return the steps for which each window stands: of the same optimizers, and the nearest."""
+
+    def optimizers(number: int) -> set[object]:
+        """Return the kinds of the optimizers of a step, as `steps` counts them."""
+        updates = folded.order[folded.made[number] : folded.made[number + 1]]
+        return {kinds.get(optimizer, optimizer) for optimizer in updates}
+
+    begins = [folded.steps_after(window.first) - 1 for window in windows]
+    recorded = [
+        set[object]().union(
+            *map(optimizers, range(max(0, begin), folded.steps_after(window.last) - 1))
+        )
+        for begin, window in zip(begins, windows, strict=True)
+    ]
+    result: list[list[Mapping[str, float]]] = [[] for _ in windows]
+    for number, step in steps.items():
+        ours = optimizers(number)
+        same = [place for place, theirs in enumerate(recorded) if ours <= theirs]
+        if same:
+            before = [place for place in same if begins[place] <= number]
+            result[before[-1] if before else same[0]].append(step)
+    return result
 
 
 def _spent(
@@ -275,20 +320,17 @@ def _spent(
     return result
 
 
-def _row(name: str, sums: _Sums, *, recurs: bool, source: SourceLocation | None) -> LedgerRow:
+def _row(name: str, sums: _Sums, places: Places, *, recurs: bool, training: float) -> LedgerRow:
     """Return a row with its lines; the operators and functions of one line are together.
 
     `recurs`: a loader serves the same samples again, so that frozen results could be kept.
-    `source`: the line from which the batches come; padding lies there.
+    `training`: the seconds of the training steps.
     """
-    place = _culprit(name, sums)
-    if name == "padding" and source is not None:
-        place = source
     seconds, of_line = sums.rows[name], sums.lines[name]
     scale = min(1.0, seconds / (sum(of_line.values()) or 1.0))  # samples include operators
-    by_place: dict[SourceLocation | None, list[tuple[float, _Line]]] = defaultdict(list)
+    by_place: dict[SourceLocation | None, list[tuple[float, Line]]] = defaultdict(list)
     for line, spent in of_line.items():
-        by_place[_place(line[1])].append((spent, line))
+        by_place[place_of(line[1])].append((spent, line))
     lines = []
     for of_entries, entries in by_place.items():
         _, (what, frames) = max(entries, key=lambda entry: entry[0])
@@ -298,57 +340,7 @@ def _row(name: str, sums: _Sums, *, recurs: bool, source: SourceLocation | None)
         name=name,
         seconds=seconds,
         avoidable=name in AVOIDABLE and (name != "frozen" or recurs),
-        place=place,
+        place=places.choose(name, sums.lines, [row for row in sums.lines if row not in _BESIDE]),
         lines=tuple(sorted(lines, key=lambda line: -line.seconds)[:LINES]),
+        needed=min(seconds, NEEDED.get(name, 0.0) * training),
     )
-
-
-def _place(frames: Sequence[Frame]) -> SourceLocation | None:
-    own = next((frame for frame in frames if frame.own), None)
-    return SourceLocation(file=own.file, line=own.line) if own else None
-
-
-def _culprit(name: str, sums: _Sums) -> SourceLocation | None:
-    """Return the line that stands for a row: the part of the code that is spent on it alone.
-
-    Candidates are all lines and functions of the project below which most of the row is spent. The
-    one with the largest share of this row wins; of similar ones, the outermost for operators, whose
-    caller decides what they are for, and the innermost for everything else.
-    """
-    below, whole = _below(sums.lines[name]), sum(sums.lines[name].values())
-    everything: dict[_Part, float] = defaultdict(float)
-    for of_line in sums.lines.values():
-        for part, (seconds, _, _) in _below(of_line).items():
-            everything[part] += seconds
-    candidates = {part: one for part, one in below.items() if one[0] >= _DOMINANT * whole}
-    if not candidates:
-        return None
-    purity = {part: one[0] / everything[part] for part, one in candidates.items()}
-    pure = max(purity.values()) - _SIMILAR
-    similar = [part for part in candidates if purity[part] >= pure]
-    best = (max if name in _OF_OPERATORS else min)(similar, key=lambda part: below[part][1])
-    return max(below[best][2].items(), key=lambda one: one[1])[0]
-
-
-def _below(
-    of_line: Mapping[_Line, float],
-) -> dict[_Part, tuple[float, float, dict[SourceLocation, float]]]:
-    """Return for each line and function its seconds, mean depth, and seconds of its lines."""
-    seconds: dict[_Part, float] = defaultdict(float)
-    depths: dict[_Part, float] = defaultdict(float)
-    places: dict[_Part, dict[SourceLocation, float]] = defaultdict(lambda: defaultdict(float))
-    for (_, frames), spent in of_line.items():
-        seen = set[_Part]()
-        for depth, frame in enumerate(frame for frame in frames if frame.own):
-            place = SourceLocation(file=frame.file, line=frame.line)
-            # A line lies within its function: of two equal ones, the line is meant.
-            for part, level in ((place, 2 * depth), ((frame.file, frame.function), 2 * depth + 1)):
-                if part not in seen:
-                    seen.add(part)
-                    seconds[part] += spent
-                    depths[part] += level * spent
-                    places[part][place] += spent
-    return {
-        part: (spent, depths[part] / spent if spent else 0.0, places[part])
-        for part, spent in seconds.items()
-    }

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from hotloop.observe.ledger.recorder import Operation
+    from hotloop.observe.ledger.recorder import Operation, RawStack
 
 __all__ = ["MOVES", "depending", "passed_again", "purposes", "reaching"]
 
 MOVES = frozenset(
     {"aten::_to_copy", "aten::copy_", "aten::clone", "aten::contiguous", "aten::_pin_memory"}
 )
+_RECURRENT, _WRAPPERS = "torch/nn/modules/rnn.py", 4
 # They make a tensor of one value: to make it again is no repeated work.
 _CONSTANTS = frozenset(
     f"aten::{name}{suffix}"
@@ -153,7 +154,10 @@ def _padded(operations: Sequence[Operation]) -> dict[int, float]:
         (float(one.ignored) for one in operations if one.ignored is not None), default=0.0
     )
     most = max(pads, ignored)
-    if not most:
+    recurrent = {
+        one.sequence for one in operations if one.node is None and _is_recurrent(one.stack)
+    }
+    if not most and not recurrent:
         return {}
     of_node: dict[int, float] = defaultdict(float)
     for operation in operations:
@@ -161,8 +165,35 @@ def _padded(operations: Sequence[Operation]) -> dict[int, float]:
             share = min(float(operation.unused), most)
             of_node[operation.node] = max(of_node[operation.node], share)
     shares = {}
+    walks = _walked(operations, ignored)
     for number, operation in enumerate(operations):
         node = operation.sequence if operation.node is None else operation.node
-        if share := of_node.get(node, 0.0):
+        share = max(of_node.get(node, 0.0), walks if node in recurrent else 0.0)
+        if share:
             shares[number] = share
     return shares
+
+
+def _is_recurrent(stack: RawStack) -> bool:
+    """Whether an operation runs directly in a recurrent layer, perhaps below Dynamo's wrappers."""
+    files = (code.co_filename.replace("\\", "/") for code, _ in stack[:_WRAPPERS])
+    return any(file.endswith(_RECURRENT) for file in files)
+
+
+def _walked(operations: Sequence[Operation], ignored: float) -> float:
+    """Return the share of the steps of recurrent layers that are padding.
+
+    Such a layer walks through padding at the end of rows, and a reversed one begins there, so that
+    gradients reach it. That it is padding is known from the ids: the embedding declares the id, or
+    the loss ignores as many targets. Packed sequences have none.
+    """
+    if any(one.name == "aten::_pack_padded_sequence" for one in operations):
+        return 0.0
+    return max(
+        (
+            float(one.tail) if one.declared else min(float(one.tail), ignored)
+            for one in operations
+            if one.tail is not None
+        ),
+        default=0.0,
+    )

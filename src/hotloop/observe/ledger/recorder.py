@@ -62,6 +62,8 @@ class Operation:
     ignored: Any = None  # share of the targets that the loss ignores
     constant: bool = False  # the rows without a gradient all have the same input
     factor_zero: bool = False  # a product with the number 0
+    tail: Any = None  # share of an embedding's ids that are a run of one id at the end of rows
+    declared: bool = False  # that id is the embedding's padding_idx
 
 
 class Recorder:
@@ -245,8 +247,10 @@ class Recorder:
                     storage.writers = [number] if covers else [*storage.writers, number]
         inputs = {address for _, address, _ in before}
         has_output = bool(schema.written)
-        for position, tensor in enumerate(tensors(result)):
-            address = address_of(tensor)
+        outputs = [(tensor, address_of(tensor)) for tensor in tensors(result)]
+        if outputs and not schema.written and all(address in inputs for _, address in outputs):
+            operation.is_view = True  # unsafe_split and others, whose schema does not say so
+        for position, (tensor, address) in enumerate(outputs):
             has_output = True
             if address is None or address in inputs:
                 continue
@@ -258,9 +262,7 @@ class Recorder:
         if not has_output:
             operation.has_effect = True
         if schema.name.partition("::")[0] not in ("aten", "prims"):
-            operation.has_effect = (
-                True  # a library's own operator may have effects that nobody sees
-            )
+            operation.has_effect = True  # a library's own operator: what it does, nobody sees
         operation.reads, operation.outside = tuple(reads), tuple(outside)
         operation.changed = tuple(changed)
         if schema.reads_value and reads:
@@ -288,6 +290,12 @@ class Recorder:
             isinstance(value, int | float) and value == 0 for value in args[1:2]
         ):
             operation.factor_zero = True
+        if schema.name == "aten::embedding" and args[1].dim() == 2 and args[1].numel():
+            last = args[1][:, -1:]
+            pad = schema.argument("padding_idx", args, kwargs)
+            operation.declared = pad >= 0
+            pads = args[1] == (pad if operation.declared else last.mode(0).values)
+            operation.tail = pads.flip(1).cummin(1).values.float().mean()
         if operation.node is None:
             return
         if schema.ignores is not None:

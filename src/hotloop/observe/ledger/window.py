@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import functools
 import sys
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hotloop.observe.hooks.listener import Probe
 from hotloop.observe.hooks.live_objects import alive
+from hotloop.observe.ledger.python_calls import PythonCalls
 from hotloop.observe.ledger.recorder import Recorder
 from hotloop.process.internal_frames import hide
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from hotloop.core.finding import SourceLocation
+
 __all__ = ["NEVER", "Window", "WindowProbe"]
 
 STEPS = 3  # of a window; the last one shows what the others are still used for
-FIRST = 16  # updates before the first window: the first steps are slower, and other probes look
+FIRST = 16  # updates before a window: the first steps are slower, and other probes look
+FEWEST, LONG = 4, 1.0  # updates and seconds after which it opens earlier
 NEVER = sys.maxsize
 _MOST = 4  # windows of a run: one for each set of optimizers that is in use
 _READS = ("__array__", "__dlpack__", "__reduce_ex__", "data_ptr", "numpy", "tolist")
@@ -29,6 +34,7 @@ class Window:
     """A recorded window."""
 
     recorder: Recorder
+    calls: PythonCalls
     optimizers: frozenset[int]  # numbers of those in use
     first: int  # updates before it
     last: int  # updates at its end
@@ -44,25 +50,39 @@ class WindowProbe(Probe):
         self.windows: list[Window] = []
         self.why_not: str | None = None  # why there is no window
         self._open: Window | None = None
-        self._due = FIRST
+        self._base, self._due = 0, FIRST  # updates when the optimizers came into use, and later
+        self._began: float | None = None  # seconds, at their first update
+        self._places: set[SourceLocation | None] = set()  # where optimizers in use were built
         self._replaced: list[tuple[Any, str, Any, Any]] = []  # owner, name, before, ours
         self._seen: set[int] = set()  # optimizers that have run
 
+    @property
+    def is_open(self) -> bool:
+        """Whether operators are recorded now."""
+        return self._open is not None
+
     def next_look(self, updates: int) -> int:
-        """Return the number of updates at which a window opens or continues, but no other probe."""
-        return updates + 1 if self._open is not None else max(updates + 1, self._due - 1)
+        """Return the number of updates at which a window may open, or continues."""
+        return updates + 1 if self._open is not None or self._due < NEVER else NEVER
 
     def on_optimizer_first_step(self, optimizer: Any) -> None:
-        """Plan a further window for a phase that another optimizer begins."""
-        if self.windows and self._open is None and len(self.windows) < _MOST:
-            self._due = min(self._due, self._observer.hooks.updates + FIRST)
-            self._observer.hooks.wake = min(self._observer.hooks.wake, self._due - 1)
+        """Plan a further window where an optimizer begins that was built in another line."""
+        place = next(
+            (built.place for built, one in alive(self._observer.optimizers) if one is optimizer),
+            None,
+        )
+        is_new = place is None or place not in self._places
+        self._places.add(place)
+        if is_new and self._open is None and len(self.windows) < _MOST:
+            hooks = self._observer.hooks
+            self._base, self._began, self._due = hooks.updates, None, hooks.updates + FIRST
+            hooks.wake = min(hooks.wake, hooks.updates + 1)
 
     def after_step(self, updates: int) -> None:
         """Open a window, note the end of a step, or close the window."""
         window = self._open
         if window is None:
-            if updates >= self._due and len(self.windows) < _MOST:
+            if self._is_due(updates) and len(self.windows) < _MOST:
                 self._due = NEVER
                 self._begin(updates)
             return
@@ -71,6 +91,19 @@ class WindowProbe(Probe):
         recorder = window.recorder
         if updates >= window.last or recorder.overflow or recorder.fault is not None:
             self._end(window)
+
+    def _is_due(self, updates: int) -> bool:
+        """Whether a window opens now: earlier where steps are long, or where few are planned."""
+        if self._due == NEVER:
+            return False
+        made, now = updates - self._base, time.perf_counter()
+        if self._began is None:
+            self._began = now
+        if made == 2:
+            planned = self._observer.planned.expected(FIRST + STEPS)
+            if planned is not None:  # of them, one step stays outside the window
+                self._due = min(self._due, self._base + planned - STEPS - 1)
+        return updates >= self._due or (made >= FEWEST and now - self._began >= LONG)
 
     def remove(self) -> None:
         """Close a window that is open, because the hooks are being removed."""
@@ -91,17 +124,20 @@ class WindowProbe(Probe):
         marks = hooks.events.marks
         recorder = Recorder(is_ours=lambda: bool(marks) and marks[-1] & 31 == 16)
         last = updates + STEPS * max(1, len(used))
-        window = Window(recorder=recorder, optimizers=used, first=updates, last=last)
+        calls = PythonCalls(lambda: len(recorder.ends))
+        window = Window(recorder=recorder, calls=calls, optimizers=used, first=updates, last=last)
         self._replace_reads(recorder)
         self._replace_compile()
         hooks.differentiated = recorder.differentiate
         hooks.when_down(self)
         recorder.start(self._parameters())
+        calls.start()
         self._open = window
         self.windows.append(window)
 
     def _end(self, window: Window) -> None:
         recorder = window.recorder
+        window.calls.stop()
         recorder.stop()
         self._open, self._observer.hooks.differentiated = None, None
         self._restore()

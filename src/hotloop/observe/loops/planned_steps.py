@@ -114,6 +114,23 @@ class Planned(Probe):
             simple = {name: value for name, value in values.items() if type(value) in SIMPLE}
             nest.looks.append((updates, simple))
 
+    def expected(self, most: int) -> int | None:
+        """Return how many updates the loops make that run now, if it is known and below `most`."""
+        nest = self._nest
+        if nest is None or self.why is not None:
+            return None
+        if nest.library_steps is not None:
+            return nest.library_steps if nest.library_steps < most else None
+
+        def see(last: int, _: Mapping[str, Any]) -> None:
+            if last >= most:
+                raise Unknown("more than matters")
+
+        try:
+            return _run(nest.skeleton, see)
+        except Unknown:
+            return None
+
     def add_to(self, case: Case) -> Case:
         """Add the planned steps of a run that was stopped, where they are known."""
         if case.stopped is None or case.planned_steps is not None or not case.steps.count:
