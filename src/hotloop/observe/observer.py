@@ -21,6 +21,7 @@ from hotloop.observe.hooks.live_objects import (
     LiveObject,
     again,
     alive,
+    find_left_out,
     known,
     schedules,
     unoptimised,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 __all__ = ["ScriptObserver"]
 
 LEARNED = 6  # updates after which the outermost modules are known
+_COMPARED = 8  # updates in which a parameter outside all optimizers must not change
 _PASSES = 16  # forward passes examined between two updates: each costs about as much again
 
 
@@ -265,6 +267,8 @@ class ScriptObserver:
                 if isinstance(rate, float | int):  # a tensor may be on the GPU
                     built.rates.append((updates, float(rate)))
         self._schedules()
+        if self._looking and self.stop.limits.probing:
+            find_left_out(self.roots, self.optimizers, updates, after=_COMPARED)
         self.probes.notify(lambda probe: probe.after_step(updates))
         if updates >= self._refresh:
             self._refresh = 2 * updates
@@ -298,7 +302,11 @@ class ScriptObserver:
             key = NUMBERS - 1 if built.number is None else built.number
             built.facts = describe.optimizer(instance, key=key, place=built.place)
         for built, instance in alive(self.roots):
-            built.facts = describe.model(instance)
+            built.facts = replace(
+                describe.model(instance),
+                left_out=tuple(built.left_out),
+                left_out_parameters=sum(built.left_out.values()),
+            )
             if built.idle:
                 places = (built.called,) if built.called else ()
                 built.facts = replace(built.facts, unoptimised=built.idle, call_places=places)

@@ -176,3 +176,6 @@ class Model:
     mixes_rows: bool | None = None  # a row changes the output for another (probed)
     unoptimised: int = 0  # numbers that got gradients which no optimizer uses
     call_places: tuple[SourceLocation, ...] = ()  # where the script then calls it
+    # Parameters that got gradients, are in no optimizer although others are, and did not change.
+    left_out: tuple[str, ...] = ()
+    left_out_parameters: int = 0

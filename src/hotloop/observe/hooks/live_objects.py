@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hotloop.core.finding import SourceLocation
 
-__all__ = ["LiveObject", "again", "alive", "known", "schedules", "unoptimised"]
+__all__ = ["LiveObject", "again", "alive", "find_left_out", "known", "schedules", "unoptimised"]
 
 
 @dataclass(slots=True)
@@ -24,6 +24,10 @@ class LiveObject:
     rates: list[tuple[int, float]] = field(default_factory=list)  # (update, learning rate)
     idle: int = 0  # of a module: trainable numbers that no optimizer updates, at its last call
     called: SourceLocation | None = None  # of a module: where it was called last
+    # Of a module: parameters that got gradients and are in no optimizer, with the update at which
+    # that was seen first and their sum then; and those that had the same sum later.
+    outside: dict[str, tuple[int, float]] = field(default_factory=dict)
+    left_out: dict[str, int] = field(default_factory=dict)  # name -> numbers in it
     in_loop: bool = False  # of a scheduler: it was built inside a loop of the project's own code
     begun: int = 0  # of a scheduler: its calls before the first batch
 
@@ -48,6 +52,39 @@ def unoptimised(module: Any, optimizers: list[LiveObject]) -> int:
     held = {id(parameter) for group in groups for parameter in group["params"]}
     trainable = [p for p in module.parameters() if p.requires_grad]
     return 0 if any(id(p) in held for p in trainable) else sum(p.numel() for p in trainable)
+
+
+def find_left_out(
+    roots: list[LiveObject], optimizers: list[LiveObject], updates: int, *, after: int
+) -> None:
+    """Note the parameters that get gradients, are in no optimizer and stay as they are.
+
+    They are compared over `after` updates. A module of which no optimizer holds anything is left
+    to `unoptimised`.
+    """
+    groups = [group for _, optimizer in alive(optimizers) for group in optimizer.param_groups]
+    held = {id(parameter) for group in groups for parameter in group["params"]}
+    for built, root in alive(roots):
+        named = dict(root.named_parameters())
+        if not any(id(parameter) in held for parameter in named.values()):
+            continue
+        suspects = {
+            name: parameter
+            for name, parameter in named.items()
+            if id(parameter) not in held and parameter.grad is not None
+        }
+        for name in built.outside.keys() - suspects.keys():
+            built.outside.pop(name)
+            built.left_out.pop(name, None)
+        for name, parameter in suspects.items():
+            since, total = built.outside.get(name, (updates, None))
+            if total is not None and (updates < since + after or name in built.left_out):
+                continue
+            now = float(parameter.detach().double().sum())
+            if total is None:
+                built.outside[name] = updates, now
+            elif now == total:
+                built.left_out[name] = parameter.numel()
 
 
 def schedules(
