@@ -74,7 +74,7 @@ def report() -> Diagnosis:
         raise UsageError("this process is observed by hotloop doctor or run, which reports itself")
     case = build_case(_host, ScriptTarget(name=_name(), is_module=False))
     diagnosis = diagnose(case)
-    show(case, diagnosis, console(), folder=None, page=None)
+    show(case, diagnosis, console(), folder=None, page=None, every=True)  # nothing is kept
     return diagnosis
 
 

@@ -88,6 +88,7 @@ def test_what_a_process_waits_for_is_no_work_of_its_own():
     )
     process = watcher.add_to(case).process
     assert (process.rank, process.world, process.backend) == (1, 2, "nccl")
+    assert process.exchanging == 0.5
     seen = {name: value for name, (value,) in process.ranks.items()}
     # (2 + 5) / 2 ms of a pass that exchanges, one in 2 does; 12 ms in 4 steps of its own
     assert seen == pytest.approx(

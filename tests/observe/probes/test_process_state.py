@@ -40,6 +40,7 @@ def test_files_that_are_read_are_named_and_those_that_are_not_there(tmp_path, mo
     process = observed(train).process
     assert str(here) in process.opened
     assert [Path(path).name for path in process.failed] == ["gone.json"]
+    assert [Path(place.file).name for place in process.failed_at] == [Path(__file__).name]
     assert not any(path.endswith("out.txt") for path in process.opened)
     assert (builtins.open, io.open) == (opened, before)
 
