@@ -24,7 +24,7 @@ from hotloop.machine.copy_rate import measure_copy
 from hotloop.machine.matmul_rate import measure_gemm
 from hotloop.observe.hooks.event_buffer import NUMBERS
 from hotloop.observe.hooks.stack_frames import is_own
-from hotloop.observe.ledger.build import build_ledger, window_excess
+from hotloop.observe.ledger.build import build_ledger, window_excess, with_repeats
 from hotloop.observe.probes.cuda import thinned
 from hotloop.observe.probes.uncaught_exception import raised
 from hotloop.observe.wall import attribution
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from hotloop.core.case.objects import Optimizer, Scheduler
     from hotloop.core.case.steps_and_loaders import Loader, Stack
     from hotloop.observe.hooks.live_objects import LiveObject
-    from hotloop.observe.ledger.recorder import Operation
+    from hotloop.observe.ledger.operation import Operation
     from hotloop.observe.observer import ScriptObserver
     from hotloop.process.run_script import ScriptTarget
 
@@ -66,8 +66,7 @@ def build_case(
     excess, recorded = window_excess(windows, folded, steps)
     own += sum(excess.values())
     rows = {row: max(0.0, seconds - excess.get(row, 0.0)) for row, seconds in rows.items()}
-    every = dict(enumerate(steps))  # recorded steps count only where there are no others
-    usual = {number: step for number, step in every.items() if number not in recorded} or every
+    usual = _usual(steps, recorded)
     first, last = (folded.ends[0], folded.ends[-1]) if folded.ends else (0, -1)
     observer.surroundings.within(observer.events.started + first, observer.events.started + last)
     hardware, loaders = _hardware(), tuple(_loaders(observer, folded))
@@ -83,13 +82,9 @@ def build_case(
             rows,
             usual,
             stacks,
-            started=observer.events.started,
+            started=started_at,
             least=_least(observer),
-            kinds={
-                built.number: built.place
-                for built in observer.optimizers
-                if built.number is not None and built.place is not None
-            },
+            kinds=_kinds(observer),
             sources=texts,
             loaders=loaders,
         ),
@@ -108,14 +103,39 @@ def build_case(
         saves=tuple(_saves(observer, folded)),
         sources=texts,
     )
+    case = _with_probes(case, observer)
+    not_checked = (*case.not_checked, *_faults(observer))
+    own += time.perf_counter() - started
+    return replace(case, own_time=own, not_checked=not_checked)
+
+
+def _with_probes(case: Case, observer: ScriptObserver) -> Case:
+    """Return the case with what the probes have measured."""
     for probe in tuple(observer.probes):
         try:
             case = probe.add_to(case)
         except Exception as error:  # noqa: BLE001 - told in the report, which has the rest
             observer.probes.failed(probe, error)
-    not_checked = (*case.not_checked, *_faults(observer))
-    own += time.perf_counter() - started
-    return replace(case, own_time=own, not_checked=not_checked)
+    if case.ledger is not None:
+        case = replace(case, ledger=with_repeats(case.ledger, case.loaders))
+    return case
+
+
+def _usual(
+    steps: Sequence[dict[str, float]], recorded: Collection[int]
+) -> dict[int, dict[str, float]]:
+    """Return the steps by number without recorded ones, which count only if there are no others."""
+    every = dict(enumerate(steps))
+    return {number: step for number, step in every.items() if number not in recorded} or every
+
+
+def _kinds(observer: ScriptObserver) -> dict[int, SourceLocation]:
+    """Return the line that built each optimizer, by its number."""
+    return {
+        built.number: built.place
+        for built in observer.optimizers
+        if built.number is not None and built.place is not None
+    }
 
 
 def _why_early(error: BaseException | None, ended: Raised | None, updates: int) -> str | None:

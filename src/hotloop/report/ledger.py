@@ -113,6 +113,10 @@ def _in_words(case: Case, row: LedgerRow) -> str:
     sentence = f"{words[:1].upper()}{words[1:]}."
     if row.place is not None:
         sentence += f" Most of it is spent at {where(row.place, folder_of(case))}."
+    if row.avoidable and row.needed:
+        sentence += f" {row.needed:,.2f} s of it are in measure, and not avoidable."
+    if row.again:
+        sentence += f" {row.again:,.2f} s of it are for samples that were equal an epoch before."
     return sentence
 
 

@@ -212,10 +212,49 @@ def test_steps_of_an_optimizer_without_a_window_are_not_charged_by_another_ones(
 
 @pytest.mark.parametrize(("batches", "some"), [(1, False), (400, True)])
 def test_an_evaluation_is_avoidable_above_a_tenth_of_the_training_time(observed, batches, some):
-    evaluate = f"with torch.no_grad():\n            [model(x) for _ in range({batches})]"
+    evaluate = "model.eval()\n        with torch.no_grad():\n            "
+    evaluate += f"[model(x) for _ in range({batches})]"
     text = phases("[train(20, 256) for _ in range(3)]", evaluate=evaluate)
     evaluating = row(observed(text, full=True), "evaluating")
-    assert evaluating.avoidable
+    assert evaluating.avoidable is some
     assert evaluating.needed > 0
     assert (evaluating.excess > 0) is some
     assert evaluating.excess == pytest.approx(evaluating.seconds - evaluating.needed, abs=1e-9)
+
+
+@pytest.mark.parametrize(("every", "avoidable"), [(1000, True), (25, False)])
+def test_frozen_work_on_rows_of_a_table_is_avoidable_unless_its_weights_change_later(
+    observed, every, avoidable
+):
+    case = observed(
+        f"""
+        import time
+        import torch
+        from torch import nn
+
+        torch.manual_seed(0)
+        table = torch.randn(512, 64)
+        target, model = nn.Linear(64, 512), nn.Linear(64, 512)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for step in range(60):
+            rows = table[torch.randint(512, (64,))]
+            with torch.no_grad():
+                wanted = target(rows)
+            loss = (model(rows) - wanted).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            if step % {every} == {every} - 1:
+                target.load_state_dict(model.state_dict())
+            time.sleep(0.02)
+        """,
+        full=True,
+    )
+    frozen = row(case, "frozen")
+    assert (frozen is not None and frozen.avoidable) is avoidable
+
+
+def test_an_agent_that_acts_without_gradients_is_no_avoidable_evaluation(observed):
+    evaluate = "with torch.no_grad():\n            [model(x) for _ in range(400)]"
+    text = phases("[train(20, 256) for _ in range(3)]", evaluate=evaluate)
+    assert not row(observed(text, full=True), "evaluating").avoidable

@@ -78,6 +78,7 @@ class LedgerRow:
     place: SourceLocation | None = None  # the line that stands for it
     lines: tuple[LedgerLine, ...] = ()  # the most expensive first; the others are left out
     needed: float = 0.0  # seconds of it that a run in measure needs, too
+    again: float = 0.0  # seconds of it for samples that were equal an epoch before
 
     @property
     def excess(self) -> float:

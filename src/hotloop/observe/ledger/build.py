@@ -6,6 +6,7 @@ import bisect
 import functools
 import statistics
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hotloop.core.case.ledger import AVOIDABLE, MEANING, NEEDED, ONCE, Ledger, LedgerLine, LedgerRow
@@ -14,18 +15,19 @@ from hotloop.observe.ledger.dataflow import depending, passed_again, purposes, r
 from hotloop.observe.ledger.places import Function, Places, place_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from hotloop.core.case.steps_and_loaders import Loader, Stack
     from hotloop.core.finding import SourceLocation
+    from hotloop.observe.ledger.operation import Operation, RawStack
     from hotloop.observe.ledger.places import Line
-    from hotloop.observe.ledger.recorder import Operation, RawStack
     from hotloop.observe.ledger.window import Window, WindowProbe
     from hotloop.observe.wall.wall_time import Folded
 
-__all__ = ["build_ledger", "window_excess"]
+__all__ = ["build_ledger", "window_excess", "with_repeats"]
 
 LINES = 12  # of a row
+_EQUAL = 0.5  # share of samples that come again with equal values
 _PHASES = ("prepare", "forward", "backward", "optimizer", "after step")  # split by operators
 _NAMES = {  # row of the wall time -> row of the ledger
     "start": "start",
@@ -121,21 +123,44 @@ def build_ledger(
         for row, whole in _spent(of_window, wall, steps).items():
             for (name, line), share in one.split(row, of_window).items():
                 sums.add(name, whole * share, line)
-    batches = set[Function]().union(*(one.batches for one in recorded))
-    reports = set[Function]().union(*(one.reports for one in recorded)) - batches
-    training = set[Function]().union(*(one.training for one in recorded))
-    again = {name: share for window in windows for name, share in window.calls.again().items()}
     for row in split:  # steps of optimizers that have no window
         spent = sum(_spent(of_window, wall, steps)[row] for of_window in by_window)
         sums.add("unaccounted", max(0.0, wall.get(row, 0.0) - spent))
+    _add_stacks(sums, (stack for stack in stacks if stack.row in wall), split, recorded)
+    places = Places(
+        sources=sources,
+        loaders=loaders,
+        evaluated=_evaluated(folded),
+        batches=set[Function]().union(*(one.batches for one in recorded)),
+        source=next((one.source for one in recorded if one.source is not None), None),
+    )
+    recurs = bool(folded.trains) or any(one.chooses for one in recorded)
+    needed = _needed(sums, folded)
+    return Ledger(
+        rows=tuple(
+            _row(name, sums, places, recurs=recurs, needed=needed.get(name, 0.0))
+            for name in MEANING
+            if sums.rows[name] > 0
+        ),
+        steps=sum(len(window.recorder.ends) - 1 for window in windows),
+        operations=sum(len(window.recorder.operations) for window in windows),
+        not_split=None if windows else _why_not(probe, len(steps)),
+    )
+
+
+def _add_stacks(
+    sums: _Sums, stacks: Iterable[Stack], split: Collection[str], recorded: Sequence[_Recorded]
+) -> None:
+    """Add the sampled stacks to the lines; move what Python does for other rows out of "host"."""
+    batches = set[Function]().union(*(one.batches for one in recorded))
+    reports = set[Function]().union(*(one.reports for one in recorded)) - batches
+    training = set[Function]().union(*(one.training for one in recorded))
+    again = {name: share for one in recorded for name, share in one.window.calls.again().items()}
     for stack in stacks:
-        if stack.row not in wall:  # hotloop's own time
-            continue
         line = stack.frames[0].function, stack.frames
         functions = {(frame.file, frame.function) for frame in stack.frames if frame.own}
-        name = _NAMES.get(stack.row, "unaccounted")
         if stack.row not in split:
-            sums.lines[name][line] += stack.seconds
+            sums.lines[_NAMES.get(stack.row, "unaccounted")][line] += stack.seconds
         elif share := max((again.get(one, 0.0) for one in functions - training), default=0.0):
             sums.move("host", "repeated", share * stack.seconds, line)
             sums.lines["host"][line] += (1 - share) * stack.seconds
@@ -145,24 +170,40 @@ def build_ledger(
             sums.move("host", "logging", stack.seconds, line)
         else:
             sums.lines["host"][line] += stack.seconds
-    places = Places(
-        sources=sources,
-        loaders=loaders,
-        evaluated=_evaluated(folded),
-        batches=batches,
-        source=next((one.source for one in recorded if one.source is not None), None),
+
+
+def _needed(sums: _Sums, folded: Folded) -> dict[str, float]:
+    """Return the seconds of each row that a run in measure needs, too.
+
+    So are passes without gradients that need not be evaluations: they read no loader, and their
+    model was not in evaluation mode. An agent acts so.
+    """
+    training = sum(seconds for name, seconds in sums.rows.items() if name not in _BESIDE)
+    needed = {name: share * training for name, share in NEEDED.items()}
+    needed["evaluating"] += sum(
+        stretch.seconds
+        for stretch in folded.stretches
+        if stretch.loader is None and stretch.training_mode
     )
-    in_steps = sum(seconds for name, seconds in sums.rows.items() if name not in _BESIDE)
-    return Ledger(
-        rows=tuple(
-            _row(name, sums, places, recurs=bool(folded.trains), training=in_steps)
-            for name in MEANING
-            if sums.rows[name] > 0
-        ),
-        steps=sum(len(window.recorder.ends) - 1 for window in windows),
-        operations=sum(len(window.recorder.operations) for window in windows),
-        not_split=None if windows else _why_not(probe, len(steps)),
-    )
+    return needed
+
+
+def with_repeats(ledger: Ledger, loaders: Sequence[Loader]) -> Ledger:
+    """Return the ledger with what is known of the samples that come again in the next epoch.
+
+    Samples that are drawn or changed at random do not: then frozen results cannot be kept.
+    """
+    train = [one for one in loaders if one.role == "train"]
+    equal = min((one.repeats for one in train if one.repeats is not None), default=None)
+    is_random = any(one.uses_random for one in train) or (equal is not None and equal < _EQUAL)
+    rows = []
+    for row in ledger.rows:
+        if row.name == "frozen":
+            row = replace(row, avoidable=row.avoidable and not is_random)
+        elif row.name == "waiting for data" and equal is not None:
+            row = replace(row, again=equal * row.seconds)
+        rows.append(row)
+    return replace(ledger, rows=tuple(rows))
 
 
 def _evaluated(folded: Folded) -> dict[int | None, float]:
@@ -214,6 +255,11 @@ class _Recorded:
         self.source = None if largest is None else place_of(_shown(largest[0]))
         # The functions that only look: values are read below them.
         self.reports = self._functions(recorder.left) - training - self.batches
+        # Rows of a table that was there before: they are drawn again.
+        self.chooses = any(
+            operations[number].table is not None and operations[number].outside
+            for number in losses - weighs
+        )
         self._charge(least)
 
     @staticmethod
@@ -252,7 +298,7 @@ class _Recorded:
             operations,
             roots=self.window.live,
             weights=recorder.weights,
-            state=recorder.state,
+            state=recorder.state | self.window.written,
             backward={n for n, phase in enumerate(self.phases) if phase == "backward"},
             again=again,
         )
@@ -320,11 +366,11 @@ def _spent(
     return result
 
 
-def _row(name: str, sums: _Sums, places: Places, *, recurs: bool, training: float) -> LedgerRow:
+def _row(name: str, sums: _Sums, places: Places, *, recurs: bool, needed: float) -> LedgerRow:
     """Return a row with its lines; the operators and functions of one line are together.
 
-    `recurs`: a loader serves the same samples again, so that frozen results could be kept.
-    `training`: the seconds of the training steps.
+    `recurs`: the same samples come again, so that frozen results could be kept. `needed`: the
+    seconds of it that are no waste.
     """
     seconds, of_line = sums.rows[name], sums.lines[name]
     scale = min(1.0, seconds / (sum(of_line.values()) or 1.0))  # samples include operators
@@ -339,8 +385,8 @@ def _row(name: str, sums: _Sums, places: Places, *, recurs: bool, training: floa
     return LedgerRow(
         name=name,
         seconds=seconds,
-        avoidable=name in AVOIDABLE and (name != "frozen" or recurs),
+        avoidable=name in AVOIDABLE and (name != "frozen" or recurs) and seconds > needed,
         place=places.choose(name, sums.lines, [row for row in sums.lines if row not in _BESIDE]),
         lines=tuple(sorted(lines, key=lambda line: -line.seconds)[:LINES]),
-        needed=min(seconds, NEEDED.get(name, 0.0) * training),
+        needed=min(seconds, needed),
     )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from hotloop.observe.ledger.recorder import Operation, RawStack
+    from hotloop.observe.ledger.operation import Operation, RawStack
 
 __all__ = ["MOVES", "depending", "passed_again", "purposes", "reaching"]
 
@@ -118,11 +118,17 @@ def passed_again(
     return result
 
 
-def depending(operations: Sequence[Operation], on: Callable[[Operation], bool]) -> set[int]:
-    """Return the operations for which `on` is true, and all that depend on their results."""
+def depending(
+    operations: Sequence[Operation], on: Callable[[Operation], bool], *, choices: bool = True
+) -> set[int]:
+    """Return the operations for which `on` is true, and all that depend on their results.
+
+    Without `choices`, which rows of a table are read does not count, only what is in them.
+    """
     result = set[int]()
     for number, operation in enumerate(operations):
-        if on(operation) or not result.isdisjoint(operation.reads):
+        reads = operation.reads if choices or operation.table is None else operation.table
+        if on(operation) or not result.isdisjoint(reads):
             result.add(number)
     return result
 
@@ -132,11 +138,16 @@ def _frozen(
 ) -> set[int]:
     """Return the forward operations on weights below which nothing is trained or drawn at random.
 
-    The weights that were not written in the window are frozen in it.
+    The weights that were not written in the window are frozen in it. Rows of a table that are drawn
+    at random have the same results whenever they are drawn.
     """
     still, trained = set(weights) - set(state), set(state)
+
+    def varies(one: Operation) -> bool:
+        return one.is_random or not trained.isdisjoint(one.outside)
+
     used = depending(operations, lambda one: not still.isdisjoint(one.outside))
-    used -= depending(operations, lambda one: one.is_random or not trained.isdisjoint(one.outside))
+    used -= depending(operations, varies, choices=False)
     return {number for number in used if operations[number].node is None}
 
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 import importlib
 import sys
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hotloop.observe.hooks.stack_frames import walk
+from hotloop.observe.ledger.operation import Operation
 from hotloop.observe.ledger.operator_schema import Schema, tensors
 from hotloop.observe.ledger.storages import (
     TensorStorage,
@@ -28,42 +28,16 @@ from hotloop.process.internal_frames import hide
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["Operation", "RawStack", "Recorder"]
+    from hotloop.observe.ledger.operation import RawStack
+
+__all__ = ["Recorder"]
 
 _clock = time.perf_counter_ns
-RawStack = tuple[tuple[Any, int], ...]  # code and line of each frame, innermost first
 MOST_OPERATIONS = 40_000
 _COUNTED = 2048  # elements from which the rows of a gradient are looked at
 _NEVER = frozenset({"aten::empty", "aten::empty_like", "aten::new_empty", "aten::empty_strided"})
+_CHOICES = frozenset({"aten::index", "aten::index_select", "aten::embedding"})
 _FILLS = frozenset({"aten::zero_", "aten::fill_", "aten::copy_"})  # what was there does not matter
-_OFF = ("p", "dropout", "dropout_p")  # arguments that, if 0, make a random operator exact
-
-
-@dataclass(slots=True)
-class Operation:
-    """One call of an operator."""
-
-    name: str
-    start: int  # ns, of perf_counter_ns
-    spent: int  # ns
-    stack: RawStack
-    reads: tuple[int, ...] = ()  # numbers of the operations whose results it reads
-    outside: tuple[int, ...] = ()  # storages that it reads and that are older than the window
-    changed: tuple[int, ...] = ()  # storages older than the window that it writes into
-    has_effect: bool = False  # it does something that cannot be followed
-    value: int | None = None  # None: random, or the operator computes nothing
-    is_random: bool = False
-    is_view: bool = False
-    node: int | None = None  # sequence number of the autograd node that runs it
-    sequence: int = -1  # number of the newest autograd node when it ran
-    flops: int = 0
-    bytes: int = 0
-    unused: Any = None  # share of the gradient's rows that are 0, a tensor until the end
-    ignored: Any = None  # share of the targets that the loss ignores
-    constant: bool = False  # the rows without a gradient all have the same input
-    factor_zero: bool = False  # a product with the number 0
-    tail: Any = None  # share of an embedding's ids that are a run of one id at the end of rows
-    declared: bool = False  # that id is the embedding's padding_idx
 
 
 class Recorder:
@@ -245,7 +219,24 @@ class Recorder:
                     where = (tensor.storage_offset(), tuple(tensor.shape), tensor.stride())
                     storage.value = hash((storage.value, mixed, where, name))
                     storage.writers = [number] if covers else [*storage.writers, number]
-        inputs = {address for _, address, _ in before}
+        self._outputs(operation, number, schema, {address for _, address, _ in before}, result)
+        operation.reads, operation.outside = tuple(reads), tuple(outside)
+        if schema.name in _CHOICES and before[0][1] is not None:
+            operation.table = tuple(self._storages[before[0][1]].writers)
+        operation.changed = tuple(changed)
+        if schema.reads_value and reads:
+            self.roots.update(reads)
+            self.left.add(operation.stack)
+
+    def _outputs(
+        self,
+        operation: Operation,
+        number: int,
+        schema: Schema,
+        inputs: set[int | None],
+        result: Any,
+    ) -> None:
+        """Note the results that lie in memory of their own."""
         has_output = bool(schema.written)
         outputs = [(tensor, address_of(tensor)) for tensor in tensors(result)]
         if outputs and not schema.written and all(address in inputs for _, address in outputs):
@@ -263,11 +254,6 @@ class Recorder:
             operation.has_effect = True
         if schema.name.partition("::")[0] not in ("aten", "prims"):
             operation.has_effect = True  # a library's own operator: what it does, nobody sees
-        operation.reads, operation.outside = tuple(reads), tuple(outside)
-        operation.changed = tuple(changed)
-        if schema.reads_value and reads:
-            self.roots.update(reads)
-            self.left.add(operation.stack)
 
     def _measure(
         self,
@@ -321,7 +307,8 @@ class Recorder:
         return hash(("new", self._fresh))
 
     def _value(self, schema: Schema, args: Any, kwargs: Any) -> int | None:
-        if schema.is_view or schema.name in _NEVER or schema.random(args, kwargs):
+        nothing = schema.is_view or schema.reads_value or schema.name in _NEVER
+        if nothing or schema.random(args, kwargs):
             return None
         try:
             return hash((schema.key, self._described(args), self._described(tuple(kwargs.items()))))

@@ -5,13 +5,15 @@ from __future__ import annotations
 import functools
 import sys
 import time
-from dataclasses import dataclass
+import weakref
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from hotloop.observe.hooks.listener import Probe
 from hotloop.observe.hooks.live_objects import alive
 from hotloop.observe.ledger.python_calls import PythonCalls
 from hotloop.observe.ledger.recorder import Recorder
+from hotloop.observe.ledger.storages import address_of
 from hotloop.process.internal_frames import hide
 
 if TYPE_CHECKING:
@@ -40,6 +42,16 @@ class Window:
     last: int  # updates at its end
     live: frozenset[int] = frozenset()  # operations that matter by themselves
     complete: bool = False
+    # Its weights with their storage and version; the storages that were written since.
+    versions: list[tuple[weakref.ref[Any], int, int]] = field(default_factory=list)
+    written: set[int] = field(default_factory=set)
+
+    def look(self) -> None:
+        """Note which weights were written: a target network is, now and then."""
+        for reference, storage, version in self.versions:
+            weight = reference()
+            if weight is not None and weight._version != version:
+                self.written.add(storage)
 
 
 class WindowProbe(Probe):
@@ -82,6 +94,8 @@ class WindowProbe(Probe):
         """Open a window, note the end of a step, or close the window."""
         window = self._open
         if window is None:
+            for one in self.windows:
+                one.look()
             if self._is_due(updates) and len(self.windows) < _MOST:
                 self._due = NEVER
                 self._begin(updates)
@@ -131,6 +145,11 @@ class WindowProbe(Probe):
         hooks.differentiated = recorder.differentiate
         hooks.when_down(self)
         recorder.start(self._parameters())
+        window.versions = [
+            (weakref.ref(weight), address, weight._version)
+            for weight in self._parameters()
+            if (address := address_of(weight)) is not None
+        ]
         calls.start()
         self._open = window
         self.windows.append(window)

@@ -1,0 +1,38 @@
+"""A recorded operator: one call of it, with what it reads and writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Operation", "RawStack"]
+
+RawStack = tuple[tuple[Any, int], ...]  # code and line of each frame, innermost first
+
+
+@dataclass(slots=True)
+class Operation:
+    """One call of an operator."""
+
+    name: str
+    start: int  # ns, of perf_counter_ns
+    spent: int  # ns
+    stack: RawStack
+    reads: tuple[int, ...] = ()  # numbers of the operations whose results it reads
+    table: tuple[int, ...] | None = None  # of a choice of rows: those of `reads` that made the rows
+    outside: tuple[int, ...] = ()  # storages that it reads and that are older than the window
+    changed: tuple[int, ...] = ()  # storages older than the window that it writes into
+    has_effect: bool = False  # it does something that cannot be followed
+    value: int | None = None  # None: random, or the operator computes nothing
+    is_random: bool = False
+    is_view: bool = False
+    node: int | None = None  # sequence number of the autograd node that runs it
+    sequence: int = -1  # number of the newest autograd node when it ran
+    flops: int = 0
+    bytes: int = 0
+    unused: Any = None  # share of the gradient's rows that are 0, a tensor until the end
+    ignored: Any = None  # share of the targets that the loss ignores
+    constant: bool = False  # the rows without a gradient all have the same input
+    factor_zero: bool = False  # a product with the number 0
+    tail: Any = None  # share of an embedding's ids that are a run of one id at the end of rows
+    declared: bool = False  # that id is the embedding's padding_idx
