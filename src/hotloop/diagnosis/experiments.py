@@ -70,7 +70,7 @@ def _of_rows(case: Case, known: set[SourceLocation]) -> list[Experiment]:
     """Return the experiments for the rows that can be avoided; add their lines to `known`."""
     experiments: list[Experiment] = []
     for row in case.ledger.avoidable if case.ledger is not None else ():
-        if case.part(row.seconds) < _LEAST or row.name not in _WITHOUT:
+        if case.part(row.excess) < _LEAST or row.name not in _WITHOUT:
             continue
         what = _WITHOUT[row.name]
         if row.name == "waiting for data" and case.training_loaders:

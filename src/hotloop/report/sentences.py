@@ -59,6 +59,9 @@ _AVOID = {  # rows of the ledger that may lead a verdict
     "padding": "goes into positions that no loss depends on",
     "repeated": "goes into results that were computed before, from the same values",
     "frozen": "goes into results of weights that are not trained, computed again in each step",
+    "evaluating": "goes into evaluation, more than a run in measure needs",
+    "saving": "goes into saving, more than a run in measure needs",
+    "logging": "goes into code that only reads values",
 }
 MEANS = {
     "start": "Python, and the script's code before its first step",
@@ -165,9 +168,11 @@ def _leading_row(case: Case, slow: Finding | None) -> LedgerRow | None:
 def _share_of_row(case: Case, row: LedgerRow) -> float:
     """Return the share of the wall time that a row takes, as its experiment measured it."""
     experiment = of_row(case, row.name)
+    excess = case.part(row.excess)
     if experiment is None or experiment.gain is None:
-        return case.part(row.seconds)
-    return share_of_run(case, experiment)
+        return excess
+    share = share_of_run(case, experiment)
+    return min(share, excess) if row.needed else share
 
 
 def _of_row(case: Case, row: LedgerRow) -> str:

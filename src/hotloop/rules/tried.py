@@ -96,11 +96,19 @@ def _figure(factor: float) -> str:
     return f"{factor:.2f}" if factor < 10 else f"{factor:.0f}"
 
 
+def _most(case: Case, experiment: Experiment) -> list[float]:
+    """Return the share of the time that a change can take away at most, if it is known."""
+    return [case.share("optimizer")] if experiment.name == "fused optimizer" else []
+
+
 def _measured(case: Case, finding: Finding, experiment: Experiment) -> Finding:
     if experiment.gain is None:
         return finding
     share = share_of_run(case, experiment)
     if experiment.name in _SWITCH.values():  # the change is the remedy
+        # Its gain is the only evidence: what is certain counts, and no more than what it changes.
+        certain = min(experiment.gain, max(1.0, experiment.low or 1.0))
+        share = min(share, 1 - 1 / certain, *_most(case, experiment))
         said = in_words(case, experiment)
         first, *others = finding.remedies or (None,)
         remedies = [replace(first, tried=said), *others] if first is not None else []
