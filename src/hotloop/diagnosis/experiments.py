@@ -119,6 +119,9 @@ def _switches(case: Case) -> list[Experiment]:
     if case.share("optimizer") >= _PART:
         what = "the optimizer updates all tensors in one call"
         experiments.append(Experiment(name="fused optimizer", what=what))
+        if any(model.tables for model in case.models):
+            what = "the update leaves out the tables"
+            experiments.append(Experiment(name="tables", what=what))
     threads, cores = case.process.threads, math.floor(case.hardware.cores or 1)
     if not case.on_gpu and threads is not None and threads > cores:
         experiments.append(Experiment(name="threads", what=f"{cores} threads compute"))

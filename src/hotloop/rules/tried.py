@@ -28,7 +28,16 @@ _ROW: Mapping[str, str] = {
     "H21": "repeated",
 }
 _OF_SAMPLES = ("D2", "D13", "D27", "D28")  # what they name happens in __getitem__
-_SWITCH: Mapping[str, str] = {"G7": "fused optimizer", "D9": "threads"}  # the remedy was tried
+# The remedy, or the least of it, was tried.
+_SWITCH: Mapping[str, str] = {
+    "G7": "fused optimizer",
+    "D9": "threads",
+    "G34": "tables",
+}
+_IS_REMEDY = {"fused optimizer": "fused-adamw", "threads": "threads"}  # technique
+_CHANGES = {"fused optimizer": ("optimizer",), "tables": ("optimizer",)}  # rows of the wall time
+# The cost of these is above what the work needs by an unknown part: only an experiment tells.
+_ONLY_BY_EXPERIMENT = (*_SWITCH, "D4", "G5", "G8", "H11", "H15", "H19")
 
 
 def with_results(
@@ -43,8 +52,11 @@ def with_results(
     for finding in findings:
         id = finding.rule.partition(" ")[0]
         experiment = experiment_on(case, finding, umbrellas.get(id) or id)
-        if experiment is None or finding.is_correctness:
+        if finding.is_correctness:
             kept.append(finding)
+        elif experiment is None:
+            unsure = id in _ONLY_BY_EXPERIMENT and not case.on_gpu and not case.by_hotloop
+            kept.append(replace(finding, severity="note") if unsure else finding)
         elif experiment.gain is not None and experiment.gain < REFUTED:
             refuted.append(replace(finding, severity="note", measured=in_words(case, experiment)))
         else:
@@ -61,7 +73,8 @@ def experiment_on(case: Case, finding: Finding, root: str) -> Experiment | None:
     lines = [one for one in made if not set(one.places).isdisjoint(finding.places)]
     rows = [one for one in made if one.row is not None and one.row == _ROW.get(root)]
     samples = [one for one in made if one.name == "ready samples" and _is_of_samples(finding)]
-    switches = [one for one in made if one.name == _SWITCH.get(root)]
+    id = finding.rule.partition(" ")[0]
+    switches = [one for one in made if one.name == (_SWITCH.get(id) or _SWITCH.get(root))]
     return next(iter([*switches, *samples, *lines, *rows]), None)
 
 
@@ -96,22 +109,16 @@ def _figure(factor: float) -> str:
     return f"{factor:.2f}" if factor < 10 else f"{factor:.0f}"
 
 
-def _most(case: Case, experiment: Experiment) -> list[float]:
-    """Return the share of the time that a change can take away at most, if it is known."""
-    return [case.share("optimizer")] if experiment.name == "fused optimizer" else []
-
-
 def _measured(case: Case, finding: Finding, experiment: Experiment) -> Finding:
     if experiment.gain is None:
         return finding
     share = share_of_run(case, experiment)
-    if experiment.name in _SWITCH.values():  # the change is the remedy
+    if experiment.name in _SWITCH.values():
         # Its gain is the only evidence: what is certain counts, and no more than what it changes.
         certain = min(experiment.gain, max(1.0, experiment.low or 1.0))
-        share = min(share, 1 - 1 / certain, *_most(case, experiment))
+        share = min(share, 1 - 1 / certain, case.share(*_CHANGES.get(experiment.name, IN_STEP)))
+        technique = _IS_REMEDY.get(experiment.name)
         said = in_words(case, experiment)
-        first, *others = finding.remedies or (None,)
-        remedies = [replace(first, tried=said), *others] if first is not None else []
         return replace(
             finding,
             known="measured",
@@ -119,7 +126,10 @@ def _measured(case: Case, finding: Finding, experiment: Experiment) -> Finding:
             severity=by_share(share),
             ceiling=1 / (1 - share),
             measured=said,
-            remedies=[remedy for remedy in remedies if remedy is not None],
+            remedies=[
+                replace(remedy, tried=said) if remedy.technique == technique else remedy
+                for remedy in finding.remedies
+            ],
         )
     if finding.share is not None:  # the finding may explain a part of it only
         share = min(share, finding.share)

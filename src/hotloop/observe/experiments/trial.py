@@ -31,6 +31,7 @@ from hotloop.observe.experiments.variants import (
     ReadyBatches,
     ReadySamples,
     Threads,
+    UpdatedRows,
 )
 from hotloop.observe.wall.step_boundaries import Cadence
 from hotloop.observe.whatif.without_one_cost import Patches, no_writing
@@ -190,6 +191,8 @@ class _Trial:
             return Threads(int(experiment.what.split()[0]))
         if experiment.name == "fused optimizer":
             return FusedOptimizer(self._living_optimizers)
+        if experiment.name == "tables":
+            return UpdatedRows(self._living_optimizers)
         return NoLogging()
 
     def _living_optimizers(self) -> list[Any]:

@@ -22,10 +22,12 @@ __all__ = [
     "ReadyBatches",
     "ReadySamples",
     "Threads",
+    "UpdatedRows",
     "Variant",
 ]
 
 _SAMPLES = 4096
+_ROWS, _FEW = 1000, 0.25  # rows of a table; share of them that a step uses
 NOT_REACHED = "the line was not reached"
 
 
@@ -234,6 +236,47 @@ class FusedOptimizer(Variant):
         """Use the script's form."""
         for group, usual in self._usual:
             group.update(usual)
+
+
+class UpdatedRows(Variant):
+    """Tables of which a step uses few rows are left out of the update, which goes through all."""
+
+    def __init__(self, optimizers: Callable[[], list[Any]]) -> None:
+        self._optimizers = optimizers
+        self._tables: list[Any] = []
+        self._handle: Any = None
+
+    def prepare(self) -> str | None:
+        """Look for tables whose gradient is dense and almost everywhere 0."""
+        groups = [group for optimizer in self._optimizers() for group in optimizer.param_groups]
+        parameters = [parameter for group in groups for parameter in group["params"]]
+        if all(parameter.grad is None for parameter in parameters):
+            return NOT_REACHED
+        self._tables = [parameter for parameter in parameters if _is_sparse_at_heart(parameter)]
+        return None if self._tables else "no table has a gradient that is almost everywhere 0"
+
+    def switch_on(self) -> None:
+        """Take the gradients of the tables away before each update."""
+        from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+        def drop(*_: object) -> None:
+            for table in self._tables:
+                table.grad = None
+
+        self._handle = register_optimizer_step_pre_hook(drop)
+
+    def switch_off(self) -> None:
+        """Update them again."""
+        self._handle.remove()
+
+
+def _is_sparse_at_heart(parameter: Any) -> bool:
+    """Whether a table has a dense gradient with few rows that are not 0."""
+    gradient = parameter.grad
+    if gradient is None or gradient.is_sparse or parameter.dim() != 2:
+        return False
+    rows = int(gradient.any(dim=1).sum())
+    return bool(parameter.shape[0] >= _ROWS and rows < _FEW * parameter.shape[0])
 
 
 def _can_be_fused(optimizer: Any, group: dict[str, Any]) -> bool:

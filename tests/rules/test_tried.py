@@ -1,0 +1,94 @@
+"""Findings with the results of their experiments."""
+
+from dataclasses import replace
+
+import pytest
+from tests.golden.cases import healthy
+
+from hotloop.core.case.experiment import Experiment
+from hotloop.core.finding import Finding, Remedy, SourceLocation
+from hotloop.rules.tried import in_words, share_of_run, with_results
+
+PLACE = SourceLocation(file="/p/train.py", line=7)
+GAIN = Experiment(
+    name="lines", what="it is left out", places=(PLACE,), steps=40, gain=2.0, low=1.9, high=2.1
+)
+HOT = Finding(
+    rule="H19 hot_line",
+    claim="one line takes 60% of the time",
+    kind="speed",
+    known="measured",
+    severity="critical",
+    share=0.6,
+    ceiling=2.5,
+    places=[PLACE],
+)
+
+
+def results(finding: Finding, *experiments: Experiment, under: str | None = None):
+    case = replace(healthy(), experiments=experiments)
+    return with_results(case, [finding], {finding.rule.partition(" ")[0]: under})
+
+
+def test_a_gain_takes_the_place_of_an_upper_bound():
+    ((finding,), refuted) = results(HOT, GAIN)
+    assert refuted == []
+    assert "2.00x as fast (measured: 1.90-2.10, 40 steps)" in (finding.measured or "")
+    assert finding.share == pytest.approx(share_of_run(healthy(), GAIN))
+    assert finding.known == "measured"
+
+
+def test_a_proof_makes_a_finding_proved():
+    ((finding,), _) = results(HOT, replace(GAIN, proof="with NaN in its place"))
+    assert finding.known == "proved"
+
+
+def test_a_cost_that_is_none_is_refuted():
+    findings, (refuted,) = results(HOT, replace(GAIN, gain=1.01, low=0.98, high=1.02))
+    assert findings == []
+    assert (refuted.rule, refuted.severity) == ("H19 hot_line", "note")
+    assert "1.01x" in (refuted.measured or "")
+
+
+def test_a_cost_that_only_an_experiment_tells_is_a_note_without_one():
+    ((finding,), _) = results(HOT)
+    assert finding.severity == "note"
+    ((finding,), _) = results(replace(HOT, rule="D13 tokenize_hot"))
+    assert finding.severity == "critical"  # seconds of a row that can be avoided as such
+
+
+def test_an_experiment_on_another_line_says_nothing():
+    other = replace(GAIN, places=(replace(PLACE, line=8),))
+    ((finding,), _) = results(replace(HOT, rule="H17 metrics_cpu"), other)
+    assert finding.measured is None
+
+
+def test_the_row_of_the_umbrella_is_taken_for_a_cause_below_it():
+    ready = Experiment(
+        name="ready batches", what="the batches lie ready", row="waiting for data", steps=9
+    )
+    ready = replace(ready, gain=3.0, low=2.8, high=3.1)
+    ((finding,), _) = results(replace(HOT, rule="D14 collate_hot"), ready, under="D1")
+    assert "the batches lie ready" in (finding.measured or "")
+
+
+def test_samples_that_lie_ready_stand_for_a_cost_of_samples():
+    ready = replace(GAIN, name="ready batches", row="waiting for data", places=(), gain=6.0)
+    samples = replace(GAIN, name="ready samples", what="the samples lie ready", places=())
+    ((finding,), _) = results(replace(HOT, rule="D13 tokenize_hot"), ready, samples, under="D1")
+    assert "the samples lie ready" in (finding.measured or "")
+
+
+def test_a_switch_gains_what_is_certain_and_is_told_at_its_remedy():
+    fused = replace(GAIN, name="fused optimizer", places=(), gain=1.3, low=0.9, high=1.5)
+    remedies = [Remedy(text="one kernel", technique="fused-adamw"), Remedy(text="another")]
+    finding = replace(HOT, rule="G7 opt_unfused", remedies=remedies)
+    ((finding,), _) = results(finding, fused)
+    assert (finding.severity, finding.share) == ("note", 0.0)
+    assert [remedy.tried is not None for remedy in finding.remedies] == [True, False]
+
+
+def test_what_was_not_measured_says_why():
+    assert in_words(healthy(), replace(GAIN, gain=None, why_not="the script ended")) == (
+        "not measured: the script ended"
+    )
