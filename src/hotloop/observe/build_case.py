@@ -200,6 +200,7 @@ def _steps(
         },
         numbers=tuple(number + 2 for number in numbers),
         backwards=statistics.median(folded.backwards) if folded.backwards else None,
+        loss_roots=tuple(sorted(observer.loss_roots)),
         left=_leftover_micro_batches(observer, folded),
         optimizers=max(1, folded.optimizers),
         how=folded.how if folded.ends or not observer.hooks.elsewhere else "another thread",  # type: ignore[arg-type]

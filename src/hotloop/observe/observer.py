@@ -73,6 +73,7 @@ class ScriptObserver:
         self.roots: list[LiveObject] = []
         self.saves: list[SaveCall] = []
         self.losses: list[tuple[int, Any]] = []  # (updates before, value or tensor)
+        self.loss_roots = set[str]()  # names of the autograd nodes of losses
         self.framework = ""  # the library whose loop it is, known at the first update
         self.surroundings = Surroundings(self.hooks)
         self.window = WindowProbe(self) if limits.probing else None
@@ -218,6 +219,8 @@ class ScriptObserver:
             loss = first.detach()
             value = float(loss) if loss.device.type == "cpu" else loss.clone()
             self.losses.append((self.hooks.updates, value))
+            if first.grad_fn is not None:
+                self.loss_roots.add(first.grad_fn.name())
         self.probes.notify(lambda probe: probe.on_backward(tensors))
 
     def on_optimizer_built(self, optimizer: Any) -> None:

@@ -12,9 +12,9 @@ SGD = Optimizer(key=1, name="SGD", groups=(ParameterGroup(parameters=100, tensor
 
 
 def accumulating(text: str, **changes):
-    left = changes.pop("left", 0)
+    left, roots = changes.pop("left", 0), changes.pop("loss_roots", ())
     case = healthy(**{"sources": {SCRIPT: text}, "optimizers": (SGD,), **changes})
-    return replace(case, steps=replace(case.steps, backwards=4.0, left=left))
+    return replace(case, steps=replace(case.steps, backwards=4.0, left=left, loss_roots=roots))
 
 
 WIPED = """
@@ -76,6 +76,7 @@ for i, (x, y) in enumerate(loader):
 """
 ODD = Loader(key=1, length=3300, batches=103, batch_size=32)
 
+UNDIVIDED = MICRO_STEPS.replace("loss = loss / gradient_accumulation_steps", "pass")
 POSITIVE = [
     accumulating(WIPED),
     accumulating(CLIPPED),
@@ -101,4 +102,8 @@ KNOWN = [
     (accumulating(WIPED, optimizers=EACH_TIME), "proved"),
     (accumulating(WIPED, optimizers=(replace(SGD, zero_grad=1000),)), "read"),
     (accumulating(CLIPPED, optimizers=EACH_TIME), "read"),
+    (accumulating(UNDIVIDED), "read"),
+    (accumulating(UNDIVIDED, loss_roots=("NllLossBackward0",)), "proved"),
+    (accumulating(UNDIVIDED, loss_roots=("DivBackward0", "NllLossBackward0")), "read"),
+    (accumulating(UNDIVIDED, loss_roots=("SumBackward0",)), "read"),
 ]

@@ -88,6 +88,8 @@ class Steps:
     rows: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # row -> seconds, as `wall`
     numbers: tuple[int, ...] = ()  # which step each entry is
     backwards: float | None = None  # median backward calls per step: the accumulation
+    # Names of the autograd nodes from which backward passes began: "NllLossBackward0", …
+    loss_roots: tuple[str, ...] = ()
     # Share of a step's further backward passes through the graph of one before, sampled.
     shared_graph: float | None = None
     left: int = 0  # backward calls that filled no step, at the end of an epoch or of the run

@@ -5,7 +5,8 @@ Looks at: the loop over batches: where gradients are set to zero, clipped and ap
 Says so when: gradients are set to zero at every micro batch (only the last one counts); the loss is
     not divided by the number of micro batches; gradients are clipped at every micro batch; the last
     batches of an epoch do not fill a window and make no step of their own. A note but for the
-    first, where zero_grad was called as often as backward.
+    first, where zero_grad was called as often as backward, and for the second, where all backward
+    passes began at a mean.
 Stays silent when: one backward call makes a step, a framework accumulates, the loss is a sum, or
     gradients or the learning rate are divided instead.
 Remedy: divide the loss, and do all of clip, step and zero_grad under one "every N" test.
@@ -34,6 +35,16 @@ __all__ = ["RULE"]
 ACCUMULATION = re.compile(r"accum|micro", re.IGNORECASE)
 ALL = 0.9  # of the backward passes: a stopped run may end between two calls
 FEWEST = 1.5  # backward calls per step: with fewer, nothing is accumulated
+UNDIVIDED = "is not divided"
+MEANS = (
+    "Mean",
+    "NllLoss",
+    "NllLoss2D",
+    "MseLoss",
+    "SmoothL1Loss",
+    "HuberLoss",
+    "BinaryCrossEntropy",
+)
 # Optimizers whose update is independent of the gradient's scale; clipping and logs are not.
 SCALE_FREE = ("Adam", "NAdam", "RAdam", "Adafactor", "Lion", "RMSprop", "Muon")
 
@@ -70,11 +81,12 @@ def judge(case: Case) -> Finding | None:
         if faults:
             severity, claim, node = faults[0]
             counted = severity == "critical" and _wiped_each_time(case)
+            proved = counted or (UNDIVIDED in claim and _are_means(case))
             module = code.module_of(node)
             return Finding(
                 claim=claim,
                 severity=severity,
-                known="proved" if counted else "read",
+                known="proved" if proved else "read",
                 places=[SourceLocation(file=module.path, line=idioms.line(node))],
                 evidence={
                     "backward calls per step": "unknown" if backwards is None else f"{backwards:g}",
@@ -135,6 +147,12 @@ def _wiped_each_time(case: Case) -> bool:
     )
 
 
+def _are_means(case: Case) -> bool:
+    """Whether each backward pass began at a mean over its micro batch, which nothing divides."""
+    roots = [root.rstrip("0123456789").removesuffix("Backward") for root in case.steps.loss_roots]
+    return bool(roots) and all(root in MEANS for root in roots) and (case.steps.backwards or 0) > 1
+
+
 def _undivided(case: Case, window: AccumulationLoop) -> Iterator[Fault]:
     backward = next(calls(iter(window.nodes), "backward"), None)
     if backward is None or _is_divided(window, backward):
@@ -149,7 +167,7 @@ def _undivided(case: Case, window: AccumulationLoop) -> Iterator[Fault]:
     )
     yield (
         "note" if free and not clips else "warn",
-        f"the accumulated loss is not divided by {window.number}: {effect}",
+        f"the accumulated loss {UNDIVIDED} by {window.number}: {effect}",
         backward,
     )
 
