@@ -75,10 +75,24 @@ NEGATIVE = [
         TRAINER.format(value="copy.deepcopy(self.model.state_dict())"),
     )
 ]
+STOPPER = """
+class EarlyStopper:
+    def __init__(self, model):
+        self.model, self.best, self.state = model, 1e9, None
+
+    def update(self, loss):
+        if loss < self.best:
+            self.state = self.model.state_dict()
+            self.best = loss
+
+    def restore(self):
+        self.model.load_state_dict(self.state)
+"""
 SEEN = ProcessFacts(states_aliased=(SourceLocation(file=SCRIPT, line=8),))
 ELSEWHERE = ProcessFacts(states_aliased=(SourceLocation(file=SCRIPT, line=9),))
 KNOWN = [
     (POSITIVE[0], "read"),
     (healthy(sources={SCRIPT: PLAIN}, process=SEEN), "proved"),
     (healthy(sources={SCRIPT: PLAIN}, process=ELSEWHERE), "read"),
+    (healthy(sources={SCRIPT: STOPPER}, process=SEEN), "proved"),
 ]

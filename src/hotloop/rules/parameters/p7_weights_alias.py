@@ -1,7 +1,7 @@
 """The best weights are kept by reference, so training goes on writing into them.
 
-Looks at: assignments of model.state_dict() under a condition in a training loop, and what becomes
-    of the variable, or of the attribute in its class.
+Looks at: assignments of model.state_dict() under a condition in a training loop, or anywhere if
+    updates wrote into what was kept, and what becomes of the variable or of the attribute.
 Says so when: the same model loads it after the loop, and nothing copied the tensors. A note where
     the kept tensors were not seen to lie in the memory of the live parameters after an update.
 Stays silent when: deepcopy or clone makes a copy, the variable is another function's or is given
@@ -28,10 +28,12 @@ from hotloop.rules.base import (
 )
 from hotloop.rules.support import idioms
 from hotloop.rules.support.costs import site
-from hotloop.rules.support.syntax import TrainingLoop, calls, parse
+from hotloop.rules.support.syntax import calls, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from hotloop.rules.support.syntax import Module, ProjectCode
 
 __all__ = ["RULE"]
 
@@ -39,33 +41,47 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def judge(case: Case) -> Finding | None:
-    """Follow a saved state dict from the loop to the code after it."""
+    """Follow a saved state dict to where it is loaded."""
     code = parse(case.sources)
-    for loop in code.loops:
-        for saved in _saved_weights(loop):
-            if (restored := _restored(loop, saved)) is not None:
-                name = ast.unparse(saved.targets[0])
-                return Finding(
-                    claim=f'"{name}" is no copy: each later step writes into it, so the weights '
-                    "that are restored are the last ones",
-                    severity="critical",
-                    known=_known(case, loop, saved),
-                    places=[loop.module.place(saved), loop.module.place(restored)],
-                    remedies=[code_edit(f"{name} = copy.deepcopy({ast.unparse(saved.value)})")],
-                )
+    for module, saved, after in [*_in_loops(code), *_written_into(case, code)]:
+        if (restored := _restored(module, after, saved)) is not None:
+            name = ast.unparse(saved.targets[0])
+            return Finding(
+                claim=f'"{name}" is no copy: each later step writes into it, so the weights '
+                "that are restored are the last ones",
+                severity="critical",
+                known=_known(case, module, saved),
+                places=[module.place(saved), module.place(restored)],
+                remedies=[code_edit(f"{name} = copy.deepcopy({ast.unparse(saved.value)})")],
+            )
     return None
 
 
-def _known(case: Case, loop: TrainingLoop, saved: ast.Assign) -> Known:
+def _known(case: Case, module: Module, saved: ast.Assign) -> Known:
     """Return "proved" if the kept tensors were seen to lie in the memory of live parameters."""
-    lines = site(loop.module, saved)
+    lines = site(module, saved)
     aliased = any(lines.holds(at.file, at.line) for at in case.process.states_aliased)
     return "proved" if aliased else "read"
 
 
-def _saved_weights(loop: TrainingLoop) -> Iterator[ast.Assign]:
+def _in_loops(code: ProjectCode) -> Iterator[tuple[Module, ast.Assign, int]]:
+    """Yield what a training loop keeps under a condition, and the last line of the loop."""
+    for loop in code.loops:
+        for saved in _saved_weights(loop.nodes()):
+            yield loop.module, saved, loop.node.end_lineno or 0
+
+
+def _written_into(case: Case, code: ProjectCode) -> Iterator[tuple[Module, ast.Assign, int]]:
+    """Yield what any function keeps under a condition and updates were seen to write into."""
+    for module in code.modules:
+        for saved in _saved_weights(ast.walk(module.tree)):
+            if _known(case, module, saved) == "proved":
+                yield module, saved, saved.end_lineno or 0
+
+
+def _saved_weights(nodes: Iterator[ast.AST]) -> Iterator[ast.Assign]:
     """Yield assignments of a plain state dict to a name or an attribute, under a condition."""
-    for branch in loop.nodes():
+    for branch in nodes:
         for node in ast.walk(branch) if isinstance(branch, ast.If) else ():
             if (
                 isinstance(node, ast.Assign)
@@ -77,16 +93,15 @@ def _saved_weights(loop: TrainingLoop) -> Iterator[ast.Assign]:
                 yield node
 
 
-def _restored(loop: TrainingLoop, saved: ast.Assign) -> ast.Call | None:
-    """Return the call after the loop that loads the saved weights into the same model."""
+def _restored(module: Module, after: int, saved: ast.Assign) -> ast.Call | None:
+    """Return the call after a line that loads the saved weights into the same model."""
     target = saved.targets[0]
     kinds = _FUNCTIONS if isinstance(target, ast.Name) else ast.ClassDef
-    scope = _around(loop.module.tree, saved, kinds)
-    after = loop.node.end_lineno or 0
+    scope = _around(module.tree, saved, kinds)
     for call in calls(scope, "load_state_dict"):
         # A variable is local to its function; an attribute may be read by any method, at any line.
         own = isinstance(target, ast.Attribute) or (
-            call.lineno > after and _around(loop.module.tree, call, kinds) is scope
+            call.lineno > after and _around(module.tree, call, kinds) is scope
         )
         if (
             own
