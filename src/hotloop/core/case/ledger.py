@@ -93,6 +93,8 @@ class Ledger:
     rows: tuple[LedgerRow, ...]
     steps: int = 0  # recorded steps
     operations: int = 0  # recorded operators
+    # Lines whose log-softmax was given probabilities in each recorded call.
+    softmax_twice: tuple[SourceLocation, ...] = ()
     not_split: str | None = None  # why the time of the steps is not split by operators
 
     @property

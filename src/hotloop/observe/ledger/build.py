@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from hotloop.core.case.ledger import AVOIDABLE, MEANING, NEEDED, ONCE, Ledger, LedgerLine, LedgerRow
 from hotloop.observe.hooks.stack_frames import shown
 from hotloop.observe.ledger.dataflow import depending, passed_again, purposes, reaching
-from hotloop.observe.ledger.places import Function, Places, place_of
+from hotloop.observe.ledger.places import Function, Places, place_of, softmax_twice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -144,6 +144,7 @@ def build_ledger(
         ),
         steps=sum(len(window.recorder.ends) - 1 for window in windows),
         operations=sum(len(window.recorder.operations) for window in windows),
+        softmax_twice=softmax_twice(windows),
         not_split=None if windows else _why_not(probe, len(steps)),
     )
 

@@ -35,6 +35,7 @@ __all__ = ["Recorder"]
 _clock = time.perf_counter_ns
 MOST_OPERATIONS = 40_000
 _COUNTED = 2048  # elements from which the rows of a gradient are looked at
+_ROUNDING = 1e-3  # of the sum of probabilities
 _NEVER = frozenset({"aten::empty", "aten::empty_like", "aten::new_empty", "aten::empty_strided"})
 _CHOICES = frozenset({"aten::index", "aten::index_select", "aten::embedding"})
 _FILLS = frozenset({"aten::zero_", "aten::fill_", "aten::copy_"})  # what was there does not matter
@@ -58,6 +59,7 @@ class Recorder:
         self.overflow = False
         self.fault: Exception | None = None
         self.framework = 0  # ns of an operator that are the framework's and not the device's
+        self.probabilities: dict[RawStack, bool] = {}  # whether each log-softmax there gets them
         self._is_ours = is_ours
         self._storages: dict[int, TensorStorage] = {}
         self._fresh = 0  # numbers for values that equal no other
@@ -180,8 +182,16 @@ class Recorder:
             sequence=schema.newest_node(),
         )
         self.operations.append(operation)
+        if schema.name == "aten::_log_softmax":
+            self._look_for_softmax(operation.stack, args[0], args[1])
         self._flow(operation, number, schema, inputs, result)
         self._measure(operation, schema, args, kwargs, inputs, result)
+
+    def _look_for_softmax(self, stack: RawStack, value: Any, dimension: int) -> None:
+        """Note whether the input of a log-softmax consists of probabilities already."""
+        rows = value.detach().float()
+        is_one = bool(((rows.sum(dimension) - 1).abs() < _ROUNDING).all() and (rows >= 0).all())
+        self.probabilities[stack] = self.probabilities.get(stack, True) and is_one
 
     def _flow(
         self,
