@@ -8,6 +8,7 @@ import torch
 
 from hotloop.core.case.case import Case
 from hotloop.core.case.ledger import MEANING
+from hotloop.observe.ledger.build import _Recorded
 
 SCRIPT = """
     import torch
@@ -189,7 +190,7 @@ def test_the_rows_of_every_script_sum_to_the_wall_time(observed, script):
     assert case.ledger.seconds == pytest.approx(sum(case.wall.values()), rel=0.005)
 
 
-@pytest.mark.parametrize("steps", [5, 7, 12, 19])
+@pytest.mark.parametrize("steps", [6, 7, 12, 19])
 def test_a_window_opens_early_where_few_steps_are_planned(observed, steps):
     case = observed(phases(f"train({steps}, 64)"), full=True)
     assert case.ledger.not_split is None
@@ -258,3 +259,37 @@ def test_an_agent_that_acts_without_gradients_is_no_avoidable_evaluation(observe
     evaluate = "with torch.no_grad():\n            [model(x) for _ in range(400)]"
     text = phases("[train(20, 256) for _ in range(3)]", evaluate=evaluate)
     assert not row(observed(text, full=True), "evaluating").avoidable
+
+
+@pytest.mark.parametrize("steps", [7, 12, 40])
+def test_two_optimizers_that_take_turns_share_a_window(observed, steps):
+    case = observed(
+        f"""
+        import torch
+        from torch import nn
+
+        one, two = nn.Linear(64, 256), nn.Linear(256, 1)
+        first = torch.optim.SGD(one.parameters(), lr=0.01)
+        second = torch.optim.SGD(two.parameters(), lr=0.01)
+        for step in range({steps}):
+            x = torch.randn(32, 64)
+            loss = two(one(x)).square().mean()
+            first.zero_grad()
+            loss.backward()
+            first.step()
+            loss = two(one(x)).abs().mean()
+            second.zero_grad()
+            loss.backward()
+            second.step()
+        """,
+        full=True,
+    )
+    assert case.ledger.not_split is None
+    assert case.ledger.seconds == pytest.approx(case.seconds, rel=0.005)
+    assert row(case, "unaccounted") is None or row(case, "unaccounted").seconds < 1e-6
+
+
+def test_a_part_of_a_step_that_takes_no_time_is_hosts():
+    recorded = object.__new__(_Recorded)
+    recorded.seconds = {"forward": {("useful", ("add", ())): 0.0}}
+    assert recorded.split("forward", []) == {("host", None): 1.0}

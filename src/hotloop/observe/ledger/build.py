@@ -279,10 +279,12 @@ class _Recorded:
         usual = statistics.median([step.get(phase, 0.0) for step in steps] or [0.0])
         operators = sum(self.seconds[phase].values())
         whole = max(usual, operators)  # recorded operators may have been slower than usual
+        if not whole:
+            return {("host", None): 1.0}
         shares: dict[tuple[str, Line | None], float] = {
             key: seconds / whole for key, seconds in self.seconds[phase].items()
         }
-        shares["host", None] = (whole - operators) / whole if whole else 1.0
+        shares["host", None] = (whole - operators) / whole
         return shares
 
     def _charge(self, least: Callable[[Operation], float]) -> None:

@@ -116,7 +116,9 @@ class WindowProbe(Probe):
         if made == 2:
             planned = self._observer.planned.expected(FIRST + STEPS)
             if planned is not None:  # of them, one step stays outside the window
-                self._due = min(self._due, self._base + planned - STEPS - 1)
+                recorded = STEPS * max(1, len(self._used()))
+                early = max(FEWEST, planned - recorded - 1)
+                self._due = min(self._due, self._base + early)
         return updates >= self._due or (made >= FEWEST and now - self._began >= LONG)
 
     def remove(self) -> None:
@@ -129,11 +131,7 @@ class WindowProbe(Probe):
         if self.why_not is not None:
             return
         hooks = self._observer.hooks
-        used = frozenset(
-            entry.number
-            for entry, _ in alive(self._observer.optimizers)
-            if entry.number is not None and entry.number not in self._seen
-        )
+        used = self._used()
         self._seen |= used
         marks = hooks.events.marks
         recorder = Recorder(is_ours=lambda: bool(marks) and marks[-1] & 31 == 16)
@@ -153,6 +151,14 @@ class WindowProbe(Probe):
         calls.start()
         self._open = window
         self.windows.append(window)
+
+    def _used(self) -> frozenset[int]:
+        """Return the numbers of the optimizers in use that no window has seen."""
+        return frozenset(
+            entry.number
+            for entry, _ in alive(self._observer.optimizers)
+            if entry.number is not None and entry.number not in self._seen
+        )
 
     def _end(self, window: Window) -> None:
         recorder = window.recorder
