@@ -57,6 +57,7 @@ def judged(script: Path, truth: dict[str, Any]) -> dict[str, Any]:
         "notes": [f.rule for f in diagnosis.findings if not sentences.is_loud(f)],
         "refuted": [f.rule for f in diagnosis.refuted],
         "experiments": sentences.experiments(case),
+        "gains": {f"{one.row or one.name}, {one.name}": one.gain for one in case.experiments},
         "truth": [truth["lines"], truth.get("gain"), truth["fault"] or truth["innocent_because"]],
         "code": ended.returncode,
         "seconds": round(seconds, 1),

@@ -17,6 +17,7 @@ from hotloop.core.finding import SourceLocation
 from hotloop.core.units import duration
 from hotloop.observe.experiments.trial import TEMPORARY, TrialRequest, TrialResult, command
 from hotloop.process import child
+from hotloop.rules.device.g35_slow_format import slow_format
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -122,6 +123,9 @@ def _switches(case: Case) -> list[Experiment]:
         if any(model.tables for model in case.models):
             what = "the update leaves out the tables"
             experiments.append(Experiment(name="tables", what=what))
+    if any(slow_format(model, case) for model in case.models):
+        what = "weights and inputs are float32"
+        experiments.append(Experiment(name="float32", what=what))
     threads, cores = case.process.threads, math.floor(case.hardware.cores or 1)
     if not case.on_gpu and threads is not None and threads > cores:
         experiments.append(Experiment(name="threads", what=f"{cores} threads compute"))

@@ -33,6 +33,7 @@ _SWITCH: Mapping[str, str] = {
     "G7": "fused optimizer",
     "D9": "threads",
     "G34": "tables",
+    "G35": "float32",
 }
 _IS_REMEDY = {"fused optimizer": "fused-adamw", "threads": "threads"}  # technique
 _CHANGES = {"fused optimizer": ("optimizer",), "tables": ("optimizer",)}  # rows of the wall time

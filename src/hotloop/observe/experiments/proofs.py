@@ -6,9 +6,10 @@ trains depends on it. Weights, optimizer states and buffers are restored afterwa
 
 from __future__ import annotations
 
-import gc
 import math
 from typing import TYPE_CHECKING, Any, Literal
+
+from hotloop.observe.experiments.live_modules import buffers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -96,7 +97,6 @@ class _State:
     def __init__(self, optimizers: list[Any]) -> None:
         import torch
 
-        modules = [thing for thing in gc.get_objects() if _is_module(thing)]
         weights = [
             parameter
             for optimizer in optimizers
@@ -110,9 +110,8 @@ class _State:
             for value in state.values()
             if isinstance(value, torch.Tensor)
         ]
-        buffers = [buffer for module in modules for buffer in module.buffers(recurse=False)]
         self._weights = weights
-        tensors = {id(t): t.detach() for t in [*weights, *states, *buffers]}
+        tensors = {id(t): t.detach() for t in [*weights, *states, *buffers()]}
         self._kept = [(tensor, tensor.clone()) for tensor in tensors.values()]
 
     def is_finite(self) -> bool:
@@ -126,9 +125,3 @@ class _State:
         with torch.no_grad():
             for tensor, value in self._kept:
                 tensor.copy_(value)
-
-
-def _is_module(thing: object) -> bool:
-    import torch
-
-    return issubclass(type(thing), torch.nn.Module)

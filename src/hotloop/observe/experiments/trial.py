@@ -25,6 +25,7 @@ from hotloop.observe.experiments.lines import Lines
 from hotloop.observe.experiments.proofs import POISONED, Proofs
 from hotloop.observe.experiments.shield import UnshieldedError, shield
 from hotloop.observe.experiments.variants import (
+    Float32,
     FusedOptimizer,
     KeptLines,
     NoLogging,
@@ -191,6 +192,8 @@ class _Trial:
             return Threads(int(experiment.what.split()[0]))
         if experiment.name == "fused optimizer":
             return FusedOptimizer(self._living_optimizers)
+        if experiment.name == "float32":
+            return Float32(self._living_optimizers)
         if experiment.name == "tables":
             return UpdatedRows(self._living_optimizers)
         return NoLogging()
