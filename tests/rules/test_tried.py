@@ -11,7 +11,7 @@ from hotloop.rules.tried import in_words, share_of_run, with_results
 
 PLACE = SourceLocation(file="/p/train.py", line=7)
 GAIN = Experiment(
-    name="lines", what="it is left out", places=(PLACE,), steps=40, gain=2.0, low=1.9, high=2.1
+    name="lines", what="without the line", places=(PLACE,), steps=40, gain=2.0, low=1.9, high=2.1
 )
 HOT = Finding(
     rule="H19 hot_line",
@@ -65,18 +65,18 @@ def test_an_experiment_on_another_line_says_nothing():
 
 def test_the_row_of_the_umbrella_is_taken_for_a_cause_below_it():
     ready = Experiment(
-        name="ready batches", what="the batches lie ready", row="waiting for data", steps=9
+        name="ready batches", what="with batches that lie ready", row="waiting for data", steps=9
     )
     ready = replace(ready, gain=3.0, low=2.8, high=3.1)
     ((finding,), _) = results(replace(HOT, rule="D14 collate_hot"), ready, under="D1")
-    assert "the batches lie ready" in (finding.measured or "")
+    assert "with batches that lie ready" in (finding.measured or "")
 
 
 def test_samples_that_lie_ready_stand_for_a_cost_of_samples():
     ready = replace(GAIN, name="ready batches", row="waiting for data", places=(), gain=6.0)
-    samples = replace(GAIN, name="ready samples", what="the samples lie ready", places=())
+    samples = replace(GAIN, name="ready samples", what="with samples that lie ready", places=())
     ((finding,), _) = results(replace(HOT, rule="D13 tokenize_hot"), ready, samples, under="D1")
-    assert "the samples lie ready" in (finding.measured or "")
+    assert "with samples that lie ready" in (finding.measured or "")
 
 
 def test_a_switch_gains_what_is_certain_and_is_told_at_its_remedy():
@@ -86,6 +86,10 @@ def test_a_switch_gains_what_is_certain_and_is_told_at_its_remedy():
     ((finding,), _) = results(finding, fused)
     assert (finding.severity, finding.share) == ("note", 0.0)
     assert [remedy.tried is not None for remedy in finding.remedies] == [True, False]
+
+
+def test_a_hot_line_of_which_the_ledger_knows_more_is_left_to_it():
+    assert results(HOT, replace(GAIN, row="dead")) == ([], [])
 
 
 def test_what_was_not_measured_says_why():

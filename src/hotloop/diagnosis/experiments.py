@@ -44,13 +44,13 @@ _ENVIRONMENT: Final = {  # nothing leaves the machine
     "MLFLOW_TRACKING_URI": f"file://{child.SCRATCH}/mlruns",
 }
 _WITHOUT: Final = {
-    "waiting for data": "the batches lie ready",
-    "evaluating": "the evaluation is skipped",
-    "saving": "nothing is saved",
-    "logging": "nothing is logged",
-    "dead": "what nothing needs is left out",
-    "repeated": "the first result is used again",
-    "frozen": "the frozen result is kept",
+    "waiting for data": "with batches that lie ready",
+    "evaluating": "without the evaluation",
+    "saving": "without saving",
+    "logging": "without logging",
+    "dead": "without what nothing needs",
+    "repeated": "with the first result used again",
+    "frozen": "with the frozen result kept",
 }
 # Rules whose first place is a line that does nothing, or that can be left out to see what it costs.
 _DEAD: Final = ("P3", "P8")
@@ -79,7 +79,7 @@ def _of_rows(case: Case, known: set[SourceLocation]) -> list[Experiment]:
             if all(
                 not loader.workers and not loader.uses_random for loader in case.training_loaders
             ):
-                what = "the samples lie ready"
+                what = "with samples that lie ready"
                 experiments.append(Experiment(name="ready samples", what=what))
             continue
         assert case.ledger is not None
@@ -101,7 +101,7 @@ def _of_findings(
         if not places or rule not in (*_DEAD, *_HOT):
             continue
         known.update(places)
-        row, what = ("dead", _WITHOUT["dead"]) if rule in _DEAD else (None, "it is left out")
+        row, what = ("dead", _WITHOUT["dead"]) if rule in _DEAD else (None, "without the line")
         experiments.append(Experiment(name="lines", what=what, row=row, places=places))
     return experiments
 
@@ -118,19 +118,19 @@ def _switches(case: Case) -> list[Experiment]:
     """Return the experiments that change how the same work is done."""
     experiments = []
     if case.share("optimizer") >= _PART:
-        what = "the optimizer updates all tensors in one call"
+        what = "with all tensors updated in one call"
         experiments.append(Experiment(name="fused optimizer", what=what))
         if any(model.tables for model in case.models):
-            what = "the update leaves out the tables"
+            what = "with the tables left out of the update"
             experiments.append(Experiment(name="tables", what=what))
     if any(slow_format(model, case) for model in case.models):
-        what = "weights and inputs are float32"
+        what = "with weights and inputs in float32"
         experiments.append(Experiment(name="float32", what=what))
     threads, cores = case.process.threads, math.floor(case.hardware.cores or 1)
     if not case.on_gpu and threads is not None and threads > cores:
-        experiments.append(Experiment(name="threads", what=f"{cores} threads compute"))
+        experiments.append(Experiment(name="threads", what=f"with {cores} threads"))
     if case.share("log") >= _LEAST:
-        experiments.append(Experiment(name="no logging", what="nothing is logged", row="logging"))
+        experiments.append(Experiment(name="no logging", what="without logging", row="logging"))
     return experiments
 
 

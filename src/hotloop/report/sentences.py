@@ -121,7 +121,11 @@ def verdict(case: Case, diagnosis: Diagnosis) -> ResultSentence:
         also = f"its speed: {_promise(slow)}" if slow else None
         return ResultSentence(said=sentence, severity=wrong.severity, also=also)
     if (row := _leading_row(case, slow)) is not None:
-        also = f"the largest finding: {_promise(slow)}" if slow else None
+        experiment = of_row(case, row.name)
+        is_same = slow and experiment and slow.measured == in_words(case, experiment)
+        also = (
+            f"the largest finding: {_claim(slow) if is_same else _promise(slow)}" if slow else None
+        )
         severity = by_share(_share_of_row(case, row))
         return ResultSentence(said=f"{script}: {_of_row(case, row)}", severity=severity, also=also)
     if slow is not None:

@@ -14,7 +14,7 @@ class Experiment:
     """The result of one experiment. Without a gain it says why there is none."""
 
     name: str  # "ready batches", "lines", "no logging", "threads", "fused optimizer", "remedy"
-    what: str  # what was changed, as a phrase: "the batches lie ready"
+    what: str  # what was changed, as a phrase: "with batches that lie ready"
     row: str | None = None  # the row of the ledger that it takes away
     places: tuple[SourceLocation, ...] = ()  # the lines whose results were kept, the largest first
     technique: str | None = None  # that was put in, as `--with` takes it

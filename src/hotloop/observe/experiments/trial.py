@@ -189,7 +189,7 @@ class _Trial:
             rare = experiment.row in _RARE
             return KeptLines(self.lines, self._modes(number), trims=not rare)
         if experiment.name == "threads":
-            return Threads(int(experiment.what.split()[0]))
+            return Threads(int(experiment.what.split()[1]))
         if experiment.name == "fused optimizer":
             return FusedOptimizer(self._living_optimizers)
         if experiment.name == "float32":
