@@ -23,8 +23,8 @@ from tests.preloaded import ForkedProcess, Preloaded
 
 SCRIPTS = ROOT / "examples" / "faithful"
 HOTLOOP = (sys.executable, "-m", "hotloop", "run")
-DOCTOR = (sys.executable, "-m", "hotloop", "doctor", "--full")
-MAY_STOP = (sys.executable, "-m", "hotloop", "doctor", "--steps", "100")
+DOCTOR = (sys.executable, "-m", "hotloop", "doctor", "--full", "--experiments", "1")
+MAY_STOP = (*DOCTOR[:4], "--steps", "100", "--experiments", "1")
 LIMIT = 240  # seconds; `children`, twice at once on two busy cores, took 74 s (2026-11)
 # Imported by a script, none themselves.
 HELPERS = {"stranger_lib", "whoami_part", "pack/__init__", "pack/net"}
