@@ -25,6 +25,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import hotloop
 from hotloop.core.case.case import Case
 from hotloop.core.case.environment import Ceiling, Operator, Raised
+from hotloop.core.case.experiment import Experiment
 from hotloop.core.case.planned_run import MachineState, PlannedData, PlannedRun
 from hotloop.observe.when_to_stop import StopLimits
 
@@ -231,7 +232,7 @@ FACTS = sorted(
         (kind.__name__, field.name)
         for kind in types(Case)
         # the values of facts that are ELSEWHERE
-        if kind not in (Operator, Raised, Ceiling, *types(PlannedRun))
+        if kind not in (Operator, Raised, Ceiling, Experiment, *types(PlannedRun))
         for field in fields(kind)
     }
     - ELSEWHERE.keys()

@@ -39,7 +39,7 @@ _SWITCH: Mapping[str, str] = {
 _IS_REMEDY = {"fused optimizer": "fused-adamw", "threads": "threads"}  # technique
 _CHANGES = {"fused optimizer": ("optimizer",), "tables": ("optimizer",)}  # rows of the wall time
 # The cost of these is above what the work needs by an unknown part: only an experiment tells.
-_ONLY_BY_EXPERIMENT = (*_SWITCH, "D4", "G5", "G8", "H11", "H15", "H19")
+_ONLY_BY_EXPERIMENT = ("D4", "G5", "G7", "G8", "G34", "G35", "H11", "H15", "H19")
 
 
 def with_results(

@@ -13,11 +13,10 @@ BUDGET = 10.0  # seconds of timed steps for all experiments on a script
 class Experiment:
     """The result of one experiment. Without a gain it says why there is none."""
 
-    name: str  # "ready batches", "lines", "no logging", "threads", "fused optimizer", "remedy"
+    name: str  # "ready batches", "lines", "no logging", "threads", "fused optimizer", …
     what: str  # what was changed, as a phrase: "with batches that lie ready"
     row: str | None = None  # the row of the ledger that it takes away
     places: tuple[SourceLocation, ...] = ()  # the lines whose results were kept, the largest first
-    technique: str | None = None  # that was put in, as `--with` takes it
     steps: int = 0  # timed with the change
     gain: float | None = None  # time of a plain step / of a changed step, the median of all blocks
     low: float | None = None  # smallest of few blocks, first decile of many

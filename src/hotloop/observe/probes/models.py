@@ -119,7 +119,9 @@ class Models(Probe):
         record.called.update(call.module for call in calls)
         outputs = list(tensors(output))
         if outputs:
-            record.output = max((tuple(tensor.shape) for tensor in outputs), key=math.prod)
+            largest = max((tuple(tensor.shape) for tensor in outputs), key=math.prod)
+            if math.prod(largest) > 1 or not record.output:  # a loss tells less than is known
+                record.output = largest
         if not trains or not module.training or len(record.passes) >= _PASSES:
             return
         if not record.layers or not {call.module for call in calls} <= record.layers.keys():

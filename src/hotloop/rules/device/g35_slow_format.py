@@ -6,8 +6,8 @@ Says so when: nearly all weights are float64, or on a CPU float16 or bfloat16, a
 Stays silent when: weights are float32, as torch makes them; a note without the experiment.
 Remedy: float32: cast what numpy made (astype, torch.as_tensor(..., dtype=torch.float32)).
 Numbers: training: results differ by the rounding of the format.
-Seen: written after a script of an author who did not know hotloop: a numpy panel in float64, and a
-    net cast to its type.
+Seen: examples/planted/double_weights.py; written after a script of an author who did not know
+    hotloop: a numpy panel in float64, and a net cast to its type.
 Source: hotloop.
 """
 

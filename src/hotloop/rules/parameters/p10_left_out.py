@@ -9,8 +9,8 @@ Stays silent when: no optimizer holds anything of the model (P8), they have no g
     the script updates them by hand.
 Remedy: build the optimizer after the last change of the model; or freeze them, if that is meant.
 Numbers: the run changes.
-Seen: written after a script of an author who did not know hotloop: Adam built before the head of
-    the second stage.
+Seen: examples/planted/replaced_head.py; written after a script of an author who did not know
+    hotloop: Adam built before the head of the second stage.
 Source: hotloop.
 """
 

@@ -6,7 +6,8 @@ Stays silent when: the input are logits, or log_softmax is not used.
 Remedy: give the logits to cross_entropy; or take the log of the probabilities, and nll_loss.
 Numbers: the run changes: with k classes the loss stays above log(1 + (k - 1) / e), and gradients
     are small.
-Seen: written after a script of an author who did not know hotloop.
+Seen: examples/planted/twice_softmax.py; written after a script of an author who did not know
+    hotloop.
 Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html ("The input is
     expected to contain the unnormalized logits")
 """
