@@ -34,8 +34,11 @@ def fails():
 
 def stepped(optimizer):
     optimizer.step()
+
+def nested(x):
+    return made(x)
 """
-LINES = {"made": 3, "several": 9, "for": 8, "yield": 14, "fails": 17, "stepped": 23}
+LINES = {"made": 3, "several": 9, "for": 8, "yield": 14, "fails": 17, "stepped": 23, "nested": 26}
 
 
 @pytest.fixture
@@ -119,9 +122,9 @@ def test_a_poisoned_line_returns_nan_and_a_poisoned_gradient_is_nan(script):
     lines, code, _ = script("made")
     x = torch.ones(2, requires_grad=True)
     code.made(x)
-    lines.modes[0] = "poison"
+    lines.poison(0, "poison", 1)
     assert code.made(x).isnan().all()
-    lines.modes[0] = "poison gradient"
+    lines.poison(0, "poison gradient", 1)
     value = code.made(x)
     value.sum().backward()
     assert torch.equal(value, torch.full((2,), 2.0))
@@ -157,3 +160,19 @@ def test_a_traceback_names_the_same_lines(script):
 def test_a_line_whose_file_is_not_loaded_says_so(tmp_path: Path):
     lines = Lines([SourceLocation(file=str(tmp_path / "other.py"), line=1)])
     assert "not loaded" in lines.problems[0]
+
+
+def test_nested_lines_without_gradient_leave_gradients_as_they_were(script):
+    lines, code, _ = script("made", "nested")
+    lines.modes[:] = ["no gradient", "no gradient"]
+    assert not code.nested(torch.ones(2, requires_grad=True)).requires_grad
+    assert torch.is_grad_enabled()
+
+
+def test_a_line_that_raises_leaves_gradients_as_they_were(script):
+    lines, code, _ = script("fails")
+    lines.modes[0] = "no gradient"
+    with pytest.raises(NameError):
+        code.fails()
+    lines.end_step()
+    assert torch.is_grad_enabled()

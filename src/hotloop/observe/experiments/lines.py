@@ -13,7 +13,7 @@ import math
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.machinery import SourceFileLoader
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -52,7 +52,12 @@ class Lines:
         self.problems: dict[int, str] = {}  # why a line cannot be skipped
         self._in_step = [0] * len(places)
         self._most = [0] * len(places)  # largest index of a call within a step
-        self._enabled = True  # gradients, before a line without them
+        self._enabled: list[bool] = []  # gradients, before the lines without them that run now
+        self._granted = [0] * len(places)  # calls that may still be poisoned
+        # Of all values of a line: whether they are floating-point tensors and nothing else, and
+        # whether one of their tensors had a gradient.
+        self._are_floating: dict[int, bool] = {}
+        self._have_gradients: dict[int, bool] = {}
         self._slots: list[dict[int, Slot]] = [{} for _ in places]
         self._by_file: dict[str, dict[int, int]] = defaultdict(dict)
         for number, place in enumerate(places):
@@ -89,13 +94,29 @@ class Lines:
             statement.value = _guarded(statement.value, number)
         return compile(tree, path, "exec", dont_inherit=True)
 
+    def poison(self, number: int, mode: Mode, steps: int) -> None:
+        """Poison a line for so many steps; without end of a step it is live again by itself."""
+        self.modes[number] = mode
+        self._granted[number] = 2 * steps * (self._most[number] + 1)
+
     def end_step(self) -> None:
         """Note the end of a training step."""
+        if self._enabled:  # a line has raised
+            sys.modules["torch"].set_grad_enabled(self._enabled[0])
+            self._enabled.clear()
         self._in_step = [0] * len(self._in_step)
 
     def is_kept(self, number: int) -> bool:
         """Whether there is a value to hand out."""
         return bool(self._slots[number])
+
+    def is_floating(self, number: int) -> bool:
+        """Whether NaN can stand in all of its values."""
+        return self._are_floating.get(number, False)
+
+    def has_gradient(self, number: int) -> bool:
+        """Whether a gradient can arrive at its values."""
+        return self._have_gradients.get(number, False)
 
     def has_loop(self, number: int) -> bool:
         """Whether the line has begun and not ended: the training loop runs below it."""
@@ -113,14 +134,19 @@ class Lines:
 
     def live(self, number: int) -> bool:
         """Whether the line is to be computed."""
-        index, mode = self._in_step[number], self.modes[number]
+        index = self._in_step[number]
         self._in_step[number] += 1
         self.calls[number] += 1
-        if self.modes[number] == "live":
+        if self.modes[number] in ("poison", "poison gradient"):
+            self._granted[number] -= 1
+            if self._granted[number] < 0:  # the script leaves out what is not finite
+                self.modes[number] = "live"
+        mode = self.modes[number]
+        if mode == "live":
             self._most[number] = max(index, self._most[number])
         if mode == "no gradient":
             torch: Any = sys.modules["torch"]
-            self._enabled = torch.is_grad_enabled()
+            self._enabled.append(torch.is_grad_enabled())
             torch.set_grad_enabled(False)
         if mode in ("live", "no gradient", "poison gradient"):
             return True
@@ -136,7 +162,9 @@ class Lines:
         """Keep a value of the line, and return it."""
         index, mode = self._in_step[number] - 1, self.modes[number]
         if mode == "no gradient":
-            sys.modules["torch"].set_grad_enabled(self._enabled)
+            sys.modules["torch"].set_grad_enabled(self._enabled.pop())
+        if mode == "live":
+            self._look_at(number, value)
         if mode == "poison gradient":
             rebuilt(value, _with_poisoned_gradient)
         if isinstance(value, _OPAQUE):
@@ -145,6 +173,15 @@ class Lines:
             self._slots[number][index] = Slot(value)
         return value
 
+    def _look_at(self, number: int, value: Any) -> None:
+        """Note what the value consists of."""
+        parts = list(_parts(value))
+        tensors = [part for part in parts if _is_tensor(part)]
+        floating = bool(parts) and all(_is_tensor(p) and p.is_floating_point() for p in parts)
+        self._are_floating[number] = self._are_floating.get(number, True) and floating
+        gradient = any(tensor.requires_grad for tensor in tensors)
+        self._have_gradients[number] = self._have_gradients.get(number, False) or gradient
+
     def kept(self, number: int) -> Any:
         """Return a kept value of the line."""
         slots = self._slots[number]
@@ -152,6 +189,21 @@ class Lines:
             return slots[0].hand_out()
         value = slots[(self._in_step[number] - 1) % len(slots)].hand_out()
         return rebuilt(value, _poisoned) if self.modes[number] == "poison" else value
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """Yield what lists, tuples and mappings consist of."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for element in value:
+            yield from _parts(element)
+    else:
+        yield value
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, sys.modules["torch"].Tensor)
 
 
 def _poisoned(tensor: Any) -> Any:

@@ -60,7 +60,7 @@ class TrialRequest:
     result: str  # path for the TrialResult
     scratch: str  # folder that takes the writes
     experiments: tuple[Experiment, ...]  # with name, place, row; without a result
-    start: float  # seconds until the first step, at most
+    start: float  # seconds from the start after which nothing more is proved
     seconds: float  # for timed steps
     total: int | None = None  # steps of the whole script, if known
 
@@ -94,6 +94,8 @@ class _Trial:
         self._request = request
         self._began = time.monotonic()
         self._patches = Patches()
+        self._blocks: Blocks | None = None
+        self._variants: list[Variant] = []
         scratch = Path(request.scratch)
         scratch.mkdir(exist_ok=True)
         (scratch / TEMPORARY).mkdir(exist_ok=True)
@@ -113,9 +115,10 @@ class _Trial:
             if one.row == "dead"
             for n in self._numbers(k)
         ]
-        self._proofs = Proofs(self.lines, dead, self._living_optimizers)
-        self._blocks: Blocks | None = None
-        self._variants: list[Variant] = []
+        self._in_step: list[Any] = []  # the optimizers of this step
+        self._proofs = Proofs(
+            self.lines, dead, self._living_optimizers, stepped=lambda: self._in_step
+        )
         self._import_hooks = ImportHooks()
         self._import_hooks.when("torch", self._install)
 
@@ -140,21 +143,25 @@ class _Trial:
     def _stepped(self, optimizer: Any, *_: object) -> None:
         if all(known() is not optimizer for known in self._optimizers):
             self._optimizers.append(weakref.ref(optimizer))
-        if not self._cadence.ends(id(optimizer)):
-            return
+        self._in_step.append(optimizer)
+        if self._cadence.ends(id(optimizer)):
+            self._end_step()
+            self._in_step.clear()
+
+    def _end_step(self) -> None:
         self.lines.end_step()
         assert self._loaders is not None
         self._loaders.step()
-        late = time.monotonic() - self._began > self._request.start
         if self._blocks is not None:
             if not self._blocks.ended_step():
                 self._leave()
         elif self._proofs.broken is not None:
             self._leave(self._proofs.broken)
-        elif late or not self._proofs.ended_step():
+        elif time.monotonic() - self._began > self._request.start:
+            self._proofs.give_up()
             self._blocks = self._begin()
-        if late and (self._blocks is None or not self._blocks.warm):
-            self._leave(f"the script needs more than {self._request.start:.0f} s to get warm")
+        elif not self._proofs.ended_step():
+            self._blocks = self._begin()
 
     def _begin(self) -> Blocks:
         """Build the variants once the first steps are made."""
@@ -237,7 +244,7 @@ class _Trial:
         os._exit(0)
 
     def _result(self, why: str | None) -> TrialResult:
-        blocks = getattr(self, "_blocks", None)
+        blocks = self._blocks
         if blocks is None or not blocks.warm:
             return TrialResult(why_not=why or "no optimizer step was made")
         results = []

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from hotloop.observe.ledger.operation import RawStack
 
-__all__ = ["Recorder"]
+__all__ = ["Recorder", "dispatch_mode"]
 
 _clock = time.perf_counter_ns
 MOST_OPERATIONS = 40_000
@@ -76,7 +76,7 @@ class Recorder:
             if storage is not None:
                 self.weights.add(storage)
         self.framework = _framework_time()
-        self._mode = _mode(self._dispatched)
+        self._mode = dispatch_mode(self._dispatched)
         self._mode.__enter__()
 
     def end_step(self) -> None:
@@ -367,7 +367,8 @@ class Recorder:
         return self._stacks.setdefault(stack, stack)
 
 
-def _mode(call: Callable[[Any, Any, Any], Any]) -> Any:
+def dispatch_mode(call: Callable[[Any, Any, Any], Any]) -> Any:
+    """Return a mode that has `call(operator, args, kwargs)` run each operator below autograd."""
     base: Any = importlib.import_module("torch.utils._python_dispatch").TorchDispatchMode
 
     class Recording(base):  # type: ignore[misc]
