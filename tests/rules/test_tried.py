@@ -7,6 +7,7 @@ from tests.golden.cases import healthy
 
 from hotloop.core.case.experiment import Experiment
 from hotloop.core.finding import Finding, Remedy, SourceLocation
+from hotloop.rules import ALL
 from hotloop.rules.tried import in_words, share_of_run, with_results
 
 PLACE = SourceLocation(file="/p/train.py", line=7)
@@ -25,9 +26,12 @@ HOT = Finding(
 )
 
 
-def results(finding: Finding, *experiments: Experiment, under: str | None = None):
+RULES = {rule.id: rule for rule in ALL}
+
+
+def results(finding: Finding, *experiments: Experiment):
     case = replace(healthy(), experiments=experiments)
-    return with_results(case, [finding], {finding.rule.partition(" ")[0]: under})
+    return with_results(case, [finding], RULES)
 
 
 def test_a_gain_takes_the_place_of_an_upper_bound():
@@ -68,14 +72,14 @@ def test_the_row_of_the_umbrella_is_taken_for_a_cause_below_it():
         name="ready batches", what="with batches that lie ready", row="waiting for data", steps=9
     )
     ready = replace(ready, gain=3.0, low=2.8, high=3.1)
-    ((finding,), _) = results(replace(HOT, rule="D14 collate_hot"), ready, under="D1")
+    ((finding,), _) = results(replace(HOT, rule="D14 collate_hot"), ready)
     assert "with batches that lie ready" in (finding.measured or "")
 
 
 def test_samples_that_lie_ready_stand_for_a_cost_of_samples():
     ready = replace(GAIN, name="ready batches", row="waiting for data", places=(), gain=6.0)
     samples = replace(GAIN, name="ready samples", what="with samples that lie ready", places=())
-    ((finding,), _) = results(replace(HOT, rule="D13 tokenize_hot"), ready, samples, under="D1")
+    ((finding,), _) = results(replace(HOT, rule="D13 tokenize_hot"), ready, samples)
     assert "with samples that lie ready" in (finding.measured or "")
 
 
@@ -86,10 +90,6 @@ def test_a_switch_gains_what_is_certain_and_is_told_at_its_remedy():
     ((finding,), _) = results(finding, fused)
     assert (finding.severity, finding.share) == ("note", 0.0)
     assert [remedy.tried is not None for remedy in finding.remedies] == [True, False]
-
-
-def test_a_hot_line_of_which_the_ledger_knows_more_is_left_to_it():
-    assert results(HOT, replace(GAIN, row="dead")) == ([], [])
 
 
 def test_what_was_not_measured_says_why():

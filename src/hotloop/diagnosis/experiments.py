@@ -17,6 +17,7 @@ from hotloop.core.finding import SourceLocation
 from hotloop.core.units import duration
 from hotloop.observe.experiments.trial import TEMPORARY, TrialRequest, TrialResult, command
 from hotloop.process import child
+from hotloop.rules import ALL
 from hotloop.rules.device.g35_slow_format import slow_format
 
 if TYPE_CHECKING:
@@ -52,9 +53,7 @@ _WITHOUT: Final = {
     "repeated": "with the first result used again",
     "frozen": "with the frozen result kept",
 }
-# Rules whose first place is a line that does nothing, or that can be left out to see what it costs.
-_DEAD: Final = ("P3", "P8")
-_HOT: Final = ("H15", "H17", "H18", "H19")
+_RULES: Final = {rule.id: rule for rule in ALL}
 
 
 def chosen(case: Case, findings: Sequence[Finding] = ()) -> list[Experiment]:
@@ -96,12 +95,13 @@ def _of_findings(
     """Return the experiments for the lines of findings; add the lines to `known`."""
     experiments = []
     for finding in findings:
-        rule = finding.rule.partition(" ")[0]
+        by = _RULES[finding.rule.partition(" ")[0]].experiment
         places = tuple(place for place in finding.places[:1] if _is_new(place, known, case))
-        if not places or rule not in (*_DEAD, *_HOT):
+        if not places or by not in ("line", "dead line"):
             continue
         known.update(places)
-        row, what = ("dead", _WITHOUT["dead"]) if rule in _DEAD else (None, "without the line")
+        is_dead = by == "dead line"
+        row, what = ("dead", _WITHOUT["dead"]) if is_dead else (None, "without the line")
         experiments.append(Experiment(name="lines", what=what, row=row, places=places))
     return experiments
 
@@ -128,7 +128,7 @@ def _switches(case: Case) -> list[Experiment]:
         experiments.append(Experiment(name="float32", what=what))
     threads, cores = case.process.threads, math.floor(case.hardware.cores or 1)
     if not case.on_gpu and threads is not None and threads > cores:
-        experiments.append(Experiment(name="threads", what=f"with {cores} threads"))
+        experiments.append(Experiment(name="threads", what=f"with {cores} threads", count=cores))
     if case.share("log") >= _LEAST:
         experiments.append(Experiment(name="no logging", what="without logging", row="logging"))
     return experiments

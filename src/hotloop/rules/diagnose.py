@@ -49,7 +49,7 @@ def diagnose(case: Case, *, rules: Sequence[Rule] = ALL, strict: bool = False) -
                 raise
             broken.append(f"{rule.label} failed with {type(error).__name__}: please report it")
     merged = _merged(rules, [(r, f) for r, f in judged if f.kind not in _APART])
-    findings, refuted = with_results(case, merged, {rule.id: rule.under for rule in rules})
+    findings, refuted = with_results(case, merged, {rule.id: rule for rule in rules})
     apart = {kind: [f for _, f in judged if f.kind == kind] for kind in _APART}
     return Diagnosis(
         findings=ranked(findings),

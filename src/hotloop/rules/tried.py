@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from hotloop.core.case.case import Case
     from hotloop.core.case.experiment import Experiment
+    from hotloop.rules.base import Rule
 
 __all__ = ["REFUTED", "experiment_on", "in_words", "of_row", "share_of_run", "with_results"]
 
@@ -20,47 +21,33 @@ _BETWEEN = ("evaluate", "save", "log")  # an experiment times whole steps, with 
 _ALIKE = 1.05  # largest ratio of two gains of which one is told
 REFUTED = 1.03  # gain below which a cost is none
 
-# Rule, or its umbrella -> the row of the ledger whose experiment takes its cost away.
-_ROW: Mapping[str, str] = {
-    **dict.fromkeys(("D1",), "waiting for data"),
-    **dict.fromkeys(("H7",), "logging"),
-    **dict.fromkeys(("H8", "S4"), "saving"),
-    **dict.fromkeys(("H9", "H10", "H20", "H22"), "evaluating"),
-    "H21": "repeated",
+# Experiments that make a change, whose gain is the only evidence: the technique that makes it, and
+# the rows of the wall time that it concerns.
+_SWITCHES: Mapping[str, tuple[str | None, tuple[str, ...]]] = {
+    "fused optimizer": ("fused-adamw", ("optimizer",)),
+    "tables": (None, ("optimizer",)),
+    "threads": ("threads", IN_STEP),
+    "float32": (None, IN_STEP),
 }
-_OF_SAMPLES = ("D2", "D13", "D27", "D28")  # what they name happens in __getitem__
-# The remedy, or the least of it, was tried.
-_SWITCH: Mapping[str, str] = {
-    "G7": "fused optimizer",
-    "D9": "threads",
-    "G34": "tables",
-    "G35": "float32",
-}
-_IS_REMEDY = {"fused optimizer": "fused-adamw", "threads": "threads"}  # technique
-_CHANGES = {"fused optimizer": ("optimizer",), "tables": ("optimizer",)}  # rows of the wall time
-# The cost of these is above what the work needs by an unknown part: only an experiment tells.
-_ONLY_BY_EXPERIMENT = ("D4", "G5", "G7", "G8", "G34", "G35", "H11", "H15", "H19")
 
 
 def with_results(
-    case: Case, findings: Iterable[Finding], umbrellas: Mapping[str, str | None]
+    case: Case, findings: Iterable[Finding], rules: Mapping[str, Rule]
 ) -> tuple[list[Finding], list[Finding]]:
     """Return the findings with what their experiments showed, and those that were refuted.
 
-    `umbrellas` has the umbrella rule of each rule.
+    `rules` has the rules by id.
     """
     kept: list[Finding] = []
     refuted: list[Finding] = []
     for finding in findings:
-        id = finding.rule.partition(" ")[0]
-        experiment = experiment_on(case, finding, umbrellas.get(id) or id)
+        rule = rules[finding.rule.partition(" ")[0]]
+        experiment = experiment_on(case, finding, rules)
         if finding.is_correctness:
             kept.append(finding)
         elif experiment is None:
-            unsure = id in _ONLY_BY_EXPERIMENT and not case.on_gpu and not case.by_hotloop
+            unsure = rule.only_measured and not case.on_gpu and not case.by_hotloop
             kept.append(replace(finding, severity="note") if unsure else finding)
-        elif id == "H19" and experiment.row is not None:
-            continue  # the ledger says what the time of the line is for
         elif experiment.gain is not None and experiment.gain < REFUTED:
             refuted.append(replace(finding, severity="note", measured=in_words(case, experiment)))
         else:
@@ -68,23 +55,20 @@ def with_results(
     return kept, refuted
 
 
-def experiment_on(case: Case, finding: Finding, root: str) -> Experiment | None:
+def experiment_on(case: Case, finding: Finding, rules: Mapping[str, Rule]) -> Experiment | None:
     """Return the experiment that took the cost of a finding away, if it has a gain.
 
-    `root` is the umbrella of the finding's rule.
+    One of its rule comes first, then one on its lines, then that of the umbrella.
     """
+    rule = rules[finding.rule.partition(" ")[0]]
+    root = rule
+    while root.under is not None and root.under in rules:
+        root = rules[root.under]
     made = [one for one in case.experiments if one.gain is not None]
+    own = [one for one in made if rule.experiment in (one.name, one.row) and rule.experiment]
     lines = [one for one in made if not set(one.places).isdisjoint(finding.places)]
-    rows = [one for one in made if one.row is not None and one.row == _ROW.get(root)]
-    samples = [one for one in made if one.name == "ready samples" and _is_of_samples(finding)]
-    id = finding.rule.partition(" ")[0]
-    switches = [one for one in made if one.name == (_SWITCH.get(id) or _SWITCH.get(root))]
-    return next(iter([*switches, *samples, *lines, *rows]), None)
-
-
-def _is_of_samples(finding: Finding) -> bool:
-    """Whether the remedy of a finding is to keep or prepare samples."""
-    return finding.rule.partition(" ")[0] in _OF_SAMPLES
+    above = [one for one in made if root.experiment in (one.name, one.row) and root.experiment]
+    return next(iter([*own, *lines, *above]), None)
 
 
 def of_row(case: Case, row: str) -> Experiment | None:
@@ -119,11 +103,11 @@ def _measured(case: Case, finding: Finding, experiment: Experiment) -> Finding:
     if experiment.gain is None:
         return finding
     share = share_of_run(case, experiment)
-    if experiment.name in _SWITCH.values():
+    if experiment.name in _SWITCHES:
+        technique, rows = _SWITCHES[experiment.name]
         # Its gain is the only evidence: what is certain counts, and no more than what it changes.
         certain = min(experiment.gain, max(1.0, experiment.low or 1.0))
-        share = min(share, 1 - 1 / certain, case.share(*_CHANGES.get(experiment.name, IN_STEP)))
-        technique = _IS_REMEDY.get(experiment.name)
+        share = min(share, 1 - 1 / certain, case.share(*rows))
         said = in_words(case, experiment)
         return replace(
             finding,
@@ -133,7 +117,9 @@ def _measured(case: Case, finding: Finding, experiment: Experiment) -> Finding:
             ceiling=1 / (1 - share),
             measured=said,
             remedies=[
-                replace(remedy, tried=said) if remedy.technique == technique else remedy
+                replace(remedy, tried=said)
+                if remedy.technique is not None and remedy.technique == technique
+                else remedy
                 for remedy in finding.remedies
             ],
         )

@@ -1,6 +1,11 @@
 """Golden cases of H19 hot_line."""
 
+from dataclasses import replace
+
 from tests.golden.cases import SCRIPT, healthy, stack, wall
+
+from hotloop.core.case.experiment import Experiment
+from hotloop.core.finding import SourceLocation
 
 MODULE = ("/usr/lib/python3/site-packages/torch/nn/modules/module.py", 1700, "Module._call_impl")
 LINEAR = ("/usr/lib/python3/site-packages/torch/nn/modules/linear.py", 130, "Linear.forward")
@@ -21,6 +26,9 @@ POSITIVE = [
         stacks=(stack("data wait", 9.0, (SCRIPT, 50, "sample"), (SCRIPT, 90, "m")),),
     ),
 ]
+EXPLAINED = Experiment(
+    name="lines", what="", row="dead", places=(SourceLocation(file=SCRIPT, line=40),)
+)
 NEGATIVE = [
     healthy(  # a loader reads: D28 names the line
         wall=wall(**{"data wait": 9.0}),
@@ -31,4 +39,5 @@ NEGATIVE = [
         stacks=(stack("forward", 9.0, LINEAR, MODULE, (SCRIPT, 40, "Net.forward")),),
     ),
     healthy(stacks=(stack("forward", 2.0, (SCRIPT, 40, "Net.forward")),)),
+    replace(POSITIVE[0], experiments=(EXPLAINED,)),
 ]

@@ -17,6 +17,7 @@ class Experiment:
     what: str  # what was changed, as a phrase: "with batches that lie ready"
     row: str | None = None  # the row of the ledger that it takes away
     places: tuple[SourceLocation, ...] = ()  # the lines whose results were kept, the largest first
+    count: int | None = None  # of threads
     steps: int = 0  # timed with the change
     gain: float | None = None  # time of a plain step / of a changed step, the median of all blocks
     low: float | None = None  # smallest of few blocks, first decile of many

@@ -185,24 +185,25 @@ class _Trial:
         )
 
     def _variant(self, number: int) -> Variant:
-        experiment = self._request.experiments[number]
-        if experiment.name == "ready batches":
-            assert self._loaders is not None
-            return ReadyBatches(self._loaders)
-        if experiment.name == "ready samples":
-            assert self._loaders is not None
-            return ReadySamples(self._loaders)
-        if experiment.name == "lines":
-            rare = experiment.row in _RARE
-            return KeptLines(self.lines, self._modes(number), trims=not rare)
-        if experiment.name == "threads":
-            return Threads(int(experiment.what.split()[1]))
-        if experiment.name == "fused optimizer":
-            return FusedOptimizer(self._living_optimizers)
-        if experiment.name == "float32":
-            return Float32(self._living_optimizers)
-        if experiment.name == "tables":
-            return UpdatedRows(self._living_optimizers)
+        experiment, loaders = self._request.experiments[number], self._loaders
+        assert loaders is not None
+        match experiment.name:
+            case "ready batches":
+                return ReadyBatches(loaders)
+            case "ready samples":
+                return ReadySamples(loaders)
+            case "lines":
+                rare = experiment.row in _RARE
+                return KeptLines(self.lines, self._modes(number), trims=not rare)
+            case "threads":
+                assert experiment.count is not None
+                return Threads(experiment.count)
+            case "fused optimizer":
+                return FusedOptimizer(self._living_optimizers)
+            case "float32":
+                return Float32(self._living_optimizers)
+            case "tables":
+                return UpdatedRows(self._living_optimizers)
         return NoLogging()
 
     def _living_optimizers(self) -> list[Any]:

@@ -55,4 +55,5 @@ RULE = Rule(
     under="D1",
     weight=3,
     numerics="bitwise",
+    experiment="ready samples",
 )

@@ -100,4 +100,5 @@ RULE = Rule(
     needs=(Needs.STEPS,),
     before_run=_before_run,
     weight=0,
+    experiment="waiting for data",
 )

@@ -53,4 +53,5 @@ RULE = Rule(
     needs=(Needs.STEPS, Needs.LOADER),
     under="D1",
     numerics="bitwise",
+    experiment="ready samples",
 )

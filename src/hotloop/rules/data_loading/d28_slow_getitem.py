@@ -75,4 +75,5 @@ RULE = Rule(
     under="D1",
     weight=2,
     numerics="bitwise",
+    experiment="ready samples",
 )

@@ -54,4 +54,5 @@ RULE = Rule(
     needs=(Needs.STEPS, Needs.LOADER),
     under="D1",
     numerics="training",
+    experiment="ready samples",
 )

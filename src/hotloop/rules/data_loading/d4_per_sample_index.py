@@ -56,4 +56,5 @@ RULE = Rule(
     under="D1",
     weight=2,
     numerics="bitwise",
+    only_measured=True,
 )

@@ -48,4 +48,5 @@ RULE = Rule(
     needs=(Needs.STEPS,),
     numerics="rounding",
     known="proved",
+    experiment="threads",
 )

@@ -72,4 +72,6 @@ RULE = Rule(
     under="G7",
     weight=2,
     numerics="training",
+    experiment="tables",
+    only_measured=True,
 )

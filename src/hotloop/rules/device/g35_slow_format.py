@@ -62,4 +62,6 @@ RULE = Rule(
     needs=(Needs.STEPS, Needs.MODEL),
     weight=2,
     numerics="training",
+    experiment="float32",
+    only_measured=True,
 )

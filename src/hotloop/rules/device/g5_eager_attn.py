@@ -83,4 +83,5 @@ RULE = Rule(
     under="G25",
     weight=3,
     numerics="rounding",
+    only_measured=True,
 )

@@ -57,4 +57,6 @@ RULE = Rule(
     judge=judge,
     needs=(Needs.STEPS, Needs.OPTIMIZER),
     numerics="rounding",
+    experiment="fused optimizer",
+    only_measured=True,
 )

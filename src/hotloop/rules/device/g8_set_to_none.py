@@ -45,4 +45,5 @@ RULE = Rule(
     judge=judge,
     needs=(Needs.STEPS, Needs.STACKS, Needs.OPTIMIZER),
     numerics="training",
+    only_measured=True,
 )

@@ -39,4 +39,5 @@ RULE = Rule(
     weight=2,
     numerics="bitwise",
     known="proved",
+    experiment="evaluating",
 )

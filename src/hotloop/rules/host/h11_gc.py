@@ -57,4 +57,5 @@ RULE = Rule(
     judge=judge,
     needs=(Needs.STEPS,),
     numerics="bitwise",
+    only_measured=True,
 )

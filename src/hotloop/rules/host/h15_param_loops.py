@@ -66,4 +66,6 @@ RULE = Rule(
     under="H18",
     weight=3,
     numerics="rounding",
+    experiment="line",
+    only_measured=True,
 )

@@ -68,4 +68,5 @@ RULE = Rule(
     under="H18",
     weight=3,
     numerics="bitwise",
+    experiment="line",
 )

@@ -47,4 +47,5 @@ RULE = Rule(
     needs=(Needs.STEPS,),
     weight=0,
     numerics="bitwise",
+    experiment="line",
 )

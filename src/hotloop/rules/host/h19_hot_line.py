@@ -4,8 +4,8 @@ Looks at: the call stacks of the steps: the innermost line of the project's own 
     module of torch stands between it and the operation. Where batches are made by hand, the lines
     that make them too.
 Says so when: one line holds 25 % of the time or more.
-Stays silent when: the time goes through modules, as a model's should, or the line only calls the
-    model, the loss or the backward pass.
+Stays silent when: the time goes through modules, as a model's should, the line only calls the
+    model, the loss or the backward pass, or an experiment showed what the ledger says of it.
 Remedy: look at that line; what it builds may be larger than what is needed of it.
 Numbers: depends on the remedy.
 Seen: written after examples/blind/signal_codebook and cartpole_replay, which no rule named.
@@ -22,7 +22,7 @@ __all__ = ["RULE"]
 def judge(case: Case) -> Finding | None:
     """Look for such a line."""
     hot = hot_line(case)
-    if hot is None:
+    if hot is None or any(one.row and hot.place in one.places for one in case.experiments):
         return None
     return costing(
         case,
@@ -42,4 +42,6 @@ RULE = Rule(
     title="One line takes a large part of the time",
     judge=judge,
     needs=(Needs.STEPS, Needs.STACKS),
+    experiment="line",
+    only_measured=True,
 )

@@ -49,4 +49,5 @@ RULE = Rule(
     under="H9",
     weight=3,
     numerics="rounding",
+    experiment="evaluating",
 )

@@ -58,4 +58,5 @@ RULE = Rule(
     weight=2,
     numerics="rounding",
     known="read",
+    experiment="repeated",
 )

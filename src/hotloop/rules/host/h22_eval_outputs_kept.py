@@ -74,4 +74,5 @@ RULE = Rule(
     under="H9",
     weight=3,
     numerics="bitwise",
+    experiment="evaluating",
 )

@@ -56,4 +56,5 @@ RULE = Rule(
     under="H18",
     weight=3,
     numerics="bitwise",
+    experiment="logging",
 )

@@ -80,4 +80,5 @@ RULE = Rule(
     before_run=_before_run,
     weight=2,
     numerics="bitwise",
+    experiment="saving",
 )

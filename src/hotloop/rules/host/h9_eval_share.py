@@ -171,4 +171,5 @@ RULE = Rule(
     before_run=_before_run,
     weight=0,
     numerics="training",
+    experiment="evaluating",
 )

@@ -159,4 +159,5 @@ RULE = Rule(
     needs=(Needs.STEPS, Needs.MODEL),
     weight=3,
     numerics="rounding",
+    experiment="dead line",
 )

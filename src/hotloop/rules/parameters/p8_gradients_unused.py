@@ -46,4 +46,5 @@ RULE = Rule(
     needs=(Needs.STEPS, Needs.MODEL, Needs.OPTIMIZER),
     weight=3,
     numerics="bitwise",
+    experiment="dead line",
 )

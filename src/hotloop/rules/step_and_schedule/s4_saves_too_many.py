@@ -113,4 +113,5 @@ RULE = Rule(
     under="H8",
     weight=3,
     numerics="bitwise",
+    experiment="saving",
 )

@@ -6,7 +6,7 @@ Says so when: gradients are set to zero at every micro batch (only the last one 
     not divided by the number of micro batches; gradients are clipped at every micro batch; the last
     batches of an epoch do not fill a window and make no step of their own. A note but for the
     first, where zero_grad was called as often as backward, and for the second, where all backward
-    passes began at a mean.
+    passes that were looked at began at a mean.
 Stays silent when: one backward call makes a step, a framework accumulates, the loss is a sum, or
     gradients or the learning rate are divided instead.
 Remedy: divide the loss, and do all of clip, step and zero_grad under one "every N" test.
@@ -35,7 +35,6 @@ __all__ = ["RULE"]
 ACCUMULATION = re.compile(r"accum|micro", re.IGNORECASE)
 ALL = 0.9  # of the backward passes: a stopped run may end between two calls
 FEWEST = 1.5  # backward calls per step: with fewer, nothing is accumulated
-UNDIVIDED = "is not divided"
 MEANS = (
     "Mean",
     "NllLoss",
@@ -76,21 +75,19 @@ def judge(case: Case) -> Finding | None:
         return None
     code = parse(case.sources)
     for window in _windows(code):
-        faults = [*_wiped(window), *_undivided(case, window), *_clipped(window)]
+        faults = [*_wiped(case, window), *_undivided(case, window), *_clipped(window)]
         faults += _dropped(case, window)
         if faults:
-            severity, claim, node = faults[0]
-            counted = severity == "critical" and _wiped_each_time(case)
-            proved = counted or (UNDIVIDED in claim and _are_means(case))
+            severity, claim, node, is_proved = faults[0]
             module = code.module_of(node)
             return Finding(
                 claim=claim,
                 severity=severity,
-                known="proved" if proved else "read",
+                known="proved" if is_proved else "read",
                 places=[SourceLocation(file=module.path, line=idioms.line(node))],
                 evidence={
                     "backward calls per step": "unknown" if backwards is None else f"{backwards:g}",
-                    **{f"also {n}": other for n, (_, other, _) in enumerate(faults[1:], 1)},
+                    **{f"also {n}": other for n, (_, other, _, _) in enumerate(faults[1:], 1)},
                 },
                 remedies=[
                     code_edit(
@@ -102,7 +99,7 @@ def judge(case: Case) -> Finding | None:
     return None
 
 
-Fault = tuple[Severity, str, ast.AST]
+Fault = tuple[Severity, str, ast.AST, bool]  # the last: the run has shown it
 
 
 def _windows(code: ProjectCode) -> Iterator[AccumulationLoop]:
@@ -130,12 +127,13 @@ def _windows(code: ProjectCode) -> Iterator[AccumulationLoop]:
                     )
 
 
-def _wiped(window: AccumulationLoop) -> Iterator[Fault]:
+def _wiped(case: Case, window: AccumulationLoop) -> Iterator[Fault]:
     for call in window.unguarded("zero_grad"):
         yield (
             "critical",
             "gradients are set to zero at every micro batch: only the last one of each step counts",
             call,
+            _wiped_each_time(case),
         )
 
 
@@ -148,7 +146,7 @@ def _wiped_each_time(case: Case) -> bool:
 
 
 def _are_means(case: Case) -> bool:
-    """Whether each backward pass began at a mean over its micro batch, which nothing divides."""
+    """Whether all backward passes that were looked at began at a mean, which nothing divides."""
     roots = [root.rstrip("0123456789").removesuffix("Backward") for root in case.steps.loss_roots]
     return bool(roots) and all(root in MEANS for root in roots) and (case.steps.backwards or 0) > 1
 
@@ -167,8 +165,9 @@ def _undivided(case: Case, window: AccumulationLoop) -> Iterator[Fault]:
     )
     yield (
         "note" if free and not clips else "warn",
-        f"the accumulated loss {UNDIVIDED} by {window.number}: {effect}",
+        f"the accumulated loss is not divided by {window.number}: {effect}",
         backward,
+        _are_means(case),
     )
 
 
@@ -203,7 +202,8 @@ def _scales(node: ast.AST) -> bool:
 
 def _clipped(window: AccumulationLoop) -> Iterator[Fault]:
     for call in window.unguarded("clip_grad_norm_", "clip_grad_value_"):
-        yield "warn", "gradients are clipped at every micro batch, before they are whole", call
+        claim = "gradients are clipped at every micro batch, before they are whole"
+        yield "warn", claim, call, False
 
 
 def _dropped(case: Case, window: AccumulationLoop) -> Iterator[Fault]:
@@ -217,7 +217,8 @@ def _dropped(case: Case, window: AccumulationLoop) -> Iterator[Fault]:
         return
     of_epoch = f"the last {left} of {batches} batches of an epoch"
     of_run = f"{left} micro batches at the end of an epoch or of the run"
-    yield "note", f"{of_epoch if batches else of_run} make no step of their own", window.guard
+    claim = f"{of_epoch if batches else of_run} make no step of their own"
+    yield "note", claim, window.guard, False
 
 
 RULE = Rule(
