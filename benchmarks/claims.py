@@ -12,33 +12,27 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
-import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hotloop.diagnosis.script import judge_again
+from benchmarks.diagnosed import doctored
+from benchmarks.table import RESULTS
 from hotloop.report import sentences
+from hotloop.rules.diagnose import diagnose
 
 if TYPE_CHECKING:
     from hotloop.core.case.case import Case
     from hotloop.core.finding import Finding
 
-ROOT = Path(__file__).resolve().parent.parent
-RESULT = ROOT / "benchmarks" / "results" / "claims.json"
+RESULT = RESULTS / "claims.json"
 NEAR = 3  # lines
 
 
 def judged(script: Path, truth: dict[str, Any]) -> dict[str, Any]:
     """Run the doctor on a script; return one row of the table."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "hotloop", "doctor", "--out", f"{folder}/run", script.name]
-        began = time.perf_counter()
-        ended = subprocess.run(command, cwd=script.parent, capture_output=True, timeout=600)
-        seconds = time.perf_counter() - began
-        case, diagnosis = judge_again(Path(folder) / "run")
+    case, seconds = doctored(script, cwd=script.parent)
+    diagnosis = diagnose(case)
     verdict = sentences.verdict(case, diagnosis)
     loud = [finding for finding in diagnosis.findings if sentences.is_loud(finding)]
     lines = set[int | None]().union(*(_lines(finding) for finding in loud), _row_lines(case))
@@ -59,7 +53,6 @@ def judged(script: Path, truth: dict[str, Any]) -> dict[str, Any]:
         "experiments": sentences.experiments(case),
         "gains": {f"{one.row or one.name}, {one.name}": one.gain for one in case.experiments},
         "truth": [truth["lines"], truth.get("gain"), truth["fault"] or truth["innocent_because"]],
-        "code": ended.returncode,
         "seconds": round(seconds, 1),
         "plain": truth.get("run", {}).get("wall"),
     }

@@ -91,6 +91,22 @@ def observed(example: Example, seconds: float) -> tuple[Case | str, float]:
         return Case.from_json(json.loads((out / "case.json").read_text())), took
 
 
+def doctored(script: Path, *options: str, cwd: Path | None = None) -> tuple[Case, float]:
+    """Run the doctor on a script, in an empty folder unless told; return the case and the seconds.
+
+    Raises CalledProcessError if the script fails.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "seen")
+        command = [sys.executable, "-m", "hotloop", "doctor", *options, "--out", str(out)]
+        began = time.perf_counter()
+        subprocess.run(
+            [*command, str(script)], cwd=cwd or folder, capture_output=True, check=True, timeout=600
+        )
+        took = time.perf_counter() - began
+        return Case.from_json(json.loads((out / "case.json").read_text())), took
+
+
 def verdict(example: Example, diagnosis: Diagnosis) -> tuple[bool, str]:
     """Return whether the doctor was right, and its first finding."""
     said_of_machine = "H12 cpu_starved"  # other processes here, whatever the script

@@ -15,12 +15,12 @@ Those scripts are run and named (INEFFICIENT), and are in no rate.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from benchmarks.diagnosed import doctored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,19 +110,9 @@ def examples() -> Iterator[Example]:
         yield Example(script=script)
 
 
-def diagnosed(script: Path) -> dict[str, Any]:
-    """Run the doctor without rules; return its case."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "hotloop", "doctor", "--no-rules"]
-        command += ["--out", f"{folder}/run", str(script)]
-        subprocess.run(command, cwd=folder, capture_output=True, check=True, timeout=400)
-        case: dict[str, Any] = json.loads(next(Path(folder, "run").rglob("case.json")).read_text())
-        return case
-
-
 def judged(example: Example) -> dict[str, Any]:
     """Return one row of the table."""
-    case = diagnosed(example.script)
+    case: dict[str, Any] = doctored(example.script, "--no-rules")[0].to_json()
     ledger = case["ledger"]
     rows = [row for row in ledger["rows"] if row["name"] not in ONCE]
     whole = sum(row["seconds"] for row in rows)

@@ -19,8 +19,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-RESULT = ROOT / "benchmarks" / "results" / "predicted.json"
+from benchmarks.diagnosed import doctored
+from benchmarks.table import RESULTS
+
+RESULT = RESULTS / "predicted.json"
 CLOCK = """
 import json, runpy, sys, time
 from torch.optim.optimizer import register_optimizer_step_post_hook
@@ -47,42 +49,26 @@ def seconds_a_step(script: Path) -> float:
         return float((ends[-1] - ends[0]) / (len(ends) - 1))
 
 
-def experiments_of(script: Path) -> dict[str, Any]:
-    """Run the doctor; return its findings."""
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "findings.json"
-        command = [sys.executable, "-m", "hotloop", "doctor", "--out", f"{folder}/run"]
-        command += ["--json", str(out), script.name]
-        subprocess.run(command, cwd=script.parent, capture_output=True, check=True, timeout=400)
-        findings: dict[str, Any] = json.loads(out.read_text())
-        return findings
-
-
 def compared(folder: Path) -> dict[str, Any]:
     """Return one row of the table."""
     train = folder / "train.py"
     mended = next(path for name in ("fixed.py", "mended.py") if (path := folder / name).exists())
     rounds = [(seconds_a_step(train), seconds_a_step(mended)) for _ in range(2)]
     before, after = (statistics.median(side) for side in zip(*rounds, strict=True))
-    made = list(experiments_of(train)["experiments"])
-    gains = sorted((one for one in made if one["gain"] is not None), key=lambda one: -one["gain"])
+    made = doctored(train, cwd=folder)[0].experiments
+    gains = sorted((one for one in made if one.gain), key=lambda one: -(one.gain or 0.0))
     leading = gains[0] if gains else None
-    samples = [one for one in gains if one["name"] == "ready samples"]
-    if leading is not None and leading["name"] == "ready batches" and samples:
+    samples = [one for one in gains if one.name == "ready samples"]
+    if leading is not None and leading.name == "ready batches" and samples:
         leading = samples[0]
     real = before / after
-    predicted = leading and leading["gain"]
-    return {
-        "script": folder.name,
-        "real": round(real, 3),
-        "predicted": predicted and round(predicted, 3),
-        "interval": leading and [round(leading["low"], 3), round(leading["high"], 3)],
-        "row": leading and leading["row"],
-        "name": leading and leading["name"],
-        "lines": leading and [place["line"] for place in leading["places"]],
-        "near": predicted is not None and abs(predicted / real - 1) <= NEAR,
-        "others": [[one["row"] or one["name"], one["gain"] or one["why_not"]] for one in made],
-    }
+    row: dict[str, Any] = {"script": folder.name, "real": round(real, 3), "near": False}
+    if leading is not None and leading.gain is not None:
+        row["predicted"] = round(leading.gain, 3)
+        row["interval"] = [leading.low, leading.high]
+        row["what"] = [leading.row or leading.name, [place.line for place in leading.places]]
+        row["near"] = abs(leading.gain / real - 1) <= NEAR
+    return row | {"all": [[one.row or one.name, one.gain or one.why_not] for one in made]}
 
 
 def main() -> None:

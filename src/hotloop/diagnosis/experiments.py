@@ -37,13 +37,6 @@ _LEAST: Final = 0.03  # share of the wall time from which a row is worth an expe
 _PURE: Final = 0.80  # least share of a line's time that belongs to the row
 _PART: Final = 0.05  # least share of a row that a line must hold
 _MOST: Final = 8  # lines of one experiment
-_ENVIRONMENT: Final = {  # nothing leaves the machine
-    "HOTLOOP_CHILD": "1",
-    "TMPDIR": f"{child.SCRATCH}/{TEMPORARY}",
-    "WANDB_MODE": "disabled",
-    "WANDB_DIR": child.SCRATCH,
-    "MLFLOW_TRACKING_URI": f"file://{child.SCRATCH}/mlruns",
-}
 _WITHOUT: Final = {
     "waiting for data": "with batches that lie ready",
     "evaluating": "without the evaluation",
@@ -202,7 +195,11 @@ def with_experiments(
         command(request, tuple(script)),
         limits=child.ProcessLimits(seconds=limit + seconds + _START),
         cwd=cwd,
-        environment=_ENVIRONMENT,
+        environment={
+            **child.quiet(),
+            "TMPDIR": f"{child.SCRATCH}/{TEMPORARY}",
+            "MLFLOW_TRACKING_URI": f"file://{child.SCRATCH}/mlruns",
+        },
         progress=progress,
     )
     if outcome.status == "interrupted":

@@ -6,7 +6,6 @@ import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hotloop.core.env import inherited
 from hotloop.core.errors import HotloopError
 from hotloop.core.plan import Plan, Value
 from hotloop.core.storage.rundir import RunDir
@@ -119,9 +118,7 @@ def last_words(outcome: child.Outcome) -> str:
 
 def environment() -> dict[str, str]:
     """Return the environment variables of a trial, which fix hashes and take W&B offline."""
-    mode = inherited().get("WANDB_MODE", "online")
-    quiet = "disabled" if mode in ("disabled", "dryrun") else "offline"
-    return {"HOTLOOP_CHILD": "1", "WANDB_MODE": quiet, "PYTHONHASHSEED": "0"}
+    return {**child.quiet(), "PYTHONHASHSEED": "0"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

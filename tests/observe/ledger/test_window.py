@@ -22,7 +22,7 @@ SCRIPT = """
     data = TensorDataset(torch.randn(640, 64), torch.randint(0, 8, (640,)))
 
     def look(x):
-        return aside(x).erf().erf().erf()
+        return aside(x).erf().erf().erf().erf().erf().erf()
 
     for epoch in range(2):
         for x, y in DataLoader(data, batch_size=32, shuffle=True):

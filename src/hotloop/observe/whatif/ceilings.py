@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from hotloop.core import codec
 from hotloop.core.case.environment import Ceiling, Operator
-from hotloop.core.env import inherited
 from hotloop.core.errors import DataError
 from hotloop.observe.whatif.short_run import PROFILED, ShortRunRequest, ShortRunResult, command
 from hotloop.process import child
@@ -123,11 +122,8 @@ def _run(
 
 def _environment(kind: Kind) -> Mapping[str, str]:
     """Return the variables to set for a child in addition to those of this process."""
-    variables = {"HOTLOOP_CHILD": "1", "WANDB_DIR": child.SCRATCH}
-    if kind == "no logging":
-        return variables | {"WANDB_MODE": "disabled", "TQDM_DISABLE": "1"}
-    mode = inherited().get("WANDB_MODE", "online")
-    return variables | {"WANDB_MODE": "disabled" if mode in ("disabled", "dryrun") else "offline"}
+    silent = {"WANDB_MODE": "disabled", "TQDM_DISABLE": "1"} if kind == "no logging" else {}
+    return child.quiet() | silent
 
 
 def _why_not(report: ShortRunResult) -> str | None:
