@@ -114,7 +114,7 @@ def _in_words(case: Case, row: LedgerRow) -> str:
     if row.place is not None:
         sentence += f" Most of it is spent at {where(row.place, folder_of(case))}."
     if row.avoidable and row.needed:
-        sentence += f" {row.needed:,.2f} s of it are in measure, and not avoidable."
+        sentence += f" {row.needed:,.2f} s of it are within the allowance, and not avoidable."
     if row.again:
         sentence += f" {row.again:,.2f} s of it are for samples that were equal an epoch before."
     return sentence

@@ -59,8 +59,8 @@ _AVOID = {  # rows of the ledger that may lead a verdict
     "padding": "goes into positions that no loss depends on",
     "repeated": "goes into results that were computed before, from the same values",
     "frozen": "goes into results of weights that are not trained, computed again in each step",
-    "evaluating": "goes into evaluation, more than a run in measure needs",
-    "saving": "goes into saving, more than a run in measure needs",
+    "evaluating": "goes into evaluation, beyond what is allowed for it",
+    "saving": "goes into saving, beyond what is allowed for it",
     "logging": "goes into code that only reads values",
 }
 MEANS = {
@@ -180,7 +180,7 @@ def _share_of_row(case: Case, row: LedgerRow) -> float:
 
 
 def _of_row(case: Case, row: LedgerRow) -> str:
-    share, experiment = case.part(row.seconds), of_row(case, row.name)
+    share, experiment = case.part(row.excess), of_row(case, row.name)
     lines = (row.place,) if experiment is None or not experiment.places else experiment.places
     place = "" if lines[0] is None else f" ({where(lines[0], folder_of(case))})"
     gain = f"without it at most {1 / (1 - share):.1f}x" if share < 0.99 else "it is all there is"

@@ -49,7 +49,7 @@ AVOIDABLE = frozenset(
     }
 )
 ONCE = frozenset({"start", "import", "compiling", "after training"})
-# What a run in measure needs, as a share of the time of its training steps (decision 0017).
+# The allowance of a row, as a share of the time of the training steps (decision 0017).
 NEEDED: Mapping[str, float] = {
     "waiting for data": 0.02,
     "evaluating": 0.10,
@@ -77,7 +77,7 @@ class LedgerRow:
     avoidable: bool = False  # a change of the script can avoid this time
     place: SourceLocation | None = None  # the line that stands for it
     lines: tuple[LedgerLine, ...] = ()  # the most expensive first; the others are left out
-    needed: float = 0.0  # seconds of it that a run in measure needs, too
+    needed: float = 0.0  # seconds of it that are within the allowance
     again: float = 0.0  # seconds of it for samples that were equal an epoch before
 
     @property

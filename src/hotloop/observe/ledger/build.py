@@ -174,7 +174,7 @@ def _add_stacks(
 
 
 def _needed(sums: _Sums, folded: Folded) -> dict[str, float]:
-    """Return the seconds of each row that a run in measure needs, too.
+    """Return the seconds of each row that are within its allowance.
 
     So are passes without gradients that need not be evaluations: they read no loader, and their
     model was not in evaluation mode. An agent acts so.
