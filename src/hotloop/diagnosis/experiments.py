@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import psutil
 
 from hotloop.core import codec
+from hotloop.core.case.case import IN_STEP
 from hotloop.core.case.experiment import BUDGET, Experiment
 from hotloop.core.errors import DataError
 from hotloop.core.finding import SourceLocation
@@ -36,6 +37,17 @@ _ROOM: Final = 1.2  # of the memory that the script uses
 _LEAST: Final = 0.03  # share of the wall time from which a row is worth an experiment
 _PURE: Final = 0.80  # least share of a line's time that belongs to the row
 _PART: Final = 0.05  # least share of a row that a line must hold
+_OF_OPERATORS: Final = (
+    "dead",
+    "padding",
+    "repeated",
+    "recomputed",
+    "frozen",
+    "moved",
+    "inefficient",
+    "useful",
+)
+_MICRO_BATCHES: Final = 1.5  # backward passes of a step from which they may be joined
 _MOST: Final = 8  # lines of one experiment
 _WITHOUT: Final = {
     "waiting for data": "with batches that lie ready",
@@ -56,7 +68,8 @@ def chosen(case: Case, findings: Sequence[Finding] = ()) -> list[Experiment]:
     """
     known = set[SourceLocation]()
     of_rows = _of_rows(case, known)
-    return [*of_rows, *_of_findings(case, findings, known), *_switches(case)]
+    of_findings = _of_findings(case, findings, known)
+    return [*of_rows, *of_findings, *_switches(case), *_of_calls(case)]
 
 
 def _of_rows(case: Case, known: set[SourceLocation]) -> list[Experiment]:
@@ -125,6 +138,33 @@ def _switches(case: Case) -> list[Experiment]:
     if case.share("log") >= _LEAST:
         experiments.append(Experiment(name="no logging", what="without logging", row="logging"))
     return experiments
+
+
+def _of_calls(case: Case) -> list[Experiment]:
+    """Return the experiments that make the model's calls again, on other sizes."""
+    experiments = []
+    if (kept := _kept_positions(case)) is not None:
+        what = "with rows of one length"
+        experiments.append(Experiment(name="cut rows", what=what, row="padding", fraction=kept))
+    backwards = case.steps.backwards or 1
+    if backwards >= _MICRO_BATCHES and case.steps.optimizers == 1:
+        step = sum(map(case.row, IN_STEP))
+        fixed = sum(map(case.row, ("data wait", "host to device", "optimizer"))) / step
+        what = "with micro batches joined"
+        experiments.append(Experiment(name="joined batches", what=what, fraction=fixed))
+    return experiments
+
+
+def _kept_positions(case: Case) -> float | None:
+    """Return the share of positions that are no padding; None if padding costs next to nothing."""
+    batches = [batch for batch in case.batches if batch.role == "train" and batch.padding]
+    if batches:
+        share = max(batch.padding or 0.0 for batch in batches)
+        return 1 - share if share >= _LEAST else None
+    rows = case.ledger.rows if case.ledger is not None else ()
+    seconds = {row.name: row.seconds for row in rows if row.name in _OF_OPERATORS}
+    padding = seconds.get("padding", 0.0)
+    return 1 - padding / sum(seconds.values()) if case.part(padding) >= _LEAST else None
 
 
 def _lines(ledger: Ledger, row: LedgerRow) -> list[SourceLocation]:

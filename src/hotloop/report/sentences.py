@@ -158,12 +158,13 @@ def others(findings: Sequence[Finding]) -> list[Finding]:
 def _leading_row(case: Case, slow: Finding | None) -> LedgerRow | None:
     """Return the avoidable row of the ledger that costs more than any finding explains, if any.
 
-    A row that an experiment refuted does not lead.
+    A row that an experiment refuted does not lead, nor does padding that none has measured.
     """
     for row in case.ledger.avoidable if case.ledger is not None else ():
         experiment = of_row(case, row.name)
         gain = None if experiment is None else experiment.gain
-        if row.name in _AVOID and (gain is None or gain >= REFUTED):
+        is_open = gain is None and row.name != "padding"
+        if row.name in _AVOID and (is_open or (gain or 0.0) >= REFUTED):
             is_largest = _share_of_row(case, row) >= max(WARN, (slow and slow.share) or 0.0)
             return row if is_largest else None
     return None

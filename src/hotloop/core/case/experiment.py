@@ -17,7 +17,10 @@ class Experiment:
     what: str  # what was changed, as a phrase: "with batches that lie ready"
     row: str | None = None  # the row of the ledger that it takes away
     places: tuple[SourceLocation, ...] = ()  # the lines whose results were kept, the largest first
-    count: int | None = None  # of threads
+    count: int | None = None  # of threads; of calls that are made as one
+    # Cut rows: the share of their positions that is kept. Joined batches: the share of a step that
+    # stays as it is, such as reading data and the update.
+    fraction: float = 0.0
     steps: int = 0  # timed with the change
     gain: float | None = None  # time of a plain step / of a changed step, the median of all blocks
     low: float | None = None  # smallest of few blocks, first decile of many

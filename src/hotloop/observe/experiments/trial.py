@@ -22,6 +22,7 @@ from hotloop.core.case.experiment import Experiment  # noqa: TC001 - the codec r
 from hotloop.core.storage import files
 from hotloop.observe.experiments.blocks import Blocks
 from hotloop.observe.experiments.lines import Lines
+from hotloop.observe.experiments.model_calls import ModelCalls, ResizingError
 from hotloop.observe.experiments.proofs import POISONED, Proofs
 from hotloop.observe.experiments.shield import UnshieldedError, shield
 from hotloop.observe.experiments.variants import (
@@ -50,6 +51,7 @@ __all__ = ["TEMPORARY", "TrialRequest", "TrialResult", "command", "main"]
 
 TEMPORARY: Final = "tmp"  # folder below the scratch folder for temporary files
 _LEAST: Final = 2  # blocks of which a gain is told
+_OF_CALLS: Final = ("joined batches", "cut rows")  # experiments that make the model's calls again
 _RARE: Final = ("evaluating", "saving", "logging")  # rows of lines that do not run in each step
 
 
@@ -95,7 +97,9 @@ class _Trial:
         self._began = time.monotonic()
         self._patches = Patches()
         self._blocks: Blocks | None = None
-        self._variants: list[Variant] = []
+        self._variants: dict[int, Variant] = {}  # by the number of the experiment
+        self._calls: ModelCalls | None = None
+        self._watching = Patches()
         scratch = Path(request.scratch)
         scratch.mkdir(exist_ok=True)
         (scratch / TEMPORARY).mkdir(exist_ok=True)
@@ -153,6 +157,7 @@ class _Trial:
         assert self._loaders is not None
         self._loaders.step()
         if self._blocks is not None:
+            self._watching.undo()
             if not self._blocks.ended_step():
                 self._leave()
         elif self._proofs.broken is not None:
@@ -175,9 +180,13 @@ class _Trial:
             ),
             default=0,
         )
-        self._variants = [self._variant(n) for n in range(len(self._request.experiments))]
+        of_calls = [one.name in _OF_CALLS for one in self._request.experiments]
+        self._variants = {n: self._variant(n) for n, is_one in enumerate(of_calls) if not is_one}
+        if any(of_calls):
+            self._calls = ModelCalls(_wait)
+            self._calls.watch(self._watching)
         return Blocks(
-            self._variants,
+            list(self._variants.values()),
             seconds=self._request.seconds,
             total=self._request.total,
             settle=1 + ahead,
@@ -241,6 +250,7 @@ class _Trial:
 
     def _leave(self, why: str | None = None) -> None:
         self._patches.undo()
+        self._watching.undo()
         files.write_json(Path(self._request.result), codec.to_json(self._result(why)))
         os._exit(0)
 
@@ -248,28 +258,52 @@ class _Trial:
         blocks = self._blocks
         if blocks is None or not blocks.warm:
             return TrialResult(why_not=why or "no optimizer step was made")
+        readings = dict(zip(self._variants, blocks.readings, strict=True))
+        step_time = statistics.median(blocks.plain) if blocks.plain else None
         results = []
-        for number, (experiment, reading) in enumerate(
-            zip(self._request.experiments, blocks.readings, strict=True)
-        ):
+        for number, experiment in enumerate(self._request.experiments):
+            if number not in readings:
+                results.append(self._of_calls(experiment, step_time))
+                continue
+            reading = readings[number]
             if len(reading.ratios) < _LEAST:
                 no = reading.why_not or why or "its time was over"
                 results.append(replace(experiment, why_not=no))
                 continue
-            low, high = _range(reading.ratios)
             results.append(
                 replace(
-                    experiment,
+                    _with_gains(experiment, reading.ratios),
                     places=self._skipped(number),
                     steps=reading.steps,
-                    gain=statistics.median(reading.ratios),
-                    low=low,
-                    high=high,
                     proof=self._proof(number),
                 )
             )
-        step_time = statistics.median(blocks.plain) if blocks.plain else None
         return TrialResult(experiments=tuple(results), step_time=step_time)
+
+    def _of_calls(self, experiment: Experiment, step_time: float | None) -> Experiment:
+        """Return an experiment that makes the model's calls again, with its result."""
+        if self._calls is None or step_time is None:
+            return replace(experiment, why_not="no plain step was timed")
+        try:
+            if experiment.name == "cut rows":
+                timed = self._calls.cut(experiment.fraction)
+            else:
+                timed = self._calls.joined()
+        except ResizingError as error:
+            return replace(experiment, why_not=str(error))
+        # What a step does for each call, such as its loss, is done once for the joined calls.
+        each = 1 - 1 / timed.joined
+        rest = [(1 - experiment.fraction) * step_time - plain for plain, _ in timed.rounds]
+        saved = [
+            plain - changed + each * max(0.0, between)
+            for (plain, changed), between in zip(timed.rounds, rest, strict=True)
+        ]
+        gains = [step_time / max(step_time - seconds, 1e-9) for seconds in saved]
+        result = replace(_with_gains(experiment, gains), steps=len(gains))
+        if timed.joined == 1:
+            return result
+        what = f"with {timed.joined} micro batches made as one"
+        return replace(result, what=what, count=timed.joined)
 
     def _skipped(self, number: int) -> tuple[SourceLocation, ...]:
         """Return the lines of an experiment that were skipped."""
@@ -286,6 +320,11 @@ class _Trial:
             return None
         what = "in place of its result" if "unused" in needs else "as its gradient"
         return f"with NaN {what} for {POISONED} steps, all losses and weights stayed finite"
+
+
+def _with_gains(experiment: Experiment, gains: list[float]) -> Experiment:
+    low, high = _range(gains)
+    return replace(experiment, gain=statistics.median(gains), low=low, high=high)
 
 
 def _range(ratios: list[float]) -> tuple[float, float]:

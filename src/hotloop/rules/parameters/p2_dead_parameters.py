@@ -15,10 +15,12 @@ Source: hotloop, from the five projects (adapters built, counted, printed, and n
 
 from __future__ import annotations
 
+import ast
 import re
 from typing import TYPE_CHECKING
 
-from hotloop.rules.base import Case, Finding, Needs, Rule, Severity, code_edit
+from hotloop.rules.base import Case, Finding, Needs, Rule, Severity, SourceLocation, code_edit
+from hotloop.rules.support.syntax import calls, parse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +59,7 @@ def judge(case: Case) -> Finding | None:
                 f"({share:.1%}) are not trained"
             ),
             severity=_severity(dead, share),
-            places=[place] if place else [],
+            places=[*_constructions(case, place), place] if place else [],
             evidence={
                 "parameters without a gradient": ", ".join(dead[:NAMED]),
                 "steps": f"{case.steps.count}",
@@ -70,6 +72,19 @@ def judge(case: Case) -> Finding | None:
             ],
         )
     return None
+
+
+def _constructions(case: Case, place: SourceLocation) -> list[SourceLocation]:
+    """Return the lines that build the class whose definition begins at a place."""
+    code = parse(case.sources)
+    names = {
+        node.name
+        for module in code.modules
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.ClassDef)
+        and place == SourceLocation(file=module.path, line=node.lineno)
+    }
+    return [module.place(call) for module in code.modules for call in calls(module.tree, *names)]
 
 
 def _outermost(names: Sequence[str]) -> list[str]:

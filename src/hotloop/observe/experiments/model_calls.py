@@ -1,0 +1,289 @@
+"""Times a model's passes on joined batches, or on shorter rows, than the script gives it.
+
+The calls of one step are kept with their inputs. They are made again, forward and backward, once
+the script's own steps are done. What a step does between its calls is not timed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import sys
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import psutil
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from hotloop.observe.whatif.without_one_cost import Patches
+
+__all__ = ["ModelCalls", "Resized", "ResizingError"]
+
+_KINDS: Final = 8  # calls of a step that differ in their shapes or in the line that makes them
+_FEWEST: Final = 2
+_ROUNDS: Final = 5
+_SECONDS: Final = 1.5  # for all rounds of a call
+_SHORT: Final = 0.02  # seconds in which a pass is made again
+_ALIKE: Final = 1.1  # ratio of two times of which the longer is as good
+_ROOM: Final = 0.25  # of the free memory that a pass may take
+
+
+class ResizingError(Exception):
+    """The inputs of the model cannot be joined or cut; the text says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resized:
+    """Seconds of the model's calls in a step, as they are and changed: a pair for each round."""
+
+    rounds: tuple[tuple[float, float], ...]
+    joined: int = 1  # calls that were made as one
+
+
+@dataclass(slots=True, kw_only=True)
+class _Call:
+    """A call of a model with its inputs."""
+
+    module: Any
+    inputs: Any  # positional and named
+    has_grad: bool
+    autocast: tuple[str, Any, bool]  # device type, data type, whether it is on
+    count: int = 1  # of such calls in the step
+
+    def made_with(self, change: Callable[[Any], Any]) -> Callable[[], None]:
+        """Return a function that makes a forward and a backward pass on changed inputs."""
+        import torch
+
+        positional, named = _mapped(change, self.inputs)
+        kind, dtype, is_on = self.autocast
+
+        def passes() -> None:
+            with torch.set_grad_enabled(self.has_grad), torch.autocast(kind, dtype, is_on):
+                results = [
+                    x for x in _tensors(self.module(*positional, **named)) if x.requires_grad
+                ]
+            if results:
+                torch.autograd.backward(results, [torch.ones_like(x) for x in results])
+
+        return passes
+
+
+class ModelCalls:
+    """The calls of models in one step of the script."""
+
+    def __init__(self, wait: Callable[[], None]) -> None:
+        """`wait` waits for the device."""
+        self._wait = wait
+        self._calls: dict[tuple[Any, ...], _Call] = {}
+        self._backwards = 0
+        self._depth = 0
+
+    def watch(self, patches: Patches) -> None:
+        """Keep the calls from now on, until the patches are undone."""
+        import torch
+
+        call = torch.nn.Module.__call__
+        backward = torch.autograd.backward
+
+        def kept(module: Any, *inputs: Any, **named: Any) -> Any:
+            if not self._depth:
+                self._keep(module, (inputs, named), sys._getframe(1))
+            self._depth += 1
+            try:
+                return call(module, *inputs, **named)
+            finally:
+                self._depth -= 1
+
+        def counted(*inputs: Any, **named: Any) -> None:
+            self._backwards += 1
+            backward(*inputs, **named)
+
+        patches.put(torch.nn.Module, "__call__", kept)
+        patches.put(torch.autograd, "backward", counted)
+
+    def _keep(self, module: Any, inputs: Any, frame: Any) -> None:
+        import torch
+
+        weight = next(module.parameters(), None)
+        if weight is None:
+            return
+        shapes = tuple(tuple(x.shape) for x in _tensors(inputs))
+        key = (id(module), frame.f_code, frame.f_lineno, shapes)
+        if key in self._calls:
+            self._calls[key].count += 1
+        elif len(self._calls) < _KINDS:
+            kind = weight.device.type
+            self._calls[key] = _Call(
+                module=module,
+                inputs=_mapped(lambda x: x.detach(), inputs),
+                has_grad=torch.is_grad_enabled(),
+                autocast=(
+                    kind,
+                    torch.get_autocast_dtype(kind),
+                    torch.is_autocast_enabled(kind),
+                ),
+            )
+
+    def joined(self) -> Resized:
+        """Time the micro batches of a step as they are and joined to fewer, larger ones.
+
+        Raises ResizingError unless one line calls one model once for each backward pass.
+        """
+        of_line = defaultdict[Any, list[_Call]](list)
+        for (*line, _), call in self._calls.items():
+            of_line[tuple(line)].append(call)
+        calls = max(of_line.values(), key=_number, default=[])
+        if self._backwards < 2 or _number(calls) != self._backwards:
+            raise ResizingError("no line calls the model once for each backward pass of a step")
+        call = max(calls, key=lambda call: call.count)
+        with _restored([call]), _refusal():
+            factor = self._factor(call)
+            rounds = self._rounds(call, _repeated(call, factor))
+        number = self._backwards
+        return Resized(
+            rounds=tuple((number * plain, number / factor * more) for plain, more in rounds),
+            joined=factor,
+        )
+
+    def _factor(self, call: _Call) -> int:
+        """Return how many calls to join: the fewest at which a row takes about the least time."""
+        seconds = dict[int, float]()  # of the rows of one call, by the number that is joined
+        while 2 ** (len(seconds) + 1) <= self._backwards:
+            factor = 2 ** (len(seconds) + 1)
+            before = psutil.Process().memory_info().rss
+            seconds[factor] = self._seconds(call.made_with(_repeated(call, factor))) / factor
+            taken = psutil.Process().memory_info().rss - before
+            if taken > _ROOM * psutil.virtual_memory().available:
+                break
+        least = min(seconds.values())
+        return min(factor for factor, time in seconds.items() if time <= _ALIKE * least)
+
+    def cut(self, share: float) -> Resized:
+        """Time the calls of a step as they are and with that share of each row's positions.
+
+        Raises ResizingError if a model does not take such inputs.
+        """
+        of_calls = []
+        with _restored(list(self._calls.values())), _refusal():
+            for call in self._calls.values():
+                rounds = self._rounds(call, _narrowed(call, share))
+                of_calls.append([(call.count * plain, call.count * cut) for plain, cut in rounds])
+        if not of_calls:
+            raise ResizingError("no model was called")
+        return Resized(
+            rounds=tuple(
+                (sum(plain for plain, _ in pairs), sum(cut for _, cut in pairs))
+                for pairs in zip(*of_calls, strict=False)
+            )
+        )
+
+    def _rounds(self, call: _Call, change: Callable[[Any], Any]) -> list[tuple[float, float]]:
+        """Time a call as it is and changed, in turn."""
+        plain, changed = call.made_with(_same), call.made_with(change)
+        seconds = self._seconds(plain) + self._seconds(changed)
+        number = min(_ROUNDS, max(_FEWEST, int(_SECONDS / max(seconds, 1e-9))))
+        return [(self._seconds(plain), self._seconds(changed)) for _ in range(number)]
+
+    def _seconds(self, passes: Callable[[], None]) -> float:
+        """Return the seconds of one pass, the smallest of several if they are short."""
+        best, end = float("inf"), time.perf_counter() + _SHORT
+        while True:
+            self._wait()
+            began = time.perf_counter()
+            passes()
+            self._wait()
+            now = time.perf_counter()
+            best = min(best, now - began)
+            if now > end:
+                return best
+
+
+def _number(calls: list[_Call]) -> int:
+    return sum(call.count for call in calls)
+
+
+def _same(tensor: Any) -> Any:
+    return tensor
+
+
+def _repeated(call: _Call, factor: int) -> Callable[[Any], Any]:
+    """Return the change to `factor` times as many rows, the first dimension of the first tensor."""
+    rows = next((len(x) for x in _tensors(call.inputs) if x.ndim), None)
+    if rows is None:
+        raise ResizingError("the model takes no tensor with rows")
+
+    def change(tensor: Any) -> Any:
+        import torch
+
+        has_rows = tensor.ndim and len(tensor) == rows
+        return torch.cat([tensor] * factor) if has_rows else tensor
+
+    return change
+
+
+def _narrowed(call: _Call, share: float) -> Callable[[Any], Any]:
+    """Return the change to a share of the width, the second dimension of the first tensor."""
+    width = next((x.shape[1] for x in _tensors(call.inputs) if x.ndim > 1), None)
+    if width is None or width < 2:
+        raise ResizingError("the model takes no tensor with rows of several positions")
+    kept = max(1, round(share * width))
+
+    def change(tensor: Any) -> Any:
+        for dimension, size in enumerate(tensor.shape):
+            is_square = tensor.ndim == 2 and tensor.shape[0] == tensor.shape[1]
+            if size == width and (dimension or is_square or tensor.ndim == 1):
+                tensor = tensor.narrow(dimension, 0, kept)
+        return tensor
+
+    return change
+
+
+@contextlib.contextmanager
+def _refusal() -> Iterator[None]:
+    """Turn what the model raises into a ResizingError."""
+    try:
+        yield
+    except ResizingError:
+        raise
+    except Exception as error:  # whatever the user's forward raises
+        raise ResizingError(f"the model does not take such inputs: {error!r:.150}") from error
+
+
+@contextlib.contextmanager
+def _restored(calls: list[_Call]) -> Iterator[None]:
+    """Give the weights their gradients back."""
+    weights = [weight for call in calls for weight in call.module.parameters()]
+    gradients = [weight.grad for weight in weights]
+    for weight in weights:
+        weight.grad = None
+    try:
+        yield
+    finally:
+        for weight, gradient in zip(weights, gradients, strict=True):
+            weight.grad = gradient
+
+
+def _mapped(change: Callable[[Any], Any], inputs: Any) -> Any:
+    """Return inputs with their tensors changed."""
+    import torch
+    from torch.utils._pytree import tree_map_only
+
+    return tree_map_only(torch.Tensor, change, inputs)
+
+
+def _tensors(value: Any) -> list[Any]:
+    """Return the tensors in nested containers, in order."""
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    tensors = []
+    for leaf in tree_leaves(value):
+        if isinstance(leaf, torch.Tensor):
+            tensors.append(leaf)
+        elif dataclasses.is_dataclass(leaf) and not isinstance(leaf, type):
+            tensors += _tensors(vars(leaf))
+    return tensors

@@ -1,0 +1,80 @@
+"""The model's calls of a step are made again with more rows, or with shorter ones."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import torch
+from torch import nn
+
+from hotloop.observe.experiments.model_calls import ModelCalls, ResizingError
+from hotloop.observe.whatif.without_one_cost import Patches
+
+
+class Noted(nn.Module):
+    """A model that notes the shapes of its inputs; the mask says what is padding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+        self.seen: list[tuple[int, ...]] = []
+
+    def forward(self, x, *, mask=None):
+        self.seen.append(tuple(x.shape) if mask is None else (*x.shape, *mask.shape))
+        return {"logits": self.layer(x)}
+
+
+@contextmanager
+def watched() -> Iterator[ModelCalls]:
+    calls, patches = ModelCalls(lambda: None), Patches()
+    calls.watch(patches)
+    try:
+        yield calls
+    finally:
+        patches.undo()
+
+
+def test_micro_batches_are_joined_and_gradients_are_given_back():
+    model = Noted()
+    with watched() as calls:
+        for rows in torch.randn(8, 2, 3, 4):
+            model(rows)["logits"].sum().backward()
+    before = model.layer.weight.grad.clone()
+    model.seen.clear()
+    timed = calls.joined()
+    assert {shape[0] for shape in model.seen} == {2, 4, 8, 16}
+    assert timed.joined in (2, 4, 8)
+    assert all(plain > 0 and joined > 0 for plain, joined in timed.rounds)
+    assert torch.equal(model.layer.weight.grad, before)
+
+
+@pytest.mark.parametrize("passes", ["no backward", "one backward for two", "two lines"])
+def test_other_calls_are_not_joined(passes: str):
+    model, x = Noted(), torch.randn(2, 3, 4)
+    with watched() as calls:
+        if passes == "two lines":
+            model(x)["logits"].sum().backward()
+            model(x)["logits"].sum().backward()
+        else:
+            total = sum(model(x)["logits"].sum() for _ in range(4))
+            if passes != "no backward":
+                total.backward()
+    with pytest.raises(ResizingError, match="once for each backward pass"):
+        calls.joined()
+
+
+def test_rows_are_cut_with_their_masks():
+    model = Noted()
+    with watched() as calls:
+        model(torch.randn(2, 10, 4), mask=torch.ones(2, 1, 10, 10))["logits"].sum().backward()
+    model.seen.clear()
+    calls.cut(0.3)
+    assert set(model.seen) == {(2, 10, 4, 2, 1, 10, 10), (2, 3, 4, 2, 1, 3, 3)}
+
+
+def test_a_model_of_one_width_is_refused_by_its_own_error():
+    model = nn.Sequential(nn.Flatten(), nn.Linear(40, 2))
+    with watched() as calls:
+        model(torch.randn(2, 10, 4)).sum().backward()
+    with pytest.raises(ResizingError, match="does not take such inputs"):
+        calls.cut(0.5)
