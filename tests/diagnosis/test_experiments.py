@@ -146,6 +146,35 @@ def test_a_script_that_raises_under_a_change_says_so(folder: Path, tmp_path: Pat
     assert "AssertionError" in (experiment.why_not or "")
 
 
+def test_what_raises_takes_no_other_experiment_with_it(tmp_path: Path):
+    source = (
+        "import torch\n"
+        "w = torch.zeros(1, requires_grad=True)\n"
+        "optimizer = torch.optim.SGD([w], lr=0.1)\n"
+        "for step in range(100_000):\n"
+        "    spare = torch.ones(1) + step\n"
+        "    assert step < 3 or float(spare) == step + 1\n"
+        "    numbers = sum(range(20_000))\n"
+        "    w.sum().backward()\n"
+        "    optimizer.step()\n"
+    )
+    (tmp_path / "train.py").write_text(source)
+    places = [SourceLocation(file=str(tmp_path / "train.py"), line=line) for line in (5, 7)]
+    experiments = [
+        Experiment(name="lines", what="without it", row="dead", places=(places[0],)),
+        Experiment(name="lines", what="without it", places=(places[1],)),
+    ]
+    case = with_experiments(
+        case_of(tmp_path), experiments, ("train.py",), cwd=tmp_path, seconds=1.0
+    )
+    spare, numbers = case.experiments
+    assert spare.places == (places[0],)
+    assert "AssertionError" in (spare.why_not or "")
+    assert numbers.places == (places[1],)
+    assert (numbers.gain or 0) > 1.2
+    assert not case.not_checked
+
+
 def test_a_long_start_is_not_made_twice(folder: Path):
     case = replace(case_of(folder), wall={"start": 100.0, "forward": 10.0})
     line = Experiment(name="fused optimizer", what="")

@@ -48,6 +48,7 @@ _OF_OPERATORS: Final = (
     "useful",
 )
 _MICRO_BATCHES: Final = 1.5  # backward passes of a step from which they may be joined
+_TRIES: Final = 3  # processes, if the script raises under a change
 _MOST: Final = 8  # lines of one experiment
 _WITHOUT: Final = {
     "waiting for data": "with batches that lie ready",
@@ -231,9 +232,29 @@ def with_experiments(
         seconds=seconds,
         total=case.total_steps,
     )
+    done: tuple[Experiment, ...] = ()
+    for _ in range(_TRIES):
+        result = _tried(request, script, cwd, progress)
+        done, left = _sorted_out(request.experiments, result, done)
+        if not left:
+            break
+        request = replace(request, experiments=left)
+    done = (*done, *(replace(one, why_not="the script raises under others") for one in left))
+    if result.raised_with is None and result.why_not is not None:
+        case = _without(case, result.why_not)
+    return replace(case, experiments=(*case.experiments, *done))
+
+
+def _tried(
+    request: TrialRequest,
+    script: Sequence[str],
+    cwd: Path,
+    progress: Callable[[child.Beat], None] | None,
+) -> TrialResult:
+    """Make experiments in a process of their own."""
     outcome = child.run(
         command(request, tuple(script)),
-        limits=child.ProcessLimits(seconds=limit + seconds + _START),
+        limits=child.ProcessLimits(seconds=request.start + request.seconds + _START),
         cwd=cwd,
         environment={
             **child.quiet(),
@@ -245,14 +266,33 @@ def with_experiments(
     if outcome.status == "interrupted":
         raise KeyboardInterrupt
     if outcome.result is None:
-        return _without(case, outcome.reason or outcome.status)
+        return TrialResult(why_not=outcome.reason or outcome.status)
     try:
-        result = codec.from_json(TrialResult, outcome.result)
+        return codec.from_json(TrialResult, outcome.result)
     except DataError as error:
-        return _without(case, f"their result cannot be read: {error}")
-    if result.why_not is not None:
-        return _without(case, result.why_not)
-    return replace(case, experiments=(*case.experiments, *result.experiments))
+        return TrialResult(why_not=f"their result cannot be read: {error}")
+
+
+def _sorted_out(
+    experiments: tuple[Experiment, ...], result: TrialResult, done: tuple[Experiment, ...]
+) -> tuple[tuple[Experiment, ...], tuple[Experiment, ...]]:
+    """Return the experiments that are done, and those to make again without what raised.
+
+    `done` are those of the processes before.
+    """
+    if result.raised_with is None:
+        return (*done, *result.experiments), ()
+    results = list(result.experiments or experiments)
+    raised = results.pop(result.raised_with)
+    done = (*done, *(one for one in results if one.gain is not None))
+    left = [replace(one, why_not=None) for one in results if one.gain is None]
+    places = tuple(place for place in raised.places if place != result.raised_at)
+    if result.raised_at is not None and places:
+        left.append(replace(raised, places=places, why_not=None))
+    else:
+        why = raised.why_not or result.why_not or "the script raises under it"
+        done = (*done, replace(raised, why_not=why))
+    return done, tuple(left)
 
 
 def _no_room() -> str | None:

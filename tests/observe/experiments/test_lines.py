@@ -89,6 +89,18 @@ def test_a_stale_value_survives_that_the_script_changes_it(script):
         value.zero_()
 
 
+def test_a_value_is_handed_out_to_the_callers_that_it_was_made_for(script):
+    lines, code, calls = script("made")
+    direct = code.made(torch.ones(2))
+    nested = code.nested(torch.ones(3))
+    lines.end_step()
+    lines.modes[0] = "stale"
+    for _ in range(2):
+        assert torch.equal(code.nested(None), nested)
+        assert torch.equal(code.made(None), direct)
+    assert len(calls) == 2
+
+
 def test_a_skipped_statement_does_nothing(script):
     lines, code, calls = script("several")
     assert code.several([1, 2, 3]) == [2, 4, 6]

@@ -35,7 +35,7 @@ _LONG = 5.0  # times the median of plain steps: a step that has an evaluation in
 class _Mean:
     """Seconds of a step, the mean of a block."""
 
-    trimmed: float  # without the excess of rare long steps
+    trimmed: float  # without the excess of rare long steps, unless they wait for batches
     whole: float
 
     def of(self, *, trims: bool) -> float:
@@ -62,18 +62,20 @@ class Blocks:
         total: int | None = None,
         settle: int = 1,
         wait: Callable[[], None] = lambda: None,
+        waited: Callable[[], float] = lambda: 0.0,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         """`seconds` is the time for timed steps; `settle` steps of each block are not timed.
 
         `total` is the number of steps that the script makes, if known; `wait` waits for the device.
+        `waited` returns the seconds that the script has waited for batches so far.
         """
         self.readings = [BlockTimes() for _ in variants]
         self.running: int | None = None  # the variant that is switched on
         self.warm = False
         self.plain: list[float] = []  # seconds of a plain step, one figure a block
         self._variants, self._settle = variants, settle
-        self._wait, self._clock = wait, clock
+        self._wait, self._waited, self._clock = wait, waited, clock
         self._total = total
         self._seconds, self._end, self._steps = seconds, math.inf, 0
         self._longest = math.inf
@@ -156,22 +158,25 @@ class Blocks:
             for _ in range(self._settle):
                 yield
             self._wait()
-            ends = [self._clock()]
+            ends, waits = [self._clock()], [self._waited()]
             for left in reversed(range(steps)):
                 yield
                 if not left:
                     self._wait()
                 ends.append(self._clock())
+                waits.append(self._waited())
         finally:
             if variant is not None:
                 variant.switch_off()
             self.running = None
         self._steps += steps + self._settle
         seconds = [end - start for start, end in pairwise(ends)]
+        waiting = [end - start for start, end in pairwise(waits)]
+        rest = [step - wait for step, wait in zip(seconds, waiting, strict=True)]
         if number is None:
-            self._longest = _LONG * statistics.median(seconds)
+            self._longest = _LONG * statistics.median(rest)
         longest = self._longest
-        trimmed = statistics.fmean(min(step, longest) for step in seconds)
+        trimmed = statistics.fmean(waiting) + statistics.fmean(min(own, longest) for own in rest)
         if number is None:
             self.plain.append(trimmed)
         return _Mean(trimmed=trimmed, whole=statistics.fmean(seconds))

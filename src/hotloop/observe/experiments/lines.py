@@ -15,13 +15,13 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from importlib.machinery import SourceFileLoader
+from types import CodeType
 from typing import TYPE_CHECKING, Any, Literal
 
 from hotloop.observe.whatif.batch_replay import Slot, rebuilt
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import CodeType
 
     from hotloop.core.finding import SourceLocation
 
@@ -37,9 +37,13 @@ __all__ = ["Lines", "Mode"]
 Mode = Literal["live", "stale", "again", "last", "no gradient", "poison", "poison gradient"]
 
 _NAME = "__hotloop_lines__"
+_DEEP = 16  # callers that tell one call of a line from another
 _KEPT = 64  # values of one line and step
 _OPAQUE = (Iterator, io.IOBase)  # values that are used up by their reader
 _STATEMENTS = (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return)
+
+
+_Chain = tuple[CodeType, ...]  # the functions above a call, innermost first
 
 
 class Lines:
@@ -50,15 +54,16 @@ class Lines:
         self.calls = [0] * len(places)
         self._backward = set[int]()  # lines that make a backward pass
         self.problems: dict[int, str] = {}  # why a line cannot be skipped
-        self._in_step = [0] * len(places)
-        self._most = [0] * len(places)  # largest index of a call within a step
+        # By the chain of callers: calls in this step, and the largest index of one in any step.
+        self._in_step: list[dict[_Chain, int]] = [defaultdict(int) for _ in places]
+        self._most: list[dict[_Chain, int]] = [defaultdict(int) for _ in places]
         self._enabled: list[bool] = []  # gradients, before the lines without them that run now
         self._granted = [0] * len(places)  # calls that may still be poisoned
         # Of all values of a line: whether they are floating-point tensors and nothing else, and
         # whether one of their tensors had a gradient.
         self._are_floating: dict[int, bool] = {}
         self._have_gradients: dict[int, bool] = {}
-        self._slots: list[dict[int, Slot]] = [{} for _ in places]
+        self._slots: list[dict[_Chain, dict[int, Slot]]] = [defaultdict(dict) for _ in places]
         self._by_file: dict[str, dict[int, int]] = defaultdict(dict)
         for number, place in enumerate(places):
             assert place.line is not None
@@ -97,18 +102,20 @@ class Lines:
     def poison(self, number: int, mode: Mode, steps: int) -> None:
         """Poison a line for so many steps; without end of a step it is live again by itself."""
         self.modes[number] = mode
-        self._granted[number] = 2 * steps * (self._most[number] + 1)
+        calls = sum(most + 1 for most in self._most[number].values())
+        self._granted[number] = 2 * steps * max(1, calls)
 
     def end_step(self) -> None:
         """Note the end of a training step."""
         if self._enabled:  # a line has raised
             sys.modules["torch"].set_grad_enabled(self._enabled[0])
             self._enabled.clear()
-        self._in_step = [0] * len(self._in_step)
+        for calls in self._in_step:
+            calls.clear()
 
     def is_kept(self, number: int) -> bool:
         """Whether there is a value to hand out."""
-        return bool(self._slots[number])
+        return any(self._slots[number].values())
 
     def is_floating(self, number: int) -> bool:
         """Whether NaN can stand in all of its values."""
@@ -120,11 +127,11 @@ class Lines:
 
     def has_loop(self, number: int) -> bool:
         """Whether the line has begun and not ended: the training loop runs below it."""
-        return self.calls[number] > 0 and not self._slots[number]
+        return self.calls[number] > 0 and not self.is_kept(number)
 
     def is_called_again(self, number: int) -> bool:
         """Whether a step has called the line more than once."""
-        return self._most[number] > 0
+        return any(self._most[number].values())
 
     def goes_back(self, number: int) -> bool:
         """Whether the line makes a backward pass."""
@@ -134,8 +141,9 @@ class Lines:
 
     def live(self, number: int) -> bool:
         """Whether the line is to be computed."""
-        index = self._in_step[number]
-        self._in_step[number] += 1
+        chain = _chain()
+        index = self._in_step[number][chain]
+        self._in_step[number][chain] += 1
         self.calls[number] += 1
         if self.modes[number] in ("poison", "poison gradient"):
             self._granted[number] -= 1
@@ -143,7 +151,7 @@ class Lines:
                 self.modes[number] = "live"
         mode = self.modes[number]
         if mode == "live":
-            self._most[number] = max(index, self._most[number])
+            self._most[number][chain] = max(index, self._most[number][chain])
         if mode == "no gradient":
             torch: Any = sys.modules["torch"]
             self._enabled.append(torch.is_grad_enabled())
@@ -152,15 +160,16 @@ class Lines:
             return True
         if mode == "again":
             if index == 0:
-                self._slots[number].pop(0, None)  # of this step
+                self._slots[number][chain].pop(0, None)  # of this step
             return index == 0
         if mode == "last":
-            return index >= self._most[number]
-        return not self._slots[number]
+            return index >= self._most[number][chain]
+        return not self._slots[number][chain]
 
     def keep(self, number: int, value: Any) -> Any:
         """Keep a value of the line, and return it."""
-        index, mode = self._in_step[number] - 1, self.modes[number]
+        chain = _chain()
+        index, mode = self._in_step[number][chain] - 1, self.modes[number]
         if mode == "no gradient":
             sys.modules["torch"].set_grad_enabled(self._enabled.pop())
         if mode == "live":
@@ -169,8 +178,8 @@ class Lines:
             rebuilt(value, _with_poisoned_gradient)
         if isinstance(value, _OPAQUE):
             self.problems[number] = "its value is used up by its reader"
-        elif index < _KEPT and index not in self._slots[number]:
-            self._slots[number][index] = Slot(value)
+        elif index < _KEPT and index not in self._slots[number][chain]:
+            self._slots[number][chain][index] = Slot(value)
         return value
 
     def _look_at(self, number: int, value: Any) -> None:
@@ -184,11 +193,25 @@ class Lines:
 
     def kept(self, number: int) -> Any:
         """Return a kept value of the line."""
-        slots = self._slots[number]
+        chain = _chain()
+        slots = self._slots[number][chain]
         if self.modes[number] == "again":
             return slots[0].hand_out()
-        value = slots[(self._in_step[number] - 1) % len(slots)].hand_out()
+        value = slots[(self._in_step[number][chain] - 1) % len(slots)].hand_out()
         return rebuilt(value, _poisoned) if self.modes[number] == "poison" else value
+
+
+def _chain() -> _Chain:
+    """Return the functions above the line that calls a method of `Lines`.
+
+    Values are handed out to calls of one chain only: another caller may need another shape.
+    """
+    chain: list[CodeType] = []
+    frame = sys._getframe(2).f_back
+    while frame is not None and len(chain) < _DEEP:
+        chain.append(frame.f_code)
+        frame = frame.f_back
+    return tuple(chain)
 
 
 def _parts(value: Any) -> Iterator[Any]:

@@ -49,6 +49,11 @@ class Proofs:
         self._flow = self._try_lines()
         next(self._flow, None)
 
+    @property
+    def tried_now(self) -> int | None:
+        """Return the line that is tried now."""
+        return None if self._tried is None else self._tried[0]
+
     def note_loss(self, tensors: Any) -> None:
         """Look at the loss while a line is tried."""
         import torch

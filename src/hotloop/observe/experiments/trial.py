@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.core import codec
 from hotloop.core.case.experiment import Experiment  # noqa: TC001 - the codec reads it
+from hotloop.core.finding import SourceLocation  # noqa: TC001 - the codec reads it
 from hotloop.core.storage import files
 from hotloop.observe.experiments.blocks import Blocks
 from hotloop.observe.experiments.lines import Lines
@@ -41,7 +42,6 @@ from hotloop.process import run_script
 from hotloop.process.import_hooks import ImportHooks
 
 if TYPE_CHECKING:
-    from hotloop.core.finding import SourceLocation
     from hotloop.observe.experiments.lines import Mode
     from hotloop.observe.experiments.proofs import Need
     from hotloop.observe.experiments.variants import Variant
@@ -74,6 +74,9 @@ class TrialResult:
     experiments: tuple[Experiment, ...] = ()
     step_time: float | None = None  # of a plain step, the median of the blocks
     why_not: str | None = None  # why nothing could be timed
+    # The number of the experiment, and the line of it, with which the script raised.
+    raised_with: int | None = None
+    raised_at: SourceLocation | None = None
 
 
 def command(request: TrialRequest, script: tuple[str, ...]) -> tuple[str, ...]:
@@ -172,12 +175,10 @@ class _Trial:
         """Build the variants once the first steps are made."""
         if self._denied:
             no_writing(self._patches, os.sep)
-        assert self._loaders is not None
+        loaders = self._loaders
+        assert loaders is not None
         ahead = max(
-            (
-                loader.num_workers * (loader.prefetch_factor or 2)
-                for loader, _ in self._loaders.training
-            ),
+            (loader.num_workers * (loader.prefetch_factor or 2) for loader, _ in loaders.training),
             default=0,
         )
         of_calls = [one.name in _OF_CALLS for one in self._request.experiments]
@@ -191,6 +192,7 @@ class _Trial:
             total=self._request.total,
             settle=1 + ahead,
             wait=_wait,
+            waited=lambda: loaders.waited,
         )
 
     def _variant(self, number: int) -> Variant:
@@ -246,13 +248,29 @@ class _Trial:
         why = "the script ended" + ("" if error is None else f" with {error!r:.200}")
         if self._blocks is not None and error is not None:
             self._blocks.failed(f"the script raised {error!r:.200}")
-        self._leave(why)
+        self._leave(why, raised=error is not None)
 
-    def _leave(self, why: str | None = None) -> None:
+    def _leave(self, why: str | None = None, *, raised: bool = False) -> None:
         self._patches.undo()
         self._watching.undo()
-        files.write_json(Path(self._request.result), codec.to_json(self._result(why)))
+        result = self._result(why)
+        if raised:
+            number, place = self._tried()
+            result = replace(result, raised_with=number, raised_at=place)
+        files.write_json(Path(self._request.result), codec.to_json(result))
         os._exit(0)
+
+    def _tried(self) -> tuple[int | None, SourceLocation | None]:
+        """Return the experiment that is tried now, and the line of it that is proved."""
+        if self._blocks is not None:
+            running = self._blocks.running
+            return None if running is None else list(self._variants)[running], None
+        line = self._proofs.tried_now
+        for number, experiment in enumerate(self._request.experiments):
+            for own, place in zip(self._numbers(number), experiment.places, strict=True):
+                if own == line:
+                    return number, place
+        return None, None
 
     def _result(self, why: str | None) -> TrialResult:
         blocks = self._blocks

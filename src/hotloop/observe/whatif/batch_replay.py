@@ -39,6 +39,7 @@ class Loaders:
         self._sources: list[tuple[weakref.ref[Any], _Source]] = []
         self._since_backward: set[_Source] = set()  # read since the last backward pass
         self.replay, self._switched = replay, switched
+        self.waited = 0.0  # seconds for batches, with gradients on
         self._patch(patches, dataloader)
 
     @property
@@ -83,6 +84,17 @@ class Loaders:
         self._sources.append((weakref.ref(loader), _Source(like, switched=self._switched)))
         return self._sources[-1][1]
 
+    def _timed(self, call: Callable[[Any], Any], argument: Any) -> Any:
+        """Call a function, and count its seconds as waiting if gradients are on."""
+        import torch
+
+        began = time.perf_counter()
+        try:
+            return call(argument)
+        finally:
+            if torch.is_grad_enabled():
+                self.waited += time.perf_counter() - began
+
     def _patch(self, patches: Patches, dataloader: Any) -> None:
         import torch
 
@@ -103,7 +115,7 @@ class Loaders:
                 iterator._num_yielded += 1
                 return batch
             try:
-                batch = ask(iterator)
+                batch = self._timed(ask, iterator)
             except StopIteration:
                 source.ended(iterator._num_yielded)
                 raise
@@ -113,8 +125,11 @@ class Loaders:
         def __iter__(loader: Any) -> Iterator[Any]:  # noqa: N807
             source = self._source(loader)
             if source.is_ready and self.replay:  # no workers are started for nothing
-                return _Replayed(self, loader, source, iterate)
-            return iterate(loader)  # type: ignore[no-any-return]
+                return _Replayed(self, loader, source, start)
+            return start(loader)  # type: ignore[no-any-return]
+
+        def start(loader: Any) -> Any:
+            return self._timed(iterate, loader)
 
         patches.put(base, "__init__", __init__)
         patches.put(base, "__next__", __next__)
