@@ -36,6 +36,7 @@ _START: Final = 10.0  # seconds that the start of the script may take beyond the
 _ROOM: Final = 1.2  # of the memory that the script uses
 _LEAST: Final = 0.03  # share of the wall time from which a row is worth an experiment
 _PURE: Final = 0.80  # least share of a line's time that belongs to the row
+_REST: Final = 0.05  # largest share of the other rows' time that such a line may hold
 _PART: Final = 0.05  # least share of a row that a line must hold
 _OF_OPERATORS: Final = (
     "dead",
@@ -133,6 +134,9 @@ def _switches(case: Case) -> list[Experiment]:
     if any(slow_format(model, case) for model in case.models):
         what = "with weights and inputs in float32"
         experiments.append(Experiment(name="float32", what=what))
+    if case.process.switches.get("anomaly_detection") == "True":
+        what = "without anomaly detection"
+        experiments.append(Experiment(name="no anomaly detection", what=what))
     threads, cores = case.process.threads, math.floor(case.hardware.cores or 1)
     if not case.on_gpu and threads is not None and threads > cores:
         experiments.append(Experiment(name="threads", what=f"with {cores} threads", count=cores))
@@ -175,10 +179,16 @@ def _lines(ledger: Ledger, row: LedgerRow) -> list[SourceLocation]:
     """
     whole: Mapping[SourceLocation, float] = _below(ledger.rows)
     of_row = _below([row])
+    others = sum(line.seconds for other in ledger.rows if other != row for line in other.lines)
+
+    def is_pure(place: SourceLocation) -> bool:
+        rest = whole[place] - of_row[place]
+        return of_row[place] >= _PURE * whole[place] and rest <= _REST * others
+
     seconds: dict[SourceLocation, float] = defaultdict(float)
     for line in row.lines:
         places = [_place(frame) for frame in line.calls if frame.own]
-        pure = [place for place in places if of_row[place] >= _PURE * whole[place]]
+        pure = list(filter(is_pure, places))
         # Whether the result of a line is dead is proved later: outer and inner lines are tried.
         for place in dict.fromkeys(places) if row.name == "dead" else pure[-1:]:
             seconds[place] += line.seconds

@@ -14,7 +14,7 @@ from hotloop.core.case.steps_and_loaders import ROWS
 from hotloop.core.finding import WARN, by_share
 from hotloop.core.units import duration, moment
 from hotloop.report.excerpt import visible, where
-from hotloop.rules.tried import REFUTED, in_words, of_row, share_of_run
+from hotloop.rules.tried import in_words, of_row, share_of_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -162,9 +162,9 @@ def _leading_row(case: Case, slow: Finding | None) -> LedgerRow | None:
     """
     for row in case.ledger.avoidable if case.ledger is not None else ():
         experiment = of_row(case, row.name)
-        gain = None if experiment is None else experiment.gain
-        is_open = gain is None and row.name != "padding"
-        if row.name in _AVOID and (is_open or (gain or 0.0) >= REFUTED):
+        outcome = "unknown" if experiment is None else experiment.outcome
+        is_open = outcome == "unknown" and row.name != "padding"
+        if row.name in _AVOID and (is_open or outcome == "gain"):
             is_largest = _share_of_row(case, row) >= max(WARN, (slow and slow.share) or 0.0)
             return row if is_largest else None
     return None
@@ -174,7 +174,7 @@ def _share_of_row(case: Case, row: LedgerRow) -> float:
     """Return the share of the wall time that a row takes, as its experiment measured it."""
     experiment = of_row(case, row.name)
     excess = case.part(row.excess)
-    if experiment is None or experiment.gain is None:
+    if experiment is None or experiment.outcome == "unknown":
         return excess
     share = share_of_run(case, experiment)
     return min(share, excess) if row.needed else share
@@ -187,7 +187,7 @@ def _of_row(case: Case, row: LedgerRow) -> str:
     gain = f"without it at most {1 / (1 - share):.1f}x" if share < 0.99 else "it is all there is"
     if experiment is not None:
         measured = in_words(case, experiment)
-        gain = measured if experiment.gain is not None else f"{gain} ({measured})"
+        gain = f"{gain} ({measured})" if experiment.outcome == "unknown" else measured
     return f"{share:.0%} of the wall time {_AVOID[row.name]}{place}: {gain}"
 
 

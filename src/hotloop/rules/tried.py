@@ -15,11 +15,10 @@ if TYPE_CHECKING:
     from hotloop.core.case.experiment import Experiment
     from hotloop.rules.base import Rule
 
-__all__ = ["REFUTED", "experiment_on", "in_words", "of_row", "share_of_run", "with_results"]
+__all__ = ["experiment_on", "in_words", "of_row", "share_of_run", "with_results"]
 
 _BETWEEN = ("evaluate", "save", "log")  # an experiment times whole steps, with what is between them
 _ALIKE = 1.05  # largest ratio of two gains of which one is told
-REFUTED = 1.03  # gain below which a cost is none
 
 # Experiments that make a change, whose gain is the only evidence: the technique that makes it, and
 # the rows of the wall time that it concerns.
@@ -45,10 +44,10 @@ def with_results(
         experiment = experiment_on(case, finding, rules)
         if finding.is_correctness:
             kept.append(finding)
-        elif experiment is None:
+        elif experiment is None or experiment.outcome == "unknown":
             unsure = rule.only_measured and not case.on_gpu and not case.by_hotloop
             kept.append(replace(finding, severity="note") if unsure else finding)
-        elif experiment.gain is not None and experiment.gain < REFUTED:
+        elif experiment.outcome == "no gain":
             refuted.append(replace(finding, severity="note", measured=in_words(case, experiment)))
         else:
             kept.append(_measured(case, finding, experiment))
@@ -86,6 +85,9 @@ def in_words(case: Case, experiment: Experiment) -> str:
     """Return "with batches that lie ready, a step is 2.8x as fast (measured: …, 12 steps)"."""
     if experiment.gain is None or experiment.low is None or experiment.high is None:
         return f"not measured: {experiment.why_not}"
+    if experiment.outcome == "unknown":
+        low, high = map(_figure, (experiment.low, experiment.high))
+        return f"not measured: blocks of steps differ too much ({low}-{high}x)"
     share = share_of_run(case, experiment)
     run = 1 / (1 - share) if share < 1 else experiment.gain
     is_another = not 1 / _ALIKE < run / experiment.gain < _ALIKE

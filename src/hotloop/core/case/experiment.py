@@ -1,12 +1,14 @@
 """An experiment of the doctor: steps of the script with one cost taken away, beside plain ones."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from hotloop.core.finding import SourceLocation
 
-__all__ = ["BUDGET", "Experiment"]
+__all__ = ["BUDGET", "NO_GAIN", "Experiment"]
 
 BUDGET = 10.0  # seconds of timed steps for all experiments on a script
+NO_GAIN = 1.03  # gain below which a cost is none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,3 +34,13 @@ class Experiment:
     def share(self) -> float | None:
         """Return the share of a step's time that the change takes away; None if not measured."""
         return None if self.gain is None else 1 - 1 / self.gain
+
+    @property
+    def outcome(self) -> Literal["gain", "no gain", "unknown"]:
+        """Say what the experiment showed: blocks that differ too much show nothing."""
+        if self.gain is None or self.high is None:
+            return "unknown"
+        if self.gain >= NO_GAIN:
+            return "gain"
+        # Half of the way to the last decile: about the upper limit of the median of 12 blocks.
+        return "no gain" if (self.gain + self.high) / 2 < NO_GAIN else "unknown"

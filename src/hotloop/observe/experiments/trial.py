@@ -30,6 +30,7 @@ from hotloop.observe.experiments.variants import (
     Float32,
     FusedOptimizer,
     KeptLines,
+    NoAnomalyDetection,
     NoLogging,
     ReadyBatches,
     ReadySamples,
@@ -213,6 +214,8 @@ class _Trial:
                 return FusedOptimizer(self._living_optimizers)
             case "float32":
                 return Float32(self._living_optimizers)
+            case "no anomaly detection":
+                return NoAnomalyDetection()
             case "tables":
                 return UpdatedRows(self._living_optimizers)
         return NoLogging()

@@ -21,6 +21,7 @@ __all__ = [
     "Float32",
     "FusedOptimizer",
     "KeptLines",
+    "NoAnomalyDetection",
     "NoLogging",
     "ReadyBatches",
     "ReadySamples",
@@ -208,6 +209,23 @@ class Threads(Variant):
     def switch_off(self) -> None:
         """Set the script's number."""
         sys.modules["torch"].set_num_threads(self._usual)
+
+
+class NoAnomalyDetection(Variant):
+    """Autograd looks for no anomalies."""
+
+    def prepare(self) -> str | None:
+        """See whether anomaly detection is on between two steps."""
+        is_on = sys.modules["torch"].is_anomaly_enabled()
+        return None if is_on else "anomaly detection is not on between two steps"
+
+    def switch_on(self) -> None:
+        """Switch it off."""
+        sys.modules["torch"].autograd.set_detect_anomaly(False)
+
+    def switch_off(self) -> None:
+        """Switch it on."""
+        sys.modules["torch"].autograd.set_detect_anomaly(True)
 
 
 class FusedOptimizer(Variant):

@@ -15,7 +15,6 @@ from __future__ import annotations
 from hotloop.rules.base import Case, Finding, Needs, Rule, SourceLocation, code_edit
 from hotloop.rules.support import idioms
 from hotloop.rules.support.syntax import calls, parse
-from hotloop.rules.tried import REFUTED
 
 __all__ = ["RULE"]
 
@@ -23,7 +22,7 @@ __all__ = ["RULE"]
 def judge(case: Case) -> Finding | None:
     """Report the experiment that joined the micro batches."""
     made = next((one for one in case.experiments if one.name == "joined batches"), None)
-    if made is None or made.count is None or made.gain is None or made.gain < REFUTED:
+    if made is None or made.count is None or made.outcome != "gain":
         return None
     rows = "" if case.steps.samples is None else f" of {case.steps.samples:g} rows"
     number = round(case.steps.backwards or 1)

@@ -49,4 +49,5 @@ RULE = Rule(
     needs=(Needs.STEPS,),
     numerics="bitwise",
     known="proved",
+    experiment="no anomaly detection",
 )
