@@ -5,6 +5,8 @@ import pytest
 from tests.golden.cases import healthy, wall
 from tests.golden.slow_run import CASE, FINE, SLOW, TOKENIZE, WRONG
 
+from hotloop.core.case.experiment import Experiment
+from hotloop.core.case.ledger import Ledger, LedgerRow
 from hotloop.core.case.steps_and_loaders import Steps
 from hotloop.core.finding import Finding, Remedy, ranked
 from hotloop.core.measurement import Measurement
@@ -190,3 +192,33 @@ def test_what_was_only_read_or_is_of_the_machine_is_no_verdict():
     busy = replace(TOKENIZE, kind="machine")
     diagnosis = replace(FINE, findings=[read], machine=[busy])
     assert verdict(healthy(), diagnosis).said.startswith("train.py: nothing worth changing")
+
+
+def with_row(name: str, **result: float):
+    """A run of which a row takes 40 %, with an experiment on it if there is a result."""
+    case = healthy()
+    made = Experiment(name="lines", what="without it", row=name, steps=30, **result)
+    ledger = Ledger(rows=(LedgerRow(name=name, seconds=0.4 * case.seconds, avoidable=True),))
+    return replace(case, ledger=ledger, experiments=(made,) if result else ())
+
+
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [
+        (with_row("dead"), "nothing that the script reads: without it at most 1.7x"),
+        (
+            with_row("dead", gain=1.5, low=1.4, high=1.6),
+            "without it, a step is 1.50x as fast (measured: 1.40-1.60, 30 steps)",
+        ),
+        (with_row("dead", gain=1.0, low=0.98, high=1.02), "nothing worth changing"),
+        (
+            with_row("dead", gain=1.0, low=0.8, high=1.4),
+            "at most 1.7x (not measured: blocks of steps differ too much (0.80-1.40x))",
+        ),
+        (with_row("padding"), "nothing worth changing"),
+        (with_row("padding", gain=1.0, low=0.8, high=1.4), "nothing worth changing"),
+        (with_row("padding", gain=1.5, low=1.4, high=1.6), "positions that no loss depends on"),
+    ],
+)
+def test_the_largest_row_leads_unless_an_experiment_refuted_it(case, said: str):
+    assert said in verdict(case, FINE).said

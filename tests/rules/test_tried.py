@@ -54,6 +54,16 @@ def test_a_cost_that_is_none_is_refuted():
     assert "1.01x" in (refuted.measured or "")
 
 
+def test_blocks_that_differ_too_much_refute_nothing():
+    unsteady = replace(GAIN, gain=1.01, low=0.82, high=1.38)
+    ((finding,), refuted) = results(replace(HOT, rule="D13 tokenize_hot"), unsteady)
+    assert refuted == []
+    assert (finding.severity, finding.measured) == ("critical", None)
+    assert in_words(healthy(), unsteady) == (
+        "not measured: blocks of steps differ too much (0.82-1.38x)"
+    )
+
+
 def test_a_cost_that_only_an_experiment_tells_is_a_note_without_one():
     ((finding,), _) = results(HOT)
     assert finding.severity == "note"
