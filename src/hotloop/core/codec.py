@@ -4,7 +4,7 @@ import dataclasses
 import math
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -35,12 +35,20 @@ def _inner(value: object) -> object:
     if isinstance(value, Mapping):
         return {str(key): _inner(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_inner(item) for item in value]
+        return list(value) if _is_plain(value) else [_inner(item) for item in value]
     if isinstance(value, frozenset):
         return sorted(value)
     if isinstance(value, Path) or (isinstance(value, float) and not math.isfinite(value)):
         return str(value)
     return value
+
+
+def _is_plain(items: Sequence[object]) -> bool:
+    """Whether JSON can hold all items as they are; long series of numbers mostly are so."""
+    kinds = {*map(type, items)}
+    if kinds == {float}:
+        return all(map(math.isfinite, typing.cast("Sequence[float]", items)))
+    return kinds <= {bool, int, str}
 
 
 def from_json(kind: type[_T], raw: object, *, place: str = "") -> _T:
@@ -89,6 +97,8 @@ def _read(hint: Any, raw: Any, place: str) -> Any:
 def _tuple(args: tuple[Any, ...], raw: Any, place: str) -> tuple[Any, ...]:
     if not isinstance(raw, list):
         raise DataError(f"{place}: expected a list, got {type(raw).__name__}")
+    if args[-1] is Ellipsis and {*map(type, raw)} == {args[0]}:
+        return tuple(raw)  # scalars of the right type
     kinds = [args[0]] * len(raw) if args[-1] is Ellipsis else list(args)
     if len(kinds) != len(raw):
         raise DataError(f"{place}: expected {len(kinds)} values, got {len(raw)}")
