@@ -15,7 +15,7 @@ from hotloop.jobs import job as assemble
 from hotloop.jobs import train as engine
 from hotloop.jobs.request import fresh_request
 
-SIZE = {"vocab_size": 400}
+SIZE = {"vocab_size": 400, "num_hidden_layers": 2}
 BERT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog"]
 
