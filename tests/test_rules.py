@@ -279,9 +279,15 @@ def test_every_page_that_a_text_names_is_there():
     assert {(id, name) for id, name in named if id not in ids} == set()
 
 
+def nodes(path: Path, pattern: str) -> Iterator[ast.AST]:
+    """Yield the syntax of a file if its text has the pattern, without which there is no match."""
+    text = path.read_text()
+    return ast.walk(ast.parse(text)) if re.search(pattern, text) else iter(())
+
+
 def spoken(path: Path) -> Iterator[tuple[str, int]]:
     """Yield the labels that texts of a file begin with, and their lines."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path, r"[\"'][A-Z]\d"):
         text = node.value if isinstance(node, ast.Constant) else None
         if label := re.match(r"[A-Z]\d+ [a-z0-9_]+(?=$|:)", text if isinstance(text, str) else ""):
             yield label[0], node.lineno

@@ -49,7 +49,7 @@ def test_each_is_told_who_it_is():
     ],
 )
 def test_how_one_ended_is_said(sibling, how):
-    said = first(f"import os, time; time.sleep(3 * (os.environ['RANK'] == '2')); {sibling}",
+    said = first(f"import os, time; time.sleep(1.5 * (os.environ['RANK'] == '2')); {sibling}",
                  "print(siblings.how_ended())")  # fmt: skip
     assert said.stdout.startswith(f"rank 1 {how}")
 

@@ -38,7 +38,7 @@ def base(tmp_path_factory):
     def make(name, **more):
         folder = tmp_path_factory.mktemp(name)
         tiny_tokenizer.save(folder)
-        return tiny_models.saved(folder, name, vocab_size=400, **more)
+        return tiny_models.saved(folder, name, vocab_size=400, num_hidden_layers=2, **more)
 
     return make
 

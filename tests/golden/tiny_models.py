@@ -128,6 +128,8 @@ _AUTO = {"roberta": "AutoModelForMaskedLM", "bert": "AutoModelForMaskedLM"}
 def written(folder, name, **changes):
     """Write a config.json and nothing else; a change to ... takes the key out."""
     config = {k: v for k, v in {**CONFIGS[name], **changes}.items() if v is not ...}
+    if "layer_types" in config:  # one of each block
+        config["layer_types"] = config["layer_types"][: config["num_hidden_layers"]]
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config))
     return folder

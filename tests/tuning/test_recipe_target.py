@@ -1,20 +1,18 @@
 import gc
 import weakref
 from dataclasses import replace
-from typing import ClassVar
 
 import pytest
-from tests.forked import RECIPE_TRIAL, Forks
+from tests.forking_target import ForkingTarget
 
 from hotloop.core.plan import Plan
 from hotloop.core.sharding_ids import SHARING
 from hotloop.core.trial import Trial
 from hotloop.jobs.request import fresh_request
-from hotloop.tuning import recipe_trial
 from hotloop.tuning.interleaved_timing import RaceLength, race
 from hotloop.tuning.moves import resized
 from hotloop.tuning.recipe_target import RecipeTarget, moves
-from hotloop.tuning.recipe_trial import assembled, command, record_of
+from hotloop.tuning.recipe_trial import assembled, record_of
 from hotloop.tuning.search import Search
 from hotloop.tuning.trial_process import TrialEnded
 
@@ -116,16 +114,6 @@ def test_the_first_trial_of_a_recipe_times_a_validation_and_a_save_of_which_noth
     assert list(tmp_path.iterdir()) == []
 
 
-class Forking(RecipeTarget):
-    """Its trials are forks."""
-
-    forks: ClassVar[Forks]
-
-    def _start(self, plan, aside=None):
-        made = command(0, plan, self.request, aside=aside)
-        return self.forks.start(made, module=recipe_trial.__name__)
-
-
 def test_a_baseline_in_bf16_may_round_in_other_micro_batches_as_it_rounds_itself(tiny):
     settings = [s for s in tiny if s.partition("=")[0] != "model.dropout"] + list(STILL)
     plan = Plan(micro_batch=8).plus("autocast-bf16")
@@ -133,8 +121,8 @@ def test_a_baseline_in_bf16_may_round_in_other_micro_batches_as_it_rounds_itself
                 + ["training.batch_size=8"], plan)  # fmt: skip
     assert of.reordered == replace(plan, micro_batch=2, accumulation=4)
     pace = RaceLength(rounds=1, pairs=1, block=0.01)
-    with Forks(*RECIPE_TRIAL) as Forking.forks:
-        search = Search(Forking(request=of.request, prepared=of.prepared), seconds=300, pace=pace)
+    with ForkingTarget.of(of) as forking:
+        search = Search(forking, seconds=300, pace=pace)
         search.measure_baseline()
         search.try_all([resized(0.5)])
     (row,) = (row for row in search.rows if row.name == "micro batch x0.5")

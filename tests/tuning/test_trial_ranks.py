@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import psutil
 import pytest
+from tests.forking_target import ForkingTarget
 
 from hotloop.core.agreement import Evidence, Promise, agree
 from hotloop.core.plan import Plan
@@ -136,15 +137,15 @@ def test_tune_tries_two_devices(ways, still, tmp_path):
     request = record_of(fresh_request("char-lm", still))
     parts = assembled({"request": request, "plan": ONE.to_json()})
     parts = replace(parts, hardware=replace(parts.hardware, count=2))  # of a CPU: gloo ranks
-    target = RecipeTarget(request=request, prepared=parts)
     folder = tmp_path / "tuned"
-    found = tune(
-        target,
-        folder,
-        TuneRequest(seconds=300, pace=RaceLength(rounds=8, pairs=1, block=0.05)),
-        name=["char-lm", *still],
-        propose=lambda base: moves(target)[: len(ways)],
-    )
+    with ForkingTarget.of(RecipeTarget(request=request, prepared=parts)) as target:
+        found = tune(
+            target,
+            folder,
+            TuneRequest(seconds=300, pace=RaceLength(rounds=8, pairs=1, block=0.05)),
+            name=["char-lm", *still],
+            propose=lambda base: moves(target)[: len(ways)],
+        )
     tried = found.rows[1 : 1 + len(ways)]
     assert [row.name for row in tried] == [f"{way} on 2 GPUs" for way in ways]
     for row in tried:

@@ -151,9 +151,9 @@ def test_hand_made_batches_cannot_be_replayed(short):
 
 
 def test_time_that_is_over_is_said(short):
-    loop = TRAIN.replace("optimizer.step()", "optimizer.step(); time.sleep(1.5)")
-    report = short(PARTS + loop, "baseline", seconds=3, warm=0)
-    assert report.why.startswith("3 s were over after ")
+    loop = TRAIN.replace("optimizer.step()", "optimizer.step(); time.sleep(0.6)")
+    report = short(PARTS + loop, "baseline", seconds=1, warm=0)
+    assert report.why.startswith("1 s were over after ")
 
 
 def test_modules_of_the_working_folder_do_not_hide_ours(tmp_path: Path):

@@ -16,7 +16,7 @@ from hotloop.jobs import train
 from hotloop.jobs.request import expert_requests, fresh_request
 
 WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog"]
-SIZE = {"vocab_size": 400}
+SIZE = {"vocab_size": 400, "num_hidden_layers": 2}
 
 
 def questions(count):
@@ -41,7 +41,7 @@ def model(tmp_path_factory):
         if key not in made:
             folder = tmp_path_factory.mktemp(name)
             tiny_tokenizer.save(folder)
-            made[key] = tiny_models.saved(folder, name, **SIZE, **more)
+            made[key] = tiny_models.saved(folder, name, **{**SIZE, **more})
         return made[key]
 
     return make
@@ -153,7 +153,8 @@ def test_a_stopped_run_goes_on_bit_for_bit(model, data, tmp_path, more):
 def test_a_model_that_has_learned_its_rows_answers_with_them(model, tmp_path, capsys):
     few = jsonl(tmp_path / "few.jsonl", questions(10))
     more = ("adapter.method=none", "training.max_steps=60", "training.eval_every_steps=20")
-    keys = settings(model("qwen3"), few, *more, f"data.valid_path={few}")
+    deep = model("qwen3", num_hidden_layers=3)
+    keys = settings(deep, few, *more, f"data.valid_path={few}")
     run = trained(tmp_path / "run", *keys)
     last = run.evaluations[-1]["figures"]
     assert last["answers_right"] == 1

@@ -31,7 +31,7 @@ WORDS = ["quick", "brown", "fox", "jumps", "lazy", "dog", "wizard", "vex"]
 def model(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
     tiny_tokenizer.save(folder, bos=request.param == "bert")
-    return tiny_models.saved(folder, request.param, vocab_size=400)
+    return tiny_models.saved(folder, request.param, vocab_size=400, num_hidden_layers=2)
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,8 @@ import itertools
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tests.paths import ROOT
@@ -96,28 +98,29 @@ for line in sys.stdin:
 """
 
 
-@pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, ...], tuple[str, list]]:
+class Told(dict):
     """What each script said, by touch, time, whether it reads back, and the precision set."""
-    folder, asked, keys = tmp_path_factory.mktemp("scripts"), [], []
-    for number, (touch, when, reads) in enumerate(itertools.product(TOUCHES, WHEN, "yn")):
-        path = folder / f"train{number}.py"
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}
+        self.driver = subprocess.Popen([sys.executable, "-c", DRIVER], cwd=ROOT, **pipes)
+
+    def __missing__(self, key: tuple[str, str, str, str]) -> tuple[str, list]:
+        touch, when, reads, to = key
+        path = self._folder / "train.py"
         then = "said()" if reads == "y" else "pass"
         path.write_text(SCRIPT.format(touch=TOUCHES[touch], when=when, then=then))
-        for to in ("", "medium", "high"):
-            keys.append((touch, when, reads, to))
-            asked.append(json.dumps([str(path), to]))
-    ended = subprocess.run(
-        [sys.executable, "-c", DRIVER],
-        input="\n".join(asked),
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        timeout=200,
-    )
-    answers = [json.loads(line) for line in ended.stdout.splitlines()]
-    assert len(answers) == len(keys), ended.stderr[-2000:]
-    return dict(zip(keys, answers, strict=True))
+        self.driver.stdin.write(json.dumps([str(path), to]) + "\n")
+        self[key] = json.loads(self.driver.stdout.readline())
+        return self[key]
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
+    told = Told(tmp_path_factory.mktemp("scripts"))
+    with told.driver:  # it ends with its input
+        yield told
 
 
 @pytest.mark.parametrize("to", ["medium", "high"])
