@@ -62,10 +62,11 @@ def outcome(
     command: Sequence[str],
     folder: Path,
     *,
+    below: str = ".",
     limit: float = 600,
     env: Mapping[str, str] | None = None,
 ) -> Outcome:
-    """Run a command in a fresh copy of a folder, always at the same path."""
+    """Run a command in a fresh copy of a folder, or `below` it, always at the same path."""
     place = Path(tempfile.gettempdir(), f"behaviour-{os.getpid()}", folder.name)
     shutil.copytree(
         folder, place, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", ".git")
@@ -74,7 +75,7 @@ def outcome(
     try:
         done = subprocess.run(
             command,
-            cwd=place,
+            cwd=place / below,
             env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **(env or {})},
             capture_output=True,
             text=True,

@@ -1,0 +1,1 @@
+"""First contact of the doctor with public training scripts (docs/field.md)."""

@@ -1,0 +1,165 @@
+"""Runs public scripts plain and under the doctor, and sets what it says beside a truth.
+
+    python -m benchmarks.field WAVE CHECKOUTS [NAME ...] [--python P]
+
+benchmarks/field/WAVE.json lists the scripts; CHECKOUTS holds the repositories, with the stand-in
+data in place (docs/field.md says how). Each script runs plain, under `hotloop doctor --full` and
+plain again, to compare what it does, and then as a user would start it, `hotloop doctor`, for the
+verdict. truth/NAME.json was written before, by someone who does not run the doctor. Whether a
+verdict is right is judged by a reader; "near" says that it names a line within three of a true one.
+Writes benchmarks/results/field-WAVE.json after each script. Code of others is never committed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.behaviour import outcome
+from benchmarks.table import RESULTS
+from hotloop.core import codec
+from hotloop.core.case.case import Case
+from hotloop.report import sentences
+from hotloop.rules.diagnose import diagnose
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hotloop.core.finding import Finding, SourceLocation
+
+HERE = Path(__file__).parent
+NEAR = 3  # lines
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """A public script, and how to start it."""
+
+    name: str
+    repository: str
+    commit: str
+    licence: str
+    kind: str
+    checkout: str  # folder below CHECKOUTS
+    folder: str = "."  # below the checkout: where it is started
+    command: tuple[str, ...]  # arguments of `python`
+    data: str  # how the stand-in data are made
+    path: tuple[str, ...] = ()  # entries of PYTHONPATH, relative to the folder
+    limit: float = 300  # seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wave:
+    """Scripts that are met before anything is mended."""
+
+    rule: str  # by which they were drawn
+    scripts: tuple[Script, ...]
+
+
+def contact(script: Script, checkouts: Path, python: str) -> dict[str, Any]:
+    """Return one row: the behaviour, and the verdict beside the truth."""
+    folder = checkouts / script.checkout
+    path = os.pathsep.join([*script.path, *filter(None, [os.environ.get("PYTHONPATH")])])
+
+    def run(*launcher: str) -> Any:
+        command = (python, *launcher, *script.command)
+        env = {"PYTHONPATH": path}
+        return outcome(command, folder, below=script.folder, limit=script.limit, env=env)
+
+    with tempfile.TemporaryDirectory() as kept:
+        doctor = ("-m", "hotloop", "doctor", "--out")
+        plain = run()
+        observed = run(*doctor, f"{kept}/full", "--full")
+        again = run()
+        short = run(*doctor, f"{kept}/short")
+        row: dict[str, Any] = {"name": script.name, "seconds": {}}
+        runs = {"plain": plain, "full": observed, "again": again, "doctor": short}
+        row["seconds"] = {name: round(one.seconds, 1) for name, one in runs.items()}
+        by_itself = plain.differences(again)
+        row["varies by itself"] = by_itself[:20]
+        row["changed"] = [name for name in plain.differences(observed) if name not in by_itself]
+        row["exit codes"] = {name: one.code for name, one in runs.items()}
+        read = Path(kept, "short", "case.json")
+        if not read.exists():
+            return row | {"crash": short.stderr[-3000:]}
+        row |= said(Case.from_json(json.loads(read.read_text())))
+    truth = json.loads((HERE / "truth" / f"{script.name}.json").read_text())
+    faults = truth["faults"] if isinstance(truth["faults"], list) else []
+    true = [fault for fault in [truth["cost"], *faults] if fault]
+    row["truth"] = [[one["what"], one["file"], one["lines"], one.get("gain")] for one in true]
+    row["near"] = any(_is_near(place, one) for place in row["places"] for one in true)
+    return row
+
+
+def said(case: Case) -> dict[str, Any]:
+    """Return what the doctor says about a case."""
+    diagnosis = diagnose(case)
+    verdict = sentences.verdict(case, diagnosis)
+    loud = [finding for finding in diagnosis.findings if sentences.is_loud(finding)]
+    leading = [place for one in case.experiments if (one.gain or 0) > 1.1 for place in one.places]
+    places = [*(place for finding in loud for place in finding.places), *leading]
+    return {
+        "verdict": verdict.said,
+        "severity": verdict.severity,
+        "also": verdict.also,
+        "loud": [_finding(finding) for finding in loud],
+        "notes": [f"{f.rule}: {f.claim}" for f in diagnosis.findings if f not in loud],
+        "refuted": [finding.rule for finding in diagnosis.refuted],
+        "experiments": sentences.experiments(case),
+        "not checked": list(case.not_checked),
+        "places": [[Path(place.file).name, place.line] for place in places],
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "rule": finding.rule,
+        "severity": finding.severity,
+        "known": finding.known,
+        "share": finding.share,
+        "claim": finding.claim,
+        "measured": finding.measured,
+        "places": [_place(place) for place in finding.places[:4]],
+    }
+
+
+def _place(place: SourceLocation) -> str:
+    return f"{Path(place.file).name}:{place.line}"
+
+
+def _is_near(place: Sequence[Any], one: dict[str, Any]) -> bool:
+    file, line = place
+    first, last = min(one["lines"]), max(one["lines"])
+    return (
+        line is not None and file == Path(one["file"]).name and first - NEAR <= line <= last + NEAR
+    )
+
+
+def main() -> None:
+    """Meet the scripts, and write each result when it is known."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("wave")
+    parser.add_argument("checkouts", type=Path)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--python", default=sys.executable, help="with the scripts' packages")
+    options = parser.parse_args()
+    wave = codec.from_json(Wave, json.loads((HERE / f"{options.wave}.json").read_text()))
+    rows = []
+    for script in wave.scripts:
+        if options.names and script.name not in options.names:
+            continue
+        rows.append(contact(script, options.checkouts.resolve(), options.python))
+        print(json.dumps(rows[-1], indent=1), flush=True)
+        result = RESULTS / f"field-{options.wave}.json"
+        result.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    main()
