@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from hotloop.observe.whatif.batch_replay import Slot, rebuilt
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from hotloop.core.finding import SourceLocation
 
@@ -43,13 +43,18 @@ _OPAQUE = (Iterator, io.IOBase)  # values that are used up by their reader
 _STATEMENTS = (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return)
 
 
-_Chain = tuple[CodeType, ...]  # the functions above a call, innermost first
+# The functions above a call, innermost first, and the rows of the batch.
+_Chain = tuple[tuple[CodeType, ...], int | None]
 
 
 class Lines:
     """The lines of this process that can be skipped, by number."""
 
-    def __init__(self, places: Sequence[SourceLocation]) -> None:
+    def __init__(
+        self, places: Sequence[SourceLocation], rows: Callable[[], int | None] = lambda: None
+    ) -> None:
+        """`rows` returns the number of rows of the latest batch: the last one may be smaller."""
+        self._rows = rows
         self.modes: list[Mode] = ["live"] * len(places)
         self.calls = [0] * len(places)
         self._backward = set[int]()  # lines that make a backward pass
@@ -141,7 +146,7 @@ class Lines:
 
     def live(self, number: int) -> bool:
         """Whether the line is to be computed."""
-        chain = _chain()
+        chain = (_callers(), self._rows())
         index = self._in_step[number][chain]
         self._in_step[number][chain] += 1
         self.calls[number] += 1
@@ -168,7 +173,7 @@ class Lines:
 
     def keep(self, number: int, value: Any) -> Any:
         """Keep a value of the line, and return it."""
-        chain = _chain()
+        chain = (_callers(), self._rows())
         index, mode = self._in_step[number][chain] - 1, self.modes[number]
         if mode == "no gradient":
             sys.modules["torch"].set_grad_enabled(self._enabled.pop())
@@ -193,7 +198,7 @@ class Lines:
 
     def kept(self, number: int) -> Any:
         """Return a kept value of the line."""
-        chain = _chain()
+        chain = (_callers(), self._rows())
         slots = self._slots[number][chain]
         if self.modes[number] == "again":
             return slots[0].hand_out()
@@ -201,7 +206,7 @@ class Lines:
         return rebuilt(value, _poisoned) if self.modes[number] == "poison" else value
 
 
-def _chain() -> _Chain:
+def _callers() -> tuple[CodeType, ...]:
     """Return the functions above the line that calls a method of `Lines`.
 
     Values are handed out to calls of one chain only: another caller may need another shape.

@@ -112,9 +112,10 @@ class _Trial:
         except UnshieldedError as error:
             self._leave(str(error))
         self._denied = how == "denied"
-        self.lines = Lines([place for one in request.experiments for place in one.places])
-        self.lines.install()
         self._loaders: Loaders | None = None
+        places = [place for one in request.experiments for place in one.places]
+        self.lines = Lines(places, lambda: self._loaders.rows if self._loaders else None)
+        self.lines.install()
         self._cadence = Cadence()
         self._optimizers: list[weakref.ref[Any]] = []
         dead = [

@@ -40,6 +40,7 @@ class Loaders:
         self._since_backward: set[_Source] = set()  # read since the last backward pass
         self.replay, self._switched = replay, switched
         self.waited = 0.0  # seconds for batches, with gradients on
+        self.rows: int | None = None  # of the latest batch
         self._patch(patches, dataloader)
 
     @property
@@ -112,6 +113,7 @@ class Loaders:
                 self._since_backward.add(source)
             if source.is_ready and self.replay:
                 batch = source.serve(iterator._hotloop_loader, iterator._num_yielded)
+                self.rows = _rows(batch)
                 iterator._num_yielded += 1
                 return batch
             try:
@@ -119,6 +121,7 @@ class Loaders:
             except StopIteration:
                 source.ended(iterator._num_yielded)
                 raise
+            self.rows = _rows(batch)
             source.take(batch, keep=self.replay or self._switched)
             return batch
 
@@ -231,6 +234,7 @@ class _Replayed:
         if self._real is not None:
             return next(self._real)
         batch = self._source.serve(self._loader, self._position)
+        self._loaders.rows = _rows(batch)
         self._position += 1
         return batch
 
@@ -256,6 +260,15 @@ def rebuilt(value: Any, tensor: Callable[[torch.Tensor], torch.Tensor]) -> Any:
         elements = [rebuilt(element, tensor) for element in value]
         return type(value)(*elements) if hasattr(value, "_fields") else type(value)(elements)
     return copy.copy(value) if hasattr(value, "__dict__") else value
+
+
+def _rows(batch: Any) -> int | None:
+    """Return the length of the first tensor in a batch."""
+    if isinstance(batch, MutableMapping):
+        batch = list(batch.values())
+    if isinstance(batch, list | tuple):
+        return next((rows for rows in map(_rows, batch) if rows is not None), None)
+    return len(batch) if getattr(batch, "ndim", 0) else None
 
 
 def _cloned(tensor: torch.Tensor) -> torch.Tensor:
