@@ -13,7 +13,7 @@ __all__ = ["Alike", "alike"]
 _SHUFFLES = 100
 _SEED = 7
 _KINDS = 1000  # distinct values up to which whole numbers are classes
-_FEWEST = 4  # rows of an update
+_FEWEST, _UPDATES = 4, 6  # rows of an update; updates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,8 @@ def alike(updates: Sequence[Sequence[Any]]) -> Alike | None:
     if len({(part.shape[1], part.dtype) for update in updates for part in update}) != 1:
         return None
     batches = [torch.cat(list(update)).cpu() for update in updates]
-    if any(len(batch) < _FEWEST for batch in batches):
+    batches = [batch for batch in batches if len(batch) >= _FEWEST]  # not the rest of an epoch
+    if len(batches) < _UPDATES:
         return None
     rows = torch.cat(batches)
     sizes = torch.tensor([len(batch) for batch in batches])

@@ -47,7 +47,15 @@ class _Update:
     targets: list[Any] = field(default_factory=list)  # [B, C] of each backward pass
     whole: bool = True  # the target of each pass was seen
     address: tuple[int, int] | None = None  # of the first inputs: their memory, and where in it
-    loader: int | None = None
+    number: int = -1  # of the loader that gave the latest batch
+    given: list[Any] = field(default_factory=list)  # its fields that may be the target
+
+    @property
+    def loader(self) -> int | None:
+        """The number of the loader that gave the target; None if none did."""
+        target = self.targets[-1].reshape(-1).tolist()
+        is_given = any(rows.reshape(-1).tolist() == target for rows in self.given)
+        return self.number if is_given else None
 
 
 class OrderProbe(Probe):
@@ -63,7 +71,7 @@ class OrderProbe(Probe):
         self._outputs: set[int] = set()  # addresses of the last outputs
         self._is_stateful = False  # the model is given what it returned, or keeps a state itself
         self._states: list[weakref.ref[Any]] | None = None  # tensors that are no parameters
-        self._windows = self._searched = 0
+        self._starts: list[Any] = []  # the first rows of some batches
         self._place: SourceLocation | None = None
 
     def on_batch(self, number: int, batch: Any) -> None:
@@ -93,14 +101,13 @@ class OrderProbe(Probe):
             self._look_for_state(module)
             self._rows, self._address = len(inputs[0]), _address(inputs[0])
             self._place = self._place or here()
-            if self._searched < _SEARCHED:
-                self._searched += 1
-                self._windows += _are_windows(inputs[0])
+            if len(self._starts) < _SEARCHED:
+                self._starts.append(inputs[0].detach()[:_PAIRED].clone())
         self._called += [_some(tensor, _NUMBERS) for tensor in inputs[:2]]
 
     def _look_for_state(self, module: Any) -> None:
         """Note that a module sets attributes to new tensors from batch to batch."""
-        if self._searched >= _SEARCHED:
+        if len(self._starts) >= _SEARCHED:
             return
         states = [weakref.ref(v) for p in module.modules() for v in vars(p).values() if plain(v)]
         before, self._states = self._states, states
@@ -120,11 +127,10 @@ class OrderProbe(Probe):
         if target is None:
             update.whole = False
             return
+        update.targets.append(_thinned(target))
         number, given = self._batch
-        if any(_is_same(target, tensor) for tensor in given):
-            update.loader = number
-        rows = target.detach().reshape(len(target), -1)
-        update.targets.append(rows[:: max(1, len(rows) // _ROWS)].clone())
+        same = [_thinned(t) for t in given if len(t) == len(target) and t.numel() == target.numel()]
+        update.given, update.number = same, number
 
     def add_to(self, case: Case) -> Case:
         """Add how the rows are ordered, if that was seen."""
@@ -135,14 +141,16 @@ class OrderProbe(Probe):
         hashes = {n: _hash(update.inputs) for n, update in updates.items()}
         period, repeated = fixed_order(hashes)
         if period is None:
-            period, repeated = in_memory_order({n: u.address for n, u in updates.items()})
+            addresses = {n: update.address for n, update in updates.items()}
+            is_kept = len(set(addresses.values())) == len(set(hashes.values()))
+            period, repeated = in_memory_order(addresses) if is_kept else (None, 0)
         numbers = {update.loader for update in updates.values()}
         number = numbers.pop() if len(numbers) == 1 else None
         loader = loaders.get(number) if number is not None else None
         if period is None and (loader is None or not _is_sequential(loader, case)):
             return case
         distinct = {hashes[n]: updates[n].targets for n in updates}
-        measured = alike(list(distinct.values())) if len(distinct) >= _FEWEST else None
+        measured = alike(list(distinct.values()))
         if measured is None:
             return case
         return replace(
@@ -156,7 +164,7 @@ class OrderProbe(Probe):
                 by_chance=measured.by_chance,
                 period=period,
                 repeated=repeated,
-                windows=self._windows > 0,
+                windows=any(map(_are_windows, self._starts)),
                 loader=loader.key if loader else None,
                 place=loader.place if loader else self._place,
             ),
@@ -185,26 +193,24 @@ def fixed_order(hashes: Mapping[int, int]) -> tuple[int | None, int]:
 def in_memory_order(addresses: Mapping[int, tuple[int, int] | None]) -> tuple[int | None, int]:
     """Return the same for batches that are slices of one tensor, read from its start to its end.
 
-    The first two updates show the distance between batches. It tells which batch each later one
-    is, and so in which update of its epoch it came.
+    Two updates in a row show the distance between batches. It tells which batch each other one is,
+    and so in which update of its epoch it came.
     """
-    if not {0, 1} <= addresses.keys() or addresses[0] is None or addresses[1] is None:
+    known = {n: address for n, address in addresses.items() if address is not None}
+    first = next((n for n in sorted(known) if n + 1 in known), None)
+    if first is None or len(known) < len(addresses):
         return None, 0
-    memory, start = addresses[0]
-    distance = addresses[1][1] - start
-    if distance <= 0:
+    memory, start = known[first]
+    distance = known[first + 1][1] - start
+    if distance <= 0 or any(memory != other for other, _ in known.values()):
         return None, 0
-    places = {}
-    for number, address in addresses.items():
-        place, rest = divmod((address[1] if address else -1) - start, distance)
-        if address is None or address[0] != memory or rest or place < 0:
-            return None, 0
-        places[number] = place
-    period = math.gcd(*(number - place for number, place in places.items()))
-    later = sum(number >= period for number in places)
-    if period < _FEWEST or max(places.values()) >= period or later < _REPEATED:
+    if any((offset - start) % distance for _, offset in known.values()):
         return None, 0
-    return period, later
+    places = {n: (offset - start) // distance for n, (_, offset) in known.items()}
+    period = math.gcd(*(n - first - place for n, place in places.items()))
+    later = sum(n - first != place for n, place in places.items())
+    is_whole = max(places.values()) - min(places.values()) < period
+    return (period, later) if is_whole and period >= _FEWEST and later >= _REPEATED else (None, 0)
 
 
 def _address(tensor: Any) -> tuple[int, int] | None:
@@ -244,29 +250,26 @@ def _targets(loss: Any) -> Iterator[Any]:
             waiting += [below for below, _ in node.next_functions]
 
 
+def _thinned(target: Any) -> Any:
+    """Return a copy of some rows of a target, [B, C]."""
+    rows = target.detach().reshape(len(target), -1)
+    return rows[:: max(1, len(rows) // _ROWS)].clone()
+
+
 def _some(tensor: Any, most: int) -> Any:
     """Return a copy of numbers spread over a tensor, always the same places."""
     flat = tensor.detach().reshape(-1)
     return flat[:: max(1, len(flat) // most) | 1].clone()
 
 
-def _is_same(one: Any, other: Any) -> bool:
-    import torch
-
-    if one.numel() != other.numel() or one.device != other.device:
-        return False
-    return torch.equal(one.detach().reshape(-1).double(), other.detach().reshape(-1).double())
-
-
 def _hash(inputs: Sequence[Any]) -> int:
     return hash(tuple(tuple(tensor.tolist()) for tensor in inputs))
 
 
-def _are_windows(inputs: Any) -> bool:
+def _are_windows(rows: Any) -> bool:
     """Whether each row is the row before it, moved along one of its dims: windows of a series."""
     import torch
 
-    rows = inputs.detach()[:_PAIRED]
     if len(rows) < 2:
         return False
     for dim in range(1, rows.dim()):
