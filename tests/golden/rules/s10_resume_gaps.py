@@ -79,14 +79,19 @@ SEEN = Resume(
     path="last.pt", lost=("optimizer", "schedule"), counter="epoch", saved_rate=0.1, rate=1.0
 )
 POSITIVE = [
-    healthy(resumes=(SEEN,)),
-    healthy(resumes=(replace(SEEN, lost=("optimizer",), rate=0.1),), framework="lightning"),
+    healthy(sources={SCRIPT: LOOPED}, resumes=(SEEN,)),
+    healthy(
+        sources={SCRIPT: LOOPED},
+        resumes=(replace(SEEN, lost=("optimizer",), rate=0.1),),
+        framework="lightning",
+    ),
     *(healthy(sources={SCRIPT: text}) for text in (WEIGHTS_ONLY, NO_SCHEDULE, MIDDLE)),
     healthy(sources={SCRIPT: BY_FUNCTION}, scalers=(Scaler(scaled=9, steps=9),)),
 ]
 NEGATIVE = [
-    healthy(resumes=(replace(SEEN, counter=None),)),  # a warm start: it begins to count anew
-    healthy(resumes=(replace(SEEN, lost=()),)),
+    # A warm start: it begins to count anew.
+    healthy(sources={SCRIPT: LOOPED}, resumes=(replace(SEEN, counter=None),)),
+    healthy(sources={SCRIPT: LOOPED}, resumes=(replace(SEEN, lost=()),)),
     healthy(sources={SCRIPT: BY_FUNCTION}, scalers=(Scaler(enabled=False),)),
     *(healthy(sources={SCRIPT: text}) for text in (LOOPED, FINE_TUNING, SKIPS)),
     healthy(sources={SCRIPT: WEIGHTS_ONLY}, framework="lightning"),

@@ -147,9 +147,10 @@ class OrderProbe(Probe):
         numbers = {update.loader for update in updates.values()}
         number = numbers.pop() if len(numbers) == 1 else None
         loader = loaders.get(number) if number is not None else None
-        if period is None and (loader is None or not _is_sequential(loader, case)):
-            return case
-        distinct = {hashes[n]: updates[n].targets for n in updates}
+        last = math.inf
+        if period is None:  # a sampler vouches for the first epoch; others may read other rows
+            last = min(updates, default=0) + _sequential_updates(loader, case)
+        distinct = {hashes[n]: updates[n].targets for n in updates if n < last}
         measured = alike(list(distinct.values()))
         if measured is None:
             return case
@@ -225,11 +226,11 @@ def _id(reference: weakref.ref[Any]) -> int:
     return id(reference())
 
 
-def _is_sequential(loader: Loader, case: Case) -> bool:
-    """Whether a loader reads its rows one after the other, in epochs of several updates."""
-    updates = (loader.batches or 0) / (case.steps.backwards or 1.0)
-    is_plain = loader.sampler == "SequentialSampler" and loader.shuffle is False
-    return is_plain and updates >= _FEWEST
+def _sequential_updates(loader: Loader | None, case: Case) -> float:
+    """Return the updates of an epoch of a loader that reads row after row; 0 if it does not."""
+    if loader is None or loader.sampler != "SequentialSampler" or loader.shuffle is not False:
+        return 0
+    return (loader.batches or 0) / (case.steps.backwards or 1.0)
 
 
 def _targets(loss: Any) -> Iterator[Any]:
