@@ -177,6 +177,8 @@ class BatchFacts:
     of_training: bool = False  # an evaluation reads the very data set that training reads
     label: str | None = None  # name of the field or argument taken for the label
     labels: Mapping[str, int] = field(default_factory=dict)  # value -> how often, at most 50
+    # Name of the field with each prompt's length, where the labels equal the inputs over prompts.
+    prompt: str | None = None
     decoded: str | None = None  # one sample as text, or its numbers
     place: SourceLocation | None = None
     variety: int | None = None  # distinct shapes of the main input among the sampled
