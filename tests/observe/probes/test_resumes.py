@@ -95,6 +95,42 @@ def test_a_warm_start_counts_from_zero(resumed, lines):
     assert [counter for _, counter in resumed(*lines)] == [None]
 
 
+def test_a_restart_within_the_run_takes_no_counter_from_the_file(resumed):
+    lines = ["run = first", "run.model, run.optimizer, run.schedule = built()"]
+    assert resumed(*lines, "run.model.load_state_dict(kept['model'])") == [
+        (("optimizer", "schedule"), None)
+    ]
+
+
+RESTART = """
+import time
+import torch
+from torch import nn
+
+def update(model, optimizer):
+    optimizer.zero_grad()
+    model(torch.randn(4, 8)).square().mean().backward()
+    optimizer.step()
+    time.sleep(0.02)
+
+model = nn.Linear(8, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+for epoch in range(9):
+    if epoch == 4:
+        model.load_state_dict(torch.load("{path}")["model"])
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    for _ in range(8):
+        update(model, optimizer)
+    state = {{"model": model.state_dict(), "opt": optimizer.state_dict(), "epoch": epoch}}
+    torch.save(state, "{path}")
+"""
+
+
+def test_an_epoch_that_was_counted_all_along_goes_on_from_no_file(observed, tmp_path):
+    case = observed(RESTART.format(path=tmp_path / "last.pt"), full=True)
+    assert [(r.lost, r.counter) for r in case.resumes] == [(("optimizer",), None)]
+
+
 def test_an_optimizer_without_state_loses_none(resumed):
     assert resumed(EPOCH, change=(", momentum=0.9", "")) == []
 

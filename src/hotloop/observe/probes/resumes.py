@@ -12,7 +12,7 @@ import re
 import sys
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from traceback import walk_stack
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from hotloop.core.case.case import Case
     from hotloop.core.finding import SourceLocation
+
+    _Name = tuple[int, str]  # id() of the function's code or of the object, and the name in it
 
 __all__ = ["ResumeProbe"]
 
@@ -55,6 +57,7 @@ class _File:
     optimizers: list[dict[str, Any]]  # their groups, with the shapes of their states
     schedules: list[dict[str, Any]]  # their numbers
     counters: dict[str, int]
+    before: dict[_Name, int] = field(default_factory=dict)  # the script's counters at the time
 
 
 @dataclass(slots=True)
@@ -71,8 +74,8 @@ class _Begun:
     """An optimizer that began with such a model."""
 
     resume: Resume  # without the counter
-    # Name of a counter that runs -> its value at the first step and the key of that in the file.
-    counters: dict[str, tuple[int, str]]
+    # A counter that runs -> its value at the first step and the key of that in the file.
+    counters: dict[_Name, tuple[int, str]]
     looks: int = 0
 
     @property
@@ -112,7 +115,7 @@ class ResumeProbe(Probe):
                 self._given.remove(given)
                 resume = self._compared(optimizer, given)
                 if resume is not None and resume.lost:
-                    self._begun.append(_Begun(resume, _going_on(given.file.counters)))
+                    self._begun.append(_Begun(resume, _going_on(given.file)))
                 return
 
     def after_step(self, updates: int) -> None:
@@ -147,6 +150,7 @@ class ResumeProbe(Probe):
             file = _File(os.path.abspath(path), {}, [], [], {})
             _read(loaded, file, _DEPTH)
             if file.optimizers and file.tensors:
+                file.before = dict(_running())
                 self._files = [*self._files, file][-_FILES:]
 
     def _loading(self, old: Callable[..., Any]) -> Callable[..., Any]:
@@ -258,23 +262,30 @@ def _is_begun_again(scheduler: Any, state: Mapping[str, Any]) -> bool:
     return begun and same and scheduler.state_dict().keys() == state.keys()
 
 
-def _going_on(counters: Mapping[str, int]) -> dict[str, tuple[int, str]]:
-    """Return the counters of the running code that stand where one of a file stood, or next."""
-    saved = {value + more: key for key, value in counters.items() for more in (1, 0)}
-    running = {name: value for name, value in _running() if _counts(name)}
-    return {name: (value, saved[value]) for name, value in running.items() if value in saved}
+def _going_on(file: _File) -> dict[_Name, tuple[int, str]]:
+    """Return the counters of the script that were set to where one of the file stood, or next."""
+    saved = {value + more: key for key, value in file.counters.items() for more in (1, 0)}
+    running = {name: value for name, value in _running() if _counts(name[1])}
+    return {
+        name: (value, saved[value])
+        for name, value in running.items()
+        if value in saved and file.before.get(name) != value
+    }
 
 
-def _running() -> Iterator[tuple[str, int]]:
+def _running() -> Iterator[tuple[_Name, int]]:
     """Yield the whole numbers that the project's running functions and their objects hold."""
     frames = (f for f, _ in walk_stack(sys._getframe(1)) if is_own(f.f_code.co_filename))
     for _, frame in zip(range(_FRAMES), frames, strict=False):
+        code, outer = frame.f_code, frame.f_globals
         for name, value in names(frame).items():
             if type(value) is int:
-                yield name, value
+                is_global = name in outer and name not in code.co_varnames
+                yield (id(outer if is_global else code), name), value
             elif _is_of_project(type(value).__module__):
-                numbers = getattr(value, "__dict__", {}).items()
-                yield from ((key, number) for key, number in numbers if type(number) is int)
+                for key, number in getattr(value, "__dict__", {}).items():
+                    if type(number) is int:
+                        yield (id(value), key), number
 
 
 @functools.lru_cache(maxsize=1024)
