@@ -3,8 +3,16 @@
 import pytest
 import torch
 
+from hotloop.observe import when_to_stop
 from hotloop.observe.probes.alike import alike
 from hotloop.observe.probes.training_order import fixed_order, in_memory_order
+
+
+@pytest.fixture(autouse=True)
+def _often(monkeypatch):
+    """Look at the run every few updates: these runs take two seconds."""
+    monkeypatch.setattr(when_to_stop, "_EVERY", 0.03)
+
 
 DATA = """
 import time

@@ -68,7 +68,7 @@ class OrderProbe(Probe):
         self._address: tuple[int, int] | None = None  # of the first of them
         self._rows = 0  # of the first of them
         self._batch: tuple[int, list[Any]] = -1, []
-        self._outputs: set[int] = set()  # addresses of the last outputs
+        self._outputs: dict[int, Any] = {}  # the last outputs' storages, held weakly
         self._is_stateful = False  # the model is given what it returned, or keeps a state itself
         self._states: list[weakref.ref[Any]] | None = None  # tensors that are no parameters
         self._starts: list[Any] = []  # the first rows of some batches
@@ -88,13 +88,18 @@ class OrderProbe(Probe):
     def after_forward(self, number: int, module: Any, args: Any, kwargs: Any, output: Any) -> None:
         """Keep some numbers of the inputs of a pass with gradients."""
         import torch
+        from torch.multiprocessing.reductions import StorageWeakRef
 
         if not torch.is_grad_enabled() or next(module.parameters(), None) is None:
             return
         inputs = [t for _, t in fields((args, kwargs)) if plain(t) and t.dim()]
-        if any(t.data_ptr() in self._outputs for t in inputs):
-            self._is_stateful = True
-        self._outputs = {t.data_ptr() for _, t in fields((output,)) if plain(t)} - {0}
+        self._is_stateful |= any(t.untyped_storage()._cdata in self._outputs for t in inputs)
+        # An address is no identity: the memory of a freed output may hold the next batch.
+        returned = [t.untyped_storage() for _, t in fields((output,)) if plain(t)]
+        self._outputs = {
+            storage._cdata: StorageWeakRef(storage)  # type: ignore[no-untyped-call]
+            for storage in returned
+        }
         if len(self._updates) >= _UPDATES or not inputs:
             return
         if not self._called:
