@@ -41,7 +41,9 @@ from hotloop.observe.probes.models import Models
 from hotloop.observe.probes.module_calls import plain
 from hotloop.observe.probes.process_group import ProcessGroupProbe
 from hotloop.observe.probes.process_state import Surroundings
+from hotloop.observe.probes.resumes import ResumeProbe
 from hotloop.observe.probes.shared_graph import SharedGraph
+from hotloop.observe.probes.training_order import OrderProbe
 from hotloop.observe.probes.utilisation import Readings
 from hotloop.observe.when_to_stop import StopLimits, WhenToStop
 from hotloop.process.import_hooks import ImportHooks
@@ -81,10 +83,11 @@ class ScriptObserver:
         self.planned = Planned()
         if not limits.full or self.window is not None:
             probes.append(self.planned)
+        self._resumes = ResumeProbe(self)
         if limits.probing:  # batches come first, because models use their repeats
             batches = BatchProbe(self)
             probes += [batches, Models(self, batches.again), Habits(self), ProcessGroupProbe(self)]
-            probes += [KeptStates(self), SharedGraph()]
+            probes += [KeptStates(self), SharedGraph(), OrderProbe(self), self._resumes]
         if self.window is not None:
             probes.append(self.window)
         self.probes = Probes(probes)  # tuning and techniques add their own
@@ -283,7 +286,8 @@ class ScriptObserver:
         self.hooks.look, self._passes = self._looking, 0
         if updates >= LEARNED:
             self.hooks.learning = False
-        why = self.stop.enough(updates, now, has_saved=bool(self.saves))
+        has_saved = bool(self.saves) and not self._resumes.is_waiting
+        why = self.stop.enough(updates, now, has_saved=has_saved)
         next_look = updates + 1 if self._looking else self.stop.next_look(updates, now)
         self.hooks.wake = min(next_look, window_at)
         if why is not None:

@@ -6,7 +6,7 @@ from tests.golden.cases import SCRIPT, healthy
 from tests.golden.correct import PLAIN, correct
 
 from hotloop.core.case.objects import Scaler
-from hotloop.core.case.steps_and_loaders import Save
+from hotloop.core.case.steps_and_loaders import Resume, Save
 
 WEIGHTS_ONLY = """
 import torch
@@ -75,11 +75,23 @@ for batch in loader:
 model.load_state_dict(torch.load("best.pt"))
 """
 SKIPS = MIDDLE.replace('kept["epoch"] + 1', 'kept["epoch"] + 1; skip = kept["step"]')
+SEEN = Resume(
+    path="last.pt", lost=("optimizer", "schedule"), counter="epoch", saved_rate=0.1, rate=1.0
+)
 POSITIVE = [
+    healthy(sources={SCRIPT: LOOPED}, resumes=(SEEN,)),
+    healthy(
+        sources={SCRIPT: LOOPED},
+        resumes=(replace(SEEN, lost=("optimizer",), rate=0.1),),
+        framework="lightning",
+    ),
     *(healthy(sources={SCRIPT: text}) for text in (WEIGHTS_ONLY, NO_SCHEDULE, MIDDLE)),
     healthy(sources={SCRIPT: BY_FUNCTION}, scalers=(Scaler(scaled=9, steps=9),)),
 ]
 NEGATIVE = [
+    # A warm start: it begins to count anew.
+    healthy(sources={SCRIPT: LOOPED}, resumes=(replace(SEEN, counter=None),)),
+    healthy(sources={SCRIPT: LOOPED}, resumes=(replace(SEEN, lost=()),)),
     healthy(sources={SCRIPT: BY_FUNCTION}, scalers=(Scaler(enabled=False),)),
     *(healthy(sources={SCRIPT: text}) for text in (LOOPED, FINE_TUNING, SKIPS)),
     healthy(sources={SCRIPT: WEIGHTS_ONLY}, framework="lightning"),
@@ -88,7 +100,9 @@ NEGATIVE = [
 WEIGHTS = Save(at=1.0, seconds=0.1, step=9, bytes=9, path="last.pt", kinds=("model",))
 WHOLE = replace(WEIGHTS, kinds=("epoch", "model", "optimizer", "scheduler"))
 KNOWN = [
-    (POSITIVE[0], "read"),
+    (POSITIVE[0], "proved"),
+    (POSITIVE[2], "read"),
+    (healthy(sources={SCRIPT: WEIGHTS_ONLY}, resumes=(SEEN,)), "proved"),
     (healthy(sources={SCRIPT: WEIGHTS_ONLY}, saves=(WEIGHTS,)), "proved"),
     (healthy(sources={SCRIPT: WEIGHTS_ONLY}, saves=(WEIGHTS, WHOLE)), "read"),
     (healthy(sources={SCRIPT: MIDDLE}, saves=(WHOLE,)), "read"),

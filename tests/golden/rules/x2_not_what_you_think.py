@@ -13,11 +13,32 @@ TOKENS = BatchFacts(
     padding=0.4,
     ignored=0.0,
 )
+PROMPTS = replace(TOKENS, padding=0.0, prompt="prompt_len")
+WRITTEN = """
+class Rows(Dataset):
+    def __getitem__(self, i):
+        row = {"input_ids": self.ids[i], "labels": self.ids[i], "prompt_len": self.prompt_len}
+        row["prompt_len"] = self.prompt_len
+        return row
+"""
+READ = """
+def collate(rows):
+    for row in rows:
+        row["labels"][: row["prompt_len"]] = -100
+"""
+PASSED = """
+class Model(nn.Module):
+    def forward(self, input_ids, labels, prompt_len):
+        return self.loss(self.net(input_ids), labels, prompt_len)
+"""
 POSITIVE = [
     healthy(batches=(replace(TOKENS, ignored=0.999, decoded="to be"),)),
     healthy(batches=(TOKENS,)),
+    healthy(batches=(PROMPTS,), sources={SCRIPT: WRITTEN}),
 ]
 NEGATIVE = [
+    healthy(batches=(replace(PROMPTS, prompt=None),), sources={SCRIPT: WRITTEN}),
+    *(healthy(batches=(PROMPTS,), sources={SCRIPT: WRITTEN + text}) for text in (READ, PASSED)),
     healthy(batches=(BatchFacts(label="y", labels={"0": 256}),)),  # S13's
     healthy(batches=(replace(TOKENS, ignored=0.4),)),
     healthy(batches=(TOKENS,), sources={SCRIPT: "loss = cross_entropy(x, y, ignore_index=0)"}),
@@ -32,3 +53,5 @@ POSITIVE += [
 NEGATIVE += [
     of_rows("labels", contradicting=159),
 ]
+
+KNOWN = [(POSITIVE[2], "read")]

@@ -1,10 +1,11 @@
 """The Case that rules judge: all facts of one run, as one value that JSON can hold.
 
 Format history of case.json: schema 1 (2026-11); `planned`, `ledger`, and of the process
-`failed_at`, `states_aliased`, `exchanging`, of the steps `shared_graph` (2026-12, additional). The
-first files had more fields, which are skipped when they are read: `read` of a configuration, with
-keys that a tracked dict had noted; `kind` of a loader, `outputs_unused` of a model and
-`step_places` of a schedule, which were never filled. `gpu` of the steps was called `card`.
+`failed_at`, `states_aliased`, `exchanging`, of the steps `shared_graph`, `order` and `resumes`
+(2026-12, additional). The first files had more fields, which are skipped when they are read: `read`
+of a configuration, with keys that a tracked dict had noted; `kind` of a loader, `outputs_unused` of
+a model and `step_places` of a schedule, which were never filled. `gpu` of the steps was called
+`card`.
 """
 
 from collections.abc import Mapping
@@ -20,10 +21,12 @@ from hotloop.core.case.steps_and_loaders import (
     BatchFacts,
     EvaluationSpan,
     Loader,
+    Resume,
     Save,
     Stack,
     Steps,
     Sync,
+    TrainingOrder,
 )
 from hotloop.core.codec import from_json, to_json
 from hotloop.core.errors import DataError
@@ -76,7 +79,9 @@ class Case:
     schedulers: tuple[Scheduler, ...] = ()
     scalers: tuple[Scaler, ...] = ()
     evaluations: tuple[EvaluationSpan, ...] = ()
+    order: TrainingOrder | None = None  # of the training rows; None: random, or not seen
     saves: tuple[Save, ...] = ()
+    resumes: tuple[Resume, ...] = ()
     syncs: tuple[Sync, ...] = ()
     configs: tuple[Config, ...] = ()
     process: ProcessFacts = field(default_factory=ProcessFacts)

@@ -16,10 +16,12 @@ __all__ = [
     "EvaluationSpan",
     "Frame",
     "Loader",
+    "Resume",
     "Save",
     "Stack",
     "Steps",
     "Sync",
+    "TrainingOrder",
 ]
 
 # Every second of a run belongs to one row. The rows of a step are between "compile" and "evaluate".
@@ -175,9 +177,30 @@ class BatchFacts:
     of_training: bool = False  # an evaluation reads the very data set that training reads
     label: str | None = None  # name of the field or argument taken for the label
     labels: Mapping[str, int] = field(default_factory=dict)  # value -> how often, at most 50
+    # Name of the field with each prompt's length, where the labels equal the inputs over prompts.
+    prompt: str | None = None
     decoded: str | None = None  # one sample as text, or its numbers
     place: SourceLocation | None = None
     variety: int | None = None  # distinct shapes of the main input among the sampled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingOrder:
+    """How the training rows are ordered, from the targets of sampled updates."""
+
+    # How much more alike two rows of one update are than two rows of the run: 0 as in a random
+    # order, 1 if each update has one target.
+    alike: float
+    deviations: float  # standard deviations by which that exceeds random orders of the same rows
+    updates: int  # distinct ones that were compared
+    values: int | None = None  # classes; None: the targets are numbers
+    per_update: float | None = None  # distinct classes of the rows compared, mean
+    by_chance: float | None = None  # the same, in a random order
+    period: int | None = None  # updates after which the batches come again in the same order
+    repeated: int = 0  # batches that were seen to come again; 0: a sampler keeps the order
+    windows: bool = False  # a row is the row before it, moved on: windows of a series
+    loader: int | None = None  # Loader.key
+    place: SourceLocation | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,6 +238,21 @@ class Save:
     kinds: tuple[str, ...] = ()  # of model, optimizer, scheduler, scaler, rng, epoch, other
     frozen_bytes: int = 0  # of parameters that are never trained
     same_path: bool = False  # an earlier save wrote the same path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resume:
+    """A checkpoint whose weights a model got, seen at the next optimizer's first step.
+
+    All weights of the model came from it, and it holds the state of such an optimizer.
+    """
+
+    path: str
+    lost: tuple[str, ...]  # of "optimizer" and "schedule": in the file, and not loaded
+    counter: str | None = None  # of the file, from which a counter of the script goes on
+    saved_rate: float | None = None  # learning rate in the file
+    rate: float | None = None  # at the first step
+    place: SourceLocation | None = None  # where the weights were loaded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

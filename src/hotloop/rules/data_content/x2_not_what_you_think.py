@@ -1,9 +1,11 @@
-"""The labels of sampled batches carry nothing to learn, or padding is learnt.
+"""The labels of sampled batches carry nothing to learn, or padding or prompts are learnt.
 
-Looks at: shape and ignored share of the labels, and the padding beside them.
+Looks at: shape and ignored share of the labels, and the padding and the prompts beside them.
 Says so when: 99 % of the label positions are ignored, or rows are padded by 10 % and more and the
-    loss takes the padding in (a note: a mask may leave it out). Before a run: 1 % of the training
-    rows have a label that most rows of the same text have not (a warning from 5 % on).
+    loss takes the padding in (a note: a mask may leave it out), or a field of the batch says how
+    long each prompt is, no code reads it, and the labels hold the prompts (a note). Before a run:
+    1 % of the training rows have a label that most rows of the same text have not (a warning from
+    5 % on).
 Stays silent when: the loss is told to ignore an index of its own, or no label was recognised. That
     all labels are one value is said by S13.
 Remedy: look at the decoded sample in the report, then at the line that makes the label.
@@ -14,6 +16,7 @@ Source: two of the five projects; the thresholds are ours.
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
 from hotloop.rules.base import (
@@ -24,8 +27,10 @@ from hotloop.rules.base import (
     PlannedRun,
     Remedy,
     Rule,
+    SourceLocation,
     code_edit,
 )
+from hotloop.rules.support.syntax import Function, parse
 
 if TYPE_CHECKING:
     from hotloop.core.case.steps_and_loaders import BatchFacts
@@ -47,7 +52,7 @@ def judge(case: Case) -> Finding | None:
             claim=claim,
             severity="warn",
             known=known,
-            places=[batch.place] if batch.place else [],
+            places=[*_labelling(case, batch), *([batch.place] if batch.place else [])],
             evidence={"a sample": batch.decoded[:200]} if batch.decoded else {},
             remedies=[code_edit(remedy)],
         )
@@ -77,7 +82,51 @@ def _wrong(case: Case, batch: BatchFacts) -> tuple[str, str, Known] | None:
         if ignored < padding / 2:
             claim = f"the loss takes in padding, {padding:.0%} of the positions"
             return claim, "labels[input_ids == pad_id] = -100, or ignore_index=pad_id", "read"
+    if batch.prompt is not None and not _is_read(case, batch.prompt):
+        claim = (
+            f"the loss takes in the prompts: the labels hold them, and nothing reads {batch.prompt}"
+        )
+        return claim, f"labels[:{batch.prompt}] = -100: only the answer is to be learnt", "read"
     return None
+
+
+def _labelling(case: Case, batch: BatchFacts) -> list[SourceLocation]:
+    """Return the line that makes the label of a batch with a prompt, or that of the batch."""
+    for module in parse(case.sources).modules if batch.prompt is not None else ():
+        for function in ast.walk(module.tree):
+            for node in ast.walk(function) if isinstance(function, Function) else ():
+                keys = node.keys if isinstance(node, ast.Dict) else []
+                fields = {k.value: n for n, k in enumerate(keys) if isinstance(k, ast.Constant)}
+                if isinstance(node, ast.Dict) and {batch.prompt, batch.label} <= fields.keys():
+                    label = ast.unparse(node.values[fields[batch.label]])
+                    made = (n for n in ast.walk(function) if _assigns(n, label))
+                    return [module.place(next(made, node))]
+    return []
+
+
+def _assigns(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Assign) and any(ast.unparse(t) == name for t in node.targets)
+
+
+def _is_read(case: Case, name: str) -> bool:
+    """Whether code names a field of the batch anywhere but where the field is written."""
+    for module in parse(case.sources).modules:
+        written = {
+            id(key)
+            for node in ast.walk(module.tree)
+            for key in (node.keys if isinstance(node, ast.Dict) else _stored(node))
+        }
+        for node in ast.walk(module.tree):
+            is_text = isinstance(node, ast.Constant) and node.value == name
+            if (is_text and id(node) not in written) or getattr(node, "arg", None) == name:
+                return True
+    return False
+
+
+def _stored(node: ast.AST) -> list[ast.AST]:
+    """Return the key of `batch[key] = ...`."""
+    is_store = isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
+    return [node.slice] if is_store and isinstance(node, ast.Subscript) else []
 
 
 def _before_run(case: Case, planned: PlannedRun) -> Finding | None:

@@ -1,11 +1,15 @@
 """A resumed run goes on with less than it had.
 
-Looks at: the code that resumes: what it loads, what was saved in the middle of an epoch.
-Says so when: the weights are loaded and the state of the optimizer, of the schedule or of a scaler
-    in use is not, nor is the place in the run; or a checkpoint saved within an epoch is resumed
-    with the next epoch, so that the rest of its data is left out. A note where no file of weights
-    that the run wrote showed that this state is not saved either.
-Stays silent when: the script does not resume, a framework does, or all of it is loaded.
+Looks at: a file from which a model got all its weights, and the next optimizer at its first step;
+    the code that resumes: what it loads, what was saved in the middle of an epoch.
+Says so when: the file holds the state of such an optimizer, or of such a schedule with another
+    learning rate, they begin anew, and a counter of epochs or steps goes on from the file; the
+    weights are loaded and the state of the optimizer, of the schedule or of a scaler in use is not,
+    nor is the place in the run; or a checkpoint saved within an epoch is resumed with the next
+    epoch, so that the rest of its data is left out. A note where only the code was read: neither
+    was such a start seen, nor a file of weights that the run wrote without this state.
+Stays silent when: the script does not resume, a framework does, or all of it is loaded. A warm
+    start: part of the weights, other settings of the optimizer, a count from zero.
 Remedy: save and load optimizer, schedule, scaler, epoch and step beside the weights.
 Numbers: the resumed run becomes the one that was not interrupted.
 Seen: examples/planted/resumed.py.
@@ -48,11 +52,14 @@ SAVED = {  # the kinds of `Save.kinds`
     "the place in the run": "epoch",
 }
 GRAVE = {"optimizer", "schedule"}
+REMEDY = code_edit("save and load optimizer, schedule, scaler, epoch and step beside the weights")
 STATELESS = re.compile(r"last_epoch|LambdaLR")  # a schedule that gets its position from the script
 
 
 def judge(case: Case) -> Finding | None:
-    """Compare the state that the resume path loads with the state of the training."""
+    """Look at the starts that were seen, then at the state that the resume path loads."""
+    if (finding := _seen(case)) is not None:
+        return finding
     code = parse(case.sources)
     if case.framework not in ("plain", "fabric") or not code.loops:
         return None
@@ -75,13 +82,27 @@ def judge(case: Case) -> Finding | None:
                 severity=severity,
                 known="proved" if _never_saved(case, lost) else "read",
                 places=[module.place(loads[0])],
-                remedies=[
-                    code_edit(
-                        "save and load optimizer, schedule, scaler, epoch and step beside "
-                        "the weights"
-                    )
-                ],
+                remedies=[REMEDY],
             )
+    return None
+
+
+def _seen(case: Case) -> Finding | None:
+    """Return the finding of a run that went on from a file without the state that lies in it."""
+    for resume in case.resumes:
+        if not resume.lost or resume.counter is None:
+            continue
+        evidence = {"in the file": f"{', '.join(resume.lost)}, beside the weights"}
+        if resume.rate != resume.saved_rate and "schedule" in resume.lost:
+            evidence["learning rate"] = f"{resume.saved_rate:g} saved, now {resume.rate:g}"
+        return Finding(
+            claim=f"a resumed run starts without the state of: {', '.join(resume.lost)}",
+            severity="warn",
+            known="proved",
+            places=[resume.place] if resume.place else [],
+            evidence={**evidence, "goes on from the file": resume.counter},
+            remedies=[REMEDY],
+        )
     return None
 
 
