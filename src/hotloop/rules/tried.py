@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["experiment_on", "in_words", "of_row", "share_of_run", "with_results"]
 
 _BETWEEN = ("evaluate", "save", "log")  # an experiment times whole steps, with what is between them
+_MUCH, _LEAST = 2.0, 0.05  # of the share of a finding; of the run
 _ALIKE = 1.05  # largest ratio of two gains of which one is told
 
 # Experiments that make a change, whose gain is the only evidence: the technique that makes it, and
@@ -65,9 +66,18 @@ def experiment_on(case: Case, finding: Finding, rules: Mapping[str, Rule]) -> Ex
         root = rules[root.under]
     made = [one for one in case.experiments if one.gain is not None]
     own = [one for one in made if rule.experiment in (one.name, one.row) and rule.experiment]
-    lines = [one for one in made if not set(one.places).isdisjoint(finding.places)]
+    lines = [
+        one
+        for one in made
+        if not set(one.places).isdisjoint(finding.places) and _is_of(one, finding, case)
+    ]
     above = [one for one in made if root.experiment in (one.name, one.row) and root.experiment]
     return next(iter([*own, *lines, *above]), None)
+
+
+def _is_of(experiment: Experiment, finding: Finding, case: Case) -> bool:
+    """Whether a line took away about what a finding explains: it may do other work as well."""
+    return finding.share is None or share_of_run(case, experiment) <= _MUCH * finding.share + _LEAST
 
 
 def of_row(case: Case, row: str) -> Experiment | None:

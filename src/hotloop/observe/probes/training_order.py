@@ -90,7 +90,9 @@ class OrderProbe(Probe):
         import torch
         from torch.multiprocessing.reductions import StorageWeakRef
 
-        if not torch.is_grad_enabled() or next(module.parameters(), None) is None:
+        if len(self._updates) >= _UPDATES or not torch.is_grad_enabled():
+            return
+        if next(module.parameters(), None) is None:
             return
         inputs = [t for _, t in fields((args, kwargs)) if plain(t) and t.dim()]
         self._is_stateful |= any(t.untyped_storage()._cdata in self._outputs for t in inputs)
@@ -100,7 +102,7 @@ class OrderProbe(Probe):
             storage._cdata: StorageWeakRef(storage)  # type: ignore[no-untyped-call]
             for storage in returned
         }
-        if len(self._updates) >= _UPDATES or not inputs:
+        if not inputs:
             return
         if not self._called:
             self._look_for_state(module)
