@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from hotloop.core.case.rewrite import Rewrite
 from hotloop.core.finding import SourceLocation
 
 __all__ = ["BUDGET", "Experiment"]
@@ -18,7 +19,8 @@ class Experiment:
     row: str | None = None  # the row of the ledger that it takes away
     places: tuple[SourceLocation, ...] = ()  # the lines whose results were kept, the largest first
     count: int | None = None  # of threads
-    steps: int = 0  # timed with the change
+    rewrites: tuple[Rewrite, ...] = ()  # whose two forms were timed apart from the script
+    steps: int = 0  # timed with the change; of rewrites: plain ones, between which they were timed
     gain: float | None = None  # time of a plain step / of a changed step, the median of all blocks
     low: float | None = None  # smallest of few blocks, first decile of many
     high: float | None = None
