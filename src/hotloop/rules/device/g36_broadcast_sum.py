@@ -46,7 +46,6 @@ RULE = Rule(
     title="A product is written as a broadcast and a sum",
     judge=judge,
     needs=(Needs.STEPS,),
-    under="G25",
     weight=3,
     numerics="rounding",
     experiment="contraction",

@@ -53,7 +53,6 @@ RULE = Rule(
     title="Products of one input are made one by one",
     judge=judge,
     needs=(Needs.STEPS,),
-    under="G25",
     weight=3,
     numerics="rounding",
     experiment="one product",
