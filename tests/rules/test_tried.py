@@ -6,6 +6,7 @@ import pytest
 from tests.golden.cases import healthy
 
 from hotloop.core.case.experiment import Experiment
+from hotloop.core.case.rewrite import Rewrite
 from hotloop.core.finding import Finding, Remedy, SourceLocation
 from hotloop.rules import ALL
 from hotloop.rules.tried import in_words, share_of_run, with_results
@@ -106,3 +107,32 @@ def test_what_was_not_measured_says_why():
     assert in_words(healthy(), replace(GAIN, gain=None, why_not="the script ended")) == (
         "not measured: the script ended"
     )
+
+
+PAIRS = Rewrite(
+    kind="contraction",
+    shapes=((1, 9, 4), (9, 1, 4)),
+    needs_grad=(True, True),
+    dtypes=("float32",),
+    places=(PLACE,),
+)
+OTHER = replace(
+    GAIN, name="contraction", what="with a matrix product", rewrites=(PAIRS,), gain=2.0, low=1.6
+)
+BROADCAST = replace(HOT, rule="G36 broadcast_sum")
+
+
+def test_another_form_gains_what_is_certain_and_no_more_than_its_operators_took():
+    ((finding,), _) = results(BROADCAST, OTHER)
+    assert finding.share == pytest.approx(0.375)
+    assert finding.severity == "critical"
+    assert "both forms timed between 40 steps" in (finding.measured or "")
+    ((finding,), _) = results(replace(BROADCAST, share=0.05), OTHER)
+    assert (finding.share, finding.severity) == (0.05, "note")
+
+
+def test_another_form_that_is_no_faster_refutes_its_finding_and_is_a_note_untried():
+    findings, (refuted,) = results(BROADCAST, replace(OTHER, gain=1.01, low=0.9))
+    assert (findings, refuted.severity) == ([], "note")
+    ((finding,), _) = results(BROADCAST)
+    assert finding.severity == "note"

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from hotloop.core.case.case import Case
     from hotloop.core.case.ledger import Ledger, LedgerRow
+    from hotloop.core.case.rewrite import Rewrite, RewriteKind
     from hotloop.core.case.steps_and_loaders import Frame
     from hotloop.core.finding import Finding
 
@@ -60,6 +61,12 @@ _WITHOUT: Final = {
     "repeated": "with the first result used again",
     "frozen": "with the frozen result kept",
 }
+_REWRITTEN: Final[Mapping[RewriteKind, str]] = {
+    "attention": "with scaled_dot_product_attention",
+    "contraction": "with a matrix product in place of the broadcast and the sum",
+    "one product": "with the products of one input as one product",
+}
+_LSTM: Final = "with nn.LSTM in place of the loop over time"
 _RULES: Final = {rule.id: rule for rule in ALL}
 
 
@@ -70,8 +77,28 @@ def chosen(case: Case, findings: Sequence[Finding] = ()) -> list[Experiment]:
     """
     known = set[SourceLocation]()
     of_rows = _of_rows(case, known)
+    rewritten = _rewritten(case)
+    known.update(place for one in rewritten for rewrite in one.rewrites for place in rewrite.places)
     of_findings = _of_findings(case, findings, known)
-    return [*of_rows, *of_findings, *_switches(case), *_of_calls(case)]
+    return [*of_rows, *rewritten, *of_findings, *_switches(case), *_of_calls(case)]
+
+
+def _rewritten(case: Case) -> list[Experiment]:
+    """Return the experiments on work of a step that can be written in another way."""
+    if case.ledger is None or case.step_time is None:
+        return []
+    by_kind: dict[RewriteKind, list[Rewrite]] = defaultdict(list)
+    for rewrite in case.ledger.rewrites:
+        by_kind[rewrite.kind].append(rewrite)
+    return [
+        Experiment(
+            name=kind,
+            what=_LSTM if rewrites[0].form.startswith("lstm") else _REWRITTEN[kind],
+            rewrites=tuple(rewrites),
+        )
+        for kind, rewrites in by_kind.items()
+        if sum(one.seconds for one in rewrites) >= _LEAST * case.step_time.median
+    ]
 
 
 def _of_rows(case: Case, known: set[SourceLocation]) -> list[Experiment]:

@@ -28,6 +28,9 @@ _SWITCHES: Mapping[str, tuple[str | None, tuple[str, ...]]] = {
     "tables": (None, ("optimizer",)),
     "threads": ("threads", IN_STEP),
     "float32": (None, IN_STEP),
+    "attention": (None, IN_STEP),
+    "contraction": (None, IN_STEP),
+    "one product": (None, IN_STEP),
 }
 
 
@@ -104,7 +107,8 @@ def in_words(case: Case, experiment: Experiment) -> str:
     whole = f"; this run {_figure(run)}x" if is_another else ""
     span = f"measured: {_figure(experiment.low)}-{_figure(experiment.high)}"
     words = f"{experiment.what}, a step is {_figure(experiment.gain)}x as fast"
-    return f"{words} ({span}, {experiment.steps} steps){whole}"
+    how = "both forms timed between " if experiment.rewrites else ""
+    return f"{words} ({span}, {how}{experiment.steps} steps){whole}"
 
 
 def _figure(factor: float) -> str:
@@ -120,6 +124,8 @@ def _measured(case: Case, finding: Finding, experiment: Experiment) -> Finding:
         # Its gain is the only evidence: what is certain counts, and no more than what it changes.
         certain = min(experiment.gain, max(1.0, experiment.low or 1.0))
         share = min(share, 1 - 1 / certain, case.share(*rows))
+        if experiment.rewrites and finding.share is not None:  # what these operators took
+            share = min(share, finding.share)
         said = in_words(case, experiment)
         return replace(
             finding,

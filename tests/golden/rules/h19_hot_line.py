@@ -5,6 +5,7 @@ from dataclasses import replace
 from tests.golden.cases import SCRIPT, healthy, stack, wall
 
 from hotloop.core.case.experiment import Experiment
+from hotloop.core.case.rewrite import Rewrite
 from hotloop.core.finding import SourceLocation
 
 MODULE = ("/usr/lib/python3/site-packages/torch/nn/modules/module.py", 1700, "Module._call_impl")
@@ -29,6 +30,14 @@ POSITIVE = [
 EXPLAINED = Experiment(
     name="lines", what="", row="dead", places=(SourceLocation(file=SCRIPT, line=40),)
 )
+PAIRS = Rewrite(
+    kind="contraction",
+    shapes=((1, 9, 4), (9, 1, 4)),
+    needs_grad=(True, True),
+    dtypes=("float32",),
+    places=EXPLAINED.places,
+)
+REWRITTEN = replace(EXPLAINED, name="contraction", row=None, rewrites=(PAIRS,), gain=2.0)
 NEGATIVE = [
     healthy(  # a loader reads: D28 names the line
         wall=wall(**{"data wait": 9.0}),
@@ -40,4 +49,6 @@ NEGATIVE = [
     ),
     healthy(stacks=(stack("forward", 2.0, (SCRIPT, 40, "Net.forward")),)),
     replace(POSITIVE[0], experiments=(EXPLAINED,)),
+    replace(POSITIVE[0], experiments=(REWRITTEN,)),
 ]
+POSITIVE.append(replace(POSITIVE[0], experiments=(replace(REWRITTEN, gain=1.0),)))

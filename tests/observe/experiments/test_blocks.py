@@ -91,3 +91,22 @@ def test_a_failure_is_told_of_the_change_that_is_on():
     blocks.failed("the script raised")
     assert blocks.readings[0].why_not == "the script raised"
     assert not change.on
+
+
+class Part(Change):
+    """A change that is timed apart from the steps."""
+
+    def measured_apart(self) -> tuple[float, float]:
+        assert not self.on
+        return self.seconds, self.seconds / 2
+
+
+def test_what_is_timed_apart_is_taken_from_plain_steps():
+    blocks, _ = made([Part(0.005)])
+    assert blocks.readings[0].ratios == pytest.approx([10 / 7.5] * len(blocks.readings[0].ratios))
+    assert blocks.readings[0].steps > 0
+
+
+def test_a_part_takes_no_more_than_the_step():
+    blocks, _ = made([Part(0.050)])
+    assert blocks.readings[0].ratios == pytest.approx([2.0] * len(blocks.readings[0].ratios))

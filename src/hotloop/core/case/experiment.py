@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from hotloop.core.case.rewrite import Rewrite
 from hotloop.core.finding import SourceLocation
 
 __all__ = ["BUDGET", "NO_GAIN", "Experiment"]
@@ -23,7 +24,8 @@ class Experiment:
     # Cut rows: the share of their positions that is kept. Joined batches: the share of a step that
     # stays as it is, such as reading data and the update.
     fraction: float = 0.0
-    steps: int = 0  # timed with the change
+    rewrites: tuple[Rewrite, ...] = ()  # whose two forms were timed apart from the script
+    steps: int = 0  # timed with the change; of rewrites: plain ones, between which they were timed
     gain: float | None = None  # time of a plain step / of a changed step, the median of all blocks
     low: float | None = None  # smallest of few blocks, first decile of many
     high: float | None = None

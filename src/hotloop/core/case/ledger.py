@@ -7,6 +7,7 @@ steps whose operators were recorded (observe/ledger), scaled to all steps of the
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hotloop.core.case.rewrite import Rewrite
 from hotloop.core.case.steps_and_loaders import Frame
 from hotloop.core.finding import SourceLocation
 
@@ -95,6 +96,7 @@ class Ledger:
     operations: int = 0  # recorded operators
     # Lines whose log-softmax was given probabilities in each recorded call.
     softmax_twice: tuple[SourceLocation, ...] = ()
+    rewrites: tuple[Rewrite, ...] = ()  # the most expensive first; the others are left out
     not_split: str | None = None  # why the time of the steps is not split by operators
 
     @property

@@ -115,12 +115,17 @@ class Blocks:
                 else:
                     if steps > size:
                         before = yield from self._block(None, steps)
-                    changed = yield from self._block(number, steps)
-                    after = yield from self._block(None, steps)
                     trims = self._variants[number].trims
+                    part = self._measured_apart(number)
+                    if part is None:
+                        changed = (yield from self._block(number, steps)).of(trims=trims)
+                    after = yield from self._block(None, steps)
                     sides = before.of(trims=trims), after.of(trims=trims)
                     if max(sides) <= _UNSTEADY * min(sides):  # else another phase has begun
-                        reading.ratios.append(sum(sides) / 2 / changed.of(trims=trims))
+                        plain = sum(sides) / 2
+                        if part is not None:
+                            changed = plain - min(part[0], plain) * (1 - part[1] / part[0])
+                        reading.ratios.append(plain / changed)
                         reading.steps += steps
                     before = after
                 if self._clock() > self._end:
@@ -136,6 +141,12 @@ class Blocks:
             for number, reading in enumerate(self.readings)
             if not self._is_decided(reading) and reading.why_not in (None, NOT_REACHED)
         ]
+
+    def _measured_apart(self, number: int) -> tuple[float, float] | None:
+        self.running = number
+        part = self._variants[number].measured_apart()
+        self.running = None
+        return part
 
     def _size(self, number: int, size: int) -> int | None:
         """Return the steps of a block of a variant; None if it cannot be timed (yet)."""

@@ -25,6 +25,7 @@ from hotloop.observe.experiments.blocks import Blocks
 from hotloop.observe.experiments.lines import Lines
 from hotloop.observe.experiments.model_calls import ModelCalls, ResizingError
 from hotloop.observe.experiments.proofs import POISONED, Proofs
+from hotloop.observe.experiments.rewrites import OtherForm
 from hotloop.observe.experiments.shield import UnshieldedError, shield
 from hotloop.observe.experiments.variants import (
     Float32,
@@ -200,6 +201,8 @@ class _Trial:
     def _variant(self, number: int) -> Variant:
         experiment, loaders = self._request.experiments[number], self._loaders
         assert loaders is not None
+        if experiment.rewrites:
+            return OtherForm(experiment.rewrites)
         match experiment.name:
             case "ready batches":
                 return ReadyBatches(loaders)
@@ -328,8 +331,10 @@ class _Trial:
         return replace(result, what=what, count=timed.joined)
 
     def _skipped(self, number: int) -> tuple[SourceLocation, ...]:
-        """Return the lines of an experiment that were skipped."""
+        """Return the lines of an experiment that were skipped or written in another form."""
         variant, places = self._variants[number], self._request.experiments[number].places
+        if isinstance(variant, OtherForm):
+            return variant.places
         if not isinstance(variant, KeptLines):
             return places
         lines = zip(self._numbers(number), places, strict=True)

@@ -52,6 +52,13 @@ class Variant:
         """Take the change back."""
         raise NotImplementedError
 
+    def measured_apart(self) -> tuple[float, float] | None:
+        """Return the seconds of a step that its part takes as it is, and changed.
+
+        None: it is not timed apart from the script; steps are made with the change.
+        """
+        return None
+
     def steps_per_call(self, steps: int) -> float:
         """Return after how many steps the changed code runs again, seen in so many steps."""
         del steps

@@ -13,6 +13,7 @@ from hotloop.core.case.ledger import AVOIDABLE, MEANING, NEEDED, ONCE, Ledger, L
 from hotloop.observe.hooks.stack_frames import shown
 from hotloop.observe.ledger.dataflow import depending, passed_again, purposes, reaching
 from hotloop.observe.ledger.places import Function, Places, place_of, softmax_twice
+from hotloop.observe.ledger.rewrites import rewrites
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -145,6 +146,7 @@ def build_ledger(
         steps=sum(len(window.recorder.ends) - 1 for window in windows),
         operations=sum(len(window.recorder.operations) for window in windows),
         softmax_twice=softmax_twice(windows),
+        rewrites=rewrites(windows),
         not_split=None if windows else _why_not(probe, len(steps)),
     )
 

@@ -5,9 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Operation", "RawStack"]
+__all__ = ["Operand", "Operation", "RawStack"]
 
 RawStack = tuple[tuple[Any, int], ...]  # code and line of each frame, innermost first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operand:
+    """A tensor that an operation reads; noted of operations that another form may replace."""
+
+    shape: tuple[int, ...]  # with 1 where it is expanded
+    full: tuple[int, ...]
+    dtype: str
+    device: str
+    needs_grad: bool
+    identity: object  # equal for the same values in the same layout
+    storage: int | None  # address, of a storage that is older than the window
+    writers: tuple[int, ...]
+    is_causal: bool = False  # it leaves out all above the diagonal, and nothing else
 
 
 @dataclass(slots=True)
@@ -36,3 +51,6 @@ class Operation:
     factor_zero: bool = False  # a product with the number 0
     tail: Any = None  # share of an embedding's ids that are a run of one id at the end of rows
     declared: bool = False  # that id is the embedding's padding_idx
+    operands: tuple[Operand, ...] = ()  # noted by operands.py
+    numbers: tuple[Any, ...] = ()  # the other arguments
+    shape: tuple[int, ...] = ()  # of the result

@@ -14,6 +14,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from hotloop.observe.hooks.stack_frames import walk
+from hotloop.observe.ledger.operands import note_operands
 from hotloop.observe.ledger.operation import Operation
 from hotloop.observe.ledger.operator_schema import Schema, tensors
 from hotloop.observe.ledger.storages import (
@@ -184,6 +185,8 @@ class Recorder:
         self.operations.append(operation)
         if schema.name == "aten::_log_softmax":
             self._look_for_softmax(operation.stack, args[0], args[1])
+        if operation.node is None:
+            note_operands(operation, args, inputs, self._storages, result)
         self._flow(operation, number, schema, inputs, result)
         self._measure(operation, schema, args, kwargs, inputs, result)
 

@@ -5,7 +5,8 @@ Looks at: the call stacks of the steps: the innermost line of the project's own 
     that make them too.
 Says so when: one line holds 25 % of the time or more.
 Stays silent when: the time goes through modules, as a model's should, the line only calls the
-    model, the loss or the backward pass, or an experiment showed what the ledger says of it.
+    model, the loss or the backward pass, or an experiment showed what the ledger says of it or
+    that another form is faster.
 Remedy: look at that line; what it builds may be larger than what is needed of it.
 Numbers: depends on the remedy.
 Seen: written after examples/blind/signal_codebook and cartpole_replay, which no rule named.
@@ -15,6 +16,7 @@ Source: hotloop.
 from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.costs import costing
 from hotloop.rules.support.hot_lines import hot_line
+from hotloop.rules.tried import REFUTED
 
 __all__ = ["RULE"]
 
@@ -22,7 +24,10 @@ __all__ = ["RULE"]
 def judge(case: Case) -> Finding | None:
     """Look for such a line."""
     hot = hot_line(case)
-    if hot is None or any(one.row and hot.place in one.places for one in case.experiments):
+    explained = (
+        one for one in case.experiments if one.row or (one.rewrites and (one.gain or 0) >= REFUTED)
+    )
+    if hot is None or any(hot.place in one.places for one in explained):
         return None
     return costing(
         case,

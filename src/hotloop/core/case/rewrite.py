@@ -1,0 +1,49 @@
+"""Work of a step that is right, and that another form of the same operators does faster.
+
+observe/ledger/rewrites.py finds it by its dataflow, observe/experiments/rewrites.py times both.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from hotloop.core.finding import SourceLocation
+
+__all__ = ["AttentionMask", "Rewrite", "RewriteKind"]
+
+# Product, softmax and product; a broadcast and a sum; several products of one input.
+RewriteKind = Literal["attention", "contraction", "one product"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionMask:
+    """A tensor that changes the scores of attention."""
+
+    shape: tuple[int, ...]
+    is_added: bool  # else it says which scores are left out
+    is_causal: bool = False  # it leaves out what comes later, and nothing else
+    needs_grad: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewrite:
+    """Calls of one form at one place, with tensors of the same shapes."""
+
+    kind: RewriteKind
+    # Of attention: queries, keys and values as (batch, heads, length, size). Of a contraction: both
+    # factors, with 1 where one is broadcast. Of products: the input and each weight.
+    shapes: tuple[tuple[int, ...], ...]
+    needs_grad: tuple[bool, ...]  # one for each shape
+    dtypes: tuple[str, ...]  # of the products; of attention also that of the softmax
+    device: str = "cpu"
+    # Of a contraction: "product", "squared", "absolute" or "norm". Of products: "with bias"; or
+    # "lstm", "lstm without bias" for all steps of a loop over time, with the inputs as (time,
+    # batch, size) and the weight of one gate.
+    form: str = ""
+    reduced: tuple[int, ...] = ()  # the dimensions that a contraction sums over
+    masks: tuple[AttentionMask, ...] = ()
+    dropout: float = 0.0
+    is_copied: bool = False  # queries and keys are views of (batch, length, heads, size)
+    in_loop: int = 1  # calls with the same weights in one step: a Python loop over time
+    places: tuple[SourceLocation, ...] = ()  # the project's lines, from the first operator on
+    calls: float = 0.0  # of a step
+    seconds: float = 0.0  # of a step, as recorded, with the backward pass

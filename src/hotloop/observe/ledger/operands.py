@@ -1,0 +1,99 @@
+"""Notes shapes and identities of tensors, of the operations that another form may replace."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import TYPE_CHECKING, Any
+
+from hotloop.observe.ledger.operation import Operand
+from hotloop.process.internal_frames import hide
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hotloop.observe.ledger.operation import Operation
+    from hotloop.observe.ledger.storages import TensorStorage
+
+__all__ = ["note_operands"]
+
+_MASKS: Mapping[str, tuple[str, ...]] = {  # operator -> its arguments that may be a mask
+    "masked_fill": ("mask",),
+    "where": ("condition",),
+    "add": ("self", "other"),
+    "baddbmm": ("self",),
+}
+_NOTED = {
+    *_MASKS,
+    *("mm", "bmm", "addmm", "_softmax", "native_dropout", "bernoulli", "clone", "_to_copy"),
+    *("cat", "sigmoid", "tanh"),
+    *("mul", "div", "sub", "pow", "abs", "sum", "mean", "linalg_vector_norm"),
+}
+_LOW = -1e4  # a number that, if it is added, leaves a score out
+
+
+def note_operands(
+    operation: Operation,
+    args: Sequence[Any],
+    inputs: Sequence[tuple[Any, int | None, str]],
+    storages: Mapping[int, TensorStorage],
+    result: Any,
+) -> None:
+    """Note them of an operation that has just run, before its results are known as such."""
+    name = operation.name.removeprefix("aten::").removesuffix("_")
+    if name not in _NOTED:
+        return
+    torch = sys.modules["torch"]
+    grad = torch.is_grad_enabled()
+    operands = []
+    keeps = name == "where" and inputs[1][0].numel() > 1  # else the scores come last
+    for tensor, address, argument in inputs:
+        if address is None or tensor.layout is not torch.strided:
+            return
+        storage, strides, full = storages[address], tensor.stride(), tuple(tensor.shape)
+        shape = tuple(1 if stride == 0 else n for n, stride in zip(full, strides, strict=True))
+        may_mask = argument in _MASKS.get(name, ())
+        operands.append(
+            Operand(
+                shape=shape,
+                full=full,
+                dtype=str(tensor.dtype).removeprefix("torch."),
+                device=tensor.device.type,
+                needs_grad=grad and tensor.requires_grad,
+                identity=(storage.value, tensor.storage_offset(), full, strides),
+                storage=None if storage.is_new else address,
+                writers=tuple(storage.writers),
+                is_causal=may_mask and _is_causal(tensor, keeps=keeps),
+            )
+        )
+    operation.operands = tuple(operands)
+    operation.numbers = tuple(value for value in args if not isinstance(value, torch.Tensor))
+    first = result[0] if isinstance(result, tuple | list) and result else result
+    operation.shape = tuple(first.shape) if isinstance(first, torch.Tensor) else ()
+
+
+def _is_causal(mask: Any, *, keeps: bool) -> bool:
+    """Whether a mask leaves out all above the diagonal, and nothing else.
+
+    `keeps`: True in it stands for a score that stays.
+    """
+    torch = sys.modules["torch"]
+    if mask.dim() < 2 or mask.shape[-1] != mask.shape[-2] or mask.shape[-1] < 2:
+        return False
+    if mask.device.type != "cpu" or mask.requires_grad or not math.prod(mask.shape):
+        return False
+    first = mask[(0,) * (mask.dim() - 2)]
+    is_bool = mask.dtype is torch.bool
+    corner = first[0, 1].item()
+    if corner is not (not keeps) if is_bool else corner > _LOW:
+        return False
+    expanded = [slice(0, 1) if stride == 0 else slice(None) for stride in mask.stride()[:-2]]
+    mask = mask[tuple(expanded)]
+    out = mask if is_bool and not keeps else ~mask if is_bool else mask <= _LOW
+    later = torch.ones_like(first, dtype=torch.bool).triu(1)
+    if not is_bool and not bool(((mask == 0) | out).all()):
+        return False
+    return bool((out == later).all())
+
+
+hide(globals())

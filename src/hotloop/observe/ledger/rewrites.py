@@ -1,0 +1,91 @@
+"""Finds, in the dataflow of a window, work that another form of the same operators does.
+
+Only the operators decide, no name in the script. An intermediate result that anything else reads is
+needed as it is, and its work is left alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import SourceLocation
+from hotloop.observe.hooks.stack_frames import shown
+from hotloop.observe.ledger.attention_forms import attention
+from hotloop.observe.ledger.contractions import contraction
+from hotloop.observe.ledger.flow import Flow
+from hotloop.observe.ledger.products import products
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from hotloop.core.case.rewrite import Rewrite
+    from hotloop.observe.ledger.operation import RawStack
+    from hotloop.observe.ledger.window import Window
+
+__all__ = ["found", "rewrites"]
+
+MOST = 8  # rewrites of a window
+
+
+def rewrites(windows: Sequence[Window]) -> tuple[Rewrite, ...]:
+    """Return what another form may do faster in the first window, the most expensive first."""
+    if not windows:
+        return ()
+    recorder = windows[0].recorder
+    flow = Flow(recorder.operations, recorder.ends, windows[0].live, recorder.weights)
+    return found(flow, framework=recorder.framework)
+
+
+def found(flow: Flow, *, framework: int = 0) -> tuple[Rewrite, ...]:
+    """Return the rewrites of some recorded steps; the last step does not count.
+
+    `framework` is the time of an operator that is not the device's, in nanoseconds.
+    """
+    counted, steps = flow.ends[-2], len(flow.ends) - 1
+    of_node: dict[int, float] = defaultdict(float)
+    for one in flow.operations:
+        if one.node is not None:
+            of_node[one.node] += max(0, one.spent - framework) * 1e-9
+    calls: dict[Rewrite, int] = Counter()
+    seconds: dict[Rewrite, float] = defaultdict(float)
+    for rewrite, numbers in _calls(flow):
+        if numbers[-1] >= counted:
+            continue
+        operations = [flow.operations[number] for number in numbers]
+        rewrite = replace(rewrite, places=_places(one.stack for one in operations))
+        calls[rewrite] += 1
+        spent = sum(max(0, one.spent - framework) * 1e-9 for one in operations)
+        nodes = {one.sequence for one in operations} if any(rewrite.needs_grad) else set[int]()
+        seconds[rewrite] += spent + sum(of_node[node] for node in nodes)
+    result = [
+        replace(one, calls=calls[one] / steps, seconds=seconds[one] / steps)
+        for one in calls
+        if one.places
+    ]
+    return tuple(sorted(result, key=lambda one: -one.seconds)[:MOST])
+
+
+def _places(stacks: Iterable[RawStack]) -> tuple[SourceLocation, ...]:
+    """Return the innermost lines of the project, by their order in the file."""
+    frames = {next((one for one in shown(stack) if one.own), None) for stack in stacks}
+    places = {(one.file, one.line) for one in frames if one is not None}
+    return tuple(SourceLocation(file=file, line=line) for file, line in sorted(places))
+
+
+def _calls(flow: Flow) -> Iterator[tuple[Rewrite, list[int]]]:
+    """Yield each call with the numbers of its operations, in their order."""
+    for number, one in enumerate(flow.operations):
+        if not one.operands:
+            continue
+        match one.name:
+            case "aten::_softmax":
+                call = attention(flow, number)
+            case "aten::mul" | "aten::sub":
+                call = contraction(flow, number)
+            case _:
+                call = None
+        if call is not None:
+            yield call[0], sorted(call[1])
+    yield from products(flow)

@@ -1,0 +1,100 @@
+"""Both forms of a rewrite give the same, and only what is the same is timed."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from hotloop.core.case.rewrite import AttentionMask, Rewrite
+from hotloop.core.finding import SourceLocation
+from hotloop.observe.experiments import rewrites
+from hotloop.observe.experiments.rewrites import Forms, OtherForm, forms
+
+HEADS = Rewrite(
+    kind="attention",
+    shapes=((2, 3, 8, 4), (2, 3, 8, 4), (2, 3, 8, 4)),
+    needs_grad=(True, True, True),
+    dtypes=("float32", "float32"),
+    calls=1,
+    places=(SourceLocation(file="train.py", line=3),),
+)
+PAIRS = Rewrite(
+    kind="contraction",
+    form="squared",
+    shapes=((1, 200, 64), (200, 1, 64)),
+    needs_grad=(True, True),
+    dtypes=("float32",),
+    reduced=(2,),
+    calls=2,
+    places=(SourceLocation(file="train.py", line=7),),
+)
+GATES = Rewrite(
+    kind="one product",
+    form="with bias",
+    shapes=((8, 5), (5, 4), (5, 4), (5, 2)),
+    needs_grad=(True, True, True, True),
+    dtypes=("float32",),
+)
+CAUSAL = AttentionMask(shape=(8, 8), is_added=False, is_causal=True)
+LSTM = replace(GATES, form="lstm", shapes=((6, 8, 3), (7, 4)), needs_grad=(False, True), in_loop=6)
+
+
+@pytest.mark.parametrize(
+    "rewrite",
+    [
+        HEADS,
+        replace(HEADS, is_copied=True, masks=(CAUSAL,), dropout=0.1),
+        replace(HEADS, masks=(replace(CAUSAL, is_added=True),)),
+        replace(HEADS, masks=(AttentionMask(shape=(2, 1, 1, 8), is_added=False),)),
+        replace(
+            HEADS, masks=(CAUSAL, AttentionMask(shape=(3, 8, 8), is_added=True, needs_grad=True))
+        ),
+        replace(HEADS, shapes=((2, 3, 5, 4), (2, 3, 8, 4), (2, 3, 8, 6))),
+        replace(HEADS, dtypes=("bfloat16", "float32"), masks=(CAUSAL,)),
+        PAIRS,
+        replace(PAIRS, form="norm"),
+        replace(PAIRS, form="absolute", shapes=((3, 1, 9, 4), (3, 7, 1, 4)), reduced=(3,)),
+        replace(PAIRS, form="product", shapes=((9, 4, 1), (9, 1, 6)), reduced=(0,)),
+        replace(PAIRS, reduced=(0, 1, 2)),
+        replace(PAIRS, form="product", shapes=((1, 9, 4), (7, 1, 4)), reduced=(0, 1, 2)),
+        GATES,
+        replace(GATES, form="", in_loop=9, needs_grad=(False, True, True, True)),
+        LSTM,
+        replace(LSTM, form="lstm without bias", needs_grad=(True, True)),
+    ],
+)
+def test_both_forms_are_the_same(rewrite):
+    torch.manual_seed(0)
+    pair = rewrites._Pair(rewrite)
+    assert pair.differs() is None
+    old, new = pair.measured()
+    assert old > 0 or not rewrite.calls
+    assert new > 0 or not rewrite.calls
+
+
+def test_a_faster_form_saves_time_of_a_step_and_has_lines():
+    change = OtherForm([PAIRS])
+    assert change.prepare() is None
+    old, new = change.measured_apart()
+    assert old > 2 * new
+    assert change.places == PAIRS.places
+
+
+def test_another_result_is_no_other_form(monkeypatch):
+    def wrong(rewrite: Rewrite) -> Forms:
+        both = forms(rewrite)
+        return replace(both, exact=(both.old, lambda: [2 * one for one in both.new()]))
+
+    monkeypatch.setattr(rewrites, "forms", wrong)
+    assert OtherForm([PAIRS]).prepare() == "the other form gives other values"
+
+
+def test_what_cannot_be_built_says_why():
+    assert "no tolerance" in str(OtherForm([replace(PAIRS, dtypes=("complex64",))]).prepare())
+    huge = replace(PAIRS, shapes=((1, 1 << 40, 64), (1 << 40, 1, 64)))
+    assert "Error" in str(OtherForm([huge]).prepare())
+
+
+def test_gradients_are_needed_even_below_no_grad():
+    with torch.no_grad():
+        assert OtherForm([PAIRS]).prepare() is None

@@ -1,0 +1,280 @@
+"""Work that another form does, as the dataflow of recorded steps shows it."""
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from hotloop.core.case.rewrite import AttentionMask, Rewrite
+from hotloop.observe.ledger.flow import Flow
+from hotloop.observe.ledger.recorder import Recorder
+from hotloop.observe.ledger.rewrites import found
+
+
+def seen(loss: Callable[[], torch.Tensor], weights: list[torch.Tensor]) -> tuple[Rewrite, ...]:
+    """Record three steps of a loss; return the rewrites."""
+    optimizer = torch.optim.SGD(weights, lr=1e-3)
+    recorder = Recorder(is_ours=lambda: False)
+    recorder.start(weights)
+    for _ in range(3):
+        value = loss()
+        recorder.differentiate(value, adds_up=True)
+        value.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        recorder.end_step()
+    recorder.stop()
+    assert recorder.fault is None
+    flow = Flow(recorder.operations, recorder.ends, recorder.live([]), recorder.weights)
+    result = found(flow)
+    recorder.release()
+    return result
+
+
+def only(rewrites: tuple[Rewrite, ...], kind: str) -> Rewrite:
+    """Return the only rewrite of a kind."""
+    (one,) = [one for one in rewrites if one.kind == kind]
+    return one
+
+
+def none(rewrites: tuple[Rewrite, ...], kind: str) -> bool:
+    return all(one.kind != kind for one in rewrites)
+
+
+# Attention.
+
+B, H, T, S, D = 2, 3, 6, 6, 4
+LATER = torch.ones(T, T, dtype=torch.bool).triu(1)
+
+
+def attention(change=lambda scores: scores, *, drop=0.0, keys=S, loss=None):
+    """Record attention of `H` heads with `change` to its scores."""
+    weight, memory = nn.Parameter(torch.randn(5, H * D)), torch.randn(B, keys, H * D)
+    x = torch.randn(B, T, 5)
+
+    def step() -> torch.Tensor:
+        q = (x @ weight).view(B, T, H, D).transpose(1, 2)
+        k = (memory * weight.sum()).view(B, keys, H, D).transpose(1, 2)
+        weights = change(q @ k.transpose(-2, -1) / math.sqrt(D)).softmax(-1)
+        if loss is not None:
+            return loss(weights, weights @ k)
+        return (functional.dropout(weights, drop) @ k).square().mean()
+
+    return seen(step, [weight])
+
+
+def test_attention_is_seen_with_its_shapes_and_lines():
+    one = only(attention(), "attention")
+    assert one.shapes == ((B, H, T, D), (B, H, S, D), (B, H, S, D))
+    assert one.needs_grad == (True, True, True)
+    assert (one.calls, one.masks, one.dropout, one.is_copied) == (1, (), 0.0, True)
+    assert one.seconds > 0
+    assert {place.file for place in one.places} == {__file__}
+
+
+@pytest.mark.parametrize(
+    ("change", "is_added"),
+    [
+        (lambda s: s.masked_fill(LATER, -math.inf), False),
+        (
+            lambda s: s.masked_fill_(torch.tril(torch.ones(T, T)).repeat(B, H, 1, 1) == 0, -1e9),
+            False,
+        ),
+        (lambda s: torch.where(~LATER, s, -math.inf), False),
+        (lambda s: torch.where(LATER, -math.inf, s), False),
+        (lambda s: s + torch.zeros(T, T).masked_fill(LATER, -math.inf), True),
+    ],
+)
+def test_a_causal_mask_is_known_by_its_values(change, is_added):
+    (mask,) = only(attention(change), "attention").masks
+    assert (mask.is_causal, mask.is_added) == (True, is_added)
+
+
+def test_a_mask_that_hides_more_is_not_causal():
+    padding = LATER.repeat(B, 1, 1, 1)
+    padding[1, :, :, 4:] = True
+    padding[:, :, :, 0] = False
+    (mask,) = only(attention(lambda s: s.masked_fill(padding, -math.inf)), "attention").masks
+    assert mask == AttentionMask(shape=(B, 1, T, T), is_added=False)
+
+
+def test_a_learned_bias_and_dropout_are_noted():
+    bias = nn.Parameter(torch.zeros(H, T, S))
+    one = only(attention(lambda s: s + bias, drop=0.25), "attention")
+    assert one.masks == (AttentionMask(shape=(H, T, S), is_added=True, needs_grad=True),)
+    assert one.dropout == pytest.approx(0.25)
+
+
+def test_cross_attention_has_keys_of_another_length():
+    assert only(attention(keys=9), "attention").shapes[1] == (B, H, 9, D)
+
+
+@pytest.mark.parametrize(
+    "attend",
+    [
+        lambda q, k, v: torch.baddbmm(torch.zeros(B, T, T), q, k.mT).softmax(-1) @ v,
+        lambda q, k, v: torch.bmm(torch.softmax(torch.bmm(q, k.mT), -1), v),
+        lambda q, k, v: torch.einsum(
+            "bts,bsd->btd", torch.einsum("btd,bsd->bts", q, k).softmax(-1), v
+        ),
+    ],
+)
+def test_attention_of_one_head_is_seen_in_other_spellings(attend):
+    weight, x = nn.Parameter(torch.randn(5, 5)), torch.randn(B, T, 5)
+    one = only(seen(lambda: attend(x @ weight, x, x).square().mean(), [weight]), "attention")
+    assert one.shapes[0] == (1, B, T, 5)
+
+
+def test_weights_of_attention_that_are_read_elsewhere_are_left_alone():
+    def loss(weights: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        return out.square().mean() + weights.square().mean()
+
+    assert none(attention(loss=loss), "attention")
+    kept = []
+
+    def keep(weights: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        kept.append(weights)
+        return out.square().mean()
+
+    assert none(attention(loss=keep), "attention")
+
+
+def test_scores_that_no_mask_can_stand_for_are_left_alone():
+    assert none(attention(lambda s: s * LATER), "attention")
+    assert none(attention(lambda s: s.tanh()), "attention")
+
+
+# Contractions.
+
+
+def pairs(reduce):
+    """Record a loss on 24 x 5 rows of a weight."""
+    weight = nn.Parameter(torch.randn(24, 5))
+    return seen(lambda: reduce(weight).square().mean(), [weight])
+
+
+@pytest.mark.parametrize(
+    ("reduce", "form"),
+    [
+        (lambda z: (z[None] - z[:, None]).pow(2).sum(-1), "squared"),
+        (lambda z: (z.unsqueeze(0) - z.unsqueeze(1)).square().mean(2), "squared"),
+        (lambda z: (lambda d: d * d)(z[None] - z[:, None]).sum(-1), "squared"),
+        (lambda z: (z[None] - z[:, None]).abs().sum(-1), "absolute"),
+        (lambda z: (z[None] - z[:, None] * 2).norm(dim=-1), "norm"),
+        (lambda z: (z[None] * z[:, None]).sum(-1), "product"),
+        (lambda z: (z[None].expand(24, -1, -1) * z[:, None]).sum(-1), "product"),
+    ],
+)
+def test_a_broadcast_and_a_sum_are_seen(reduce, form):
+    one = only(pairs(reduce), "contraction")
+    assert (one.form, one.shapes, one.reduced) == (form, ((1, 24, 5), (24, 1, 5)), (2,))
+
+
+def test_outer_products_that_are_summed_over_the_batch_are_a_product():
+    wide = lambda z: z.repeat(1, 4)  # noqa: E731
+    outer = lambda z: (wide(z)[:, :, None] * wide(z)[:, None, :]).sum(0)  # noqa: E731
+    one = only(pairs(outer), "contraction")
+    assert (one.form, one.reduced) == ("product", (0,))
+
+
+def test_differences_that_are_read_elsewhere_are_left_alone():
+    def reduce(z: torch.Tensor) -> torch.Tensor:
+        difference = z[None] - z[:, None]
+        return difference.pow(2).sum(-1) + difference.sum(-1)
+
+    assert none(pairs(reduce), "contraction")
+
+
+def test_a_factor_for_each_row_is_no_broadcast_of_both():
+    assert none(pairs(lambda z: (z * z[:, :1]).sum(0)), "contraction")
+    assert none(pairs(lambda z: (z[None] * z[:, None]).relu().sum(-1)), "contraction")
+
+
+# Products of one input.
+
+
+class Gates(nn.Module):
+    """A recurrent cell with a layer for each gate."""
+
+    def __init__(self, bias: bool = True) -> None:
+        super().__init__()
+        self.of = nn.ModuleList(nn.Linear(3 + 4, 4, bias=bias) for _ in range(4))
+
+    def forward(self, x: torch.Tensor, change=lambda h: h) -> torch.Tensor:
+        h = c = torch.zeros(x.shape[0], 4)
+        for t in range(x.shape[1]):
+            xh = torch.cat([x[:, t], change(h)], 1)
+            i, f, g, o = (gate(xh) for gate in self.of)
+            c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+            h = torch.sigmoid(o) * torch.tanh(c)
+        return h
+
+
+def test_queries_keys_and_values_are_one_product():
+    layers = nn.ModuleList(nn.Linear(6, size) for size in (6, 6, 12))
+    x = torch.randn(2, 5, 6)
+    loss = lambda: sum(layer(x).square().mean() for layer in layers)  # noqa: E731
+    one = only(seen(loss, list(layers.parameters())), "one product")
+    assert one.shapes == ((10, 6), (6, 6), (6, 6), (6, 12))
+    assert (one.form, one.calls, one.in_loop) == ("with bias", 1, 1)
+    assert one.needs_grad == (False, True, True, True)
+
+
+def test_different_inputs_and_the_same_weight_twice_are_no_such_product():
+    first, second = nn.Linear(6, 6), nn.Linear(6, 6)
+    x = torch.randn(4, 6)
+    chain = lambda: second(first(x)).square().mean()  # noqa: E731
+    assert none(seen(chain, [*first.parameters(), *second.parameters()]), "one product")
+    twice = lambda: (first(x).relu() + first(x)).square().mean()  # noqa: E731
+    assert none(seen(twice, list(first.parameters())), "one product")
+
+
+def test_a_frozen_weight_is_not_put_beside_a_trained_one():
+    frozen, trained = nn.Linear(6, 6).requires_grad_(False), nn.Linear(6, 6)
+    x = torch.randn(4, 6)
+    loss = lambda: (frozen(x) + trained(x)).square().mean()  # noqa: E731
+    assert none(seen(loss, list(trained.parameters())), "one product")
+
+
+def test_layers_that_choose_their_operators_themselves_are_left_alone():
+    layer, x = nn.GRU(6, 4, bidirectional=True, batch_first=True), torch.randn(2, 5, 6)
+    loss = lambda: layer(x)[0].square().mean()  # noqa: E731
+    assert none(seen(loss, list(layer.parameters())), "one product")
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_loop_over_time_that_is_an_lstm_is_one_call(bias):
+    cell, x = Gates(bias), torch.randn(2, 7, 3)
+    one = only(seen(lambda: cell(x).square().mean(), list(cell.parameters())), "one product")
+    assert one.form == ("lstm" if bias else "lstm without bias")
+    assert one.shapes == ((7, 2, 3), (7, 4))
+    assert (one.calls, one.in_loop, one.needs_grad) == (1, 7, (False, True))
+
+
+def test_a_cell_that_changes_its_state_is_no_lstm():
+    cell, x = Gates(), torch.randn(2, 7, 3)
+    loss = lambda: cell(x, change=lambda h: h.clamp(-1, 1)).square().mean()  # noqa: E731
+    kinds = seen(loss, list(cell.parameters()))
+    assert {one.form for one in kinds} == {"with bias"}
+    assert {one.in_loop for one in kinds} == {7}
+
+
+def test_inputs_that_the_loop_makes_are_not_known_before_it():
+    cell, x, out = Gates(), torch.randn(2, 3), nn.Linear(4, 3)
+
+    def loss() -> torch.Tensor:
+        token, h = x, torch.zeros(2, 4)
+        c = h
+        for _ in range(5):
+            xh = torch.cat([token, h], 1)
+            i, f, g, o = (gate(xh) for gate in cell.of)
+            c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+            h = torch.sigmoid(o) * torch.tanh(c)
+            token = out(h)
+        return token.square().mean()
+
+    kinds = seen(loss, [*cell.parameters(), *out.parameters()])
+    assert all(not one.form.startswith("lstm") for one in kinds)
