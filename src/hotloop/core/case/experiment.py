@@ -40,9 +40,9 @@ class Experiment:
     @property
     def outcome(self) -> Literal["gain", "no gain", "unknown"]:
         """Say what the experiment showed: blocks that differ too much show nothing."""
-        if self.gain is None or self.high is None:
+        if self.gain is None:
             return "unknown"
         if self.gain >= NO_GAIN:
             return "gain"
         # Half of the way to the last decile: about the upper limit of the median of 12 blocks.
-        return "no gain" if (self.gain + self.high) / 2 < NO_GAIN else "unknown"
+        return "no gain" if (self.gain + (self.high or self.gain)) / 2 < NO_GAIN else "unknown"

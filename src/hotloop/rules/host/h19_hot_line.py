@@ -16,7 +16,6 @@ Source: hotloop.
 from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.costs import costing
 from hotloop.rules.support.hot_lines import hot_line
-from hotloop.rules.tried import REFUTED
 
 __all__ = ["RULE"]
 
@@ -25,7 +24,7 @@ def judge(case: Case) -> Finding | None:
     """Look for such a line."""
     hot = hot_line(case)
     explained = (
-        one for one in case.experiments if one.row or (one.rewrites and (one.gain or 0) >= REFUTED)
+        one for one in case.experiments if one.row or (one.rewrites and one.outcome == "gain")
     )
     if hot is None or any(hot.place in one.places for one in explained):
         return None
