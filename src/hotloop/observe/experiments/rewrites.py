@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 import statistics
+import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hotloop.observe.experiments.variants import Variant
+from hotloop.observe.experiments.variants import Part, Variant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -76,10 +77,15 @@ class OtherForm(Variant):
         self._pairs = faster or pairs
         return None
 
-    def measured_apart(self) -> tuple[float, float]:
-        """Return the seconds of a step in the old and in the new form, as just measured."""
-        times = [pair.measured() for _, pair in self._pairs or ()]
-        return sum(old for old, _ in times), sum(new for _, new in times)
+    def measured_apart(self) -> Part:
+        """Return the time of both forms, as just measured; its share of a step is as recorded."""
+        pairs = self._pairs or []
+        times = [pair.measured() for _, pair in pairs]
+        return Part(
+            seconds=sum(old for old, _ in times),
+            changed=sum(new for _, new in times),
+            most=min(1.0, sum(rewrite.share for rewrite, _ in pairs)),
+        )
 
     def switch_on(self) -> None:
         """Leave the script as it is."""
@@ -92,22 +98,19 @@ class _Pair:
     """Both forms of a rewrite, with tensors."""
 
     def __init__(self, rewrite: Rewrite) -> None:
-        import torch
-
+        torch: Any = sys.modules["torch"]
         self._rewrite = rewrite
         self._plain = lambda: torch.autocast(rewrite.device, enabled=False)
         with torch.enable_grad(), self._plain():
             self._forms = forms(rewrite)
             tensors = [*self._forms.inputs, *self._forms.weights]
-            self._needs_grad = any(tensor.requires_grad for tensor in tensors)
-            self._cleared = self._forms.inputs if self._forms.adds_up else tensors
-            outputs = self._forms.old()
-            self._gradients = [_ramp(output) for output in outputs] if self._needs_grad else []
+            self._trained = [tensor for tensor in tensors if tensor.requires_grad]
+            self._sums: dict[int, Any] = {}  # gradients of weights, by the place in `_trained`
+            self._gradients = [_ramp(output) for output in self._forms.old()]
 
     def differs(self) -> str | None:
         """Return why the forms are not the same, or None."""
-        import torch
-
+        torch: Any = sys.modules["torch"]
         dtypes = self._rewrite.dtypes
         if not _TOLERANCE.keys() >= set(dtypes):
             return f"no tolerance is known for {', '.join(dtypes)}"
@@ -127,8 +130,7 @@ class _Pair:
 
     def measured(self) -> tuple[float, float]:
         """Return the seconds of a step in the old and in the new form."""
-        import torch
-
+        torch: Any = sys.modules["torch"]
         times: tuple[list[float], list[float]] = [], []
         with torch.enable_grad(), self._plain():
             began = time.perf_counter()
@@ -140,17 +142,27 @@ class _Pair:
         return self._rewrite.calls * old, self._rewrite.calls * new
 
     def _time(self, form: Callable[[], Sequence[Any]]) -> float:
-        import torch
-
+        torch: Any = sys.modules["torch"]
         started = time.perf_counter()
         outputs = form()
-        if self._needs_grad:
-            for tensor in self._cleared:
-                tensor.grad = None
-            torch.autograd.backward(list(outputs), self._gradients)
+        if self._trained:  # not backward(): the trial takes it for one of the script
+            gradients = torch.autograd.grad(
+                outputs, self._trained, self._gradients, allow_unused=True
+            )
+            if self._forms.adds_up:
+                self._add_up(gradients)
         if self._rewrite.device == "cuda":
             torch.cuda.synchronize()
         return time.perf_counter() - started
+
+    def _add_up(self, gradients: Sequence[Any]) -> None:
+        """Add the gradients of weights to those of earlier calls, as a loop over time does."""
+        first = sum(tensor.requires_grad for tensor in self._forms.inputs)
+        for number, gradient in enumerate(gradients[first:]):
+            if gradient is not None and number in self._sums:
+                self._sums[number].add_(gradient)
+            elif gradient is not None:
+                self._sums[number] = gradient
 
 
 def _ramp(tensor: Any) -> Any:
@@ -360,7 +372,8 @@ def _products(rewrite: Rewrite) -> Forms:
         ]
 
     def new() -> Sequence[Any]:
-        return torch.nn.functional.linear(given, wide, bias).split(sizes, -1)
+        outputs: Any = torch.nn.functional.linear(given, wide, bias)
+        return list(torch.split(outputs, sizes, -1))
 
     return Forms(
         inputs=[given],
