@@ -3,7 +3,7 @@
 import pytest
 
 from hotloop.observe.experiments.blocks import WARM, Blocks
-from hotloop.observe.experiments.variants import NOT_REACHED, Part, Variant
+from hotloop.observe.experiments.variants import NOT_REACHED, TimedPart, Variant
 
 
 class Change(Variant):
@@ -98,9 +98,9 @@ class Apart(Change):
 
     most = 1.0
 
-    def measured_apart(self) -> Part:
+    def measured_apart(self) -> TimedPart:
         assert not self.on
-        return Part(seconds=self.seconds, changed=self.seconds / 2, most=self.most)
+        return TimedPart(seconds=self.seconds, changed=self.seconds / 2, most=self.most)
 
 
 def test_what_is_timed_apart_is_taken_from_plain_steps():

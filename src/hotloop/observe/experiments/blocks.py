@@ -18,7 +18,7 @@ from hotloop.observe.experiments.variants import NOT_REACHED
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from hotloop.observe.experiments.variants import Part, Variant
+    from hotloop.observe.experiments.variants import TimedPart, Variant
 
 __all__ = ["WARM", "BlockTimes", "Blocks"]
 
@@ -140,7 +140,7 @@ class Blocks:
             if not self._is_decided(reading) and reading.why_not in (None, NOT_REACHED)
         ]
 
-    def _measured_apart(self, number: int) -> Part | None:
+    def _measured_apart(self, number: int) -> TimedPart | None:
         self.running = number
         part = self._variants[number].measured_apart()
         self.running = None

@@ -23,10 +23,10 @@ __all__ = [
     "FusedOptimizer",
     "KeptLines",
     "NoLogging",
-    "Part",
     "ReadyBatches",
     "ReadySamples",
     "Threads",
+    "TimedPart",
     "UpdatedRows",
     "Variant",
 ]
@@ -37,7 +37,7 @@ NOT_REACHED = "the line was not reached"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class TimedPart:
     """What a change does to a part of each step."""
 
     seconds: float  # of the part of one step, as it is
@@ -68,7 +68,7 @@ class Variant:
         """Take the change back."""
         raise NotImplementedError
 
-    def measured_apart(self) -> Part | None:
+    def measured_apart(self) -> TimedPart | None:
         """Time what it changes apart from the script; None: steps are made with the change."""
         return None
 
