@@ -3,7 +3,7 @@
 import pytest
 
 from hotloop.observe.experiments.blocks import WARM, Blocks
-from hotloop.observe.experiments.variants import NOT_REACHED, Variant
+from hotloop.observe.experiments.variants import NOT_REACHED, TimedPart, Variant
 
 
 class Change(Variant):
@@ -93,20 +93,25 @@ def test_a_failure_is_told_of_the_change_that_is_on():
     assert not change.on
 
 
-class Part(Change):
+class Apart(Change):
     """A change that is timed apart from the steps."""
 
-    def measured_apart(self) -> tuple[float, float]:
+    most = 1.0
+
+    def measured_apart(self) -> TimedPart:
         assert not self.on
-        return self.seconds, self.seconds / 2
+        return TimedPart(seconds=self.seconds, changed=self.seconds / 2, most=self.most)
 
 
 def test_what_is_timed_apart_is_taken_from_plain_steps():
-    blocks, _ = made([Part(0.005)])
+    blocks, _ = made([Apart(0.005)])
     assert blocks.readings[0].ratios == pytest.approx([10 / 7.5] * len(blocks.readings[0].ratios))
     assert blocks.readings[0].steps > 0
 
 
-def test_a_part_takes_no_more_than_the_step():
-    blocks, _ = made([Part(0.050)])
-    assert blocks.readings[0].ratios == pytest.approx([2.0] * len(blocks.readings[0].ratios))
+@pytest.mark.parametrize(("most", "gain"), [(1.0, 2.0), (0.8, 10 / 6)])
+def test_a_part_takes_no_more_than_its_share_of_the_step(most, gain):
+    change = Apart(0.050)
+    change.most = most
+    blocks, _ = made([change])
+    assert blocks.readings[0].ratios == pytest.approx([gain] * len(blocks.readings[0].ratios))

@@ -72,6 +72,7 @@ def test_attention_is_seen_with_its_shapes_and_lines():
     assert one.needs_grad == (True, True, True)
     assert (one.calls, one.masks, one.dropout, one.is_copied) == (1, (), 0.0, True)
     assert one.seconds > 0
+    assert 0 < one.share < 1
     assert {place.file for place in one.places} == {__file__}
 
 

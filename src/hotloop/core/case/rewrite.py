@@ -47,3 +47,4 @@ class Rewrite:
     places: tuple[SourceLocation, ...] = ()  # the project's lines, from the first operator on
     calls: float = 0.0  # of a step
     seconds: float = 0.0  # of a step, as recorded, with the backward pass
+    share: float = 1.0  # of the time of all operators of a step: of the step at most

@@ -18,7 +18,7 @@ from hotloop.observe.experiments.variants import NOT_REACHED
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from hotloop.observe.experiments.variants import Variant
+    from hotloop.observe.experiments.variants import TimedPart, Variant
 
 __all__ = ["WARM", "BlockTimes", "Blocks"]
 
@@ -124,7 +124,7 @@ class Blocks:
                     if max(sides) <= _UNSTEADY * min(sides):  # else another phase has begun
                         plain = sum(sides) / 2
                         if part is not None:
-                            changed = plain - min(part[0], plain) * (1 - part[1] / part[0])
+                            changed = part.step(plain)
                         reading.ratios.append(plain / changed)
                         reading.steps += steps
                     before = after
@@ -142,7 +142,7 @@ class Blocks:
             if not self._is_decided(reading) and reading.why_not in (None, NOT_REACHED)
         ]
 
-    def _measured_apart(self, number: int) -> tuple[float, float] | None:
+    def _measured_apart(self, number: int) -> TimedPart | None:
         self.running = number
         part = self._variants[number].measured_apart()
         self.running = None

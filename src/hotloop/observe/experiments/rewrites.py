@@ -6,38 +6,25 @@ and forward and backward if gradients flow. First both must give the same values
 
 from __future__ import annotations
 
-import math
 import statistics
+import sys
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hotloop.observe.experiments.variants import Variant
+from hotloop.observe.experiments.forms import forms
+from hotloop.observe.experiments.variants import TimedPart, Variant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hotloop.core.case.rewrite import AttentionMask, Rewrite
+    from hotloop.core.case.rewrite import Rewrite
     from hotloop.core.finding import SourceLocation
 
-__all__ = ["Forms", "OtherForm", "forms"]
+__all__ = ["OtherForm"]
 
 _ROUND = 0.12  # seconds for both forms of a rewrite between two blocks of steps
 _CALLS = 3  # at least, of each form in a round
-_MASKED = 0.2  # share of the scores that a mask leaves out
 _TOLERANCE = {"float64": 1e-7, "float32": 1e-3, "bfloat16": 6e-2, "float16": 2e-2}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Forms:
-    """Two functions that compute the same of the same tensors."""
-
-    inputs: list[Any]  # of both
-    old: Callable[[], Sequence[Any]]
-    new: Callable[[], Sequence[Any]]
-    exact: tuple[Callable[[], Sequence[Any]], Callable[[], Sequence[Any]]]  # without dropout
-    weights: Sequence[Any] = ()  # of one of them
-    adds_up: bool = False  # the gradients of weights are added to those of other calls
 
 
 class OtherForm(Variant):
@@ -76,10 +63,15 @@ class OtherForm(Variant):
         self._pairs = faster or pairs
         return None
 
-    def measured_apart(self) -> tuple[float, float]:
-        """Return the seconds of a step in the old and in the new form, as just measured."""
-        times = [pair.measured() for _, pair in self._pairs or ()]
-        return sum(old for old, _ in times), sum(new for _, new in times)
+    def measured_apart(self) -> TimedPart:
+        """Return the time of both forms, as just measured; its share of a step is as recorded."""
+        pairs = self._pairs or []
+        times = [pair.measured() for _, pair in pairs]
+        return TimedPart(
+            seconds=sum(old for old, _ in times),
+            changed=sum(new for _, new in times),
+            most=min(1.0, sum(rewrite.share for rewrite, _ in pairs)),
+        )
 
     def switch_on(self) -> None:
         """Leave the script as it is."""
@@ -92,22 +84,23 @@ class _Pair:
     """Both forms of a rewrite, with tensors."""
 
     def __init__(self, rewrite: Rewrite) -> None:
-        import torch
-
+        torch: Any = sys.modules["torch"]
         self._rewrite = rewrite
-        self._plain = lambda: torch.autocast(rewrite.device, enabled=False)
         with torch.enable_grad(), self._plain():
             self._forms = forms(rewrite)
             tensors = [*self._forms.inputs, *self._forms.weights]
-            self._needs_grad = any(tensor.requires_grad for tensor in tensors)
-            self._cleared = self._forms.inputs if self._forms.adds_up else tensors
-            outputs = self._forms.old()
-            self._gradients = [_ramp(output) for output in outputs] if self._needs_grad else []
+            self._trained = [tensor for tensor in tensors if tensor.requires_grad]
+            self._sums: dict[int, Any] = {}  # gradients of weights, by the place in `_trained`
+            self._gradients = [_ramp(output) for output in self._forms.old()]
+
+    def _plain(self) -> Any:
+        """Switch autocast off, which has done its work on the recorded dtypes."""
+        torch: Any = sys.modules["torch"]
+        return torch.autocast(self._rewrite.device, enabled=False)
 
     def differs(self) -> str | None:
         """Return why the forms are not the same, or None."""
-        import torch
-
+        torch: Any = sys.modules["torch"]
         dtypes = self._rewrite.dtypes
         if not _TOLERANCE.keys() >= set(dtypes):
             return f"no tolerance is known for {', '.join(dtypes)}"
@@ -127,8 +120,7 @@ class _Pair:
 
     def measured(self) -> tuple[float, float]:
         """Return the seconds of a step in the old and in the new form."""
-        import torch
-
+        torch: Any = sys.modules["torch"]
         times: tuple[list[float], list[float]] = [], []
         with torch.enable_grad(), self._plain():
             began = time.perf_counter()
@@ -140,17 +132,27 @@ class _Pair:
         return self._rewrite.calls * old, self._rewrite.calls * new
 
     def _time(self, form: Callable[[], Sequence[Any]]) -> float:
-        import torch
-
+        torch: Any = sys.modules["torch"]
         started = time.perf_counter()
         outputs = form()
-        if self._needs_grad:
-            for tensor in self._cleared:
-                tensor.grad = None
-            torch.autograd.backward(list(outputs), self._gradients)
+        if self._trained:  # not backward(): the trial takes it for one of the script
+            gradients = torch.autograd.grad(
+                outputs, self._trained, self._gradients, allow_unused=True
+            )
+            if self._forms.adds_up:
+                self._add_up(gradients)
         if self._rewrite.device == "cuda":
             torch.cuda.synchronize()
         return time.perf_counter() - started
+
+    def _add_up(self, gradients: Sequence[Any]) -> None:
+        """Add the gradients of weights to those of earlier calls, as a loop over time does."""
+        first = sum(tensor.requires_grad for tensor in self._forms.inputs)
+        for number, gradient in enumerate(gradients[first:]):
+            if gradient is not None and number in self._sums:
+                self._sums[number].add_(gradient)
+            elif gradient is not None:
+                self._sums[number] = gradient
 
 
 def _ramp(tensor: Any) -> Any:
@@ -160,258 +162,3 @@ def _ramp(tensor: Any) -> Any:
     count = tensor.numel()
     ramp = torch.linspace(0.5, 1.5, count, dtype=torch.float32, device=tensor.device)
     return ramp.reshape(tensor.shape).to(tensor.dtype)
-
-
-# The forms.
-
-
-def forms(rewrite: Rewrite) -> Forms:
-    """Return both forms of a rewrite with tensors for them."""
-    match rewrite.kind:
-        case "attention":
-            return _attention(rewrite)
-        case "contraction":
-            return _contraction(rewrite)
-    return _lstm(rewrite) if rewrite.form.startswith("lstm") else _products(rewrite)
-
-
-def _tensor(shape: Sequence[int], dtype: str, rewrite: Rewrite, needs_grad: bool) -> Any:
-    import torch
-
-    tensor = torch.randn(*shape, dtype=getattr(torch, dtype), device=rewrite.device)
-    return tensor.requires_grad_(needs_grad)
-
-
-def _attention(rewrite: Rewrite) -> Forms:
-    from torch.nn.functional import dropout, scaled_dot_product_attention, softmax
-
-    inputs = []
-    for (batch, heads, length, size), needs_grad in zip(
-        rewrite.shapes, rewrite.needs_grad, strict=True
-    ):
-        shape = (batch, length, heads, size) if rewrite.is_copied else (batch, heads, length, size)
-        inputs.append(_tensor(shape, rewrite.dtypes[0], rewrite, needs_grad))
-    query, key, value = (x.transpose(1, 2) if rewrite.is_copied else x for x in inputs)
-    masks = [(mask, _mask(mask, rewrite)) for mask in rewrite.masks]
-    scale, softmax_dtype = rewrite.shapes[0][-1] ** -0.5, _softmax_dtype(rewrite)
-
-    def old(p: float) -> tuple[Any]:
-        scores = ((query @ key.transpose(-1, -2)) * scale).to(softmax_dtype)
-        for mask, tensor in masks:
-            scores = scores + tensor if mask.is_added else scores.masked_fill(tensor, -math.inf)
-        weights = dropout(softmax(scores, -1), p) if p else softmax(scores, -1)
-        return (weights.to(value.dtype) @ value,)
-
-    is_causal = len(masks) == 1 and rewrite.masks[0].is_causal
-    kept = [~tensor for mask, tensor in masks if not mask.is_added]
-    added = [tensor for mask, tensor in masks if mask.is_added]
-
-    def new(p: float) -> tuple[Any]:
-        mask = None
-        if masks and not is_causal:
-            mask = _both(kept, [tensor.to(value.dtype) for tensor in added])
-        return (scaled_dot_product_attention(query, key, value, mask, p, is_causal),)
-
-    learned = [tensor for mask, tensor in masks if mask.needs_grad]
-    return Forms(
-        inputs=[*inputs, *learned],
-        old=lambda: old(rewrite.dropout),
-        new=lambda: new(rewrite.dropout),
-        exact=(lambda: old(0.0), lambda: new(0.0)),
-    )
-
-
-def _both(kept: Sequence[Any], added: Sequence[Any]) -> Any:
-    """Return one mask for all: True where a score is kept, or what is added to it."""
-    if not added:
-        mask = kept[0]
-        for other in kept[1:]:
-            mask = mask & other
-        return mask
-    mask = added[0]
-    for other in added[1:]:
-        mask = mask + other
-    for other in kept:
-        mask = mask.masked_fill(~other, -math.inf)
-    return mask
-
-
-def _softmax_dtype(rewrite: Rewrite) -> Any:
-    import torch
-
-    return getattr(torch, rewrite.dtypes[1])
-
-
-def _mask(mask: AttentionMask, rewrite: Rewrite) -> Any:
-    """Return a mask that leaves no row empty."""
-    import torch
-
-    if mask.is_causal:
-        out = torch.ones(mask.shape[-2:], dtype=torch.bool, device=rewrite.device).triu(1)
-        out = out.expand(mask.shape).contiguous()
-    elif mask.is_added:
-        return _tensor(mask.shape, rewrite.dtypes[1], rewrite, mask.needs_grad)
-    else:
-        out = torch.rand(mask.shape, device=rewrite.device) < _MASKED
-        out[..., 0] = False
-    if mask.is_added:
-        scores = torch.zeros(mask.shape, dtype=_softmax_dtype(rewrite), device=rewrite.device)
-        return scores.masked_fill(out, -math.inf)
-    return out
-
-
-def _contraction(rewrite: Rewrite) -> Forms:
-    import torch
-
-    left, right = (
-        _tensor(shape, rewrite.dtypes[0], rewrite, needs_grad)
-        for shape, needs_grad in zip(rewrite.shapes, rewrite.needs_grad, strict=True)
-    )
-    reduced = list(rewrite.reduced)
-    both = [d for d in reduced if left.shape[d] > 1 and right.shape[d] > 1]
-    rest = [d for d in reduced if d not in both]
-    inner = [
-        1 if d in both else max(pair)
-        for d, pair in enumerate(zip(left.shape, right.shape, strict=True))
-    ]
-
-    def old() -> tuple[Any]:
-        if rewrite.form == "product":
-            return ((left * right).sum(reduced, keepdim=True),)
-        difference = left - right
-        if rewrite.form == "norm":
-            return (torch.linalg.vector_norm(difference, dim=reduced, keepdim=True),)
-        size = difference.abs() if rewrite.form == "absolute" else difference.pow(2)
-        return (size.sum(reduced, keepdim=True),)
-
-    def new() -> tuple[Any]:
-        if rewrite.form == "product":
-            return (_product(left, right, reduced),)
-        if rewrite.form == "squared":
-            squares = left.square().sum(both, keepdim=True), right.square().sum(both, keepdim=True)
-            result = squares[0] + squares[1] - 2 * _product(left, right, both)
-            return (result.sum(rest, keepdim=True) if rest else result,)
-        p = 1.0 if rewrite.form == "absolute" else 2.0
-        return (_distances(left, right, both, p).reshape(inner),)
-
-    return Forms(inputs=[left, right], old=old, new=new, exact=(old, new))
-
-
-def _product(left: Any, right: Any, summed: Sequence[int]) -> Any:
-    """Return the sum of a product without the product, with 1 for the summed dimensions."""
-    import torch
-
-    names = [[d for d, size in enumerate(one.shape) if size > 1] for one in (left, right)]
-    kept = [d for d in range(left.dim()) if d not in summed and any(d in own for own in names)]
-    shape = [
-        1 if d in summed else max(pair)
-        for d, pair in enumerate(zip(left.shape, right.shape, strict=True))
-    ]
-    small = [
-        one.reshape([one.shape[d] for d in own])
-        for one, own in zip((left, right), names, strict=True)
-    ]
-    return torch.einsum(small[0], names[0], small[1], names[1], kept).reshape(shape)
-
-
-def _distances(left: Any, right: Any, summed: Sequence[int], p: float) -> Any:
-    """Return the distances of all pairs, in the order of the dimensions that are left."""
-    import torch
-
-    rank = left.dim()
-    batch = [d for d in range(rank) if d not in summed and left.shape[d] == right.shape[d]]
-    rows, columns = (
-        [d for d in range(rank) if d not in (*summed, *batch) and one.shape[d] > 1]
-        for one in (left, right)
-    )
-
-    def flat(one: Any, own: Sequence[int], other: Sequence[int]) -> Any:
-        ordered = one.permute(*batch, *other, *own, *summed)
-        sizes = (math.prod(one.shape[d] for d in dims) for dims in (batch, own, summed))
-        return ordered.reshape(*sizes)
-
-    pairs = torch.cdist(flat(left, rows, columns), flat(right, columns, rows), p=p)
-    order = [*batch, *rows, *columns]
-    sizes = [max(left.shape[d], right.shape[d]) for d in order]
-    return pairs.reshape(sizes).permute(*(order.index(d) for d in sorted(order)))
-
-
-def _products(rewrite: Rewrite) -> Forms:
-    import torch
-
-    dtype = rewrite.dtypes[0]
-    given = _tensor(rewrite.shapes[0], dtype, rewrite, rewrite.needs_grad[0])
-    shapes, needs_grad = rewrite.shapes[1:], any(rewrite.needs_grad[1:])
-    sizes = [size for _, size in shapes]
-    has_bias = rewrite.form == "with bias"
-    weights = [_tensor((size, inner), dtype, rewrite, needs_grad) for inner, size in shapes]
-    biases = [_tensor((size,), dtype, rewrite, needs_grad) for size in sizes] if has_bias else []
-    wide = torch.cat([one.detach() for one in weights]).requires_grad_(needs_grad)
-    bias = (
-        torch.cat([one.detach() for one in biases]).requires_grad_(needs_grad) if biases else None
-    )
-
-    def old() -> list[Any]:
-        if not biases:
-            return [torch.nn.functional.linear(given, weight) for weight in weights]
-        return [
-            torch.nn.functional.linear(given, weight, one)
-            for weight, one in zip(weights, biases, strict=True)
-        ]
-
-    def new() -> Sequence[Any]:
-        return torch.nn.functional.linear(given, wide, bias).split(sizes, -1)
-
-    return Forms(
-        inputs=[given],
-        old=old,
-        new=new,
-        exact=(old, new),
-        weights=[*weights, *biases, wide, *([] if bias is None else [bias])],
-        adds_up=rewrite.in_loop > 1,
-    )
-
-
-def _lstm(rewrite: Rewrite) -> Forms:
-    import torch
-
-    (length, batch, size), (joined, hidden) = rewrite.shapes
-    dtype, needs_grad = rewrite.dtypes[0], rewrite.needs_grad[1]
-    given = _tensor((length, batch, size), dtype, rewrite, rewrite.needs_grad[0])
-    weights = [_tensor((hidden, joined), dtype, rewrite, False) for _ in range(4)]
-    biases = [_tensor((hidden,), dtype, rewrite, False) for _ in range(4)]
-    if rewrite.form != "lstm":
-        biases = [torch.zeros_like(bias) for bias in biases]
-    for tensor in weights:
-        tensor.mul_(joined**-0.5)
-    wide = torch.cat(weights)
-    flat = [wide[:, :size].contiguous(), wide[:, size:].contiguous()]
-    flat += [torch.cat(biases), torch.zeros_like(torch.cat(biases))]
-    for tensor in (*weights, *biases, *flat):
-        tensor.requires_grad_(needs_grad)
-    zeros = torch.zeros(batch, hidden, dtype=given.dtype, device=given.device)
-
-    def old() -> tuple[Any]:
-        output, cell = zeros, zeros
-        for moment in given.unbind():
-            both = torch.cat([moment, output], 1)
-            enter, forget, candidate, show = (
-                torch.nn.functional.linear(both, weight, bias)
-                for weight, bias in zip(weights, biases, strict=True)
-            )
-            cell = forget.sigmoid() * cell + enter.sigmoid() * candidate.tanh()
-            output = show.sigmoid() * cell.tanh()
-        return (output,)
-
-    def new() -> tuple[Any]:
-        state = zeros[None], zeros[None]
-        _, output, _ = torch.lstm(given, state, flat, True, 1, 0.0, needs_grad, False, False)
-        return (output[0],)
-
-    return Forms(
-        inputs=[given],
-        old=old,
-        new=new,
-        exact=(old, new),
-        weights=[*weights, *biases, *flat],
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hotloop.observe.experiments.live_modules import buffers
@@ -26,6 +27,7 @@ __all__ = [
     "ReadyBatches",
     "ReadySamples",
     "Threads",
+    "TimedPart",
     "UpdatedRows",
     "Variant",
 ]
@@ -33,6 +35,21 @@ __all__ = [
 _SAMPLES = 4096
 _ROWS, _FEW = 1000, 0.25  # rows of a table; share of them that a step uses
 NOT_REACHED = "the line was not reached"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedPart:
+    """What a change does to a part of each step."""
+
+    seconds: float  # of the part of one step, as it is
+    changed: float  # the same with the change
+    most: float  # share of a step that the part takes at most
+
+    def step(self, plain: float) -> float:
+        """Return the seconds of a step with the change, where a plain one takes `plain`."""
+        if not self.seconds:
+            return plain
+        return plain - min(self.seconds, self.most * plain) * (1 - self.changed / self.seconds)
 
 
 class Variant:
@@ -52,11 +69,8 @@ class Variant:
         """Take the change back."""
         raise NotImplementedError
 
-    def measured_apart(self) -> tuple[float, float] | None:
-        """Return the seconds of a step that its part takes as it is, and changed.
-
-        None: it is not timed apart from the script; steps are made with the change.
-        """
+    def measured_apart(self) -> TimedPart | None:
+        """Time what it changes apart from the script; None: steps are made with the change."""
         return None
 
     def steps_per_call(self, steps: int) -> float:

@@ -43,13 +43,30 @@ def note_operands(
     name = operation.name.removeprefix("aten::").removesuffix("_")
     if name not in _NOTED:
         return
+    try:
+        operands = _operands(name, inputs, storages)
+    except RuntimeError:  # a tensor without strides or values, such as a nested one
+        return
+    torch = sys.modules["torch"]
+    operation.operands = tuple(operands)
+    operation.numbers = tuple(value for value in args if not isinstance(value, torch.Tensor))
+    first = result[0] if isinstance(result, tuple | list) and result else result
+    operation.shape = tuple(first.shape) if isinstance(first, torch.Tensor) else ()
+
+
+def _operands(
+    name: str,
+    inputs: Sequence[tuple[Any, int | None, str]],
+    storages: Mapping[int, TensorStorage],
+) -> list[Operand]:
+    """Return the tensors that an operation reads; none if one of them cannot be followed."""
     torch = sys.modules["torch"]
     grad = torch.is_grad_enabled()
     operands = []
     keeps = name == "where" and inputs[1][0].numel() > 1  # else the scores come last
     for tensor, address, argument in inputs:
         if address is None or tensor.layout is not torch.strided:
-            return
+            return []
         storage, strides, full = storages[address], tensor.stride(), tuple(tensor.shape)
         shape = tuple(1 if stride == 0 else n for n, stride in zip(full, strides, strict=True))
         may_mask = argument in _MASKS.get(name, ())
@@ -66,10 +83,7 @@ def note_operands(
                 is_causal=may_mask and _is_causal(tensor, keeps=keeps),
             )
         )
-    operation.operands = tuple(operands)
-    operation.numbers = tuple(value for value in args if not isinstance(value, torch.Tensor))
-    first = result[0] if isinstance(result, tuple | list) and result else result
-    operation.shape = tuple(first.shape) if isinstance(first, torch.Tensor) else ()
+    return operands
 
 
 def _is_causal(mask: Any, *, keeps: bool) -> bool:

@@ -45,9 +45,12 @@ def found(flow: Flow, *, framework: int = 0) -> tuple[Rewrite, ...]:
     """
     counted, steps = flow.ends[-2], len(flow.ends) - 1
     of_node: dict[int, float] = defaultdict(float)
-    for one in flow.operations:
+    whole = 0.0
+    for one in flow.operations[:counted]:
+        spent = max(0, one.spent - framework) * 1e-9
+        whole += spent
         if one.node is not None:
-            of_node[one.node] += max(0, one.spent - framework) * 1e-9
+            of_node[one.node] += spent
     calls: dict[Rewrite, int] = Counter()
     seconds: dict[Rewrite, float] = defaultdict(float)
     for rewrite, numbers in _calls(flow):
@@ -60,7 +63,12 @@ def found(flow: Flow, *, framework: int = 0) -> tuple[Rewrite, ...]:
         nodes = {one.sequence for one in operations} if any(rewrite.needs_grad) else set[int]()
         seconds[rewrite] += spent + sum(of_node[node] for node in nodes)
     result = [
-        replace(one, calls=calls[one] / steps, seconds=seconds[one] / steps)
+        replace(
+            one,
+            calls=calls[one] / steps,
+            seconds=seconds[one] / steps,
+            share=seconds[one] / whole if whole else 1.0,
+        )
         for one in calls
         if one.places
     ]
