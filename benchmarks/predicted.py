@@ -3,8 +3,8 @@
     python -m benchmarks.predicted FOLDER ...
 
 Each folder has train.py and the mended version, fixed.py or mended.py. Both run twice in turn for
-up to 8 s of steps, under a clock that notes the end of each optimizer step. The gain is the ratio
-of the mean steps from the tenth on. Rare steps of more than five times the median (an evaluation at
+up to 20 s of steps, under a clock that notes the end of each optimizer step. The gain is the ratio
+of the mean steps of the second half, as a mended script may fill a cache first. Rare steps of more than five times the median (an evaluation at
 the end of an epoch) are cut there, as in the blocks of an experiment, unless the experiment is on
 what is rare: evaluating, saving, logging, waiting. `hotloop doctor` then runs once on train.py. The
 experiment on the largest avoidable cost is the one with the largest measured gain; where samples
@@ -37,7 +37,7 @@ def leave():
     os._exit(0)
 def ended(*_):
     ends.append(time.perf_counter())
-    if ends[-1] - ends[0] > 8 and len(ends) > 60:
+    if ends[-1] - ends[0] > 20 and len(ends) > 60:
         leave()
 register_optimizer_step_post_hook(ended)
 out, sys.argv = sys.argv[1], sys.argv[2:]
@@ -45,7 +45,6 @@ sys.path[0] = "."
 runpy.run_path(sys.argv[0], run_name="__main__")
 leave()
 """
-WARM = 10  # steps
 LONG = 5  # times the median
 RARE = ("evaluating", "saving", "logging", "waiting for data")
 NEAR = 0.15
@@ -57,7 +56,8 @@ def step_times(script: Path) -> list[float]:
         out = Path(folder) / "ends.json"
         command = [sys.executable, "-c", CLOCK, str(out), script.name]
         subprocess.run(command, cwd=script.parent, capture_output=True, check=True, timeout=400)
-        ends = json.loads(out.read_text())[WARM:]
+        ends = json.loads(out.read_text())
+        ends = ends[len(ends) // 2 :]
         return [after - before for before, after in pairwise(ends)]
 
 
