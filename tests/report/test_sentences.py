@@ -68,6 +68,11 @@ def test_a_note_is_no_reason_to_change_anything():
     assert counted([]) == "no findings"
 
 
+def test_the_time_of_experiments_is_told_apart():
+    assert observed(healthy(experiments_time=12.4)).endswith("; experiments took 12.4 s more")
+    assert "experiments" not in observed(healthy())
+
+
 def test_what_was_observed_adds_up():
     said = observed(CASE)
     assert said.startswith("stopped after 120 of 10,000 steps: the step time is stable")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+import time
 from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -270,6 +271,7 @@ def with_experiments(
         total=case.total_steps,
     )
     done: tuple[Experiment, ...] = ()
+    began = time.monotonic()
     for _ in range(_TRIES):
         result = _tried(request, script, cwd, progress)
         done, left = _sorted_out(request.experiments, result, done)
@@ -279,7 +281,8 @@ def with_experiments(
     done = (*done, *(replace(one, why_not="the script raises under others") for one in left))
     if result.raised_with is None and result.why_not is not None:
         case = _without(case, result.why_not)
-    return replace(case, experiments=(*case.experiments, *done))
+    took = time.monotonic() - began
+    return replace(case, experiments=(*case.experiments, *done), experiments_time=took)
 
 
 def _tried(

@@ -295,9 +295,11 @@ def observed(case: Case) -> str:
     if case.stopped is None:
         ending = f"ran to its end: {many} {unit}"
     seconds, own = case.seconds, case.own_time
+    took = case.experiments_time
+    later = f"; experiments took {duration(took)} more" if took else ""
     return (
         f"{visible(ending)}; observed {duration(seconds)} of {duration(seconds + own)}, "
-        f"hotloop's own {duration(own)} in no row"
+        f"hotloop's own {duration(own)} in no row{later}"
     )
 
 

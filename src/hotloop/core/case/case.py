@@ -101,6 +101,7 @@ class Case:
     own_time: float = 0.0  # hotloop's own seconds, in no row
     ledger: Ledger | None = None  # what each second was for; None: not observed step by step
     experiments: tuple[Experiment, ...] = ()  # steps of the script with one cost taken away
+    experiments_time: float = 0.0  # seconds for all of them, after the observation
     planned: PlannedRun | None = None  # of a run that has not been made yet; None: it was observed
 
     @property
