@@ -4,8 +4,8 @@
 
 Runs FOLDER/NAME/train.py plain, under `hotloop doctor --full` and plain again, in copies of its
 folder at the same path. Compares exit code, stdout and files; what differs between the plain runs
-(a clock, a seed) is listed and left out. The doctor may take 1.3 times as long as the plain run
-and 20 s. Writes benchmarks/results/behaviour.json after each script.
+(a clock, a seed) is listed and left out, by its text without numbers. The doctor may take 1.3 times
+as long as the plain run and 20 s. Writes benchmarks/results/behaviour.json after each script.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import difflib
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -44,18 +45,25 @@ class Outcome:
     stderr: str
 
     def differences(self, other: Outcome) -> list[str]:
-        """Return what the other run did differently: "stdout:12", "exit code 1", "w.pt"."""
+        """Return what the other run did differently: "exit code 1", "said: loss #", "out/w.pt".
+
+        Numbers in a line and in a file's name are written as "#".
+        """
         said = difflib.SequenceMatcher(a=self.stdout, b=other.stdout, autojunk=False)
         lines = [
-            f"stdout:{line + 1}"
-            for kind, first, end, *_ in said.get_opcodes()
+            f"said: {line:.100}"
+            for kind, *span in said.get_opcodes()
             if kind != "equal"
-            for line in range(first, max(end, first + 1))
+            for line in self.stdout[span[0] : span[1]] + other.stdout[span[2] : span[3]]
         ]
         names = sorted({*self.files, *other.files})
         files = [name for name in names if self.files.get(name) != other.files.get(name)]
         code = [] if other.code == self.code else [f"exit code {other.code}"]
-        return [*code, *lines, *files]
+        return list(dict.fromkeys([*code, *map(_without_numbers, [*lines, *files])]))
+
+
+def _without_numbers(text: str) -> str:
+    return re.sub(r"[\d.]*\d(e-?\d+)?", "#", text)
 
 
 def outcome(
