@@ -36,7 +36,7 @@ _START: Final = 10.0  # seconds that the start of the script may take beyond the
 _ROOM: Final = 1.2  # of the memory that the script uses
 _LEAST: Final = 0.03  # share of the wall time from which a row is worth an experiment
 _PURE: Final = 0.80  # least share of a line's time that belongs to the row
-_PART: Final = 0.05  # least share of a row that a line must hold
+_PART: Final = 0.05  # least share of a row that a line must hold; of a step, of another form
 _MOST: Final = 8  # lines of one experiment
 _WITHOUT: Final = {
     "waiting for data": "with batches that lie ready",
@@ -82,7 +82,7 @@ def _rewritten(case: Case) -> list[Experiment]:
             rewrites=tuple(rewrites),
         )
         for kind, rewrites in by_kind.items()
-        if sum(one.seconds for one in rewrites) >= _LEAST * case.step_time.median
+        if sum(one.seconds for one in rewrites) >= _PART * case.step_time.median
     ]
 
 
