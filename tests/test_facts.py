@@ -50,6 +50,7 @@ ELSEWHERE = {
     ("Steps", "gpu"): "observe/probes/cuda.py",
     ("Steps", "starved"): "observe/probes/cuda.py",
     ("Model", "device"): "observe/hooks/describe.py",
+    ("Rewrite", "device"): "observe/ledger/attention_forms.py",
     ("ProcessFacts", "allocator"): "observe/probes/cuda.py",
     ("Loader", "pinned"): "observe/probes/batches.py",
     ("ProcessFacts", "throttled"): "observe/probes/process_state.py",  # a cgroup's quota
@@ -183,6 +184,20 @@ def evaluated(tmp_path: Path) -> None:
                     model(x)
 
 
+def attending(tmp_path: Path) -> None:
+    """Attention that is written out, with a learned bias and dropout."""
+    del tmp_path
+    project, bias = nn.Linear(4, 8), nn.Embedding(6, 6)
+    optimizer = torch.optim.SGD([*project.parameters(), *bias.parameters()], lr=0.1)
+    rows = torch.randn(24, 2, 6, 4)
+    for x in rows:
+        queries = project(x)
+        weights = torch.softmax(queries @ queries.mT + bias.weight, -1)
+        (nn.functional.dropout(weights, 0.5) @ queries).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
 children: list[subprocess.Popen[bytes]] = []
 
 
@@ -251,7 +266,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> frozenset[tuple[str, str]]:
     found: set[tuple[str, str]] = set()
     if (dynamo := sys.modules.get("torch._dynamo.utils")) is not None:
         dynamo.counters.clear()  # other tests of this process have compiled
-    scripts: tuple[Callable[[Path], None], ...] = (wasteful, scheduled, by_hand, evaluated)
+    scripts: tuple[Callable[[Path], None], ...] = (
+        wasteful,
+        scheduled,
+        by_hand,
+        evaluated,
+        attending,
+    )
     for script in scripts:
         folder = tmp_path_factory.mktemp(script.__name__)
         limits = StopLimits(full=script is not wasteful)  # which is looked at again when it is over

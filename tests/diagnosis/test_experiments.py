@@ -9,6 +9,7 @@ import pytest
 from hotloop.core.case.case import Case
 from hotloop.core.case.experiment import Experiment
 from hotloop.core.case.ledger import Ledger, LedgerLine, LedgerRow
+from hotloop.core.case.rewrite import Rewrite
 from hotloop.core.case.steps_and_loaders import Frame, Loader, Steps
 from hotloop.core.finding import Finding, SourceLocation
 from hotloop.core.hardware import Hardware
@@ -183,6 +184,44 @@ def test_a_long_start_is_not_made_twice(folder: Path):
     assert "1:40 until its first step" in case.not_checked[0]
 
 
+PAIRS = Rewrite(
+    kind="contraction",
+    form="squared",
+    shapes=((1, 128, 64), (128, 1, 64)),
+    needs_grad=(True, True),
+    dtypes=("float32",),
+    reduced=(2,),
+    places=(SourceLocation(file="/p/train.py", line=7),),
+    calls=1.0,
+    seconds=0.004,
+    share=0.9,
+)
+
+
+def test_another_form_is_timed_between_the_steps_of_the_script(tmp_path: Path):
+    source = (
+        "import torch\n"
+        "torch.manual_seed(0)\n"
+        "w = torch.randn(128, 64, requires_grad=True)\n"
+        "optimizer = torch.optim.SGD([w], lr=1e-6)\n"
+        "for step in range(100_000):\n"
+        "    difference = w[None] - w[:, None]\n"
+        "    difference.square().sum(2).mean().backward()\n"
+        "    optimizer.step()\n"
+        "    optimizer.zero_grad()\n"
+    )
+    (tmp_path / "train.py").write_text(source)
+    tried = Experiment(name="contraction", what="", rewrites=(PAIRS,))
+    line = Experiment(name="fused optimizer", what="")
+    case = with_experiments(
+        case_of(tmp_path), [tried, line], ("train.py",), cwd=tmp_path, seconds=3.0
+    )
+    experiment, _ = case.experiments
+    assert (experiment.gain or 0) > 1.5, experiment.why_not
+    assert (experiment.places, experiment.rewrites) == (PAIRS.places, (PAIRS,))
+    assert experiment.steps > 0
+
+
 # Which experiments are chosen.
 
 
@@ -236,3 +275,32 @@ def test_the_line_of_a_finding_is_tried_unless_its_row_is():
     assert [one.places for one in chosen(case, [finding])] == [(place,)]
     tried = replace(case, ledger=Ledger(rows=(row("logging", 5.0, (20, 99)),)))
     assert [one.row for one in chosen(tried, [finding])] == ["logging"]
+
+
+def test_another_form_is_tried_where_it_takes_a_part_of_the_step():
+    def rewritten(*rewrites: Rewrite) -> list[tuple[str, str, int]]:
+        case = replace(
+            case_of(Path("/p")),
+            ledger=Ledger(rows=(), rewrites=rewrites),
+            steps=Steps(count=100, wall=(0.01,) * 100),
+        )
+        return [(one.name, one.what, len(one.rewrites)) for one in chosen(case)]
+
+    gates = replace(PAIRS, kind="one product", form="lstm")
+    product = "with a matrix product in place of the broadcast and the sum"
+    assert rewritten(PAIRS, replace(PAIRS, form="norm"), gates) == [
+        ("contraction", product, 2),
+        ("one product", "with nn.LSTM in place of the loop over time", 1),
+    ]
+    assert rewritten(replace(PAIRS, seconds=0.0001)) == []
+
+
+def test_the_lines_of_another_form_are_not_left_out_too():
+    case = replace(
+        case_of(Path("/p")),
+        ledger=Ledger(rows=(), rewrites=(PAIRS,)),
+        steps=Steps(count=100, wall=(0.01,) * 100),
+        sources={"/p/train.py": ""},
+    )
+    hot = Finding(rule="H19 hot_line", claim="", severity="warn", places=PAIRS.places)
+    assert [one.name for one in chosen(case, [hot])] == ["contraction"]

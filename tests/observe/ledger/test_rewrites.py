@@ -102,11 +102,12 @@ def test_a_mask_that_hides_more_is_not_causal():
     assert mask == AttentionMask(shape=(B, 1, T, T), is_added=False)
 
 
-def test_a_learned_bias_and_dropout_are_noted():
+@pytest.mark.parametrize("drop", [0.25, 0.5])
+def test_a_learned_bias_and_dropout_are_noted(drop):
     bias = nn.Parameter(torch.zeros(H, T, S))
-    one = only(attention(lambda s: s + bias, drop=0.25), "attention")
+    one = only(attention(lambda s: s + bias, drop=drop), "attention")
     assert one.masks == (AttentionMask(shape=(H, T, S), is_added=True, needs_grad=True),)
-    assert one.dropout == pytest.approx(0.25)
+    assert one.dropout == pytest.approx(drop)
 
 
 def test_cross_attention_has_keys_of_another_length():

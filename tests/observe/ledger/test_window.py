@@ -293,3 +293,34 @@ def test_a_part_of_a_step_that_takes_no_time_is_hosts():
     recorded = object.__new__(_Recorded)
     recorded.seconds = {"forward": {("useful", ("add", ())): 0.0}}
     assert recorded.split("forward", []) == {("host", None): 1.0}
+
+
+def test_work_with_another_form_is_in_the_ledger_and_survives_json(observed):
+    case = observed(
+        """
+        import torch
+        from torch import nn
+
+        encoder = nn.Linear(8, 32)
+        optimizer = torch.optim.SGD(encoder.parameters(), lr=0.01)
+
+        def distances(z):
+            difference = z[None] - z[:, None]
+            return difference.square().sum(-1)
+
+        for step in range(40):
+            loss = distances(encoder(torch.randn(64, 8))).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        """,
+        full=True,
+    )
+    (rewrite,) = case.ledger.rewrites
+    assert (rewrite.kind, rewrite.form, rewrite.calls) == ("contraction", "squared", 1)
+    lines = [case.sources[one.file].splitlines()[one.line - 1] for one in rewrite.places]
+    assert [line.strip() for line in lines] == [
+        "difference = z[None] - z[:, None]",
+        "return difference.square().sum(-1)",
+    ]
+    assert Case.from_json(case.to_json()) == case

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["OtherForm"]
 
 _ROUND = 0.12  # seconds for both forms of a rewrite between two blocks of steps
-_CALLS = 3  # at least, of each form in a round
+_CALLS = 4  # at least, of each form in a round
 _TOLERANCE = {"float64": 1e-7, "float32": 1e-3, "bfloat16": 6e-2, "float16": 2e-2}
 
 
@@ -86,6 +86,7 @@ class _Pair:
     def __init__(self, rewrite: Rewrite) -> None:
         torch: Any = sys.modules["torch"]
         self._rewrite = rewrite
+        self._times: tuple[list[float], list[float]] = [], []  # of all rounds
         with torch.enable_grad(), self._plain():
             self._forms = forms(rewrite)
             tensors = [*self._forms.inputs, *self._forms.weights]
@@ -128,8 +129,11 @@ class _Pair:
                 for form, of_form in zip((self._forms.old, self._forms.new), times, strict=True):
                     of_form.append(self._time(form))
         # The first call of a round finds other data in the cache.
-        old, new = (statistics.median(of_form[1:]) for of_form in times)
-        return self._rewrite.calls * old, self._rewrite.calls * new
+        seconds = self._rewrite.calls * statistics.median(times[0][1:])
+        for of_form, of_all in zip(times, self._times, strict=True):
+            of_all += of_form[1:]
+        old, new = map(statistics.median, self._times)  # their ratio is the same in each round
+        return seconds, seconds * new / old
 
     def _time(self, form: Callable[[], Sequence[Any]]) -> float:
         torch: Any = sys.modules["torch"]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["attention"]
 
 _DEEP = 8  # operators between a product and its softmax
+_KEPT = 0.5  # default of bernoulli_, which its calls leave out
 _RANK = 4  # dimensions of queries
 _PASSED = frozenset(  # they change scores one by one
     f"aten::{name}{suffix}"
@@ -125,8 +126,8 @@ def _noise(flow: Flow, one: Operation) -> float | None:
     above = {number for operand in one.operands for number in operand.writers}
     for number in above.union(*(flow.operations[n].reads for n in above)):
         drawn = flow.operations[number]
-        if drawn.name == "aten::bernoulli_" and drawn.numbers:
-            return float(drawn.numbers[0])
+        if drawn.name == "aten::bernoulli_":
+            return float(drawn.numbers[0]) if drawn.numbers else _KEPT
     return None
 
 
