@@ -38,9 +38,8 @@ _START: Final = 10.0  # seconds that the start of the script may take beyond the
 _ROOM: Final = 1.2  # of the memory that the script uses
 _LEAST: Final = 0.03  # share of the wall time from which a row is worth an experiment
 _PURE: Final = 0.80  # least share of a line's time that belongs to the row
-<<<<<<< HEAD
 _REST: Final = 0.05  # largest share of the other rows' time that such a line may hold
-_PART: Final = 0.05  # least share of a row that a line must hold
+_PART: Final = 0.05  # least share of a row that a line must hold; of a step, of another form
 _OF_OPERATORS: Final = (
     "dead",
     "padding",
@@ -53,9 +52,6 @@ _OF_OPERATORS: Final = (
 )
 _MICRO_BATCHES: Final = 1.5  # backward passes of a step from which they may be joined
 _TRIES: Final = 3  # processes, if the script raises under a change
-=======
-_PART: Final = 0.05  # least share of a row that a line must hold; of a step, of another form
->>>>>>> h-rewrites
 _MOST: Final = 8  # lines of one experiment
 _WITHOUT: Final = {
     "waiting for data": "with batches that lie ready",
