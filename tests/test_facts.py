@@ -198,6 +198,70 @@ def attending(tmp_path: Path) -> None:
         optimizer.zero_grad()
 
 
+def resumed(tmp_path: Path) -> None:
+    """A run that goes on from its checkpoint without the state of its optimizer and schedule."""
+
+    def built() -> tuple[nn.Module, torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
+        model = nn.Linear(4, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        return model, optimizer, torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+
+    path = tmp_path / "last.pt"
+    for is_second in range(2):
+        model, optimizer, schedule = built()
+        epoch = 0
+        if is_second:
+            kept = torch.load(path)
+            model.load_state_dict(kept["model"])
+            epoch = kept["epoch"]
+        for _ in range(4):
+            for x in torch.randn(8, 4, 4):
+                optimizer.zero_grad()
+                model(x).square().mean().backward()
+                optimizer.step()
+            schedule.step()
+            epoch += 1
+        state = {"model": model, "opt": optimizer, "sched": schedule}
+        torch.save({k: v.state_dict() for k, v in state.items()} | {"epoch": epoch}, path)
+
+
+def windowed(tmp_path: Path) -> None:
+    """Windows of a series in the order of time."""
+    del tmp_path
+    series = torch.linspace(0, 9, 200)
+    data = TensorDataset(series.unfold(0, 8, 1)[:-1], series[8:, None])
+    model = nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+    for _ in range(3):
+        for x, y in DataLoader(data, batch_size=16):
+            optimizer.zero_grad()
+            nn.functional.mse_loss(model(x), y).backward()
+            optimizer.step()
+
+
+class Instructions(torch.utils.data.Dataset[Any]):
+    """Prompts with answers, all of which the loss takes in."""
+
+    def __len__(self) -> int:
+        return 24
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        ids = torch.randint(1, 40, (12,))
+        return {"input_ids": ids, "labels": ids.clone(), "prompt_len": 6}
+
+
+def instructed(tmp_path: Path) -> None:
+    """Labels that hold the prompts."""
+    del tmp_path
+    model = nn.Sequential(nn.Embedding(40, 8), nn.Linear(8, 40))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for batch in DataLoader(Instructions(), batch_size=4):
+        optimizer.zero_grad()
+        logits = model(batch["input_ids"])[:, :-1]
+        nn.functional.cross_entropy(logits.mT, batch["labels"][:, 1:]).backward()
+        optimizer.step()
+
+
 children: list[subprocess.Popen[bytes]] = []
 
 
@@ -272,6 +336,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> frozenset[tuple[str, str]]:
         by_hand,
         evaluated,
         attending,
+        resumed,
+        windowed,
+        instructed,
     )
     for script in scripts:
         folder = tmp_path_factory.mktemp(script.__name__)
