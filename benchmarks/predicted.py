@@ -7,9 +7,9 @@ up to 20 s of steps, under a clock that notes the end of each optimizer step. Th
 of the mean steps of the second half, as a mended script may fill a cache first. Rare steps of more
 than five times the median (an evaluation at the end of an epoch) are cut there, as in the blocks of
 an experiment, unless the experiment is on what is rare: evaluating, saving, logging, waiting.
-`hotloop doctor` then runs once on train.py. The experiment on the largest avoidable cost is the one
-with the largest measured gain; where samples can be kept, "ready samples" stands for "ready
-batches", as the mended script still collates. Writes benchmarks/results/predicted.json after each
+`hotloop doctor` then runs once on train.py. The prediction is the experiment of
+its first finding on speed, else the one with the largest gain; where samples can be kept, "ready
+samples" stands for "ready batches", as the mended script still collates. Writes benchmarks/results/predicted.json after each
 folder.
 """
 
@@ -22,10 +22,18 @@ import sys
 import tempfile
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.diagnosed import doctored
 from benchmarks.table import RESULTS
+from hotloop.report import sentences
+from hotloop.rules import ALL
+from hotloop.rules.diagnose import diagnose
+from hotloop.rules.tried import experiment_on
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+    from hotloop.core.case.experiment import Experiment
 
 RESULT = RESULTS / "predicted.json"
 CLOCK = """
@@ -73,12 +81,8 @@ def compared(folder: Path) -> dict[str, Any]:
     train = folder / "train.py"
     mended = next(path for name in ("fixed.py", "mended.py") if (path := folder / name).exists())
     rounds = [(step_times(train), step_times(mended)) for _ in range(2)]
-    made = doctored(train, cwd=folder)[0].experiments
-    gains = sorted((one for one in made if one.gain), key=lambda one: -(one.gain or 0.0))
-    leading = gains[0] if gains else None
-    samples = [one for one in gains if one.name == "ready samples"]
-    if leading is not None and leading.name == "ready batches" and samples:
-        leading = samples[0]
+    case = doctored(train, cwd=folder)[0]
+    made, leading = case.experiments, _leading(case)
     whole = leading is not None and leading.row in RARE
     before, after = (
         statistics.fmean(mean(steps, whole=whole) for steps in side)
@@ -92,6 +96,18 @@ def compared(folder: Path) -> dict[str, Any]:
         row["what"] = [leading.row or leading.name, [place.line for place in leading.places]]
         row["near"] = abs(leading.gain / real - 1) <= NEAR
     return row | {"all": [[one.row or one.name, one.gain or one.why_not] for one in made]}
+
+
+def _leading(case: Case) -> Experiment | None:
+    """Return the experiment of the first finding on speed, else the one with the largest gain."""
+    rules = {rule.id: rule for rule in ALL}
+    loud = filter(sentences.is_loud, diagnose(case).findings)
+    first = next((finding for finding in loud if finding.kind == "speed"), None)
+    of_finding = experiment_on(case, first, rules) if first is not None else None
+    gains = sorted((one for one in case.experiments if one.gain), key=lambda one: -(one.gain or 0))
+    leading = of_finding or next(iter(gains), None)
+    samples = [one for one in gains if one.name == "ready samples"]
+    return samples[0] if samples and leading and leading.name == "ready batches" else leading
 
 
 def main() -> None:

@@ -179,6 +179,10 @@ def _of_calls(case: Case) -> list[Experiment]:
     if (kept := _kept_positions(case)) is not None:
         what = "with rows of one length"
         experiments.append(Experiment(name="cut rows", what=what, row="padding", fraction=kept))
+    cut = max((b.above_longest for b in case.batches if b.role == "train"), default=0.0)
+    if cut >= _LEAST and all(len(set(b.widths)) == 1 for b in case.batches if b.role == "train"):
+        name, what = "cut to the longest row", "with each batch cut to its longest row"
+        experiments.append(Experiment(name=name, what=what, fraction=1 - cut))
     backwards = case.steps.backwards or 1
     if backwards >= _MICRO_BATCHES and case.steps.optimizers == 1:
         step = sum(map(case.row, IN_STEP))

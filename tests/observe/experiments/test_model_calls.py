@@ -37,13 +37,13 @@ def watched() -> Iterator[ModelCalls]:
 def test_micro_batches_are_joined_and_gradients_are_given_back():
     model = Noted()
     with watched() as calls:
-        for rows in torch.randn(8, 2, 3, 4):
+        for rows in torch.randn(6, 2, 3, 4):
             model(rows)["logits"].sum().backward()
     before = model.layer.weight.grad.clone()
     model.seen.clear()
     timed = calls.joined()
-    assert {shape[0] for shape in model.seen} == {2, 4, 8, 16}
-    assert timed.joined in (2, 4, 8)
+    assert {shape[0] for shape in model.seen} == {2, 4, 8, 12}
+    assert timed.joined in (2, 4, 6)
     assert all(plain > 0 and joined > 0 for plain, joined in timed.rounds)
     assert torch.equal(model.layer.weight.grad, before)
 

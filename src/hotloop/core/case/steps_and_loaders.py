@@ -6,6 +6,8 @@ modules and files are the script's own.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
+from statistics import fmean
 from typing import Literal
 
 from hotloop.core.finding import SourceLocation
@@ -182,6 +184,15 @@ class BatchFacts:
     decoded: str | None = None  # one sample as text, or its numbers
     place: SourceLocation | None = None
     variety: int | None = None  # distinct shapes of the main input among the sampled
+
+    @property
+    def above_longest(self) -> float:
+        """Return the share of the width beyond a batch's longest row, the mean over batches."""
+        number = len(self.lengths)
+        rows = self.rows or [max(1, number // max(1, self.sampled))] * number
+        batches = (self.lengths[first:end] for first, end in pairwise([0, *accumulate(rows)]))
+        longest = [max(lengths) for lengths in batches if lengths]
+        return 1 - fmean(longest) / self.widths[0] if longest and self.widths else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

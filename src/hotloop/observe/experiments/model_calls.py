@@ -152,8 +152,8 @@ class ModelCalls:
     def _factor(self, call: _Call) -> int:
         """Return how many calls to join: the fewest at which a row takes about the least time."""
         seconds = dict[int, float]()  # of the rows of one call, by the number that is joined
-        while 2 ** (len(seconds) + 1) <= self._backwards:
-            factor = 2 ** (len(seconds) + 1)
+        powers = [2**n for n in range(1, self._backwards.bit_length()) if 2**n < self._backwards]
+        for factor in [*powers, self._backwards]:
             before = psutil.Process().memory_info().rss
             seconds[factor] = self._seconds(call.made_with(_repeated(call, factor))) / factor
             taken = psutil.Process().memory_info().rss - before

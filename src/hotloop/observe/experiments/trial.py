@@ -53,7 +53,8 @@ __all__ = ["TEMPORARY", "TrialRequest", "TrialResult", "command", "main"]
 
 TEMPORARY: Final = "tmp"  # folder below the scratch folder for temporary files
 _LEAST: Final = 2  # blocks of which a gain is told
-_OF_CALLS: Final = ("joined batches", "cut rows")  # experiments that make the model's calls again
+# Experiments that make the model's calls again.
+_OF_CALLS: Final = ("joined batches", "cut rows", "cut to the longest row")
 _RARE: Final = ("evaluating", "saving", "logging")  # rows of lines that do not run in each step
 
 
@@ -310,20 +311,20 @@ class _Trial:
         if self._calls is None or step_time is None:
             return replace(experiment, why_not="no plain step was timed")
         try:
-            if experiment.name == "cut rows":
-                timed = self._calls.cut(experiment.fraction)
-            else:
+            if experiment.name == "joined batches":
                 timed = self._calls.joined()
+            else:
+                timed = self._calls.cut(experiment.fraction)
         except ResizingError as error:
             return replace(experiment, why_not=str(error))
+        # A round compares its calls with each other: a machine that slows down slows both.
+        fixed = experiment.fraction if experiment.name == "joined batches" else 0.0
+        passes = statistics.median(plain for plain, _ in timed.rounds) / step_time
+        passes = min(passes, 1 - fixed)
         # What a step does for each call, such as its loss, is done once for the joined calls.
-        each = 1 - 1 / timed.joined
-        rest = [(1 - experiment.fraction) * step_time - plain for plain, _ in timed.rounds]
-        saved = [
-            plain - changed + each * max(0.0, between)
-            for (plain, changed), between in zip(timed.rounds, rest, strict=True)
-        ]
-        gains = [step_time / max(step_time - seconds, 1e-9) for seconds in saved]
+        between = (1 - 1 / timed.joined) * (1 - fixed - passes)
+        saved = [passes * (1 - changed / plain) + between for plain, changed in timed.rounds]
+        gains = [1 / max(1 - share, 1e-3) for share in saved]
         result = replace(_with_gains(experiment, gains), steps=len(gains))
         if timed.joined == 1:
             return result

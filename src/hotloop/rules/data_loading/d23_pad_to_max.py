@@ -1,6 +1,7 @@
 """Every batch has the full width, whatever its longest row.
 
-Looks at: width and real lengths of sampled training batches, and the code that pads.
+Looks at: width and real lengths of sampled training batches, and the code that pads. An experiment
+    makes the model's calls on rows that are cut to that length.
 Says so when: all batches are equally wide, rows fill less than 60 % of it on average, and the width
     above each batch's longest row is 2 % of the wall time or more.
 Stays silent when: the longest row of a batch nearly fills it (D22).
@@ -15,7 +16,6 @@ from __future__ import annotations
 import ast
 import re
 import statistics
-from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import ABSTAIN
@@ -57,7 +57,7 @@ def judge(case: Case) -> Finding | None:
             f"every row is padded to {width} tokens and holds {mean:.0f} on average",
             seconds,
             places=_padding(case) or ([batch.place] if batch.place else place_of(feeding(case))),
-            evidence={"above a batch's longest row": f"{_above(batch):.0%} of the width"},
+            evidence={"above a batch's longest row": f"{batch.above_longest:.0%} of the width"},
             remedies=[
                 *(CUT if any("attention_mask" in name for name in batch.shapes) else []),
                 code_edit(
@@ -69,21 +69,12 @@ def judge(case: Case) -> Finding | None:
     return None
 
 
-def _above(batch: BatchFacts) -> float:
-    """Return the share of the width beyond the longest row, as the mean over batches."""
-    number = len(batch.lengths)
-    rows = batch.rows or [max(1, number // max(1, batch.sampled))] * number
-    batches = (batch.lengths[first:end] for first, end in pairwise([0, *accumulate(rows)]))
-    longest = [max(lengths) for lengths in batches if lengths]
-    return 1 - statistics.fmean(longest) / batch.widths[0] if longest else 0.0
-
-
 def _saved(case: Case, batch: BatchFacts) -> float:
     """Return an upper bound of the share of the computation that shorter rows save.
 
     The cost of attention grows with the square of the width: the bound of models that have it.
     """
-    left = 1 - _above(batch)
+    left = 1 - batch.above_longest
     return 1 - (left**2 if any(model.attention for model in case.models) else left)
 
 
@@ -130,4 +121,5 @@ RULE = Rule(
     under="D22",
     weight=3,
     numerics="rounding",
+    experiment="cut to the longest row",
 )
