@@ -98,12 +98,10 @@ NEGATIVE = [
     *correct(),
 ]
 WEIGHTS = Save(at=1.0, seconds=0.1, step=9, bytes=9, path="last.pt", kinds=("model",))
-WHOLE = replace(WEIGHTS, kinds=("epoch", "model", "optimizer", "scheduler"))
 KNOWN = [
     (POSITIVE[0], "proved"),
     (POSITIVE[2], "read"),
     (healthy(sources={SCRIPT: WEIGHTS_ONLY}, resumes=(SEEN,)), "proved"),
-    (healthy(sources={SCRIPT: WEIGHTS_ONLY}, saves=(WEIGHTS,)), "proved"),
-    (healthy(sources={SCRIPT: WEIGHTS_ONLY}, saves=(WEIGHTS, WHOLE)), "read"),
-    (healthy(sources={SCRIPT: MIDDLE}, saves=(WHOLE,)), "read"),
+    (healthy(sources={SCRIPT: WEIGHTS_ONLY}, saves=(WEIGHTS,)), "read"),
+    (healthy(sources={SCRIPT: MIDDLE}), "read"),
 ]

@@ -6,8 +6,8 @@ Says so when: the file holds the state of such an optimizer, or of such a schedu
     learning rate, they begin anew, and a counter of epochs or steps goes on from the file; the
     weights are loaded and the state of the optimizer, of the schedule or of a scaler in use is not,
     nor is the place in the run; or a checkpoint saved within an epoch is resumed with the next
-    epoch, so that the rest of its data is left out. A note where only the code was read: neither
-    was such a start seen, nor a file of weights that the run wrote without this state.
+    epoch, so that the rest of its data is left out. A note where only the code was read: this run
+    did not resume.
 Stays silent when: the script does not resume, a framework does, or all of it is loaded. A warm
     start: part of the weights, other settings of the optimizer, a count from zero.
 Remedy: save and load optimizer, schedule, scaler, epoch and step beside the weights.
@@ -22,14 +22,10 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
 
 from hotloop.rules.base import Case, Finding, Needs, Rule, Severity, code_edit
 from hotloop.rules.support import idioms
 from hotloop.rules.support.syntax import Function, Module, ProjectCode, calls, parse
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 __all__ = ["RULE"]
 
@@ -44,12 +40,6 @@ PARTS = {
         re.compile("sched"),
     ),
     "scaler": (re.compile(r"GradScaler"), re.compile(r"scaler")),
-}
-SAVED = {  # the kinds of `Save.kinds`
-    "optimizer": "optimizer",
-    "schedule": "scheduler",
-    "scaler": "scaler",
-    "the place in the run": "epoch",
 }
 GRAVE = {"optimizer", "schedule"}
 REMEDY = code_edit("save and load optimizer, schedule, scaler, epoch and step beside the weights")
@@ -80,7 +70,6 @@ def judge(case: Case) -> Finding | None:
             return Finding(
                 claim=f"a resumed run {' and '.join([fault] * bool(lost) + [left] * middle)}",
                 severity=severity,
-                known="proved" if _never_saved(case, lost) else "read",
                 places=[module.place(loads[0])],
                 remedies=[REMEDY],
             )
@@ -104,12 +93,6 @@ def _seen(case: Case) -> Finding | None:
             remedies=[REMEDY],
         )
     return None
-
-
-def _never_saved(case: Case, lost: Sequence[str]) -> bool:
-    """Whether the run wrote weights, and no file that it wrote holds any of the lost state."""
-    saved = {kind for save in case.saves for kind in save.kinds}
-    return bool(lost) and "model" in saved and not saved & {SAVED[part] for part in lost}
 
 
 def _resuming(code: ProjectCode, module: Module) -> list[ast.AST]:
