@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["chosen", "with_experiments"]
 
 _START: Final = 10.0  # seconds that the start of the script may take beyond the budget
+_LONGEST: Final = 3.5  # times the budget, for scripts with slow steps
 _ROOM: Final = 1.2  # of the memory that the script uses
 _LEAST: Final = 0.03  # share of the wall time from which a row is worth an experiment
 _PURE: Final = 0.80  # least share of a line's time that belongs to the row
@@ -298,7 +299,7 @@ def _tried(
     """Make experiments in a process of their own."""
     outcome = child.run(
         command(request, tuple(script)),
-        limits=child.ProcessLimits(seconds=request.start + request.seconds + _START),
+        limits=child.ProcessLimits(seconds=request.start + _LONGEST * request.seconds + _START),
         cwd=cwd,
         environment={
             **child.quiet(),

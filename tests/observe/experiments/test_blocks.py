@@ -115,3 +115,15 @@ def test_a_part_takes_no_more_than_its_share_of_the_step(most, gain):
     change.most = most
     blocks, _ = made([change])
     assert blocks.readings[0].ratios == pytest.approx([gain] * len(blocks.readings[0].ratios))
+
+
+def test_slow_steps_get_two_blocks_of_each_change_in_more_time():
+    blocks, step = made([Change(0.005), Change(0.0)], seconds=10.0, slower=lambda step: 100)
+    assert [len(reading.ratios) for reading in blocks.readings] == [2, 2]
+    assert step < 30
+
+
+def test_what_comes_rarely_waits_for_what_comes_in_each_step():
+    rare, usual = Change(0.005, rare=100.0), Change(0.005)
+    blocks, _ = made([rare, usual], steps=400)
+    assert (len(blocks.readings[0].ratios), len(blocks.readings[1].ratios)) == (0, 3)

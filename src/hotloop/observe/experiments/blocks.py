@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 __all__ = ["WARM", "BlockTimes", "Blocks"]
 
 WARM = 6  # untimed first steps: allocations, the start of workers, the first values of lines
+_FEWEST_WARM, _LONG_WARM = 3, 2.0  # of them, if the steps are slow; seconds
 _BLOCK, _FEWEST, _MOST = 0.3, 4, 400  # seconds and steps of a block
+_SLOW = 0.2  # seconds of a step from which a block has fewer steps
+_LEAST, _EXTRA = 2, 2.0  # blocks of a variant; of the time, that slow steps get beyond it
 _CALLS = 2.0  # least calls of a line in a block
 _ROUNDS, _ENOUGH = 3, 12  # rounds before a variant may be decided; at most
 _CLEAR = 0.03  # half-width of the interval at which a gain is known well enough
@@ -98,38 +101,59 @@ class Blocks:
 
     def _rounds(self) -> Generator[None]:
         started = self._clock()
-        for _ in range(WARM):
+        for step in range(WARM):
             yield
-        pace = max((self._clock() - started) / WARM, 1e-6)
-        self.warm, self._end, self._steps = True, self._clock() + self._seconds, WARM
-        size = min(_MOST, max(_FEWEST, math.ceil(_BLOCK / pace)))
+            self._steps = step + 1
+            if step + 1 >= _FEWEST_WARM and self._clock() - started > _LONG_WARM:
+                break
+        pace = max((self._clock() - started) / self._steps, 1e-6)
+        self.warm, self._end = True, self._clock() + self._seconds
+        fewest = max(2, min(_FEWEST, math.ceil(_FEWEST * _SLOW / pace)))
+        size = min(_MOST, max(fewest, math.ceil(_BLOCK / pace)))
         if self._total is not None:  # a short script has room for a few blocks only
-            room = (self._total - WARM) // (2 * _ROUNDS * len(self._variants) + 1) - self._settle
-            size = max(_FEWEST, min(size, room))
+            left = self._total - self._steps
+            room = left // (2 * _ROUNDS * len(self._variants) + 1) - self._settle
+            size = max(fewest, min(size, room))
         before = yield from self._block(None, size)
-        while open_numbers := self._open():
-            for number in open_numbers:
-                reading, steps = self.readings[number], self._size(number, size)
-                if steps is None:
-                    before = yield from self._block(None, size)
-                else:
-                    if steps > size:
-                        before = yield from self._block(None, steps)
-                    trims = self._variants[number].trims
-                    part = self._measured_apart(number)
-                    if part is None:
-                        changed = (yield from self._block(number, steps)).of(trims=trims)
-                    after = yield from self._block(None, steps)
-                    sides = before.of(trims=trims), after.of(trims=trims)
-                    if max(sides) <= _UNSTEADY * min(sides):  # else another phase has begun
-                        plain = sum(sides) / 2
-                        if part is not None:
-                            changed = part.step(plain)
-                        reading.ratios.append(plain / changed)
-                        reading.steps += steps
-                    before = after
-                if self._clock() > self._end:
+        while numbers := self._next(size):
+            for number in numbers:
+                before = yield from self._pair(number, size, before)
+                if self._is_over():
                     return
+
+    def _pair(self, number: int, size: int, before: _Mean) -> Generator[None, None, _Mean]:
+        """Make a block of a variant and a plain one; return the latter."""
+        reading, steps = self.readings[number], self._size(number, size)
+        if steps is None:
+            return (yield from self._block(None, size))
+        if steps > size:
+            before = yield from self._block(None, steps)
+        trims = self._variants[number].trims
+        part = self._measured_apart(number)
+        if part is None:
+            changed = (yield from self._block(number, steps)).of(trims=trims)
+        after = yield from self._block(None, steps)
+        sides = before.of(trims=trims), after.of(trims=trims)
+        if max(sides) <= _UNSTEADY * min(sides):  # else another phase has begun
+            plain = sum(sides) / 2
+            if part is not None:
+                changed = part.step(plain)
+            reading.ratios.append(plain / changed)
+            reading.steps += steps
+        return after
+
+    def _next(self, size: int) -> list[int]:
+        """Return the variants to make in this round: those of short blocks come first."""
+        numbers = self._open()
+        short = [n for n in numbers if (steps := self._size(n, size)) is not None and steps <= size]
+        return short or numbers
+
+    def _is_over(self) -> bool:
+        """Whether the time is over. Slow steps get more of it, for two blocks of each variant."""
+        late = self._clock() - self._end
+        started = [self.readings[n] for n in self._open() if self.readings[n].why_not is None]
+        few = any(len(reading.ratios) < _LEAST for reading in started)
+        return late > 0 and (late > _EXTRA * self._seconds or not few)
 
     def _open(self) -> list[int]:
         """Return the variants that are not decided; prepare those that are not yet prepared."""
