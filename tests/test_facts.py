@@ -9,6 +9,7 @@ import copy
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
@@ -219,6 +220,7 @@ def resumed(tmp_path: Path) -> None:
                 optimizer.zero_grad()
                 model(x).square().mean().backward()
                 optimizer.step()
+                time.sleep(0.02)  # a counter is looked at from time to time
             schedule.step()
             epoch += 1
         state = {"model": model, "opt": optimizer, "sched": schedule}

@@ -35,6 +35,7 @@ from hotloop.observe.loops.planned_steps import Planned, in_loop
 from hotloop.observe.probes.batches import BatchProbe
 from hotloop.observe.probes.checkpoints import SaveCall, content, frozen_bytes, path_of
 from hotloop.observe.probes.cuda import CudaProbe
+from hotloop.observe.probes.drawn_rows import DrawProbe
 from hotloop.observe.probes.habits import Habits
 from hotloop.observe.probes.kept_states import KeptStates
 from hotloop.observe.probes.models import Models
@@ -88,6 +89,7 @@ class ScriptObserver:
             batches = BatchProbe(self)
             probes += [batches, Models(self, batches.again), Habits(self), ProcessGroupProbe(self)]
             probes += [KeptStates(self), SharedGraph(), OrderProbe(self), self._resumes]
+            probes.append(DrawProbe(self))
         if self.window is not None:
             probes.append(self.window)
         self.probes = Probes(probes)  # tuning and techniques add their own

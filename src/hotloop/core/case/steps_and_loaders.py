@@ -155,6 +155,10 @@ class Loader:
     pinned: bool | None = None
     worker_cpu: float | None = None  # cores its processes kept busy
     repeats: float | None = None  # share of sampled items read again with equal result next epoch
+    sampler_place: SourceLocation | None = None  # its __iter__, where that is the project's own
+    drawn: int | None = None  # distinct samples that its first whole epochs drew
+    epochs_drawn: int = 0  # how many of them were compared
+    draws_again: bool = False  # each drew the same batches in the same order, not row after row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

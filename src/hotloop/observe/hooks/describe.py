@@ -84,6 +84,7 @@ def loader(loader: Any, *, key: int, place: SourceLocation | None) -> Loader:
         drop_last=bool(loader.drop_last),
         shuffle=_shuffles(sampler),
         sampler=type(sampler).__name__,
+        sampler_place=own_code(getattr(type(sampler), "__iter__", None)),
         once=_once(loader, sampler),
         in_order=getattr(loader, "in_order", True),
         iterable=iterable,
