@@ -42,7 +42,11 @@ def judge(case: Case) -> Finding | None:
         case,
         f"the loop waits for data {case.part(seconds):.0%} of the time",
         seconds,
-        places=[*data_wait.place_of(loader), *data_wait.lines(data_wait.stacks_of(case))],
+        places=[
+            *data_wait.read_by_workers(case, loader),
+            *data_wait.place_of(loader),
+            *data_wait.lines(data_wait.stacks_of(case)),
+        ],
         evidence={
             "data wait": f"{seconds:.1f} s of {case.seconds:.1f} s",
             **({"with the same batches replayed": f"{measured:.2f}x"} if measured else {}),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hotloop.rules.base import Case, Finding, Remedy, SourceLocation, option
 from hotloop.rules.support.costs import costing, hottest
+from hotloop.rules.support.syntax import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,6 +27,7 @@ __all__ = [
     "quantile",
     "rare",
     "read_ahead",
+    "read_by_workers",
     "reader",
     "reading_seconds",
     "stacks_of",
@@ -53,6 +55,20 @@ def feeding(case: Case) -> Loader | None:
 def place_of(loader: Loader | None) -> list[SourceLocation]:
     """Return where the loader was built, as a list with at most one place."""
     return [loader.place] if loader and loader.place else []
+
+
+def read_by_workers(case: Case, loader: Loader | None) -> list[SourceLocation]:
+    """Return where it is said what the workers of a loader read.
+
+    That is the __getitem__ of the project, or the lines that build a data set of a library. Workers
+    are processes of their own, whose stacks are not seen.
+    """
+    if loader is None or not loader.workers:
+        return []
+    if loader.getitem is not None:
+        return [loader.getitem]
+    built = parse(case.sources).calls(loader.dataset) if loader.dataset else ()
+    return [module.place(call) for module, call in built]
 
 
 def item_seconds(loader: Loader) -> float | None:
