@@ -1,5 +1,6 @@
 """The model's calls of a step are made again with more rows, or with shorter ones."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -78,3 +79,14 @@ def test_a_model_of_one_width_is_refused_by_its_own_error():
         model(torch.randn(2, 10, 4)).sum().backward()
     with pytest.raises(ResizingError, match="does not take such inputs"):
         calls.cut(0.5)
+
+
+def test_what_a_step_does_between_its_passes_is_told_apart():
+    model, x = Noted(), torch.randn(2, 3, 4)
+    with watched() as calls:
+        model(x)["logits"].sum().backward()
+        time.sleep(0.05)
+        assert not calls.seen
+        calls.ended_step()
+    assert calls.seen
+    assert 0.5 < calls.between < 1

@@ -81,6 +81,8 @@ class ModelCalls:
         self._calls: dict[tuple[Any, ...], _Call] = {}
         self._backwards = 0
         self._depth = 0
+        self._began = self._ended = 0.0  # the step that is watched
+        self._within = 0.0  # seconds of it in models and backward passes
 
     def watch(self, patches: Patches) -> None:
         """Keep the calls from now on, until the patches are undone."""
@@ -88,22 +90,43 @@ class ModelCalls:
 
         call = torch.nn.Module.__call__
         backward = torch.autograd.backward
+        clock = time.perf_counter
+        self._began = clock()
 
         def kept(module: Any, *inputs: Any, **named: Any) -> Any:
-            if not self._depth:
-                self._keep(module, (inputs, named), sys._getframe(1))
+            if self._depth:
+                return call(module, *inputs, **named)
+            began = clock()
+            self._keep(module, (inputs, named), sys._getframe(1))
             self._depth += 1
             try:
                 return call(module, *inputs, **named)
             finally:
                 self._depth -= 1
+                self._within += clock() - began
 
         def counted(*inputs: Any, **named: Any) -> None:
-            self._backwards += 1
+            began = clock()
             backward(*inputs, **named)
+            self._backwards += 1
+            self._within += clock() - began
 
         patches.put(torch.nn.Module, "__call__", kept)
         patches.put(torch.autograd, "backward", counted)
+
+    def ended_step(self) -> None:
+        """Note the end of the step that is watched."""
+        self._ended = self._ended or time.perf_counter()
+
+    @property
+    def seen(self) -> bool:
+        """Whether a step was watched to its end."""
+        return self._ended > 0
+
+    @property
+    def between(self) -> float:
+        """Return the share of the step that was spent outside of models and backward passes."""
+        return max(0.0, 1 - self._within / (self._ended - self._began))
 
     def _keep(self, module: Any, inputs: Any, frame: Any) -> None:
         import torch

@@ -164,6 +164,8 @@ class _Trial:
         assert self._loaders is not None
         self._loaders.step()
         if self._blocks is not None:
+            if self._calls is not None:
+                self._calls.ended_step()
             self._watching.undo()
             if not self._blocks.ended_step():
                 self._leave()
@@ -289,7 +291,7 @@ class _Trial:
         results = []
         for number, experiment in enumerate(self._request.experiments):
             if number not in readings:
-                results.append(self._of_calls(experiment, step_time))
+                results.append(self._of_calls(experiment))
                 continue
             reading = readings[number]
             if len(reading.ratios) < _LEAST:
@@ -306,10 +308,10 @@ class _Trial:
             )
         return TrialResult(experiments=tuple(results), step_time=step_time)
 
-    def _of_calls(self, experiment: Experiment, step_time: float | None) -> Experiment:
+    def _of_calls(self, experiment: Experiment) -> Experiment:
         """Return an experiment that makes the model's calls again, with its result."""
-        if self._calls is None or step_time is None:
-            return replace(experiment, why_not="no plain step was timed")
+        if self._calls is None or not self._calls.seen:
+            return replace(experiment, why_not="no step was made after the first ones")
         try:
             if experiment.name == "joined batches":
                 timed = self._calls.joined()
@@ -317,13 +319,12 @@ class _Trial:
                 timed = self._calls.cut(experiment.fraction)
         except ResizingError as error:
             return replace(experiment, why_not=str(error))
-        # A round compares its calls with each other: a machine that slows down slows both.
+        # A round compares its calls with each other; the step tells how much of it they are. What a
+        # step does for each call, such as its loss, is done once for the joined calls.
         fixed = experiment.fraction if experiment.name == "joined batches" else 0.0
-        passes = statistics.median(plain for plain, _ in timed.rounds) / step_time
-        passes = min(passes, 1 - fixed)
-        # What a step does for each call, such as its loss, is done once for the joined calls.
-        between = (1 - 1 / timed.joined) * (1 - fixed - passes)
-        saved = [passes * (1 - changed / plain) + between for plain, changed in timed.rounds]
+        between = self._calls.between
+        each = (1 - 1 / timed.joined) * max(0.0, between - fixed)
+        saved = [(1 - between) * (1 - changed / plain) + each for plain, changed in timed.rounds]
         gains = [1 / max(1 - share, 1e-3) for share in saved]
         result = replace(_with_gains(experiment, gains), steps=len(gains))
         if timed.joined == 1:
