@@ -23,8 +23,8 @@ optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
 rows = torch.randn(4096, 16)
 targets = rows.sum(1, keepdim=True).sin()
 
-for step in range(1500):
-    chosen = torch.randint(4096, (512,))
+for step in range(600):
+    chosen = torch.randint(4096, (2048,))
     loss = nn.functional.mse_loss(model(rows[chosen]), targets[chosen])
     optimizer.zero_grad()
     loss.backward()
