@@ -108,7 +108,7 @@ def test_an_operator_in_place_of_several_is_faster():
 
 
 def test_what_torch_has_not_as_one_is_no_other_form():
-    steps = (*SOFTPLUS, PointwiseStep(name="add", inputs=(0, 3), alpha=0.5))
+    steps = (*SOFTPLUS, PointwiseStep(name="add", inputs=(0, 3)))
     assert "no such function" in str(OtherForm([replace(SILU, steps=steps)]).prepare())
 
 

@@ -34,7 +34,6 @@ class PointwiseStep:
     # for the next of `numbers`.
     inputs: tuple[int, ...]
     numbers: tuple[float | None, ...] = ()
-    alpha: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

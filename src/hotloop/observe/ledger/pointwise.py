@@ -55,7 +55,7 @@ def _is_pointwise(one: Operation) -> bool:
     if one.name.removeprefix("aten::").removesuffix("_") not in POINTWISE:
         return False
     tensors = sum(one.are_tensors)
-    if tensors != len(one.operands) or any(name != "alpha" for name, _ in one.options):
+    if tensors != len(one.operands) or one.options:
         return False
     return all(operand.full == one.shape or operand.number is not None for operand in one.operands)
 
@@ -122,13 +122,8 @@ def _steps(flow: Flow, numbers: Sequence[int], given: Operand) -> tuple[Pointwis
             if is_inside and operand.strides not in (given.strides, dense):
                 return ()
             inputs.append(places[operand.writers[0]] if is_inside else 0)
-        alpha = dict(one.options).get("alpha", 1)
         name = one.name.removeprefix("aten::").removesuffix("_")
-        steps.append(
-            PointwiseStep(
-                name=name, inputs=tuple(inputs), numbers=tuple(values), alpha=float(alpha)
-            )
-        )
+        steps.append(PointwiseStep(name=name, inputs=tuple(inputs), numbers=tuple(values)))
     return tuple(steps)
 
 

@@ -44,14 +44,13 @@ def composed(steps: Sequence[PointwiseStep]) -> Callable[[Any], Any]:
     functions: list[Any] = [
         getattr(torch, step.name, None) or getattr(torch._C._nn, step.name) for step in steps
     ]
-    options = [{} if step.alpha == 1 else {"alpha": step.alpha} for step in steps]
 
     def function(given: Any) -> Any:
         values = [given]
-        for step, operator, named in zip(steps, functions, options, strict=True):
+        for step, operator in zip(steps, functions, strict=True):
             numbers = iter(step.numbers)
             arguments = [values[n] if n >= 0 else next(numbers) for n in step.inputs]
-            values.append(operator(*arguments, **named))
+            values.append(operator(*arguments))
         return values[-1]
 
     return function
