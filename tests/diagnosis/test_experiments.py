@@ -292,6 +292,10 @@ def test_another_form_is_tried_where_it_takes_a_part_of_the_step():
         ("contraction", product, 2),
         ("one product", "with nn.LSTM in place of the loop over time", 1),
     ]
+    silu = replace(PAIRS, kind="composed function", form="F.silu(x)")
+    assert rewritten(silu) == [
+        ("composed function", "with F.silu(x) in place of its operators", 1),
+    ]
     assert rewritten(replace(PAIRS, seconds=0.0001)) == []
 
 

@@ -67,6 +67,7 @@ _REWRITTEN: Final[Mapping[RewriteKind, str]] = {
     "attention": "with scaled_dot_product_attention",
     "contraction": "with a matrix product in place of the broadcast and the sum",
     "one product": "with the products of one input as one product",
+    "composed function": "with {} in place of its operators",
 }
 _LSTM: Final = "with nn.LSTM in place of the loop over time"
 _RULES: Final = {rule.id: rule for rule in ALL}
@@ -95,12 +96,18 @@ def _rewritten(case: Case) -> list[Experiment]:
     return [
         Experiment(
             name=kind,
-            what=_LSTM if rewrites[0].form.startswith("lstm") else _REWRITTEN[kind],
+            what=_in_words(rewrites[0]),
             rewrites=tuple(rewrites),
         )
         for kind, rewrites in by_kind.items()
         if sum(one.seconds for one in rewrites) >= _PART * case.step_time.median
     ]
+
+
+def _in_words(rewrite: Rewrite) -> str:
+    """Return what an experiment changes that times the other form of this work."""
+    is_lstm = rewrite.form.startswith("lstm")
+    return _LSTM if is_lstm else _REWRITTEN[rewrite.kind].format(rewrite.form)
 
 
 def _of_rows(case: Case, known: set[SourceLocation]) -> list[Experiment]:

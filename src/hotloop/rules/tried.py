@@ -31,6 +31,7 @@ _SWITCHES: Mapping[str, tuple[str | None, tuple[str, ...]]] = {
     "attention": (None, IN_STEP),
     "contraction": (None, IN_STEP),
     "one product": (None, IN_STEP),
+    "composed function": (None, IN_STEP),
 }
 
 

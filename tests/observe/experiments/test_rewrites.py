@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from hotloop.core.case.rewrite import AttentionMask, Rewrite
+from hotloop.core.case.rewrite import AttentionMask, PointwiseStep, Rewrite
 from hotloop.core.finding import SourceLocation
 from hotloop.observe.experiments import rewrites
 from hotloop.observe.experiments.forms import Forms, forms
@@ -37,6 +37,21 @@ GATES = Rewrite(
     dtypes=("float32",),
 )
 CAUSAL = AttentionMask(shape=(8, 8), is_added=False, is_causal=True)
+SILU = Rewrite(
+    kind="composed function",
+    form="F.silu(x)",
+    shapes=((64, 2048),),
+    needs_grad=(True,),
+    dtypes=("float32",),
+    steps=(PointwiseStep(name="sigmoid", inputs=(0,)), PointwiseStep(name="mul", inputs=(0, 1))),
+    calls=2,
+    places=(SourceLocation(file="train.py", line=9),),
+)
+SOFTPLUS = (
+    PointwiseStep(name="exp", inputs=(0,)),
+    PointwiseStep(name="add", inputs=(-1, 1), numbers=(1.0,)),
+    PointwiseStep(name="log", inputs=(2,)),
+)
 LSTM = replace(GATES, form="lstm", shapes=((6, 8, 3), (7, 4)), needs_grad=(False, True), in_loop=6)
 
 
@@ -62,6 +77,9 @@ LSTM = replace(GATES, form="lstm", shapes=((6, 8, 3), (7, 4)), needs_grad=(False
         replace(GATES, form="", in_loop=9, needs_grad=(False, True, True, True)),
         LSTM,
         replace(LSTM, form="lstm without bias", needs_grad=(True, True)),
+        SILU,
+        replace(SILU, dtypes=("bfloat16",), needs_grad=(False,)),
+        replace(SILU, steps=SOFTPLUS),
     ],
 )
 def test_both_forms_are_the_same(rewrite):
@@ -80,6 +98,18 @@ def test_a_faster_form_saves_time_of_a_step_and_has_lines():
     assert part.seconds > 2 * part.changed
     assert part.step(1.0) < 1.0
     assert change.places == PAIRS.places
+
+
+def test_an_operator_in_place_of_several_is_faster():
+    change = OtherForm([SILU])
+    assert change.prepare() is None
+    part = change.measured_apart()
+    assert part.seconds > part.changed
+
+
+def test_what_torch_has_not_as_one_is_no_other_form():
+    steps = (*SOFTPLUS, PointwiseStep(name="add", inputs=(0, 3)))
+    assert "no such function" in str(OtherForm([replace(SILU, steps=steps)]).prepare())
 
 
 def test_another_result_is_no_other_form(monkeypatch):

@@ -280,3 +280,104 @@ def test_inputs_that_the_loop_makes_are_not_known_before_it():
 
     kinds = seen(loss, [*cell.parameters(), *out.parameters()])
     assert all(not one.form.startswith("lstm") for one in kinds)
+
+
+# Functions, element by element.
+
+
+def pointwise(function, *, change=lambda x: x):
+    """Record a loss with a function of a product, after `change`."""
+    weight, x = nn.Parameter(torch.randn(6, 8)), torch.randn(5, 6)
+    return seen(lambda: function(change(x @ weight)).square().mean(), [weight])
+
+
+def new_gelu(x):
+    inner = math.sqrt(2.0 / math.pi) * (x + 0.044715 * torch.pow(x, 3.0))
+    return 0.5 * x * (1.0 + torch.tanh(inner))
+
+
+ROOT = torch.tensor(math.sqrt(2.0))
+
+
+@pytest.mark.parametrize(
+    ("function", "form", "operators"),
+    [
+        (new_gelu, "F.gelu(x, approximate='tanh')", 8),
+        (lambda x: 0.5 * x * (1 + torch.tanh(0.79788456 * x * (1 + 0.044715 * x * x))), None, 9),
+        (lambda x: x * 0.5 * (1.0 + torch.erf(x / math.sqrt(2.0))), "F.gelu(x)", 5),
+        (lambda x: x * 0.5 * (1.0 + torch.erf(x / ROOT)), "F.gelu(x)", 5),
+        (lambda x: x * torch.sigmoid(x), "F.silu(x)", 2),
+        (lambda x: (torch.erf(x / 2**0.5).add_(1.0) * x).mul_(0.5), "F.gelu(x)", 5),
+        (lambda x: x / (1 + torch.exp(-x)), "F.silu(x)", 4),
+        (lambda x: x * functional.softplus(x).tanh(), "F.mish(x)", 3),
+        (lambda x: torch.log(1 + torch.exp(x)), "F.softplus(x)", 3),
+        (lambda x: torch.log1p(torch.exp(2 * x)) / 2, "F.softplus(x, 2)", 4),
+        (lambda x: x * functional.relu6(x + 3) / 6, "F.hardswish(x)", 4),
+        (lambda x: (x / 6 + 0.5).clamp(0, 1), "F.hardsigmoid(x)", 3),
+        (lambda x: torch.where(x > 0, x, 0.2 * x), "F.leaky_relu(x, 0.2)", 3),
+        (lambda x: torch.where(x > 0, x, 1.5 * (x.exp() - 1)), "F.elu(x, 1.5)", 5),
+        (lambda x: torch.log(torch.sigmoid(x)), "F.logsigmoid(x)", 2),
+        (lambda x: x * (x > 0), "F.relu(x)", 2),
+        (lambda x: (x.exp() - (-x).exp()) / (x.exp() + (-x).exp()), "torch.tanh(x)", 9),
+    ],
+)
+def test_a_function_of_torch_that_is_composed_is_seen(function, form, operators):
+    one = only(pointwise(function), "composed function")
+    assert one.form == (form or "F.gelu(x, approximate='tanh')")
+    assert (one.shapes, one.needs_grad, one.dtypes) == (((5, 8),), (True,), ("float32",))
+    assert (len(one.steps), one.calls) == (operators, 1)
+    assert {place.file for place in one.places} == {__file__}
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * torch.sigmoid(1.702 * x),  # nearly GELU
+        lambda x: x * torch.sigmoid(x.detach()),
+        lambda x: x + (functional.hardtanh(x) / 2 - x).detach(),
+        lambda x: x * torch.sigmoid(x.flip(0)),
+        lambda x: x * torch.sigmoid(x.T.reshape(5, 8)),
+        lambda x: x * torch.sigmoid(x.double()).float(),
+        lambda x: (lambda s: x * s + s.sum())(torch.sigmoid(x)),
+        lambda x: x * torch.sigmoid(x + torch.ones(8)),
+        lambda x: torch.sin(x) * 2 + 1,
+        lambda x: functional.silu(x),
+        lambda x: functional.gelu(x, approximate="tanh") * 2,
+    ],
+)
+def test_other_functions_are_left_alone(function):
+    assert none(pointwise(function), "composed function")
+
+
+def test_a_transposed_result_is_no_function_of_each_element():
+    weight, x = nn.Parameter(torch.randn(6, 6)), torch.randn(6, 6)
+    loss = lambda: (lambda y: (y * y.sigmoid().T).square().mean())(x @ weight)  # noqa: E731
+    assert none(seen(loss, [weight]), "composed function")
+
+
+def test_an_intermediate_that_is_kept_is_needed():
+    kept = []
+
+    def silu(x: torch.Tensor) -> torch.Tensor:
+        kept.append(torch.sigmoid(x))
+        return x * kept[-1]
+
+    assert none(pointwise(silu), "composed function")
+
+
+def test_a_function_is_seen_between_other_operators():
+    function = lambda x: 3 * (new_gelu(x / 7) - 1)  # noqa: E731
+    one = only(pointwise(function, change=lambda x: 2 * x.tanh()), "composed function")
+    assert (one.form, len(one.steps)) == ("F.gelu(x, approximate='tanh')", 8)
+    gated = lambda x: new_gelu(x[:, :4]) * x[:, 4:]  # noqa: E731
+    assert only(pointwise(gated), "composed function").shapes == ((5, 4),)
+
+
+def test_calls_at_several_lines_are_one_function():
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        first = x * torch.sigmoid(x)
+        again = first.flip(0)
+        return again * torch.sigmoid(again)
+
+    one = only(pointwise(twice), "composed function")
+    assert (one.calls, len(one.places)) == (2, 2)

@@ -8,10 +8,11 @@ from typing import Literal
 
 from hotloop.core.finding import SourceLocation
 
-__all__ = ["AttentionMask", "Rewrite", "RewriteKind"]
+__all__ = ["AttentionMask", "PointwiseStep", "Rewrite", "RewriteKind"]
 
-# Product, softmax and product; a broadcast and a sum; several products of one input.
-RewriteKind = Literal["attention", "contraction", "one product"]
+# Product, softmax and product; a broadcast and a sum; several products of one input; a function,
+# element by element, of several operators.
+RewriteKind = Literal["attention", "contraction", "one product", "composed function"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +23,17 @@ class AttentionMask:
     is_added: bool  # else it says which scores are left out
     is_causal: bool = False  # it leaves out what comes later, and nothing else
     needs_grad: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointwiseStep:
+    """An operator of a function that is applied element by element."""
+
+    name: str  # without its namespace: "mul"
+    # Of each argument: 0 for the input of the function, n for the result of the n-th operator, -1
+    # for the next of `numbers`.
+    inputs: tuple[int, ...]
+    numbers: tuple[float | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +49,13 @@ class Rewrite:
     device: str = "cpu"
     # Of a contraction: "product", "squared", "absolute" or "norm". Of products: "with bias"; or
     # "lstm", "lstm without bias" for all steps of a loop over time, with the inputs as (time,
-    # batch, size) and the weight of one gate.
+    # batch, size) and the weight of one gate. Of a composed function: torch's call that does it.
     form: str = ""
     reduced: tuple[int, ...] = ()  # the dimensions that a contraction sums over
     masks: tuple[AttentionMask, ...] = ()
     dropout: float = 0.0
     is_copied: bool = False  # queries and keys are views of (batch, length, heads, size)
+    steps: tuple[PointwiseStep, ...] = ()  # of a composed function, in their order
     in_loop: int = 1  # calls with the same weights in one step: a Python loop over time
     places: tuple[SourceLocation, ...] = ()  # the project's lines, from the first operator on
     calls: float = 0.0  # of a step

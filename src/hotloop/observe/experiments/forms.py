@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from hotloop.observe.ledger.torch_functions import composed, same_in_torch
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -35,6 +37,8 @@ def forms(rewrite: Rewrite) -> Forms:
             return _attention(rewrite)
         case "contraction":
             return _contraction(rewrite)
+        case "composed function":
+            return _composed(rewrite)
     return _lstm(rewrite) if rewrite.form.startswith("lstm") else _products(rewrite)
 
 
@@ -197,6 +201,22 @@ def _distances(left: Any, right: Any, summed: Sequence[int], p: float) -> Any:
     order = [*batch, *rows, *columns]
     sizes = [max(left.shape[d], right.shape[d]) for d in order]
     return pairs.reshape(sizes).permute(*(order.index(d) for d in sorted(order)))
+
+
+def _composed(rewrite: Rewrite) -> Forms:
+    function, torch_function = composed(rewrite.steps), same_in_torch(rewrite.steps)
+    if torch_function is None:
+        raise ValueError("torch has no such function")
+    _, other = torch_function
+    given = _tensor(rewrite.shapes[0], rewrite.dtypes[0], rewrite, rewrite.needs_grad[0])
+
+    def old() -> tuple[Any]:
+        return (function(given),)
+
+    def new() -> tuple[Any]:
+        return (other(given),)
+
+    return Forms(inputs=[given], old=old, new=new, exact=(old, new))
 
 
 def _products(rewrite: Rewrite) -> Forms:

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from hotloop.observe.ledger.operation import Operand
+from hotloop.observe.ledger.torch_functions import POINTWISE
 from hotloop.process.internal_frames import hide
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ _MASKS: Mapping[str, tuple[str, ...]] = {  # operator -> its arguments that may 
 _NOTED = {
     *_MASKS,
     *("mm", "bmm", "addmm", "_softmax", "native_dropout", "bernoulli", "clone", "_to_copy"),
-    *("cat", "sigmoid", "tanh"),
-    *("mul", "div", "sub", "pow", "abs", "sum", "mean", "linalg_vector_norm"),
+    *("cat", "sum", "mean", "linalg_vector_norm"),
+    *POINTWISE,
 }
 _LOW = -1e4  # a number that, if it is added, leaves a score out
 
@@ -35,6 +36,7 @@ _LOW = -1e4  # a number that, if it is added, leaves a score out
 def note_operands(
     operation: Operation,
     args: Sequence[Any],
+    kwargs: Mapping[str, Any],
     inputs: Sequence[tuple[Any, int | None, str]],
     storages: Mapping[int, TensorStorage],
     result: Any,
@@ -49,7 +51,9 @@ def note_operands(
         return
     torch = sys.modules["torch"]
     operation.operands = tuple(operands)
+    operation.are_tensors = tuple(isinstance(value, torch.Tensor) for value in args)
     operation.numbers = tuple(value for value in args if not isinstance(value, torch.Tensor))
+    operation.options = tuple(kwargs.items())
     first = result[0] if isinstance(result, tuple | list) and result else result
     operation.shape = tuple(first.shape) if isinstance(first, torch.Tensor) else ()
 
@@ -80,10 +84,24 @@ def _operands(
                 identity=(storage.value, tensor.storage_offset(), full, strides),
                 storage=None if storage.is_new else address,
                 writers=tuple(storage.writers),
+                strides=tuple(strides),
+                number=_number(tensor),
                 is_causal=may_mask and _is_causal(tensor, keeps=keeps),
             )
         )
     return operands
+
+
+def _number(tensor: Any) -> float | None:
+    """Return the value of a tensor that stands for a number."""
+    if tensor.dim() or tensor.requires_grad or tensor.device.type != "cpu":
+        return None
+    if not tensor.is_floating_point():
+        return None
+    read: Any = sys.modules[
+        "torch"
+    ]._C.TensorBase.item  # torch.Tensor's own is a read by the script
+    return float(read(tensor))
 
 
 def _is_causal(mask: Any, *, keeps: bool) -> bool:

@@ -22,6 +22,8 @@ class Operand:
     identity: object  # equal for the same values in the same layout
     storage: int | None  # address, of a storage that is older than the window
     writers: tuple[int, ...]
+    strides: tuple[int, ...] = ()
+    number: float | None = None  # of a tensor that is a number on the CPU and is not trained
     is_causal: bool = False  # it leaves out all above the diagonal, and nothing else
 
 
@@ -53,4 +55,6 @@ class Operation:
     declared: bool = False  # that id is the embedding's padding_idx
     operands: tuple[Operand, ...] = ()  # noted by operands.py
     numbers: tuple[Any, ...] = ()  # the other arguments
+    are_tensors: tuple[bool, ...] = ()  # of all arguments but those with a name
+    options: tuple[tuple[str, Any], ...] = ()  # the arguments with a name
     shape: tuple[int, ...] = ()  # of the result

@@ -186,7 +186,7 @@ class Recorder:
         if schema.name == "aten::_log_softmax":
             self._look_for_softmax(operation.stack, args[0], args[1])
         if operation.node is None:
-            note_operands(operation, args, inputs, self._storages, result)
+            note_operands(operation, args, kwargs, inputs, self._storages, result)
         self._flow(operation, number, schema, inputs, result)
         self._measure(operation, schema, args, kwargs, inputs, result)
 

@@ -15,6 +15,7 @@ from hotloop.observe.hooks.stack_frames import shown
 from hotloop.observe.ledger.attention_forms import attention
 from hotloop.observe.ledger.contractions import contraction
 from hotloop.observe.ledger.flow import Flow
+from hotloop.observe.ledger.pointwise import composed_functions
 from hotloop.observe.ledger.products import products
 
 if TYPE_CHECKING:
@@ -53,11 +54,16 @@ def found(flow: Flow, *, framework: int = 0) -> tuple[Rewrite, ...]:
             of_node[one.node] += spent
     calls: dict[Rewrite, int] = Counter()
     seconds: dict[Rewrite, float] = defaultdict(float)
+    places: dict[Rewrite, dict[SourceLocation, None]] = defaultdict(dict)
     for rewrite, numbers in _calls(flow):
         if numbers[-1] >= counted:
             continue
         operations = [flow.operations[number] for number in numbers]
-        rewrite = replace(rewrite, places=_places(one.stack for one in operations))
+        at = _places(one.stack for one in operations)
+        if rewrite.kind == "composed function":  # one function, wherever it is called
+            places[rewrite].update(dict.fromkeys(at))
+        else:
+            rewrite = replace(rewrite, places=at)
         calls[rewrite] += 1
         spent = sum(max(0, one.spent - framework) * 1e-9 for one in operations)
         nodes = {one.sequence for one in operations} if any(rewrite.needs_grad) else set[int]()
@@ -65,12 +71,13 @@ def found(flow: Flow, *, framework: int = 0) -> tuple[Rewrite, ...]:
     result = [
         replace(
             one,
+            places=one.places or tuple(places[one]),
             calls=calls[one] / steps,
             seconds=seconds[one] / steps,
             share=seconds[one] / whole if whole else 1.0,
         )
         for one in calls
-        if one.places
+        if one.places or places[one]
     ]
     return tuple(sorted(result, key=lambda one: -one.seconds)[:MOST])
 
@@ -97,3 +104,4 @@ def _calls(flow: Flow) -> Iterator[tuple[Rewrite, list[int]]]:
         if call is not None:
             yield call[0], sorted(call[1])
     yield from products(flow)
+    yield from composed_functions(flow)
