@@ -39,6 +39,7 @@ _LONGEST: Final = 3.5  # times the budget, for scripts with slow steps
 _ROOM: Final = 1.2  # of the memory that the script uses
 _LEAST: Final = 0.03  # share of the wall time from which a row is worth an experiment
 _PURE: Final = 0.80  # least share of a line's time that belongs to the row
+_MUCH: Final = 2.0  # largest ratio of a line's time and the cost that it stands for
 _REST: Final = 0.05  # largest share of the other rows' time that such a line may hold
 _PART: Final = 0.05  # least share of a row that a line must hold; of a step, of another form
 _OF_OPERATORS: Final = (
@@ -126,7 +127,9 @@ def _of_rows(case: Case, known: set[SourceLocation]) -> list[Experiment]:
                 experiments.append(Experiment(name="ready samples", what=what))
             continue
         assert case.ledger is not None
-        places = tuple(place for place in _lines(case.ledger, row) if place not in known)
+        # A result can be frozen, and its gradient dead: these are two changes of one line.
+        is_open = row.name == "frozen"
+        places = tuple(p for p in _lines(case.ledger, row) if is_open or p not in known)
         if places:
             known.update(places)
             experiments.append(Experiment(name="lines", what=what, row=row.name, places=places))
@@ -141,13 +144,25 @@ def _of_findings(
     for finding in findings:
         by = _RULES[finding.rule.partition(" ")[0]].experiment
         places = tuple(place for place in finding.places[:1] if _is_new(place, known, case))
-        if not places or by not in ("line", "dead line"):
+        if (
+            not places
+            or by not in ("line", "dead line")
+            or not _is_most_of(places[0], finding, case)
+        ):
             continue
         known.update(places)
         is_dead = by == "dead line"
         row, what = ("dead", _WITHOUT["dead"]) if is_dead else (None, "without the line")
         experiments.append(Experiment(name="lines", what=what, row=row, places=places))
     return experiments
+
+
+def _is_most_of(place: SourceLocation, finding: Finding, case: Case) -> bool:
+    """Whether a line does little more than what a finding explains, by the ledger."""
+    if case.ledger is None or finding.share is None:
+        return True
+    seconds = _below(case.ledger.rows)[place]
+    return case.part(seconds) <= _MUCH * finding.share + _PART
 
 
 def _is_new(place: SourceLocation, known: set[SourceLocation], case: Case) -> bool:

@@ -160,28 +160,31 @@ def _leading_row(case: Case, slow: Finding | None) -> LedgerRow | None:
 
     A row that an experiment refuted does not lead, nor does padding that none has measured.
     """
-    for row in case.ledger.avoidable if case.ledger is not None else ():
-        experiment = of_row(case, row.name)
-        outcome = "unknown" if experiment is None else experiment.outcome
-        is_open = outcome == "unknown" and row.name != "padding"
-        if row.name in _AVOID and (is_open or outcome == "gain"):
-            is_largest = _share_of_row(case, row) >= max(WARN, (slow and slow.share) or 0.0)
-            return row if is_largest else None
-    return None
+    rows = [row for row in case.ledger.avoidable if _may_lead(case, row)] if case.ledger else []
+    row = max(rows, key=lambda row: _share_of_row(case, row), default=None)
+    if row is None or _share_of_row(case, row) < max(WARN, (slow and slow.share) or 0.0):
+        return None
+    return row
+
+
+def _may_lead(case: Case, row: LedgerRow) -> bool:
+    experiment = of_row(case, row.name)
+    outcome = "unknown" if experiment is None else experiment.outcome
+    is_open = outcome == "unknown" and row.name != "padding"
+    return row.name in _AVOID and (is_open or outcome == "gain")
 
 
 def _share_of_row(case: Case, row: LedgerRow) -> float:
-    """Return the share of the wall time that a row takes, as its experiment measured it."""
+    """Return the share of the wall time that a row takes beyond its allowance, as measured."""
     experiment = of_row(case, row.name)
     excess = case.part(row.excess)
     if experiment is None or experiment.outcome == "unknown":
         return excess
-    share = share_of_run(case, experiment)
-    return min(share, excess) if row.needed else share
+    return max(0.0, share_of_run(case, experiment) - case.part(row.needed))
 
 
 def _of_row(case: Case, row: LedgerRow) -> str:
-    share, experiment = case.part(row.excess), of_row(case, row.name)
+    share, experiment = _share_of_row(case, row), of_row(case, row.name)
     lines = (row.place,) if experiment is None or not experiment.places else experiment.places
     place = "" if lines[0] is None else f" ({where(lines[0], folder_of(case))})"
     gain = f"without it at most {1 / (1 - share):.1f}x" if share < 0.99 else "it is all there is"

@@ -101,6 +101,14 @@ def test_a_value_is_handed_out_to_the_callers_that_it_was_made_for(script):
     assert len(calls) == 2
 
 
+def test_the_most_calls_of_a_step_are_counted(script):
+    lines, code, _ = script("several")
+    code.several([1, 2, 3])
+    lines.end_step()
+    code.several([1])
+    assert lines.most_calls(0) == 3
+
+
 def test_a_skipped_statement_does_nothing(script):
     lines, code, calls = script("several")
     assert code.several([1, 2, 3]) == [2, 4, 6]

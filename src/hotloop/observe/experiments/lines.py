@@ -138,6 +138,10 @@ class Lines:
         """Whether a step has called the line more than once."""
         return any(self._most[number].values())
 
+    def most_calls(self, number: int) -> int:
+        """Return the most calls of the line that a step has made."""
+        return max((most + 1 for most in self._most[number].values()), default=0)
+
     def goes_back(self, number: int) -> bool:
         """Whether the line makes a backward pass."""
         return number in self._backward

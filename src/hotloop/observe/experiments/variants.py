@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 _SAMPLES = 4096
+_OFTEN = 300  # calls of a line in a step
 _ROWS, _FEW = 1000, 0.25  # rows of a table; share of them that a step uses
 NOT_REACHED = "the line was not reached"
 
@@ -176,6 +177,8 @@ class KeptLines(Variant):
             first = next(iter(self._modes))
             return self._lines.problems.get(first, "the training loop is below it")
         self._modes = {number: self._modes[number] for number in known}
+        if max(map(self._lines.most_calls, known)) > _OFTEN:
+            return "it runs so often in a step that watching it takes longer than the line"
         return None if all(map(self._lines.is_kept, known)) else NOT_REACHED
 
     def switch_on(self) -> None:
