@@ -255,11 +255,14 @@ def test_when_the_warden_is_killed_the_tree_dies_and_that_is_told(
     (tmp_path / "scratch").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "scratch"))  # the warden's
 
+    others = psutil.Process().children()  # workers of other tests
+
     def murder(_: Beat) -> None:
         if (tmp_path / "pid").exists():
             time.sleep(later)
             for process in psutil.Process().children():
-                process.kill()
+                if process not in others:
+                    process.kill()
 
     outcome = python(STUBBORN + HANG, tmp_path / "pid", progress=murder)
     assert outcome.status == "failed"
