@@ -4,13 +4,15 @@ Looks at: the time of each step and of its rows; evaluation and saving are left 
 Says so when: the slowest hundredth take more than twice the median, at least ten steps do, and what
     they take too long adds up to 2 % of the time in one row.
 Stays silent when: the rows share the excess, as with a busy machine (H12), or waiting for data has
-    it (D5, D19). The first twentieth of the steps is warming up and left out.
+    it (D5, D19). A note while other programs keep half a core busy: they may hold a row up. The
+    first twentieth of the steps is warming up and left out.
 Remedy: look at the row and the line that are named.
 Numbers: none by looking.
 Seen: examples/planted/steps_now_and_then.py.
 Source: SageMaker's StepOutlier (ten outliers) and gpuprof (p99 above twice the median).
 """
 
+from dataclasses import replace
 from statistics import median
 
 from hotloop.core.units import moment
@@ -22,6 +24,7 @@ __all__ = ["RULE"]
 FACTOR = 2  # times the median
 FEWEST = 10  # slow steps
 FEWEST_STEPS = 100
+CROWDED = 0.5  # cores that other programs use
 OF_THE_EXCESS = 0.70  # share of the excess time that one row must hold
 
 
@@ -44,8 +47,9 @@ def judge(case: Case) -> Finding | None:
     row = max(over, key=over.__getitem__, default=None)
     if row is None or row == "data wait" or over[row] < OF_THE_EXCESS * excess:
         return None
+    is_crowded = not case.on_gpu and (case.process.other_cores or 0.0) >= CROWDED
     who = "the other processes do" if row == "exchange" else f"{row} does"
-    return costing(
+    finding = costing(
         case,
         over[row] * case.steps.count / len(case.steps.wall),
         claim=f"{len(slow)} of {len(times):,} steps take more than {FACTOR} times the median of "
@@ -54,6 +58,7 @@ def judge(case: Case) -> Finding | None:
         evidence={"steps": ", ".join(case_numbers(case, warm, slow))},
         remedies=[code_edit(f"look at what {who} in these steps only")],
     )
+    return replace(finding, severity="note") if finding and is_crowded else finding
 
 
 def case_numbers(case: Case, warm: int, slow: list[int]) -> list[str]:
