@@ -24,7 +24,8 @@ def judge(case: Case) -> Finding | None:
     made = next((one for one in case.experiments if one.name == "joined batches"), None)
     if made is None or made.count is None or made.outcome != "gain":
         return None
-    rows = "" if case.steps.samples is None else f" of {case.steps.samples:g} rows"
+    size = case.steps.samples
+    rows = "" if size is None else f" of {size:g} row{'s' * (size != 1)}"
     number = round(case.steps.backwards or 1)
     return Finding(
         claim=f"a step makes {number} passes over micro batches{rows} one after another",
