@@ -101,6 +101,14 @@ def test_a_value_is_handed_out_to_the_callers_that_it_was_made_for(script):
     assert len(calls) == 2
 
 
+def test_a_line_that_is_left_alone_is_computed_and_not_counted(script):
+    lines, code, calls = script("several")
+    lines.leave_alone(0)
+    assert code.several([1, 2]) == [2, 4]
+    assert calls == [1, 2]
+    assert lines.calls == [0]
+
+
 def test_the_most_calls_of_a_step_are_counted(script):
     lines, code, _ = script("several")
     code.several([1, 2, 3])

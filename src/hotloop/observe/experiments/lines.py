@@ -57,6 +57,7 @@ class Lines:
         self._rows = rows
         self.modes: list[Mode] = ["live"] * len(places)
         self.calls = [0] * len(places)
+        self._left_alone = set[int]()
         self._backward = set[int]()  # lines that make a backward pass
         self.problems: dict[int, str] = {}  # why a line cannot be skipped
         # By the chain of callers: calls in this step, and the largest index of one in any step.
@@ -142,6 +143,10 @@ class Lines:
         """Return the most calls of the line that a step has made."""
         return max((most + 1 for most in self._most[number].values()), default=0)
 
+    def leave_alone(self, number: int) -> None:
+        """Watch a line no more: it runs as if it had not been rewritten."""
+        self._left_alone.add(number)
+
     def goes_back(self, number: int) -> bool:
         """Whether the line makes a backward pass."""
         return number in self._backward
@@ -150,6 +155,8 @@ class Lines:
 
     def live(self, number: int) -> bool:
         """Whether the line is to be computed."""
+        if number in self._left_alone:
+            return True
         chain = (_callers(), self._rows())
         index = self._in_step[number][chain]
         self._in_step[number][chain] += 1
@@ -177,6 +184,8 @@ class Lines:
 
     def keep(self, number: int, value: Any) -> Any:
         """Keep a value of the line, and return it."""
+        if number in self._left_alone:
+            return value
         chain = (_callers(), self._rows())
         index, mode = self._in_step[number][chain] - 1, self.modes[number]
         if mode == "no gradient":

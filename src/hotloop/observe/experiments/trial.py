@@ -75,7 +75,6 @@ class TrialResult:
     """The experiments with their results."""
 
     experiments: tuple[Experiment, ...] = ()
-    step_time: float | None = None  # of a plain step, the median of the blocks
     why_not: str | None = None  # why nothing could be timed
     # The number of the experiment, and the line of it, with which the script raised.
     raised_with: int | None = None
@@ -287,7 +286,6 @@ class _Trial:
         if blocks is None or not blocks.warm:
             return TrialResult(why_not=why or "no optimizer step was made")
         readings = dict(zip(self._variants, blocks.readings, strict=True))
-        step_time = statistics.median(blocks.plain) if blocks.plain else None
         results = []
         for number, experiment in enumerate(self._request.experiments):
             if number not in readings:
@@ -306,7 +304,7 @@ class _Trial:
                     proof=self._proof(number),
                 )
             )
-        return TrialResult(experiments=tuple(results), step_time=step_time)
+        return TrialResult(experiments=tuple(results))
 
     def _of_calls(self, experiment: Experiment) -> Experiment:
         """Return an experiment that makes the model's calls again, with its result."""

@@ -178,6 +178,8 @@ class KeptLines(Variant):
             return self._lines.problems.get(first, "the training loop is below it")
         self._modes = {number: self._modes[number] for number in known}
         if max(map(self._lines.most_calls, known)) > _OFTEN:
+            for number in known:
+                self._lines.leave_alone(number)
             return "it runs so often in a step that watching it takes longer than the line"
         return None if all(map(self._lines.is_kept, known)) else NOT_REACHED
 

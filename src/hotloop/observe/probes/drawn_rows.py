@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["DrawProbe"]
 
 _BATCHES = 20_000  # whose indices are looked at
-_ROWS = 200_000  # of a batch's indices that are kept, all epochs together
+_ROWS = 200_000  # indices that are kept, of all epochs together
 _FEWEST = 6  # batches of an epoch
 _EPOCHS = 3  # that are compared
 
@@ -104,7 +104,7 @@ class DrawProbe(Probe):
     def _with_draws(self, loader: Loader) -> Loader:
         epochs = [epoch for of_one in self._of_loader.get(loader.key, ()) for epoch in of_one]
         whole = [epoch for epoch in epochs[:_EPOCHS] if epoch.is_whole]
-        if not whole or len(whole[0].batches) < _FEWEST or self._rows >= _ROWS:
+        if not whole or len(whole[0].batches) < _FEWEST:
             return loader
         drawn = len(set[Any]().union(*(epoch.rows for epoch in whole)))
         again = sum(epoch.batches == whole[0].batches for epoch in whole[1:])

@@ -12,10 +12,10 @@ Source: hotloop; https://docs.kernel.org/admin-guide/cgroup-v2.html (cpu.stat, n
 """
 
 from hotloop.rules.base import Case, Finding, Remedy, Rule, option
+from hotloop.rules.support.costs import CROWDED
 
 __all__ = ["RULE"]
 
-BUSY = 0.5  # cores that other processes use: fewer are the noise of a desktop
 THROTTLED = 0.05  # of the periods
 
 
@@ -25,7 +25,7 @@ def judge(case: Case) -> Finding | None:
     cores = "unknown" if case.hardware.cores is None else f"{case.hardware.cores:g}"
     because = []
     remedies = []
-    if busy >= BUSY:
+    if busy >= CROWDED:
         remedies.append(option("measure again when the other processes are done"))
         because.append(
             f"other processes keep {busy:.1f} cores busy (this one may use {cores}): times "

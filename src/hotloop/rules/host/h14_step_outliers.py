@@ -17,14 +17,13 @@ from statistics import median
 
 from hotloop.core.units import moment
 from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
-from hotloop.rules.support.costs import costing, hot_path
+from hotloop.rules.support.costs import CROWDED, costing, hot_path
 
 __all__ = ["RULE"]
 
 FACTOR = 2  # times the median
 FEWEST = 10  # slow steps
 FEWEST_STEPS = 100
-CROWDED = 0.5  # cores that other programs use
 OF_THE_EXCESS = 0.70  # share of the excess time that one row must hold
 
 

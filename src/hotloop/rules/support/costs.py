@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hotloop.rules.support.syntax import Module
 
 __all__ = [
+    "CROWDED",
     "DTYPES",
     "Site",
     "compute_dtype",
@@ -35,6 +36,7 @@ __all__ = [
     "whole_run",
 ]
 
+CROWDED = 0.5  # cores that other processes use: fewer are the noise of a desktop
 MOST = 0.5  # share of the seconds that a line must hold to be the hot line
 DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}  # torch's -> Hardware's
 _PRODUCTS = frozenset(
