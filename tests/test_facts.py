@@ -245,17 +245,17 @@ class Instructions(torch.utils.data.Dataset[Any]):
     """Prompts with answers, all of which the loss takes in."""
 
     def __len__(self) -> int:
-        return 24
+        return 96
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        ids = torch.randint(1, 40, (12,))
+        ids = torch.randint(1, 64, (12,))
         return {"input_ids": ids, "labels": ids.clone(), "prompt_len": 6}
 
 
 def instructed(tmp_path: Path) -> None:
     """Labels that hold the prompts."""
     del tmp_path
-    model = nn.Sequential(nn.Embedding(40, 8), nn.Linear(8, 40))
+    model = nn.Sequential(nn.Embedding(64, 8), nn.Linear(8, 64))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for batch in DataLoader(Instructions(), batch_size=4):
         optimizer.zero_grad()

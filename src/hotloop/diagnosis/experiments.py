@@ -233,7 +233,9 @@ def _lines(ledger: Ledger, row: LedgerRow) -> list[SourceLocation]:
     For each entry of the row it is the outermost line of the project that is spent on this row.
     """
     whole: Mapping[SourceLocation, float] = _below(ledger.rows)
-    of_row = _below([row])
+    # Without a frozen or repeated result, what is dead of it is not computed either.
+    with_it = (row.name, "dead") if row.name in ("frozen", "repeated") else (row.name,)
+    of_row = _below([other for other in ledger.rows if other.name in with_it])
     others = sum(line.seconds for other in ledger.rows if other != row for line in other.lines)
 
     def is_pure(place: SourceLocation) -> bool:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from tests.golden.cases import SCRIPT, healthy, of_rows
 
+from hotloop.core.case.ledger import Ledger
 from hotloop.core.case.steps_and_loaders import BatchFacts
 
 TOKENS = BatchFacts(
@@ -13,7 +14,9 @@ TOKENS = BatchFacts(
     padding=0.4,
     ignored=0.0,
 )
-PROMPTS = replace(TOKENS, padding=0.0, prompt="prompt_len")
+PROMPTS = replace(TOKENS, padding=0.0, prompt="prompt_len", prompts=0.8)
+LEARNT = Ledger(rows=(), without_gradient=0.0)
+MASKED = Ledger(rows=(), without_gradient=0.8)
 WRITTEN = """
 class Rows(Dataset):
     def __getitem__(self, i):
@@ -35,6 +38,8 @@ POSITIVE = [
     healthy(batches=(replace(TOKENS, ignored=0.999, decoded="to be"),)),
     healthy(batches=(TOKENS,)),
     healthy(batches=(PROMPTS,), sources={SCRIPT: WRITTEN}),
+    healthy(batches=(PROMPTS,), sources={SCRIPT: WRITTEN}, ledger=LEARNT),
+    healthy(batches=(PROMPTS,), sources={SCRIPT: WRITTEN}, ledger=MASKED),
 ]
 NEGATIVE = [
     healthy(batches=(replace(PROMPTS, prompt=None),), sources={SCRIPT: WRITTEN}),
@@ -54,4 +59,4 @@ NEGATIVE += [
     of_rows("labels", contradicting=159),
 ]
 
-KNOWN = [(POSITIVE[2], "read")]
+KNOWN = [(POSITIVE[2], "read"), (POSITIVE[3], "proved"), (POSITIVE[4], "read")]

@@ -96,6 +96,8 @@ class Ledger:
     operations: int = 0  # recorded operators
     # Lines whose log-softmax was given probabilities in each recorded call.
     softmax_twice: tuple[SourceLocation, ...] = ()
+    # Share of the positions of the largest log-softmax that get no gradient from the loss.
+    without_gradient: float | None = None
     rewrites: tuple[Rewrite, ...] = ()  # the most expensive first; the others are left out
     not_split: str | None = None  # why the time of the steps is not split by operators
 

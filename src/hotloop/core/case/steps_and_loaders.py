@@ -185,6 +185,7 @@ class BatchFacts:
     labels: Mapping[str, int] = field(default_factory=dict)  # value -> how often, at most 50
     # Name of the field with each prompt's length, where the labels equal the inputs over prompts.
     prompt: str | None = None
+    prompts: float | None = None  # share of the label positions that are such prompts
     decoded: str | None = None  # one sample as text, or its numbers
     place: SourceLocation | None = None
     variety: int | None = None  # distinct shapes of the main input among the sampled

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from hotloop.core.case.ledger import AVOIDABLE, MEANING, NEEDED, ONCE, Ledger, LedgerLine, LedgerRow
 from hotloop.observe.hooks.stack_frames import shown
 from hotloop.observe.ledger.dataflow import depending, passed_again, purposes, reaching
-from hotloop.observe.ledger.places import Function, Places, place_of, softmax_twice
+from hotloop.observe.ledger.losses import softmax_twice, without_gradient
+from hotloop.observe.ledger.places import Function, Places, place_of
 from hotloop.observe.ledger.rewrites import rewrites
 
 if TYPE_CHECKING:
@@ -146,6 +147,7 @@ def build_ledger(
         steps=sum(len(window.recorder.ends) - 1 for window in windows),
         operations=sum(len(window.recorder.operations) for window in windows),
         softmax_twice=softmax_twice(windows),
+        without_gradient=without_gradient(windows),
         rewrites=rewrites(windows),
         not_split=None if windows else _why_not(probe, len(steps)),
     )

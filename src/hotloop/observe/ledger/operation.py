@@ -49,6 +49,7 @@ class Operation:
     bytes: int = 0
     unused: Any = None  # share of the gradient's rows that are 0, a tensor until the end
     ignored: Any = None  # share of the targets that the loss ignores
+    left_out: Any = None  # share of the positions of a log-softmax without a gradient
     constant: bool = False  # the rows without a gradient all have the same input
     factor_zero: bool = False  # a product with the number 0
     tail: Any = None  # share of an embedding's ids that are a run of one id at the end of rows

@@ -8,15 +8,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import SourceLocation
-from hotloop.observe.hooks.stack_frames import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from hotloop.core.case.steps_and_loaders import Frame, Loader
-    from hotloop.observe.ledger.window import Window
 
-__all__ = ["Function", "Line", "Places", "place_of", "softmax_twice"]
+__all__ = ["Function", "Line", "Places", "place_of"]
 
 Line = tuple[str, "tuple[Frame, ...]"]  # an operator or function, and its call chain
 Function = tuple[str, str]  # file and qualified name
@@ -281,13 +279,3 @@ def _nodes(sources: Mapping[str, str]) -> Iterator[tuple[str, str, ast.AST]]:
                         open_.append((within, child))
                 else:
                     open_.append((inner, child))
-
-
-def softmax_twice(windows: Iterable[Window]) -> tuple[SourceLocation, ...]:
-    """Return the project's lines whose log-softmax was given probabilities in each call."""
-    always: dict[SourceLocation, bool] = {}
-    for window in windows:
-        for stack, is_one in window.recorder.probabilities.items():
-            if (place := place_of(shown(stack))) is not None:
-                always[place] = always.get(place, True) and is_one
-    return tuple(place for place, is_one in always.items() if is_one)

@@ -305,6 +305,8 @@ class Recorder:
             return
         if gradient.numel() < _COUNTED or gradient.layout is not schema.strided:
             return
+        if schema.name == "aten::_log_softmax_backward_data":
+            operation.left_out = (gradient == 0).all(args[2]).float().mean()
         nothing = (gradient == 0).flatten(0, -2).all(-1)
         operation.unused = nothing.float().mean()
         if schema.name == "aten::embedding_dense_backward":

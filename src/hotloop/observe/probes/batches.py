@@ -20,7 +20,7 @@ from hotloop.observe.probes.dataset_fetches import Fetches
 from hotloop.observe.probes.decoded import decode
 from hotloop.observe.probes.loader_samples import LoaderSamples
 from hotloop.observe.probes.module_calls import plain
-from hotloop.observe.probes.prompts import labelled_prompt
+from hotloop.observe.probes.prompts import labelled_prompts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,7 +102,8 @@ class BatchProbe(Probe):
             samples.shapes = {name: tuple(t.shape) for name, t in tensors.items()}
             samples.main, samples.label = _main(tensors), _label(tensors)
             samples.names = _beside(tensors, samples.main)
-            samples.prompt = labelled_prompt(tensors, samples.main, samples.label)
+            prompts = labelled_prompts(tensors, samples.main, samples.label)
+            samples.prompt, samples.prompts = prompts or (None, None)
             samples.pinned = any(t.is_pinned() for t in tensors.values()) if _on_gpu() else None
         main = tensors.get(samples.main or "")
         if main is not None and main.dim() and samples.hashed < _HASHED:
@@ -248,6 +249,7 @@ def _facts(samples: LoaderSamples, loader: Loader | None) -> Facts:
         label=samples.label,
         labels=values,
         prompt=samples.prompt,
+        prompts=samples.prompts,
         decoded=samples.decoded,
         place=samples.place if loader is None else loader.place,
         variety=len(samples.varieties) or None,

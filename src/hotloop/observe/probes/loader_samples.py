@@ -29,6 +29,7 @@ class LoaderSamples:
     main: str | None = None  # name of the main input
     label: str | None = None
     prompt: str | None = None  # name of the prompts' lengths, where prompts are labels as well
+    prompts: float | None = None  # share of the labels that are prompts
     varieties: set[tuple[int, ...]] = field(default_factory=set)
     tokens: list[Any] = field(default_factory=list)  # [B, T] integers of each batch
     masks: list[Any] = field(default_factory=list)  # real tokens of each row, according to a mask

@@ -10,7 +10,7 @@ from hotloop.observe.probes.padding import is_tokens
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["labelled_prompt"]
+__all__ = ["labelled_prompts"]
 
 # A field with the lengths of prompts, by its name; `lengths` alone may be of whole rows.
 _LENGTH = re.compile(
@@ -18,8 +18,13 @@ _LENGTH = re.compile(
 )
 
 
-def labelled_prompt(tensors: Mapping[str, Any], main: str | None, label: str | None) -> str | None:
-    """Return the name of the prompts' lengths, if the labels equal the inputs over each prompt."""
+def labelled_prompts(
+    tensors: Mapping[str, Any], main: str | None, label: str | None
+) -> tuple[str, float] | None:
+    """Return the name of the prompts' lengths and the share of the labels that are prompts.
+
+    None: the labels do not equal the inputs over each prompt.
+    """
     inputs, labels = tensors.get(main or ""), tensors.get(label or "")
     if inputs is None or labels is None or main == label or inputs.shape != labels.shape:
         return None
@@ -34,5 +39,5 @@ def labelled_prompt(tensors: Mapping[str, Any], main: str | None, label: str | N
             1 < n < width and bool((inputs[row, :n] == labels[row, :n]).all())
             for row, n in enumerate(lengths.tolist())
         ):
-            return name
+            return name, float(lengths.sum()) / (rows * width)
     return None

@@ -3,7 +3,8 @@
 Looks at: shape and ignored share of the labels, and the padding and the prompts beside them.
 Says so when: 99 % of the label positions are ignored, or rows are padded by 10 % and more and the
     loss takes the padding in (a note: a mask may leave it out), or a field of the batch says how
-    long each prompt is, no code reads it, and the labels hold the prompts (a note). Before a run:
+    long each prompt is, no code reads it, and the labels hold the prompts (a note, unless recorded
+    steps show that the prompts' positions get a gradient). Before a run:
     1 % of the training rows have a label that most rows of the same text have not (a warning from
     5 % on).
 Stays silent when: the loss is told to ignore an index of its own, or no label was recognised. That
@@ -53,10 +54,19 @@ def judge(case: Case) -> Finding | None:
             severity="warn",
             known=known,
             places=[*_labelling(case, batch), *([batch.place] if batch.place else [])],
-            evidence={"a sample": batch.decoded[:200]} if batch.decoded else {},
+            evidence=_evidence(case, batch),
             remedies=[code_edit(remedy)],
         )
     return None
+
+
+def _evidence(case: Case, batch: BatchFacts) -> dict[str, str]:
+    evidence = {"a sample": batch.decoded[:200]} if batch.decoded else {}
+    if batch.prompts is not None and case.ledger and case.ledger.without_gradient is not None:
+        left_out = case.ledger.without_gradient
+        evidence["positions of the labels that are prompts"] = f"{batch.prompts:.0%}"
+        evidence["positions that the loss gives no gradient"] = f"{left_out:.0%}"
+    return evidence
 
 
 def _wrong(case: Case, batch: BatchFacts) -> tuple[str, str, Known] | None:
@@ -86,8 +96,15 @@ def _wrong(case: Case, batch: BatchFacts) -> tuple[str, str, Known] | None:
         claim = (
             f"the loss takes in the prompts: the labels hold them, and nothing reads {batch.prompt}"
         )
-        return claim, f"labels[:{batch.prompt}] = -100: only the answer is to be learnt", "read"
+        known: Known = "proved" if _are_learnt(case, batch) else "read"
+        return claim, f"labels[:{batch.prompt}] = -100: only the answer is to be learnt", known
     return None
+
+
+def _are_learnt(case: Case, batch: BatchFacts) -> bool:
+    """Whether most positions of the prompts got a gradient from the loss in the recorded steps."""
+    left_out = case.ledger.without_gradient if case.ledger is not None else None
+    return None not in (left_out, batch.prompts) and left_out < batch.prompts / 2
 
 
 def _labelling(case: Case, batch: BatchFacts) -> list[SourceLocation]:
