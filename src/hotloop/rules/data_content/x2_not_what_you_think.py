@@ -104,7 +104,7 @@ def _wrong(case: Case, batch: BatchFacts) -> tuple[str, str, Known] | None:
 def _are_learnt(case: Case, batch: BatchFacts) -> bool:
     """Whether most positions of the prompts got a gradient from the loss in the recorded steps."""
     left_out = case.ledger.without_gradient if case.ledger is not None else None
-    return None not in (left_out, batch.prompts) and left_out < batch.prompts / 2
+    return left_out is not None and batch.prompts is not None and left_out < batch.prompts / 2
 
 
 def _labelling(case: Case, batch: BatchFacts) -> list[SourceLocation]:
