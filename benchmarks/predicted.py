@@ -3,8 +3,8 @@
     python -m benchmarks.predicted FOLDER ...
 
 Each folder has train.py and the mended version, fixed.py or mended.py. Both run twice in turn for
-up to 20 s of steps, under a clock that notes the end of each optimizer step. The gain is the ratio
-of the mean steps of the second half, as a mended script may fill a cache first. Rare steps of more
+up to 20 s of steps, under a clock that notes the end of each optimizer step and stands still while
+other programs have the core. The gain is the ratio of the mean steps of the second half, as a mended script may fill a cache first. Rare steps of more
 than five times the median (an evaluation at the end of an epoch) are cut there, as in the blocks of
 an experiment, unless the experiment is on what is rare: evaluating, saving, logging, waiting.
 `hotloop doctor` then runs once on train.py. The prediction is the experiment of its first finding
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
 RESULT = RESULTS / "predicted.json"
 CLOCK = """
-import json, os, runpy, sys, time
+import json, os, runpy, sys
+from hotloop.machine.own_clock import own_time
 from torch.optim.optimizer import register_optimizer_step_post_hook
 ends = []
 def leave():
@@ -45,7 +46,7 @@ def leave():
         file.write(json.dumps(ends))
     os._exit(0)
 def ended(*_):
-    ends.append(time.perf_counter())
+    ends.append(own_time())
     if ends[-1] - ends[0] > 20 and len(ends) > 60:
         leave()
 register_optimizer_step_post_hook(ended)

@@ -1,18 +1,18 @@
 """Times variants of a training step in turn, in blocks of steps between plain blocks.
 
 A block of a variant is compared with the plain blocks before and after it, so that a machine that
-slows down slows both sides.
+slows down slows both sides. The time that other programs have the core is left out.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-import time
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from hotloop.machine.own_clock import own_time
 from hotloop.observe.experiments.variants import NOT_REACHED
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Blocks:
         settle: int = 1,
         wait: Callable[[], None] = lambda: None,
         waited: Callable[[], float] = lambda: 0.0,
-        clock: Callable[[], float] = time.perf_counter,
+        clock: Callable[[], float] = own_time,
     ) -> None:
         """`seconds` is the time for timed steps; `settle` steps of each block are not timed.
 

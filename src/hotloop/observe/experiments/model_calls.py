@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import sys
-import time
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import psutil
+
+from hotloop.machine.own_clock import own_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -90,33 +91,32 @@ class ModelCalls:
 
         call = torch.nn.Module.__call__
         backward = torch.autograd.backward
-        clock = time.perf_counter
-        self._began = clock()
+        self._began = own_time()
 
         def kept(module: Any, *inputs: Any, **named: Any) -> Any:
             if self._depth:
                 return call(module, *inputs, **named)
-            began = clock()
+            began = own_time()
             self._keep(module, (inputs, named), sys._getframe(1))
             self._depth += 1
             try:
                 return call(module, *inputs, **named)
             finally:
                 self._depth -= 1
-                self._within += clock() - began
+                self._within += own_time() - began
 
         def counted(*inputs: Any, **named: Any) -> None:
-            began = clock()
+            began = own_time()
             backward(*inputs, **named)
             self._backwards += 1
-            self._within += clock() - began
+            self._within += own_time() - began
 
         patches.put(torch.nn.Module, "__call__", kept)
         patches.put(torch.autograd, "backward", counted)
 
     def ended_step(self) -> None:
         """Note the end of the step that is watched."""
-        self._ended = self._ended or time.perf_counter()
+        self._ended = self._ended or own_time()
 
     @property
     def seen(self) -> bool:
@@ -213,13 +213,13 @@ class ModelCalls:
 
     def _seconds(self, passes: Callable[[], None]) -> float:
         """Return the seconds of one pass, the smallest of several if they are short."""
-        best, end = float("inf"), time.perf_counter() + _SHORT
+        best, end = float("inf"), own_time() + _SHORT
         while True:
             self._wait()
-            began = time.perf_counter()
+            began = own_time()
             passes()
             self._wait()
-            now = time.perf_counter()
+            now = own_time()
             best = min(best, now - began)
             if now > end:
                 return best

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import statistics
 import sys
-import time
 from typing import TYPE_CHECKING, Any
 
+from hotloop.machine.own_clock import own_time
 from hotloop.observe.experiments.forms import forms
 from hotloop.observe.experiments.variants import TimedPart, Variant
 
@@ -124,8 +124,8 @@ class _Pair:
         torch: Any = sys.modules["torch"]
         times: tuple[list[float], list[float]] = [], []
         with torch.enable_grad(), self._plain():
-            began = time.perf_counter()
-            while len(times[0]) < _CALLS or time.perf_counter() - began < _ROUND:
+            began = own_time()
+            while len(times[0]) < _CALLS or own_time() - began < _ROUND:
                 for form, of_form in zip((self._forms.old, self._forms.new), times, strict=True):
                     of_form.append(self._time(form))
         # The first call of a round finds other data in the cache.
@@ -137,7 +137,7 @@ class _Pair:
 
     def _time(self, form: Callable[[], Sequence[Any]]) -> float:
         torch: Any = sys.modules["torch"]
-        started = time.perf_counter()
+        started = own_time()
         outputs = form()
         if self._trained:  # not backward(): the trial takes it for one of the script
             gradients = torch.autograd.grad(
@@ -147,7 +147,7 @@ class _Pair:
                 self._add_up(gradients)
         if self._rewrite.device == "cuda":
             torch.cuda.synchronize()
-        return time.perf_counter() - started
+        return own_time() - started
 
     def _add_up(self, gradients: Sequence[Any]) -> None:
         """Add the gradients of weights to those of earlier calls, as a loop over time does."""

@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any
 
+from hotloop.machine.own_clock import own_time
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -89,12 +91,12 @@ class Loaders:
         """Call a function, and count its seconds as waiting if gradients are on."""
         import torch
 
-        began = time.perf_counter()
+        began = own_time()
         try:
             return call(argument)
         finally:
             if torch.is_grad_enabled():
-                self.waited += time.perf_counter() - began
+                self.waited += own_time() - began
 
     def _patch(self, patches: Patches, dataloader: Any) -> None:
         import torch
