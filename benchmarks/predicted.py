@@ -4,9 +4,10 @@
 
 Each folder has train.py and the mended version, fixed.py or mended.py. Both run twice in turn for
 up to 20 s of steps, under a clock that notes the end of each optimizer step and stands still while
-other programs have the core. The gain is the ratio of the mean steps of the second half, as a mended script may fill a cache first. Rare steps of more
-than five times the median (an evaluation at the end of an epoch) are cut there, as in the blocks of
-an experiment, unless the experiment is on what is rare: evaluating, saving, logging, waiting.
+other programs have the core. The gain is the ratio of the mean steps of the second half, as a
+mended script may fill a cache first. Rare steps of more than five times the median (an evaluation
+at the end of an epoch) are cut there, as in the blocks of an experiment, unless the experiment is
+on what is rare: evaluating, saving, logging, waiting.
 `hotloop doctor` then runs once on train.py. The prediction is the experiment of its first finding
 on speed, else the one with the largest gain; where samples can be kept, "ready samples" stands for
 "ready batches", as the mended script still collates. Writes benchmarks/results/predicted.json after
