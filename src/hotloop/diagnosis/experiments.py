@@ -238,9 +238,14 @@ def _lines(ledger: Ledger, row: LedgerRow) -> list[SourceLocation]:
     of_row = _below([other for other in ledger.rows if other.name in with_it])
     others = sum(line.seconds for other in ledger.rows if other != row for line in other.lines)
 
+    # Of the host's time, nobody knows which operators it was for.
+    host = _below([other for other in ledger.rows if other.name == "host"])
+
     def is_pure(place: SourceLocation) -> bool:
-        rest = whole[place] - of_row[place]
-        return of_row[place] >= _PURE * whole[place] and rest <= _REST * others
+        known = whole[place] - host[place]
+        rest = known - of_row[place]
+        is_most = of_row[place] >= _PURE * known and host[place] <= known
+        return is_most and rest <= _REST * others
 
     seconds: dict[SourceLocation, float] = defaultdict(float)
     for line in row.lines:

@@ -12,15 +12,20 @@ import os
 import threading
 import time
 
-__all__ = ["own_time"]
+__all__ = ["own_time", "queued"]
 
 
 def own_time() -> float:
     """Return seconds on a clock of the calling thread; only differences mean something."""
-    # The queue first: a switch between the two lines makes the time too long, never negative.
+    # The queue first: a switch between the two makes the time too long, never negative.
+    waited = queued()
+    return time.perf_counter() - waited * 1e-9
+
+
+def queued() -> int:
+    """Return for how many nanoseconds the calling thread has been ready to run and did not."""
     file = _queue_of(os.getpid(), threading.get_native_id())
-    queued = 0 if file is None else int(os.pread(file, 96, 0).split()[1])
-    return time.perf_counter() - queued * 1e-9
+    return 0 if file is None else int(os.pread(file, 96, 0).split()[1])
 
 
 @functools.cache

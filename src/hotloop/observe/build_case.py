@@ -24,7 +24,8 @@ from hotloop.machine.copy_rate import measure_copy
 from hotloop.machine.matmul_rate import measure_gemm
 from hotloop.observe.hooks.event_buffer import NUMBERS
 from hotloop.observe.hooks.stack_frames import is_own
-from hotloop.observe.ledger.build import build_ledger, window_excess, with_repeats
+from hotloop.observe.ledger.build import build_ledger, with_repeats
+from hotloop.observe.ledger.steps_of_windows import window_excess
 from hotloop.observe.probes.cuda import thinned
 from hotloop.observe.probes.uncaught_exception import raised
 from hotloop.observe.wall import attribution
@@ -117,7 +118,7 @@ def _with_probes(case: Case, observer: ScriptObserver) -> Case:
         except Exception as error:  # noqa: BLE001 - told in the report, which has the rest
             observer.probes.failed(probe, error)
     if case.ledger is not None:
-        case = replace(case, ledger=with_repeats(case.ledger, case.loaders))
+        case = replace(case, ledger=with_repeats(case.ledger, case.loaders, case.total_steps))
     return case
 
 

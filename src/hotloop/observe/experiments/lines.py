@@ -70,10 +70,11 @@ class Lines:
         self._are_floating: dict[int, bool] = {}
         self._have_gradients: dict[int, bool] = {}
         self._slots: list[dict[_Chain, dict[int, Slot]]] = [defaultdict(dict) for _ in places]
-        self._by_file: dict[str, dict[int, int]] = defaultdict(dict)
+        # Numbers by file and line: several changes of one line have a number each.
+        self._by_file: dict[str, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
         for number, place in enumerate(places):
             assert place.line is not None
-            self._by_file[os.path.realpath(place.file)][place.line] = number
+            self._by_file[os.path.realpath(place.file)][place.line].append(number)
             self.problems[number] = "the file with the line was not loaded"
 
     def install(self) -> None:
@@ -92,17 +93,20 @@ class Lines:
     def rewritten(self, source: bytes, path: str) -> CodeType:
         """Return the code of a file in which its lines can be skipped."""
         tree = ast.parse(source, path)
-        for line, number in self._by_file.get(os.path.realpath(path), {}).items():
+        for line, numbers in self._by_file.get(os.path.realpath(path), {}).items():
             statement = _statement(tree, line)
-            self.problems.pop(number, None)
-            if (why := _why_not(statement)) is not None:
-                self.problems[number] = why
-                continue
-            assert isinstance(statement, _STATEMENTS)
-            assert statement.value is not None
-            if "backward" in _methods(statement.value):
-                self._backward.add(number)
-            statement.value = _guarded(statement.value, number)
+            why, methods = _why_not(statement), set[str]()
+            for number in numbers:
+                self.problems.pop(number, None)
+                if why is not None:
+                    self.problems[number] = why
+                    continue
+                assert isinstance(statement, _STATEMENTS)
+                assert statement.value is not None
+                methods = methods or _methods(statement.value)
+                if "backward" in methods:
+                    self._backward.add(number)
+                statement.value = _guarded(statement.value, number)
         return compile(tree, path, "exec", dont_inherit=True)
 
     def poison(self, number: int, mode: Mode, steps: int) -> None:

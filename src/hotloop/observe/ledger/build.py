@@ -15,6 +15,7 @@ from hotloop.observe.ledger.dataflow import depending, passed_again, purposes, r
 from hotloop.observe.ledger.losses import softmax_twice, without_gradient
 from hotloop.observe.ledger.places import Function, Places, place_of
 from hotloop.observe.ledger.rewrites import rewrites
+from hotloop.observe.ledger.steps_of_windows import PHASES, spent, steps_of_windows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -26,11 +27,11 @@ if TYPE_CHECKING:
     from hotloop.observe.ledger.window import Window, WindowProbe
     from hotloop.observe.wall.wall_time import Folded
 
-__all__ = ["build_ledger", "window_excess", "with_repeats"]
+__all__ = ["build_ledger", "with_repeats"]
 
 LINES = 12  # of a row
+_OFTEN = 2.0  # times that a row is used, from which its results may be kept
 _EQUAL = 0.5  # share of samples that come again with equal values
-_PHASES = ("prepare", "forward", "backward", "optimizer", "after step")  # split by operators
 _NAMES = {  # row of the wall time -> row of the ledger
     "start": "start",
     "data load": "start",
@@ -46,32 +47,11 @@ _NAMES = {  # row of the wall time -> row of the ledger
     "idle": "idle",
     "after training": "after training",
 }
+# Without these operators, what the host does to start them is not done either.
+_GONE = ("dead", "repeated", "frozen")
 _shown = functools.lru_cache(maxsize=4096)(shown)
 # Rows that are no part of the training steps, or that training does not need.
 _BESIDE = ONCE | {"evaluating", "saving", "logging", "idle"}
-
-
-def window_excess(
-    windows: Sequence[Window], folded: Folded, steps: Sequence[Mapping[str, float]]
-) -> tuple[dict[str, float], set[int]]:
-    """Return by how many seconds recording made each row longer, and the recorded steps.
-
-    Both count steps as `steps` does. The median step outside the windows is the measure.
-    """
-    recorded = {
-        number
-        for window in windows
-        for number in range(
-            folded.steps_after(window.first) - 1, folded.steps_after(window.last) - 1
-        )
-        if 0 <= number < len(steps)
-    }
-    others = [step for number, step in enumerate(steps) if number not in recorded]
-    excess: dict[str, float] = {}
-    for row in {row for step in steps for row in step} if others else ():
-        usual = statistics.median(step.get(row, 0.0) for step in others)
-        excess[row] = sum(max(0.0, steps[number].get(row, 0.0) - usual) for number in recorded)
-    return excess, recorded
 
 
 class _Sums:
@@ -116,19 +96,24 @@ def build_ledger(
     """
     windows = [window for window in probe.windows if window.complete] if probe else []
     recorded = [_Recorded(window, folded, started, least) for window in windows]
-    sums, split = _Sums(), set(_PHASES) if windows else set[str]()
+    sums, split = _Sums(), set(PHASES) if windows else set[str]()
     for row, seconds in wall.items():
         if row not in split:
             sums.add(_NAMES.get(row, "unaccounted"), seconds)
-    by_window = _by_window(windows, folded, steps, kinds)
+    by_window = steps_of_windows(windows, folded, steps, kinds)
+    operators: dict[SourceLocation | None, float] = defaultdict(float)  # but of backward passes
     for one, of_window in zip(recorded, by_window, strict=True):
-        for row, whole in _spent(of_window, wall, steps).items():
+        for row, whole in spent(of_window, wall, steps).items():
             for (name, line), share in one.split(row, of_window).items():
                 sums.add(name, whole * share, line)
+                if row != "backward" and line is not None:
+                    operators[place_of(line[1])] += whole * share
     for row in split:  # steps of optimizers that have no window
-        spent = sum(_spent(of_window, wall, steps)[row] for of_window in by_window)
-        sums.add("unaccounted", max(0.0, wall.get(row, 0.0) - spent))
-    _add_stacks(sums, (stack for stack in stacks if stack.row in wall), split, recorded)
+        seen = sum(spent(of_window, wall, steps)[row] for of_window in by_window)
+        sums.add("unaccounted", max(0.0, wall.get(row, 0.0) - seen))
+    known = [stack for stack in stacks if stack.row in wall]
+    _add_stacks(sums, known, split, recorded)
+    _add_starts(sums, [one for one in known if one.row in split], operators, recorded)
     places = Places(
         sources=sources,
         loaders=loaders,
@@ -136,7 +121,8 @@ def build_ledger(
         batches=set[Function]().union(*(one.batches for one in recorded)),
         source=next((one.source for one in recorded if one.source is not None), None),
     )
-    recurs = bool(folded.trains) or any(one.chooses for one in recorded)
+    drawn = max((one.drawn for one in recorded), default=0.0)
+    recurs = bool(folded.trains) or drawn > 0
     needed = _needed(sums, folded)
     return Ledger(
         rows=tuple(
@@ -148,6 +134,7 @@ def build_ledger(
         operations=sum(len(window.recorder.operations) for window in windows),
         softmax_twice=softmax_twice(windows),
         without_gradient=without_gradient(windows),
+        drawn=drawn,
         rewrites=rewrites(windows),
         not_split=None if windows else _why_not(probe, len(steps)),
     )
@@ -177,6 +164,28 @@ def _add_stacks(
             sums.lines["host"][line] += stack.seconds
 
 
+def _add_starts(
+    sums: _Sums,
+    stacks: Sequence[Stack],
+    operators: Mapping[SourceLocation | None, float],
+    recorded: Sequence[_Recorded],
+) -> None:
+    """Move what the host does to start operators that are not needed out of "host".
+
+    `operators` are the seconds of all operators of a line, which its samples include.
+    """
+    sampled: dict[SourceLocation | None, float] = defaultdict(float)
+    for stack in stacks:
+        sampled[place_of(stack.frames)] += 0.0 if stack.row == "backward" else stack.seconds
+    for one in recorded:
+        for place, counts in one.by_place.items():
+            host = max(0.0, sampled[place] - operators.get(place, 0.0)) / len(recorded)
+            whole = sum(counts.values())
+            for (row, line), count in counts.items():
+                if row in _GONE and place is not None:
+                    sums.move("host", row, host * count / whole, line)
+
+
 def _needed(sums: _Sums, folded: Folded) -> dict[str, float]:
     """Return the seconds of each row that are within its allowance.
 
@@ -193,18 +202,21 @@ def _needed(sums: _Sums, folded: Folded) -> dict[str, float]:
     return needed
 
 
-def with_repeats(ledger: Ledger, loaders: Sequence[Loader]) -> Ledger:
+def with_repeats(ledger: Ledger, loaders: Sequence[Loader], steps: int | None) -> Ledger:
     """Return the ledger with what is known of the samples that come again in the next epoch.
 
-    Samples that are drawn or changed at random do not: then frozen results cannot be kept.
+    Samples that are drawn or changed at random do not: then frozen results cannot be kept. Nor can
+    those of rows that all `steps` of the script, if known, use once or seldom.
     """
     train = [one for one in loaders if one.role == "train"]
     equal = min((one.repeats for one in train if one.repeats is not None), default=None)
-    is_random = any(one.uses_random for one in train) or (equal is not None and equal < _EQUAL)
+    is_new = any(one.uses_random for one in train) or (equal is not None and equal < _EQUAL)
+    if not train and steps is not None:
+        is_new = ledger.drawn * steps < _OFTEN
     rows = []
     for row in ledger.rows:
         if row.name == "frozen":
-            row = replace(row, avoidable=row.avoidable and not is_random)
+            row = replace(row, avoidable=row.avoidable and not is_new)
         elif row.name == "waiting for data" and equal is not None:
             row = replace(row, again=equal * row.seconds)
         rows.append(row)
@@ -237,7 +249,11 @@ class _Recorded:
     ) -> None:
         self.window = window
         self.seconds: dict[str, dict[tuple[str, Line], float]]
-        self.seconds = {phase: defaultdict(float) for phase in _PHASES}
+        self.seconds = {phase: defaultdict(float) for phase in PHASES}
+        # Operators by row and line: of the backward pass, and of the other parts by place.
+        self.backward: dict[tuple[str, Line], float] = defaultdict(float)
+        self.by_place: dict[SourceLocation | None, dict[tuple[str, Line], float]]
+        self.by_place = defaultdict(lambda: defaultdict(float))
         operations, starts = window.recorder.operations, [start for start, _, _ in folded.pieces]
         pieces = (
             folded.pieces[max(0, bisect.bisect_right(starts, one.start - started) - 1)]
@@ -260,11 +276,9 @@ class _Recorded:
         self.source = None if largest is None else place_of(_shown(largest[0]))
         # The functions that only look: values are read below them.
         self.reports = self._functions(recorder.left) - training - self.batches
-        # Rows of a table that was there before: they are drawn again.
-        self.chooses = any(
-            operations[number].table is not None and operations[number].outside
-            for number in losses - weighs
-        )
+        # The share of the rows of a table that was there before.
+        chosen = (operations[number] for number in losses - weighs)
+        self.drawn = max((one.drawn for one in chosen if one.outside), default=0.0)
         self._charge(least)
 
     @staticmethod
@@ -288,7 +302,12 @@ class _Recorded:
         shares: dict[tuple[str, Line | None], float] = {
             key: seconds / whole for key, seconds in self.seconds[phase].items()
         }
-        shares["host", None] = (whole - operators) / whole
+        host, number = (whole - operators) / whole, sum(self.backward.values())
+        shares["host", None] = host
+        for (row, line), count in self.backward.items() if phase == "backward" else ():
+            if row in _GONE:
+                shares[row, line] = shares.get((row, line), 0.0) + host * count / number
+                shares["host", None] -= host * count / number
         return shares
 
     def _charge(self, least: Callable[[Operation], float]) -> None:
@@ -317,60 +336,19 @@ class _Recorded:
             if one.node is not None and number not in again:
                 stack = chains.get(one.node, stack)
             frames = _shown(stack)
-            if phase not in _PHASES or any(
+            if phase not in PHASES or any(
                 frame.own and (frame.file, frame.function) in apart for frame in frames
             ):
                 continue
             seconds = max(0, one.spent - recorder.framework) * 1e-9 / (len(recorder.ends) - 1)
             of_line, line = self.seconds[phase], (one.name.partition("::")[2], frames)
+            place = place_of(frames)
+            counts = self.backward if phase == "backward" else self.by_place[place]
             for name, share in shares.items():
+                counts[name, line] += share
                 needed = min(seconds, least(one)) if name == "useful" else seconds
                 of_line[name, line] += needed * share
                 of_line["inefficient", line] += (seconds - needed) * share
-
-
-def _by_window(
-    windows: Sequence[Window],
-    folded: Folded,
-    steps: Mapping[int, Mapping[str, float]],
-    kinds: Mapping[int, object],
-) -> list[list[Mapping[str, float]]]:
-    """Return the steps for which each window stands: of the same optimizers, and the nearest."""
-
-    def optimizers(number: int) -> set[object]:
-        """Return the kinds of the optimizers of a step, as `steps` counts them."""
-        updates = folded.order[folded.made[number] : folded.made[number + 1]]
-        return {kinds.get(optimizer, optimizer) for optimizer in updates}
-
-    begins = [folded.steps_after(window.first) - 1 for window in windows]
-    recorded = [
-        set[object]().union(
-            *map(optimizers, range(max(0, begin), folded.steps_after(window.last) - 1))
-        )
-        for begin, window in zip(begins, windows, strict=True)
-    ]
-    result: list[list[Mapping[str, float]]] = [[] for _ in windows]
-    for number, step in steps.items():
-        ours = optimizers(number)
-        same = [place for place, theirs in enumerate(recorded) if ours <= theirs]
-        if same:
-            before = [place for place in same if begins[place] <= number]
-            result[before[-1] if before else same[0]].append(step)
-    return result
-
-
-def _spent(
-    of_window: Sequence[Mapping[str, float]],
-    wall: Mapping[str, float],
-    steps: Mapping[int, Mapping[str, float]],
-) -> dict[str, float]:
-    """Return the part of the wall time of each part of a step that falls to some of the steps."""
-    result = {}
-    for phase in _PHASES:
-        whole = sum(step.get(phase, 0.0) for step in steps.values())
-        of_these = sum(step.get(phase, 0.0) for step in of_window)
-        result[phase] = wall.get(phase, 0.0) * (of_these / whole if whole else 0.0)
-    return result
 
 
 def _row(name: str, sums: _Sums, places: Places, *, recurs: bool, needed: float) -> LedgerRow:
@@ -382,12 +360,12 @@ def _row(name: str, sums: _Sums, places: Places, *, recurs: bool, needed: float)
     seconds, of_line = sums.rows[name], sums.lines[name]
     scale = min(1.0, seconds / (sum(of_line.values()) or 1.0))  # samples include operators
     by_place: dict[SourceLocation | None, list[tuple[float, Line]]] = defaultdict(list)
-    for line, spent in of_line.items():
-        by_place[place_of(line[1])].append((spent, line))
+    for line, own in of_line.items():
+        by_place[place_of(line[1])].append((own, line))
     lines = []
     for of_entries, entries in by_place.items():
         _, (what, frames) = max(entries, key=lambda entry: entry[0])
-        total = scale * sum(spent for spent, _ in entries)
+        total = scale * sum(own for own, _ in entries)
         lines.append(LedgerLine(what=what, seconds=total, place=of_entries, calls=frames))
     return LedgerRow(
         name=name,

@@ -13,6 +13,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from hotloop.machine.own_clock import queued
 from hotloop.observe.hooks.stack_frames import walk
 from hotloop.observe.ledger.operands import note_operands
 from hotloop.observe.ledger.operation import Operation
@@ -147,9 +148,9 @@ class Recorder:
         except Exception as error:  # noqa: BLE001 - told in the report; the script goes on
             self.fault = error
             return func(*args, **kwargs)
-        start = _clock()
+        waited, start = queued(), _clock()
         result = func(*args, **kwargs)
-        spent = _clock() - start
+        spent = max(0, _clock() - start - (queued() - waited))  # the clock is read first
         try:
             self._record(schema, args, kwargs, inputs, value, result, (start, spent))
         except Exception as error:  # noqa: BLE001 - told in the report; the script goes on
@@ -236,6 +237,8 @@ class Recorder:
         operation.reads, operation.outside = tuple(reads), tuple(outside)
         if schema.name in _CHOICES and before[0][1] is not None:
             operation.table = tuple(self._storages[before[0][1]].writers)
+            rows, chosen = (len(tensor) if tensor.dim() else 1 for tensor, _, _ in before[:2])
+            operation.drawn = chosen / max(1, rows)
         operation.changed = tuple(changed)
         if schema.reads_value and reads:
             self.roots.update(reads)
