@@ -64,6 +64,16 @@ def test_other_calls_are_not_joined(passes: str):
         calls.joined()
 
 
+def test_steps_of_a_rollout_are_not_joined():
+    model, state = Noted(), torch.randn(2, 3, 4)
+    with watched() as calls:
+        for _ in range(4):
+            state = model(state)["logits"]
+            state.sum().backward(retain_graph=True)
+    with pytest.raises(ResizingError, match="what other calls returned"):
+        calls.joined()
+
+
 def test_rows_are_cut_with_their_masks():
     model = Noted()
     with watched() as calls:
