@@ -17,9 +17,12 @@ __all__ = ["own_time", "queued"]
 
 def own_time() -> float:
     """Return seconds on a clock of the calling thread; only differences mean something."""
-    # The queue first: a switch between the two makes the time too long, never negative.
-    waited = queued()
-    return time.perf_counter() - waited * 1e-9
+    before = queued()
+    while True:
+        now, waited = time.perf_counter(), queued()
+        if waited == before:  # else the thread lost its core between the two
+            return now - waited * 1e-9
+        before = waited
 
 
 def queued() -> int:
