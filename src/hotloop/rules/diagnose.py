@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, get_args
 from hotloop.core.finding import Diagnosis, Finding, Severity, ranked
 from hotloop.rules import ALL
 from hotloop.rules.base import Needs, Rule, unmet
+from hotloop.rules.support.library_settings import in_library
 from hotloop.rules.tried import with_results
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def diagnose(case: Case, *, rules: Sequence[Rule] = ALL, strict: bool = False) -
             broken.append(f"{rule.label} failed with {type(error).__name__}: please report it")
     merged = _merged(rules, [(r, f) for r, f in judged if f.kind not in _APART])
     findings, refuted = with_results(case, merged, {rule.id: rule for rule in rules})
+    findings = in_library(case, findings)
     apart = {kind: [f for _, f in judged if f.kind == kind] for kind in _APART}
     return Diagnosis(
         findings=ranked(findings),
