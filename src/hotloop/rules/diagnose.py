@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, get_args
 from hotloop.core.finding import Diagnosis, Finding, Severity, ranked
 from hotloop.rules import ALL
 from hotloop.rules.base import Needs, Rule, unmet
-from hotloop.rules.support.library_settings import in_library
+from hotloop.rules.library_settings import in_library
 from hotloop.rules.tried import with_results
 
 if TYPE_CHECKING:

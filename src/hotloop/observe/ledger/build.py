@@ -97,20 +97,14 @@ def build_ledger(
     windows = [window for window in probe.windows if window.complete] if probe else []
     recorded = [_Recorded(window, folded, started, least) for window in windows]
     sums, split = _Sums(), set(PHASES) if windows else set[str]()
-    for row, seconds in wall.items():
+    for row, whole in wall.items():
         if row not in split:
-            sums.add(_NAMES.get(row, "unaccounted"), seconds)
+            sums.add(_NAMES.get(row, "unaccounted"), whole)
     by_window = steps_of_windows(windows, folded, steps, kinds)
-    operators: dict[SourceLocation | None, float] = defaultdict(float)  # but of backward passes
-    for one, of_window in zip(recorded, by_window, strict=True):
-        for row, whole in spent(of_window, wall, steps).items():
-            for (name, line), share in one.split(row, of_window).items():
-                sums.add(name, whole * share, line)
-                if row != "backward" and line is not None:
-                    operators[place_of(line[1])] += whole * share
+    seconds = [spent(of_window, wall, steps) for of_window in by_window]
+    operators = _add_operators(sums, zip(recorded, by_window, seconds, strict=True))
     for row in split:  # steps of optimizers that have no window
-        seen = sum(spent(of_window, wall, steps)[row] for of_window in by_window)
-        sums.add("unaccounted", max(0.0, wall.get(row, 0.0) - seen))
+        sums.add("unaccounted", max(0.0, wall.get(row, 0.0) - sum(one[row] for one in seconds)))
     known = [stack for stack in stacks if stack.row in wall]
     _add_stacks(sums, known, split, recorded)
     _add_starts(sums, [one for one in known if one.row in split], operators, recorded)
@@ -138,6 +132,24 @@ def build_ledger(
         rewrites=rewrites(windows),
         not_split=None if windows else _why_not(probe, len(steps)),
     )
+
+
+def _add_operators(
+    sums: _Sums,
+    windows: Iterable[tuple[_Recorded, Sequence[Mapping[str, float]], Mapping[str, float]]],
+) -> dict[SourceLocation | None, float]:
+    """Add the operators of all windows; return their seconds by line, without backward passes.
+
+    With each window go the steps that it stands for, and their seconds by part of the step.
+    """
+    operators: dict[SourceLocation | None, float] = defaultdict(float)
+    for one, steps, seconds in windows:
+        for row, whole in seconds.items():
+            for (name, line), share in one.split(row, steps).items():
+                sums.add(name, whole * share, line)
+                if row != "backward" and line is not None:
+                    operators[place_of(line[1])] += whole * share
+    return operators
 
 
 def _add_stacks(

@@ -8,23 +8,24 @@ in their signatures); a remedy without an entry stays as its rule words it.
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hotloop.rules.support.syntax import parse
+from hotloop.core.finding import SourceLocation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding, Remedy, SourceLocation
+    from hotloop.core.finding import Finding, Remedy
 
-__all__ = ["SETTINGS", "Setting", "in_library"]
+__all__ = ["SETTINGS", "LibrarySetting", "in_library"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class LibrarySetting:
     """The arguments of a library that do what the text of a remedy says."""
 
     says: str  # pattern in the remedy's text
@@ -39,53 +40,59 @@ class Setting:
 
 _WORKERS = r"num_workers=(\d+), persistent_workers=True"
 _TRAINER = "Trainer"
-SETTINGS: Mapping[str, tuple[Setting, ...]] = {
+SETTINGS: Mapping[str, tuple[LibrarySetting, ...]] = {
     "transformers": (
-        Setting(
+        LibrarySetting(
             says=_WORKERS,
             arguments="dataloader_num_workers={0}, dataloader_persistent_workers=True",
         ),
-        Setting(says=r"num_workers=(\d+)", arguments="dataloader_num_workers={0}"),
-        Setting(says="pin_memory=True", arguments="dataloader_pin_memory=True"),
-        Setting(
+        LibrarySetting(says=r"num_workers=(\d+)", arguments="dataloader_num_workers={0}"),
+        LibrarySetting(says="pin_memory=True", arguments="dataloader_pin_memory=True"),
+        LibrarySetting(
             says=r"batch_size=(\d+)\) .*evaluation", arguments="per_device_eval_batch_size={0}"
         ),
-        Setting(
+        LibrarySetting(
             says="batches of similar length", arguments="train_sampling_strategy='group_by_length'"
         ),
-        Setting(
+        LibrarySetting(
             says="pad in collate_fn",
             arguments="data_collator=DataCollatorWithPadding(tokenizer)",
             owner=_TRAINER,
         ),
-        Setting(says=r"AdamW?\(\.\.\., fused=True\)", arguments="optim='adamw_torch_fused'"),
-        Setting(says="gradient_checkpointing_disable", arguments="gradient_checkpointing=False"),
-        Setting(says="bfloat16, under autocast", arguments="bf16=True"),
-        Setting(says="set_float32_matmul_precision", arguments="tf32=True"),
-        Setting(says=r"^log every (\d+) steps", arguments="logging_steps={0}"),
-        Setting(
+        LibrarySetting(says=r"AdamW?\(\.\.\., fused=True\)", arguments="optim='adamw_torch_fused'"),
+        LibrarySetting(
+            says="gradient_checkpointing_disable", arguments="gradient_checkpointing=False"
+        ),
+        LibrarySetting(says="bfloat16, under autocast", arguments="bf16=True"),
+        LibrarySetting(says="set_float32_matmul_precision", arguments="tf32=True"),
+        LibrarySetting(says=r"^log every (\d+) steps", arguments="logging_steps={0}"),
+        LibrarySetting(
             says=r"^evaluate every ([\d,]+) steps",
             arguments="eval_strategy='steps', eval_steps={0}",
         ),
-        Setting(says="^save every N steps", arguments="save_strategy='epoch'"),
-        Setting(
+        LibrarySetting(says="^save every N steps", arguments="save_strategy='epoch'"),
+        LibrarySetting(
             says=r"^micro batches with (\d+) times",
             arguments="per_device_train_batch_size={0} times as large, "
             "gradient_accumulation_steps={0} times as small",
         ),
     ),
     "lightning": (
-        Setting(says=r"^log every (\d+) steps", arguments="log_every_n_steps={0}", owner=_TRAINER),
-        Setting(
+        LibrarySetting(
+            says=r"^log every (\d+) steps", arguments="log_every_n_steps={0}", owner=_TRAINER
+        ),
+        LibrarySetting(
             says=r"^evaluate every ([\d,]+) steps",
             arguments="check_val_every_n_epoch=None, val_check_interval={0}",
             owner=_TRAINER,
         ),
-        Setting(says="^save every N steps", arguments="every_n_epochs=1", owner="ModelCheckpoint"),
-        Setting(
+        LibrarySetting(
+            says="^save every N steps", arguments="every_n_epochs=1", owner="ModelCheckpoint"
+        ),
+        LibrarySetting(
             says="bfloat16, under autocast", arguments="precision='bf16-mixed'", owner=_TRAINER
         ),
-        Setting(
+        LibrarySetting(
             says=r"^micro batches with (\d+) times",
             arguments="accumulate_grad_batches={0} times as small",
             owner=_TRAINER,
@@ -100,7 +107,7 @@ def in_library(case: Case, findings: Iterable[Finding]) -> list[Finding]:
     return [_translated(case, finding, settings) for finding in findings]
 
 
-def _translated(case: Case, finding: Finding, settings: tuple[Setting, ...]) -> Finding:
+def _translated(case: Case, finding: Finding, settings: tuple[LibrarySetting, ...]) -> Finding:
     remedies: dict[str, Remedy] = {}
     places = list(finding.places)
     for remedy in finding.remedies:
@@ -141,8 +148,9 @@ def _as_flags(arguments: str) -> str:
 
 def _set_at(case: Case, names: list[str]) -> SourceLocation | None:
     """Return the first line of the project that passes one of these arguments to a call."""
-    for module in parse(case.sources).modules:
-        for node in ast.walk(module.tree):
-            if isinstance(node, ast.keyword) and node.arg in names:
-                return module.place(node)
+    for file, text in case.sources.items():
+        with contextlib.suppress(SyntaxError):
+            for node in ast.walk(ast.parse(text)):
+                if isinstance(node, ast.keyword) and node.arg in names:
+                    return SourceLocation(file=file, line=node.lineno)
     return None

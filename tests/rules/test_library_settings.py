@@ -10,7 +10,7 @@ from tests.golden.cases import SCRIPT, healthy
 
 from hotloop.core.finding import Finding, Remedy, SourceLocation
 from hotloop.rules import ALL
-from hotloop.rules.support.library_settings import SETTINGS, Setting, in_library
+from hotloop.rules.library_settings import SETTINGS, LibrarySetting, in_library
 
 SAVED = Remedy(text="save every N steps or epochs, and once at the end", effort="code edit")
 CHECKPOINTED = Remedy(
@@ -46,7 +46,7 @@ def texts() -> frozenset[str]:
 @pytest.mark.parametrize(
     "setting", [one for settings in SETTINGS.values() for one in settings], ids=lambda s: s.says
 )
-def test_a_rule_has_such_a_remedy(setting: Setting):
+def test_a_rule_has_such_a_remedy(setting: LibrarySetting):
     assert any(setting.typed(text) is not None for text in texts())
 
 
