@@ -5,9 +5,10 @@
 benchmarks/field/WAVE.json lists the scripts; CHECKOUTS holds the repositories, with the stand-in
 data in place (docs/field.md says how). Each script runs plain, under `hotloop doctor --full` and
 plain again, to compare what it does, and then as a user would start it, `hotloop doctor`, for the
-verdict. truth/NAME.json was written before, by someone who does not run the doctor. Whether a
-verdict is right is judged by a reader; "near" says that it names a line within three of a true one.
-Writes benchmarks/results/field-WAVE.json after each script. Code of others is never committed.
+verdict; last under each `hotloop run --with` that a finding proposes, to compare its seconds.
+truth/NAME.json was written before, by someone who does not run the doctor. Whether a verdict is
+right is judged by a reader; "near" says that it names a line within three of a true one. Writes
+benchmarks/results/field-WAVE.json after each script. Code of others is never committed.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -29,7 +31,7 @@ from hotloop.report import sentences
 from hotloop.rules.diagnose import diagnose
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from hotloop.core.finding import Finding, SourceLocation
 
@@ -64,6 +66,14 @@ class Wave:
 
 def contact(script: Script, checkouts: Path, python: str) -> dict[str, Any]:
     """Return one row: the behaviour, and the verdict beside the truth."""
+    try:
+        return _contact(script, checkouts, python)
+    except subprocess.TimeoutExpired as error:
+        launcher = " ".join(map(str, error.cmd[1:5]))
+        return {"name": script.name, "crash": f"{launcher} ran longer than {script.limit:.0f} s"}
+
+
+def _contact(script: Script, checkouts: Path, python: str) -> dict[str, Any]:
     folder = checkouts / script.checkout
     path = os.pathsep.join([*script.path, *filter(None, [os.environ.get("PYTHONPATH")])])
 
@@ -88,7 +98,15 @@ def contact(script: Script, checkouts: Path, python: str) -> dict[str, Any]:
         read = Path(kept, "short", "case.json")
         if not read.exists():
             return row | {"crash": short.stderr[-3000:]}
-        row |= said(Case.from_json(json.loads(read.read_text())))
+        case = Case.from_json(json.loads(read.read_text()))
+        row |= said(case)
+        row["remedies"] = []
+        for finding, use in _remedies(case):
+            made = run("-m", "hotloop", "run", "--with", use)
+            usual = (plain.seconds + again.seconds) / 2
+            gain = {"of": finding.rule, "with": use, "exit code": made.code}
+            gain |= {"says": finding.measured, "run": round(usual / made.seconds, 3)}
+            row["remedies"].append(gain)
     truth = json.loads((HERE / "truth" / f"{script.name}.json").read_text())
     faults = truth["faults"] if isinstance(truth["faults"], list) else []
     true = [fault for fault in [truth["cost"], *faults] if fault]
@@ -115,6 +133,14 @@ def said(case: Case) -> dict[str, Any]:
         "not checked": list(case.not_checked),
         "places": [[Path(place.file).name, place.line] for place in places],
     }
+
+
+def _remedies(case: Case) -> Iterator[tuple[Finding, str]]:
+    """Yield the techniques that findings above a note propose for `hotloop run --with`."""
+    for finding in filter(sentences.is_loud, diagnose(case).findings):
+        for remedy in finding.remedies:
+            if remedy.use is not None:
+                yield finding, remedy.use
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
