@@ -3,16 +3,16 @@
     python -m benchmarks.predicted FOLDER ...
 
 Each folder has train.py and the mended version, fixed.py or mended.py. Both run twice in turn for
-up to 20 s of steps, under a clock that notes the end of each optimizer step and stands still while
-other programs have the core. The gain is the ratio of the mean steps of the second half, as a
-mended script may fill a cache first. Rare steps of more than five times the median (an evaluation
+up to 20 s of steps, under a clock that notes the end of each step of the first optimizer and stands
+still while other programs have the core. The gain is the ratio of the mean steps of the second
+half, as a mended script may fill a cache first. Rare steps of more than five times the median (an evaluation
 at the end of an epoch) are cut there, as in the blocks of an experiment, unless the experiment is
 on what is rare: evaluating, saving, logging, waiting.
 `hotloop doctor` then runs once on train.py. The prediction is the experiment of its first finding
 on speed, else the one with the largest gain; where samples can be kept, "ready samples" stands for
 "ready batches", as the mended script still collates. Evaluating, saving and the like are not left
 out by a mended script but done less often: the ledger's allowance for them is taken off the gain.
-Writes benchmarks/results/predicted.json after each folder.
+Writes benchmarks/results/predicted.json after each folder; rows of other folders stay.
 """
 
 from __future__ import annotations
@@ -43,12 +43,16 @@ CLOCK = """
 import json, os, runpy, sys
 from hotloop.machine.own_clock import own_time
 from torch.optim.optimizer import register_optimizer_step_post_hook
-ends = []
+ends, first = [], []
 def leave():
     with open(out, "w") as file:
         file.write(json.dumps(ends))
     os._exit(0)
-def ended(*_):
+def ended(optimizer, *_):
+    first.append(optimizer)
+    if optimizer is not first[0]:
+        return
+    del first[1:]
     ends.append(own_time())
     if ends[-1] - ends[0] > 20 and len(ends) > 60:
         leave()
@@ -117,11 +121,12 @@ def _leading(case: Case) -> Experiment | None:
 
 def main() -> None:
     """Compare all folders, and write each result when it is known."""
-    results = []
+    rows = json.loads(RESULT.read_text()) if RESULT.exists() else []
+    results = {row["script"]: row for row in rows}
     for folder in map(Path, sys.argv[1:]):
-        results.append(compared(folder.resolve()))
-        print(json.dumps(results[-1]), flush=True)
-        RESULT.write_text(json.dumps(results, indent=1) + "\n")
+        row = results[folder.name] = compared(folder.resolve())
+        print(json.dumps(row), flush=True)
+        RESULT.write_text(json.dumps(list(results.values()), indent=1) + "\n")
 
 
 if __name__ == "__main__":
