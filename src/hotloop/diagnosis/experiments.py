@@ -41,6 +41,7 @@ _LEAST: Final = 0.03  # share of the wall time from which a row is worth an expe
 _PURE: Final = 0.80  # least share of a line's time that belongs to the row
 _MUCH: Final = 2.0  # largest ratio of a line's time and the cost that it stands for
 _REST: Final = 0.05  # largest share of the other rows' time that such a line may hold
+_CORES: Final = 2  # from which a worker process is tried
 _PART: Final = 0.05  # least share of a row that a line must hold; of a step, of another form
 _OF_OPERATORS: Final = (
     "dead",
@@ -125,6 +126,11 @@ def _of_rows(case: Case, known: set[SourceLocation]) -> list[Experiment]:
             ):
                 what = "with samples that lie ready"
                 experiments.append(Experiment(name="ready samples", what=what))
+            if (case.hardware.cores or 1) >= _CORES and all(
+                not loader.workers and not loader.iterable for loader in case.training_loaders
+            ):
+                what = "with a worker process that reads ahead"
+                experiments.append(Experiment(name="worker process", what=what))
             continue
         assert case.ledger is not None
         # A result can be frozen, and its gradient dead: these are two changes of one line.

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from hotloop.core.case.case import Case
     from hotloop.core.case.experiment import Experiment
+    from hotloop.core.finding import Remedy
     from hotloop.rules.base import Rule
 
 __all__ = ["experiment_on", "in_words", "of_row", "share_of_run", "with_results"]
@@ -21,6 +22,11 @@ _BETWEEN = ("evaluate", "save", "log")  # an experiment times whole steps, with 
 _MUCH, _LEAST = 2.0, 0.05  # of the share of a finding; of the run
 _ALIKE = 1.05  # largest ratio of two gains of which one is told
 
+# Experiments that make a remedy for a wait for data, and how its text is recognised.
+_READINGS: Mapping[str, tuple[str, str]] = {  # the technique, and words of a remedy without one
+    "ready samples": ("sample-cache", "read once, np.save"),
+    "worker process": ("loader-workers", "num_workers="),
+}
 # Experiments that make a change, whose gain is the only evidence: the technique that makes it, and
 # the rows of the wall time that it concerns.
 _SWITCHES: Mapping[str, tuple[str | None, tuple[str, ...]]] = {
@@ -47,6 +53,7 @@ def with_results(
     for finding in findings:
         rule = rules[finding.rule.partition(" ")[0]]
         experiment = experiment_on(case, finding, rules)
+        finding = _with_readings(case, finding)
         if finding.is_correctness:
             kept.append(finding)
         elif experiment is None or experiment.outcome == "unknown":
@@ -76,7 +83,38 @@ def experiment_on(case: Case, finding: Finding, rules: Mapping[str, Rule]) -> Ex
         if not set(one.places).isdisjoint(finding.places) and _is_of(one, finding, case)
     ]
     above = [one for one in made if root.experiment in (one.name, one.row) and root.experiment]
-    return next(iter([*own, *lines, *above]), None)
+    first = next(iter([*own, *lines, *above]), None)
+    if first is not None and first.name in ("ready batches", *_READINGS):
+        # Nobody can have batches that lie ready: a remedy that was tried tells more.
+        readings = [one for remedy in finding.remedies if (one := _reading(case, remedy))]
+        first = max(readings, key=lambda one: one.gain or 0.0, default=first)
+    return first
+
+
+def _reading(case: Case, remedy: Remedy) -> Experiment | None:
+    """Return the experiment that tried a remedy for a wait for data, if it showed something."""
+    for experiment in case.experiments:
+        technique, words = _READINGS.get(experiment.name, ("", ""))
+        if words and (remedy.technique == technique or words in remedy.text):
+            return experiment if experiment.outcome != "unknown" else None
+    return None
+
+
+def _with_readings(case: Case, finding: Finding) -> Finding:
+    """Return a finding whose remedies for a wait for data say what trying them showed.
+
+    Those that gain nothing here are left out; the best comes first.
+    """
+    remedies: list[tuple[float, Remedy]] = []
+    for remedy in finding.remedies:
+        experiment = _reading(case, remedy)
+        if experiment is None:
+            remedies.append((1.0, remedy))
+        elif experiment.outcome == "gain":
+            said = in_words(case, experiment)
+            remedies.append((experiment.gain or 1.0, replace(remedy, tried=said)))
+    ordered = sorted(remedies, key=lambda pair: -pair[0])
+    return replace(finding, remedies=[remedy for _, remedy in ordered])
 
 
 def _is_of(experiment: Experiment, finding: Finding, case: Case) -> bool:
@@ -85,8 +123,14 @@ def _is_of(experiment: Experiment, finding: Finding, case: Case) -> bool:
 
 
 def of_row(case: Case, row: str) -> Experiment | None:
-    """Return the experiment that took a row of the ledger away; the one with a gain, if any."""
+    """Return the experiment that took a row of the ledger away; the one with a gain, if any.
+
+    Of a wait for data it is a remedy that was tried, if one has a gain.
+    """
     made = [experiment for experiment in case.experiments if experiment.row == row]
+    if row == "waiting for data":
+        named = [one for one in case.experiments if one.name in _READINGS]
+        made = [one for one in named if one.outcome == "gain"] or made
     return max(made, key=lambda experiment: experiment.gain or 0.0, default=None)
 
 

@@ -98,7 +98,7 @@ class Apart(Change):
 
     most = 1.0
 
-    def measured_apart(self) -> TimedPart:
+    def measured_apart(self, step: float, waiting: float) -> TimedPart:
         assert not self.on
         return TimedPart(seconds=self.seconds, changed=self.seconds / 2, most=self.most)
 

@@ -94,7 +94,7 @@ def test_both_forms_are_the_same(rewrite):
 def test_a_faster_form_saves_time_of_a_step_and_has_lines():
     change = OtherForm([PAIRS])
     assert change.prepare() is None
-    part = change.measured_apart()
+    part = change.measured_apart(1.0, 0.0)
     assert part.seconds > 2 * part.changed
     assert part.step(1.0) < 1.0
     assert change.places == PAIRS.places
@@ -103,7 +103,7 @@ def test_a_faster_form_saves_time_of_a_step_and_has_lines():
 def test_an_operator_in_place_of_several_is_faster():
     change = OtherForm([SILU])
     assert change.prepare() is None
-    part = change.measured_apart()
+    part = change.measured_apart(1.0, 0.0)
     assert part.seconds > part.changed
 
 

@@ -40,6 +40,7 @@ class _Mean:
 
     trimmed: float  # without the excess of rare long steps, unless they wait for batches
     whole: float
+    waiting: float  # for batches
 
     def of(self, *, trims: bool) -> float:
         return self.trimmed if trims else self.whole
@@ -129,7 +130,7 @@ class Blocks:
         if steps > size:
             before = yield from self._block(None, steps)
         trims = self._variants[number].trims
-        part = self._measured_apart(number)
+        part = self._measured_apart(number, before)
         if part is None:
             changed = (yield from self._block(number, steps)).of(trims=trims)
         after = yield from self._block(None, steps)
@@ -166,9 +167,9 @@ class Blocks:
             if not self._is_decided(reading) and reading.why_not in (None, NOT_REACHED)
         ]
 
-    def _measured_apart(self, number: int) -> TimedPart | None:
+    def _measured_apart(self, number: int, before: _Mean) -> TimedPart | None:
         self.running = number
-        part = self._variants[number].measured_apart()
+        part = self._variants[number].measured_apart(before.whole, before.waiting)
         self.running = None
         return part
 
@@ -214,7 +215,9 @@ class Blocks:
         trimmed = statistics.fmean(waiting) + statistics.fmean(min(own, longest) for own in rest)
         if number is None:
             self.plain.append(trimmed)
-        return _Mean(trimmed=trimmed, whole=statistics.fmean(seconds))
+        return _Mean(
+            trimmed=trimmed, whole=statistics.fmean(seconds), waiting=statistics.fmean(waiting)
+        )
 
     @staticmethod
     def _is_decided(reading: BlockTimes) -> bool:

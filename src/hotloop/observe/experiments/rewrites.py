@@ -63,8 +63,9 @@ class OtherForm(Variant):
         self._pairs = faster or pairs
         return None
 
-    def measured_apart(self) -> TimedPart:
+    def measured_apart(self, step: float, waiting: float) -> TimedPart:
         """Return the time of both forms, as just measured; its share of a step is as recorded."""
+        del step, waiting
         pairs = self._pairs or []
         times = [pair.measured() for _, pair in pairs]
         return TimedPart(

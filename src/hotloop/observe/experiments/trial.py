@@ -38,6 +38,7 @@ from hotloop.observe.experiments.variants import (
     Threads,
     UpdatedRows,
 )
+from hotloop.observe.experiments.worker_process import WorkerProcess
 from hotloop.observe.wall.step_boundaries import Cadence
 from hotloop.observe.whatif.without_one_cost import Patches, no_writing
 from hotloop.process import run_script
@@ -213,6 +214,8 @@ class _Trial:
             case "lines":
                 rare = experiment.row in _RARE
                 return KeptLines(self.lines, self._modes(number), trims=not rare)
+            case "worker process":
+                return WorkerProcess(loaders)
             case "threads":
                 assert experiment.count is not None
                 return Threads(experiment.count)

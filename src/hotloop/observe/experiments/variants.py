@@ -70,8 +70,12 @@ class Variant:
         """Take the change back."""
         raise NotImplementedError
 
-    def measured_apart(self) -> TimedPart | None:
-        """Time what it changes apart from the script; None: steps are made with the change."""
+    def measured_apart(self, step: float, waiting: float) -> TimedPart | None:
+        """Time what it changes apart from the script; None: steps are made with the change.
+
+        `step` and `waiting` are the seconds of a plain step, and those that it waits for batches.
+        """
+        del step, waiting
         return None
 
     def steps_per_call(self, steps: int) -> float:

@@ -1,8 +1,8 @@
 """Rows are left out of the evaluation, or more of the training rows than a remainder.
 
 Looks at: drop_last, the number of rows and the batch size of each loader.
-Says so when: an evaluation drops its last batch (a note below 1 % of the rows), or a training epoch
-    leaves out 10 % of its rows or all of them. Before a run: drop_last leaves out 5 % of an epoch,
+Says so when: an evaluation drops its last batch (a note below 10 % of the rows), or a training
+    epoch leaves out 10 % of its rows or all of them. Before a run: drop_last leaves out 5 % of it,
     a limit that nobody typed cuts the text, or the steps end before all of it was read.
 Stays silent when: the rows fill their batches.
 Remedy: drop_last=False; a smaller batch.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE"]
 
-FEW, MANY = 0.01, 0.10  # of the rows
+MANY = 0.10  # of the rows
 DROPPED_NOTE, DROPPED_WARN = 0.05, 0.20  # of an epoch of a planned run
 
 
@@ -41,7 +41,7 @@ def judge(case: Case) -> Finding | None:
         subject = "each training epoch" if training else "the evaluation"
         return Finding(
             claim=f"{subject} leaves out {dropped} of {loader.length} rows (drop_last)",
-            severity="critical" if share == 1 else "warn" if share >= FEW else "note",
+            severity="critical" if share == 1 else "warn" if share >= MANY else "note",
             places=place_of(loader),
             remedies=[
                 Remedy(text="drop_last=False"),

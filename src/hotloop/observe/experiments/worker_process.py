@@ -1,0 +1,96 @@
+"""Times a worker process that reads a loader's batches, beside the steps of the script."""
+
+from __future__ import annotations
+
+import copy
+import statistics
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from hotloop.observe.experiments.variants import NOT_REACHED, TimedPart, Variant
+
+if TYPE_CHECKING:
+    from hotloop.observe.whatif.batch_replay import Loaders
+
+__all__ = ["WorkerProcess"]
+
+_SECONDS: Final = 0.4  # of reading as fast as the worker can
+_FEWEST, _MOST = 3, 100  # batches
+_READY: Final = 3  # batches that are taken when they lie ready
+_TIMEOUT: Final = 20.0  # seconds for a batch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pace:
+    """Seconds of a batch that a worker reads."""
+
+    reading: float  # in the worker, with the way to the loop's process
+    taking: float  # in the loop's process, of a batch that lies ready
+
+
+class WorkerProcess(Variant):
+    """One worker process reads the batches ahead: what it takes is measured apart."""
+
+    trims = False
+
+    def __init__(self, loaders: Loaders) -> None:
+        self._loaders = loaders
+        self._pace: _Pace | str | None = None
+        self._batches, self._epoch = 1.0, float("inf")  # of a step; of an epoch
+
+    def prepare(self) -> str | None:
+        """Read batches of the training loader in a worker, once."""
+        if self._pace is None:
+            training = [(one, number) for one, number in self._loaders.training if number]
+            if not training:
+                return NOT_REACHED
+            loader, self._batches = max(training, key=lambda pair: pair[1])
+            try:
+                self._epoch = max(1, len(loader))
+                self._pace = _measured(loader)
+            except Exception as error:  # noqa: BLE001 - whatever the user's data set raises in a worker
+                self._pace = f"a worker does not read it: {error!r:.150}"
+        return self._pace if isinstance(self._pace, str) else None
+
+    def measured_apart(self, step: float, waiting: float) -> TimedPart:
+        """Return the wait of a step as it is, and what is left of it beside a worker."""
+        assert isinstance(self._pace, _Pace)
+        reading, taking = self._batches * self._pace.reading, self._batches * self._pace.taking
+        left = max(taking, reading - max(0.0, step - waiting))
+        first = self._pace.reading * self._batches / self._epoch  # of an epoch: nothing is ahead
+        return TimedPart(seconds=waiting, changed=left + first, most=1.0)
+
+    def switch_on(self) -> None:
+        """Leave the script as it is."""
+
+    def switch_off(self) -> None:
+        """Leave the script as it is."""
+
+
+def _measured(loader: Any) -> _Pace:
+    """Read batches in one worker process; raise what it raises."""
+    import torch
+
+    other = copy.copy(loader)
+    other.num_workers, other.prefetch_factor, other.timeout = 1, 2, _TIMEOUT
+    with torch.no_grad():  # else they count as batches of the script
+        batches = iter(other)
+        try:
+            next(batches)
+            began, number = time.perf_counter(), 0
+            while number < _FEWEST or time.perf_counter() - began < _SECONDS:
+                if number == min(_MOST, max(1, len(other) - _READY - 1)):
+                    break
+                next(batches)
+                number += 1
+            reading = (time.perf_counter() - began) / number
+            taking = []
+            for _ in range(_READY):
+                time.sleep(2 * reading)
+                began = time.perf_counter()
+                next(batches)
+                taking.append(time.perf_counter() - began)
+        finally:
+            batches._shutdown_workers()
+    return _Pace(reading=reading, taking=statistics.median(taking))
