@@ -51,7 +51,7 @@ class Outcome:
         """
         said = difflib.SequenceMatcher(a=self.stdout, b=other.stdout, autojunk=False)
         lines = [
-            f"said: {line:.100}"
+            f"said: {_without_numbers(line):.100}"
             for kind, *span in said.get_opcodes()
             if kind != "equal"
             for line in self.stdout[span[0] : span[1]] + other.stdout[span[2] : span[3]]
@@ -59,7 +59,7 @@ class Outcome:
         names = sorted({*self.files, *other.files})
         files = [name for name in names if self.files.get(name) != other.files.get(name)]
         code = [] if other.code == self.code else [f"exit code {other.code}"]
-        return list(dict.fromkeys([*code, *map(_without_numbers, [*lines, *files])]))
+        return list(dict.fromkeys([*code, *lines, *map(_without_numbers, files)]))
 
 
 def _without_numbers(text: str) -> str:

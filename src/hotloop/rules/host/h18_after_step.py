@@ -2,7 +2,8 @@
 
 Looks at: the wall time between the update and the next batch that has no row of its own, and what
     is logged; the call stacks there.
-Says so when: both rows together take 5 % of the wall time.
+Says so when: both rows together take 5 % of the wall time; a note, if no line below the training
+    loop takes half of it.
 Stays silent when: they take less.
 Remedy: do it every N steps, or not in the loop. H2, H5, H7, H15 and H17 say more where they know
     the cause.
@@ -11,12 +12,15 @@ Seen: examples/blind/cartpole_replay, examples/slow/after_step_work.
 Source: hotloop; the threshold is that of H7.
 """
 
+from dataclasses import replace
+
 from hotloop.core.units import moment
-from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
+from hotloop.rules.base import Case, Finding, Needs, Rule, SourceLocation, code_edit
 from hotloop.rules.support.costs import costing, hot_path
 
 __all__ = ["RULE"]
 
+COMPUTE = ("forward", "backward", "optimizer")
 ROWS = ("after step", "log")
 LEAST = 0.05
 
@@ -26,18 +30,31 @@ def judge(case: Case) -> Finding | None:
     seconds, share = sum(map(case.row, ROWS)), case.share(*ROWS)
     stacks = [stack for stack in case.stacks if stack.row in ROWS]
     per_step = case.per_step(seconds)
-    return costing(
+    places = hot_path(case, stacks)
+    finding = costing(
         case,
         seconds,
         least=LEAST,
         claim=f"work after the update takes {share:.0%} of the time"
         + (f", {moment(per_step)} a step" if per_step else ""),
-        places=hot_path(case, stacks),
+        places=places,
         evidence={row: f"{case.row(row):.2f} s" for row in ROWS},
         remedies=[
             code_edit("do it every 50 steps: if step % 50 == 0"),
             code_edit("leave out of the loop what nobody reads"),
         ],
+    )
+    if finding is not None and places and _trains(case, places[0]):
+        return replace(finding, severity="note")
+    return finding
+
+
+def _trains(case: Case, place: SourceLocation) -> bool:
+    """Whether the training loop runs below a line."""
+    return any(
+        stack.row in COMPUTE
+        and any((frame.file, frame.line) == (place.file, place.line) for frame in stack.frames)
+        for stack in case.stacks
     )
 
 

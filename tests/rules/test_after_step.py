@@ -1,0 +1,10 @@
+"""H18: work after the update is loud only where one line below the training loop takes it."""
+
+from tests.golden.rules.h18_after_step import POSITIVE
+
+from hotloop.rules.host.h18_after_step import RULE
+
+
+def test_time_that_is_spread_over_the_loop_is_a_note():
+    severities = [finding.severity for case in POSITIVE for finding in RULE.findings(case)]
+    assert severities == ["critical", "note", "note"]
