@@ -9,7 +9,7 @@ from hotloop.core.case.experiment import Experiment
 from hotloop.core.case.rewrite import Rewrite
 from hotloop.core.finding import Finding, Remedy, SourceLocation
 from hotloop.rules import ALL
-from hotloop.rules.tried import in_words, share_of_run, with_results
+from hotloop.rules.tried import in_words, of_row, share_of_run, with_results
 
 PLACE = SourceLocation(file="/p/train.py", line=7)
 GAIN = Experiment(
@@ -136,3 +136,35 @@ def test_another_form_that_is_no_faster_refutes_its_finding_and_is_a_note_untrie
     assert (findings, refuted.severity) == ([], "note")
     ((finding,), _) = results(BROADCAST)
     assert finding.severity == "note"
+
+
+BATCHES = Experiment(
+    name="ready batches",
+    what="with batches that lie ready",
+    row="waiting for data",
+    steps=40,
+    gain=8.0,
+    low=7.0,
+    high=9.0,
+)
+CACHE = Remedy(text="keep each sample in memory once it was read", technique="sample-cache")
+WORKERS = Remedy(text="DataLoader(..., num_workers=1, persistent_workers=True)")
+READ = Remedy(text="look at the page")
+WAIT = replace(HOT, rule="D28 slow_getitem", remedies=[READ, WORKERS, CACHE], places=[])
+
+
+def test_of_a_wait_for_data_the_remedies_that_were_tried_lead():
+    samples = replace(BATCHES, name="ready samples", row=None, gain=2.0, low=1.9, high=2.1)
+    worker = replace(samples, name="worker process", gain=1.5, low=1.4, high=1.6)
+    ((finding,), _) = results(WAIT, BATCHES, samples, worker)
+    assert "2.00x" in (finding.measured or "")
+    assert [remedy.text for remedy in finding.remedies] == [CACHE.text, WORKERS.text, READ.text]
+    assert "2.00x" in (finding.remedies[0].tried or "")
+    assert "1.50x" in (finding.remedies[1].tried or "")
+
+
+def test_a_remedy_that_gains_nothing_here_is_left_out():
+    worker = replace(BATCHES, name="worker process", row=None, gain=0.9, low=0.88, high=0.95)
+    ((finding,), _) = results(WAIT, BATCHES, worker)
+    assert [remedy.text for remedy in finding.remedies] == [READ.text, CACHE.text]
+    assert of_row(replace(healthy(), experiments=(BATCHES, worker)), "waiting for data") == BATCHES

@@ -86,8 +86,9 @@ def experiment_on(case: Case, finding: Finding, rules: Mapping[str, Rule]) -> Ex
     first = next(iter([*own, *lines, *above]), None)
     if first is not None and first.name in ("ready batches", *_READINGS):
         # Nobody can have batches that lie ready: a remedy that was tried tells more.
-        readings = [one for remedy in finding.remedies if (one := _reading(case, remedy))]
-        first = max(readings, key=lambda one: one.gain or 0.0, default=first)
+        tried = filter(None, (_reading(case, remedy) for remedy in finding.remedies))
+        gains = [one for one in tried if one.outcome == "gain"]
+        first = max(gains, key=lambda one: one.gain or 0.0, default=first)
     return first
 
 

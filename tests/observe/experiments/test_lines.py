@@ -204,3 +204,17 @@ def test_a_line_that_raises_leaves_gradients_as_they_were(script):
         code.fails()
     lines.end_step()
     assert torch.is_grad_enabled()
+
+
+def test_two_changes_of_one_line_are_made_apart(script):
+    lines, space, calls = script("made", "made")
+    first, second = torch.ones(1), torch.full((1,), 5.0)
+    for number in (0, 1):
+        assert space.made(first) == 2
+        lines.end_step()
+        before = len(calls)
+        lines.modes[number] = "stale"
+        assert space.made(second) == 2
+        assert len(calls) == before
+        lines.modes[number] = "live"
+        lines.end_step()

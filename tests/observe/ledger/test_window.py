@@ -324,3 +324,58 @@ def test_work_with_another_form_is_in_the_ledger_and_survives_json(observed):
         "return difference.square().sum(-1)",
     ]
     assert Case.from_json(case.to_json()) == case
+
+
+@pytest.mark.parametrize(("drawn", "avoidable"), [(64, True), (1, False)])
+def test_frozen_results_of_rows_that_hardly_come_again_cannot_be_kept(observed, drawn, avoidable):
+    case = observed(
+        f"""
+        import time
+        import torch
+        from torch import nn
+
+        table, frozen, model = torch.randn(1024, 64), nn.Linear(64, 512), nn.Linear(64, 512)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for step in range(60):
+            rows = table[torch.randint(1024, ({drawn},))].expand(64, 64)
+            with torch.no_grad():
+                wanted = frozen(rows)
+            loss = (model(rows) - wanted).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            time.sleep(0.02)
+        """,
+        full=True,
+    )
+    assert case.ledger.drawn == pytest.approx(drawn / 1024)
+    assert row(case, "frozen").avoidable is avoidable
+
+
+def test_the_host_starts_nothing_for_operators_that_are_gone(observed):
+    case = observed(
+        """
+        import torch
+        from torch import nn
+
+        def unused(x):
+            for _ in range(50):
+                x = x + 1
+            return x
+
+        model = nn.Linear(8, 8)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for step in range(400):
+            x = torch.randn(4, 8)
+            unused(x)
+            optimizer.zero_grad()
+            model(x).square().mean().backward()
+            optimizer.step()
+        """,
+        full=True,
+    )
+    dead, host = row(case, "dead"), row(case, "host")
+    operators = sum(one.seconds for one in case.ledger.rows if one.name in ("useful", "moved"))
+    assert dead.seconds > operators, "most of its time is Python that starts small operators"
+    assert case.ledger.seconds == pytest.approx(case.seconds, rel=0.005)
+    assert all("unused" not in line.what for line in host.lines[:1])

@@ -50,7 +50,8 @@ class WorkerProcess(Variant):
                 self._epoch = max(1, len(loader))
                 self._pace = _measured(loader)
             except Exception as error:  # noqa: BLE001 - whatever the user's data set raises in a worker
-                self._pace = f"a worker does not read it: {error!r:.150}"
+                said = str(error).strip().rpartition("\n")[2]  # of the worker, after its traceback
+                self._pace = f"a worker does not read it: {said or type(error).__name__:.150}"
         return self._pace if isinstance(self._pace, str) else None
 
     def measured_apart(self, step: float, waiting: float) -> TimedPart:

@@ -184,18 +184,22 @@ def _add_starts(
 ) -> None:
     """Move what the host does to start operators that are not needed out of "host".
 
-    `operators` are the seconds of all operators of a line, which its samples include.
+    `operators` are the seconds of all operators of a line, which its samples include. What is left
+    of the samples tells how the host's time is spread over the lines.
     """
-    sampled: dict[SourceLocation | None, float] = defaultdict(float)
+    spread: dict[SourceLocation | None, float] = defaultdict(float)
     for stack in stacks:
-        sampled[place_of(stack.frames)] += 0.0 if stack.row == "backward" else stack.seconds
+        spread[place_of(stack.frames)] += 0.0 if stack.row == "backward" else stack.seconds
+    for place in spread:
+        spread[place] = max(0.0, spread[place] - operators.get(place, 0.0))
+    whole, host = sum(spread.values()), sums.rows["host"]
+    scale = min(1.0, host / whole) / len(recorded) if whole else 0.0
     for one in recorded:
         for place, counts in one.by_place.items():
-            host = max(0.0, sampled[place] - operators.get(place, 0.0)) / len(recorded)
-            whole = sum(counts.values())
+            number = sum(counts.values())
             for (row, line), count in counts.items():
                 if row in _GONE and place is not None:
-                    sums.move("host", row, host * count / whole, line)
+                    sums.move("host", row, scale * spread[place] * count / number, line)
 
 
 def _needed(sums: _Sums, folded: Folded) -> dict[str, float]:

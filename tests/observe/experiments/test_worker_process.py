@@ -1,0 +1,65 @@
+"""A worker process is timed beside the steps of the script."""
+
+import time
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from hotloop.observe.experiments.variants import NOT_REACHED
+from hotloop.observe.experiments.worker_process import WorkerProcess
+from hotloop.observe.whatif.batch_replay import Loaders
+from hotloop.observe.whatif.without_one_cost import Patches
+
+
+class Slow(Dataset[torch.Tensor]):
+    """Rows that take 10 ms each."""
+
+    def __len__(self) -> int:
+        return 64
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        time.sleep(0.01)
+        return torch.tensor([float(index)])
+
+
+class Broken(Slow):
+    """Rows that only the process that made them can read."""
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        if torch.utils.data.get_worker_info() is not None:
+            raise ValueError("no worker may read")
+        return super().__getitem__(index)
+
+
+@pytest.fixture
+def loaders():
+    patches = Patches()
+    yield Loaders(patches, switched=True)
+    patches.undo()
+
+
+def train(loaders: Loaders, loader: DataLoader[torch.Tensor]) -> None:
+    for batch, _ in zip(loader, range(4), strict=False):
+        assert batch is not None
+        loaders.backward()
+        loaders.step()
+
+
+def test_what_is_left_of_a_wait_is_what_the_step_does_not_hide(loaders):
+    loader = DataLoader(Slow(), batch_size=2)
+    variant = WorkerProcess(loaders)
+    assert variant.prepare() == NOT_REACHED
+    train(loaders, loader)
+    assert variant.prepare() is None
+    hidden = variant.measured_apart(0.12, 0.02)  # 100 ms of computing hide 20 ms of reading
+    assert hidden.changed < 0.01
+    bare = variant.measured_apart(0.025, 0.02)  # 5 ms of it do not
+    assert 0.01 < bare.changed < 0.03
+    assert 0.9 < 0.025 / bare.step(0.025) < 2
+
+
+def test_a_data_set_that_no_worker_reads_says_so(loaders):
+    loader = DataLoader(Broken(), batch_size=2)
+    train(loaders, loader)
+    assert "no worker may read" in (WorkerProcess(loaders).prepare() or "")
