@@ -49,9 +49,8 @@ class WorkerProcess(Variant):
             try:
                 self._epoch = max(1, len(loader))
                 self._pace = _measured(loader)
-            except Exception as error:  # noqa: BLE001 - whatever the user's data set raises in a worker
-                said = str(error).strip().rpartition("\n")[2]  # of the worker, after its traceback
-                self._pace = f"a worker does not read it: {said or type(error).__name__:.150}"
+            except _WorkerError as error:
+                self._pace = str(error)
         return self._pace if isinstance(self._pace, str) else None
 
     def measured_apart(self, step: float, waiting: float) -> TimedPart:
@@ -69,8 +68,20 @@ class WorkerProcess(Variant):
         """Leave the script as it is."""
 
 
+class _WorkerError(Exception):
+    """A worker process cannot read the loader; the text says why."""
+
+
 def _measured(loader: Any) -> _Pace:
-    """Read batches in one worker process; raise what it raises."""
+    """Read batches in one worker process."""
+    try:
+        return _read(loader)
+    except Exception as error:  # whatever the user's data set raises in a worker
+        said = str(error).strip().rpartition("\n")[2] or type(error).__name__  # no traceback
+        raise _WorkerError(f"a worker does not read it: {said:.150}") from error
+
+
+def _read(loader: Any) -> _Pace:
     import torch
 
     other = copy.copy(loader)
