@@ -14,6 +14,7 @@ from hotloop.core.case.steps_and_loaders import Frame, Loader, Steps
 from hotloop.core.finding import Finding, SourceLocation
 from hotloop.core.hardware import Hardware
 from hotloop.diagnosis.experiments import chosen, with_experiments
+from hotloop.observe.experiments.new_files import entries_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Landlock is part of Linux")
 
@@ -308,3 +309,30 @@ def test_the_lines_of_another_form_are_not_left_out_too():
     )
     hot = Finding(rule="H19 hot_line", claim="", severity="warn", places=PAIRS.places)
     assert [one.name for one in chosen(case, [hot])] == ["contraction"]
+
+
+def test_a_script_does_not_find_what_it_made_before(tmp_path: Path):
+    source = (
+        "import os, torch\n"
+        "assert not os.path.exists('cache/rows') and os.path.exists('data.txt')\n"
+        "os.makedirs('cache')\n"
+        "open('cache/rows', 'w').close()\n"
+        "w = torch.zeros(1, requires_grad=True)\n"
+        "optimizer = torch.optim.SGD([w], lr=0.1)\n"
+        "for step in range(100_000):\n"
+        "    print(step)\n"
+        "    w.sum().backward()\n"
+        "    optimizer.step()\n"
+    )
+    (tmp_path / "train.py").write_text(source)
+    (tmp_path / "data.txt").write_text("1")
+    before = entries_of(tmp_path)
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "rows").write_text("kept")
+    logging = Experiment(name="no logging", what="x")
+    case = with_experiments(
+        case_of(tmp_path), [logging], ("train.py",), cwd=tmp_path, seconds=0.5, before=before
+    )
+    (experiment,) = case.experiments
+    assert experiment.gain is not None
+    assert (tmp_path / "cache" / "rows").read_text() == "kept"

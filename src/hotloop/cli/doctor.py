@@ -164,7 +164,10 @@ def _seconds(text: str) -> float:
 
 def _further_runs(options: argparse.Namespace, command: Sequence[str]) -> Callable[[Case], Case]:
     """Return the function that runs the script again: experiments, --ceilings and --profile."""
+    from hotloop.observe.experiments.new_files import entries_of
+
     cwd = Path.cwd()  # the script may leave it
+    before = entries_of(cwd)
 
     def further(case: Case) -> Case:
         from hotloop.diagnosis.experiments import chosen, with_experiments
@@ -184,6 +187,7 @@ def _further_runs(options: argparse.Namespace, command: Sequence[str]) -> Callab
                         command,
                         cwd=cwd,
                         seconds=options.experiments,
+                        before=before,
                         progress=lambda b: beat("experiments", b),
                     )
                 if options.profile:

@@ -17,6 +17,7 @@ from hotloop.core.case.experiment import BUDGET, Experiment
 from hotloop.core.errors import DataError
 from hotloop.core.finding import SourceLocation
 from hotloop.core.units import duration
+from hotloop.observe.experiments.new_files import made_since
 from hotloop.observe.experiments.trial import TEMPORARY, TrialRequest, TrialResult, command
 from hotloop.process import child
 from hotloop.rules import ALL
@@ -285,12 +286,14 @@ def with_experiments(
     *,
     cwd: Path,
     seconds: float = BUDGET,
+    before: frozenset[str] | None = None,
     progress: Callable[[child.Beat], None] | None = None,
 ) -> Case:
     """Make experiments on `script` (the arguments of `python`); return the case with the results.
 
-    `seconds` is the time for timed steps. Raises KeyboardInterrupt on Ctrl-C, once the process is
-    dead.
+    `seconds` is the time for timed steps; `before` is what `cwd` had before the script was observed
+    (new_files.entries_of): the experiments do not see what it made since. Raises KeyboardInterrupt
+    on Ctrl-C, once the process is dead.
     """
     if not experiments:
         return case
@@ -309,6 +312,7 @@ def with_experiments(
         start=limit,
         seconds=seconds,
         total=case.total_steps,
+        new_files=made_since(before, cwd),
     )
     done: tuple[Experiment, ...] = ()
     began = time.monotonic()

@@ -21,6 +21,7 @@ from hotloop.core import codec
 from hotloop.core.case.experiment import Experiment  # noqa: TC001 - the codec reads it
 from hotloop.core.finding import SourceLocation  # noqa: TC001 - the codec reads it
 from hotloop.core.storage import files
+from hotloop.observe.experiments import new_files
 from hotloop.observe.experiments.blocks import Blocks
 from hotloop.observe.experiments.lines import Lines
 from hotloop.observe.experiments.model_calls import ModelCalls, ResizingError
@@ -69,6 +70,7 @@ class TrialRequest:
     start: float  # seconds from the start after which nothing more is proved
     seconds: float  # for timed steps
     total: int | None = None  # steps of the whole script, if known
+    new_files: tuple[str, ...] = ()  # what the observed run has made below the current folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +116,8 @@ class _Trial:
         except UnshieldedError as error:
             self._leave(str(error))
         self._denied = how == "denied"
+        if not self._denied:
+            new_files.remove(request.new_files)
         self._loaders: Loaders | None = None
         places = [place for one in request.experiments for place in one.places]
         self.lines = Lines(places, lambda: self._loaders.rows if self._loaders else None)
