@@ -192,6 +192,22 @@ def test_only_a_proved_fault_comes_before_the_largest_cost():
     assert said == "train.py does something else than it says: a printed speed"
 
 
+def test_a_line_that_takes_most_of_the_time_is_told_where_no_experiment_was_made():
+    place = SourceLocation(file="/p/model.py", line=53)
+    hot = Finding(
+        rule="H19 hot_line",
+        claim="one line takes 52% of the time",
+        severity="note",
+        share=0.52,
+        places=[place],
+    )
+    said = verdict(healthy(), replace(FINE, findings=[hot])).said
+    assert said.startswith("train.py: no cost was measured, but one line takes 52% of the time")
+    assert "model.py:53" in said
+    tried = replace(hot, measured="without the line, a step is 1.01x as fast")
+    assert "nothing worth" in verdict(healthy(), replace(FINE, findings=[tried])).said
+
+
 def test_what_was_only_read_or_is_of_the_machine_is_no_verdict():
     read = replace(TOKENIZE, known="read", severity="note")
     busy = replace(TOKENIZE, kind="machine")

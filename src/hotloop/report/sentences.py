@@ -50,6 +50,7 @@ __all__ = [
     "verdict",
 ]
 
+_MOST_OF_IT = 0.5  # share of the time from which a line that nothing explains is told
 MOST = 3  # findings that are shown unless all are asked for
 WORDS = {"critical": "critical", "warn": "warning", "note": "note"}
 COMPUTE = ("forward", "backward", "optimizer")
@@ -130,7 +131,18 @@ def verdict(case: Case, diagnosis: Diagnosis) -> ResultSentence:
         return ResultSentence(said=f"{script}: {_of_row(case, row)}", severity=severity, also=also)
     if slow is not None:
         return ResultSentence(said=f"{script}: {_promise(slow)}", severity=slow.severity)
+    hot = next((finding for finding in diagnosis.findings if _is_unexplained(finding)), None)
+    if hot is not None:
+        place = f" ({where(hot.places[0], folder_of(case))})" if hot.places else ""
+        said = f"no cost was measured, but {_claim(hot)}{place}: look at it"
+        return ResultSentence(said=f"{script}: {said}", severity=None)
     return ResultSentence(said=f"{script}: {_fine(case)}", severity=None)
+
+
+def _is_unexplained(finding: Finding) -> bool:
+    """Whether a finding is a line that takes most of the time, on which no experiment was made."""
+    is_line = finding.rule.startswith("H19 ") and finding.measured is None
+    return is_line and (finding.share or 0.0) >= _MOST_OF_IT
 
 
 def is_loud(finding: Finding) -> bool:

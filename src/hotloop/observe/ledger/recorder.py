@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from hotloop.observe.ledger.operation import RawStack
 
-__all__ = ["Recorder", "dispatch_mode"]
+__all__ = ["MOST_OPERATIONS", "Recorder", "dispatch_mode"]
 
 _clock = time.perf_counter_ns
 MOST_OPERATIONS = 40_000

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hotloop.observe.hooks.listener import Probe
 from hotloop.observe.hooks.live_objects import alive
 from hotloop.observe.ledger.python_calls import PythonCalls
-from hotloop.observe.ledger.recorder import Recorder
+from hotloop.observe.ledger.recorder import MOST_OPERATIONS, Recorder
 from hotloop.observe.ledger.storages import address_of
 from hotloop.process.internal_frames import hide
 
@@ -171,6 +171,9 @@ class WindowProbe(Probe):
         else:
             window.live = frozenset(recorder.live(self._unread()))
             window.complete = len(recorder.ends) >= 2
+            if recorder.overflow and not window.complete:
+                most = MOST_OPERATIONS // 2
+                self.why_not = f"a step has more than {most:,} operators, too many to record"
         recorder.release()
 
     def _obstacle(self) -> str | None:
