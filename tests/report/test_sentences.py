@@ -8,7 +8,7 @@ from tests.golden.slow_run import CASE, FINE, SLOW, TOKENIZE, WRONG
 from hotloop.core.case.experiment import Experiment
 from hotloop.core.case.ledger import Ledger, LedgerRow
 from hotloop.core.case.steps_and_loaders import Steps
-from hotloop.core.finding import Finding, Remedy, ranked
+from hotloop.core.finding import Finding, Remedy, SourceLocation, ranked
 from hotloop.core.measurement import Measurement
 from hotloop.report.sentences import (
     command,
