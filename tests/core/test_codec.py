@@ -1,8 +1,10 @@
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
 import pytest
 
 from hotloop.core.codec import from_json, to_json
@@ -68,3 +70,13 @@ def test_what_does_not_fit_is_said_with_its_place(change, said):
 def test_what_is_no_object_is_said():
     with pytest.raises(DataError, match="outer: expected an object, got list"):
         from_json(Outer, [])
+
+
+def test_numbers_of_numpy_are_numbers():
+    @dataclass
+    class Facts:
+        size: object
+        shares: object
+
+    written = to_json(Facts(size=np.int64(3), shares=[np.float32(1.5), np.bool_(True), {"x": 1}]))
+    assert json.loads(json.dumps(written)) == {"size": 3, "shares": [1.5, True, {"x": 1}]}

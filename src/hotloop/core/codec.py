@@ -40,7 +40,11 @@ def _inner(value: object) -> object:
         return sorted(value)
     if isinstance(value, Path) or (isinstance(value, float) and not math.isfinite(value)):
         return str(value)
-    return value
+    if isinstance(value, bool | int | float | str | None):
+        return value
+    # Numbers of numpy come from users' samplers, batch sizes and settings.
+    number = getattr(value, "item", None)
+    return value if number is None else _inner(number())
 
 
 def _is_plain(items: Sequence[object]) -> bool:

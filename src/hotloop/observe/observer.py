@@ -37,6 +37,7 @@ from hotloop.observe.probes.checkpoints import SaveCall, content, frozen_bytes, 
 from hotloop.observe.probes.cuda import CudaProbe
 from hotloop.observe.probes.drawn_rows import DrawProbe
 from hotloop.observe.probes.habits import Habits
+from hotloop.observe.probes.kept_gradients import KeptGradients
 from hotloop.observe.probes.kept_states import KeptStates
 from hotloop.observe.probes.models import Models
 from hotloop.observe.probes.module_calls import plain
@@ -88,7 +89,13 @@ class ScriptObserver:
         if limits.probing:  # batches come first, because models use their repeats
             batches = BatchProbe(self)
             probes += [batches, Models(self, batches.again), Habits(self), ProcessGroupProbe(self)]
-            probes += [KeptStates(self), SharedGraph(), OrderProbe(self), self._resumes]
+            probes += [
+                KeptStates(self),
+                KeptGradients(self),
+                SharedGraph(),
+                OrderProbe(self),
+                self._resumes,
+            ]
             probes.append(DrawProbe(self))
         if self.window is not None:
             probes.append(self.window)

@@ -96,6 +96,8 @@ class Steps:
     loss_roots: tuple[str, ...] = ()
     # Share of a step's further backward passes through the graph of one before, sampled.
     shared_graph: float | None = None
+    kept_gradients: float | None = None  # share of updates that add to the gradients of the last
+    backward_place: SourceLocation | None = None  # where a backward pass is made
     left: int = 0  # backward calls that filled no step, at the end of an epoch or of the run
     optimizers: int = 1  # distinct optimizers stepped in a cycle, the most
     # What ends a step. Only the main thread is observed: updates of other threads make no step.

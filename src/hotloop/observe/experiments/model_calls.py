@@ -255,17 +255,21 @@ def _repeated(call: _Call, factor: int) -> Callable[[Any], Any]:
 
 
 def _narrowed(call: _Call, share: float) -> Callable[[Any], Any]:
-    """Return the change to a share of the width, the second dimension of the first tensor."""
-    width = next((x.shape[1] for x in _tensors(call.inputs) if x.ndim > 1), None)
-    if width is None or width < 2:
+    """Return the change to a share of the width, the second dimension of the first tensor.
+
+    Other tensors of token ids, such as the sentences to translate into, have widths of their own.
+    """
+    tensors = [x for x in _tensors(call.inputs) if x.ndim > 1]
+    tokens = [x.shape[1] for x in tensors if x.ndim == 2 and not x.is_floating_point()]
+    widths = {size for size in [*(x.shape[1] for x in tensors[:1]), *tokens] if size > 1}
+    if not widths:
         raise ResizingError("the model takes no tensor with rows of several positions")
-    kept = max(1, round(share * width))
 
     def change(tensor: Any) -> Any:
         for dimension, size in enumerate(tensor.shape):
             is_square = tensor.ndim == 2 and tensor.shape[0] == tensor.shape[1]
-            if size == width and (dimension or is_square or tensor.ndim == 1):
-                tensor = tensor.narrow(dimension, 0, kept)
+            if size in widths and (dimension or is_square or tensor.ndim == 1):
+                tensor = tensor.narrow(dimension, 0, max(1, round(share * size)))
         return tensor
 
     return change

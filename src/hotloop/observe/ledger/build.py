@@ -286,7 +286,7 @@ class _Recorded:
         # The functions that make batches: data come in below them that reach the loss.
         used = {address for number in losses for address in operations[number].outside}
         entered = recorder.entered
-        sources = [entered[one] for one in used & entered.keys()]
+        sources = [entered[one] for one in (used & entered.keys()) - recorder.state]
         self.batches = self._functions(stack for stack, _ in sources) - training
         largest = max(sources, key=lambda source: source[1], default=None)
         self.source = None if largest is None else place_of(_shown(largest[0]))

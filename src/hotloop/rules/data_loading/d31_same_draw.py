@@ -1,12 +1,16 @@
-"""Each epoch draws the same part of the training rows.
+"""Each epoch draws the same part of the training rows, or reads them in the same order.
 
 Looks at: the indices that the sampler of a training loader gives in its first two or three whole
-    epochs.
+    epochs; the sampler of a loader that was read in two epochs or more.
 Says so when: these epochs have the same batches in the same order, which is not that of the data
-    set, and 5 % of the rows or more are in none of them. A note where all rows are drawn.
-Stays silent when: an epoch draws other rows or another order, rows are read one after another, or
-    an epoch has less than 6 batches.
-Remedy: draw from a generator that goes on from epoch to epoch, or seed it with the epoch's number.
+    set, and 5 % of the rows or more are in none of them. A note where all rows are drawn. Or rows
+    are read one after another, because the line that builds the loader leaves DataLoader's default,
+    and no code of the project shuffles anything; a note where shuffle=False is written or something
+    is shuffled, which may be these rows.
+Stays silent when: an epoch draws other rows or another order, an epoch has less than 6 batches, or
+    rows are windows of a series.
+Remedy: shuffle=True; draw from a generator that goes on from epoch to epoch, or seed it with the
+    epoch's number.
 Numbers: training: the model sees other rows, in another order.
 Seen: examples/planted/same_draw.py; the batch sampler of a public project on spoken words
     (benchmarks/field, speech_lightning): 100 distinct batches in 5 epochs of 100, 161 of 859 files
@@ -16,12 +20,26 @@ Source: hotloop; set_epoch of
     exists for this reason.
 """
 
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
 from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.data_wait import place_of
+from hotloop.rules.support.syntax import parse
+
+if TYPE_CHECKING:
+    from hotloop.core.case.steps_and_loaders import Loader
 
 __all__ = ["RULE"]
 
 LEFT_OUT = 0.05  # share of the rows
+EPOCHS, FEWEST = 2, 6  # of a loader that is read in order; its batches
+CHOICES = ("shuffle", "sampler", "batch_sampler")  # arguments that say how rows are drawn
+POSITIONAL = 2  # arguments of DataLoader before shuffle
+SHUFFLES = re.compile(r"shuffle|permut|randperm|random_split|\bsample\(|train_test_split")
 
 
 def judge(case: Case) -> Finding | None:
@@ -44,7 +62,36 @@ def judge(case: Case) -> Finding | None:
                 )
             ],
         )
-    return None
+    return next(filter(None, (_in_order(case, loader) for loader in case.training_loaders)), None)
+
+
+def _in_order(case: Case, loader: Loader) -> Finding | None:
+    """Say that a loader reads its rows one after another in each epoch."""
+    is_read_again = loader.iterations >= EPOCHS and (loader.batches or 0) >= FEWEST
+    if loader.sampler != "SequentialSampler" or loader.iterable or not is_read_again:
+        return None
+    if any(batch.loader == loader.key and batch.shifted for batch in case.batches):
+        return None
+    project = parse(case.sources)
+    calls = [
+        call
+        for module, call in project.calls("DataLoader")
+        if loader.place in [module.place(node) for node in ast.walk(call)]
+    ]
+    is_default = bool(calls) and not any(
+        keyword.arg in (None, *CHOICES) for call in calls for keyword in call.keywords
+    )
+    is_default = is_default and all(len(call.args) <= POSITIONAL for call in calls)
+    shuffles = any(SHUFFLES.search(text) for text in case.sources.values())
+    return Finding(
+        claim="the training rows come in the same order in each epoch: the loader does not shuffle",
+        severity="warn" if is_default and not shuffles else "note",
+        places=place_of(loader),
+        evidence={"epochs": f"{loader.iterations}", "rows": f"{loader.length:,}"}
+        if loader.length
+        else {},
+        remedies=[code_edit("DataLoader(..., shuffle=True): another order in each epoch")],
+    )
 
 
 RULE = Rule(

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from hotloop.core.finding import WARN, SourceLocation
 from hotloop.core.units import duration, moment
 from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Remedy, Rule, code_edit
-from hotloop.rules.support.costs import costing, evaluation_seconds, hottest
+from hotloop.rules.support.costs import costing, evaluation_seconds, hot_path, hottest
 from hotloop.rules.support.forecast import not_worth_it, of_row
 from hotloop.rules.support.syntax import parse
 
@@ -114,7 +114,9 @@ def _once(case: Case, evaluations: Sequence[EvaluationSpan]) -> Finding | None:
 
 
 def _places(case: Case, evaluations: Iterable[EvaluationSpan]) -> list[SourceLocation]:
-    return [*_settings(case), *hottest(evaluations)]
+    """Return where the evaluation is set, where its time goes, and the loop's line that asks."""
+    asks = hot_path(case, [stack for stack in case.stacks if stack.row == "evaluate"])[1:]
+    return list(dict.fromkeys([*_settings(case), *hottest(evaluations), *asks]))
 
 
 def _settings(case: Case) -> list[SourceLocation]:

@@ -1,0 +1,39 @@
+"""Gradients that are never cleared, beside accumulated ones and those of a second optimizer."""
+
+import pytest
+
+SCRIPT = """
+    import torch
+    from torch import nn
+
+    one, two = nn.Linear(8, 8), nn.Linear(8, 1)
+    first = torch.optim.{kind}(one.parameters(), lr=0.001)
+    second = torch.optim.{kind}(two.parameters(), lr=0.001) if {several} else None
+    for step in range(30):
+        x = torch.randn(4, 8)
+        {body}
+"""
+PLAIN = "one(x).square().mean().backward(); first.step()"
+CLEARED = f"first.zero_grad(); {PLAIN}"
+TO_ZERO = f"first.zero_grad(set_to_none=False); {PLAIN}"
+BY_HAND = f"{PLAIN}; [setattr(p, 'grad', None) for p in one.parameters()]"
+ACCUMULATED = "first.zero_grad(); [one(x).mean().backward() for _ in range(3)]; first.step()"
+IN_TURN = (
+    "first.zero_grad(); two(one(x)).mean().backward(); first.step(); "
+    "second.zero_grad(); two(one(x)).square().mean().backward(); second.step()"
+)
+
+
+@pytest.mark.parametrize("kind", ["SGD", "Adam"])
+@pytest.mark.parametrize(
+    ("body", "share"),
+    [(PLAIN, 1.0), (CLEARED, 0.0), (TO_ZERO, 0.0), (BY_HAND, 0.0), (ACCUMULATED, 0.0)],
+)
+def test_what_the_pass_before_an_update_finds_is_seen(observed, kind, body, share):
+    case = observed(SCRIPT.format(kind=kind, several=False, body=body))
+    assert case.steps.kept_gradients == share
+
+
+def test_optimizers_that_take_turns_clear_their_own(observed):
+    case = observed(SCRIPT.format(kind="Adam", several=True, body=IN_TURN))
+    assert case.steps.kept_gradients == 0.0
