@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from hotloop.observe.probes.prompts import labelled_prompt
+from hotloop.observe.probes.prompts import labelled_prompts
 
 IDS = torch.arange(5, 29).reshape(2, 12)
 LENGTHS = torch.tensor([4, 6])
@@ -19,7 +19,7 @@ def masked(fill=-100):
 @pytest.mark.parametrize("name", ["prompt_len", "source_length", "batch.question_lens"])
 def test_the_labels_hold_the_prompts(name):
     batch = {"input_ids": IDS, "labels": IDS.clone(), name: LENGTHS}
-    assert labelled_prompt(batch, "input_ids", "labels") == name
+    assert labelled_prompts(batch, "input_ids", "labels") == (name, 10 / 24)
 
 
 @pytest.mark.parametrize(
@@ -36,5 +36,6 @@ def test_the_labels_hold_the_prompts(name):
 )
 def test_other_batches_have_none(labels, more):
     assert (
-        labelled_prompt({"input_ids": IDS, "labels": labels, **more}, "input_ids", "labels") is None
+        labelled_prompts({"input_ids": IDS, "labels": labels, **more}, "input_ids", "labels")
+        is None
     )
