@@ -8,6 +8,7 @@ lines run when it is imported.
 from __future__ import annotations
 
 import ast
+import functools
 from typing import TYPE_CHECKING
 
 from hotloop.rules.support.idioms import ancestors, last_name
@@ -44,7 +45,7 @@ _NEVER_EMPTY = ("parameters", "named_parameters", "modules", "named_modules", "c
 
 def was_executed(case: Case, module: Module, node: ast.AST) -> bool:
     """Whether a node of a module was certainly executed."""
-    return was_seen(case, module, node) or _ended(case, module, node, _DEPTH)
+    return was_seen(case, module, node) or _Search(case).ended(module, node, _DEPTH)
 
 
 def was_seen(case: Case, module: Module, node: ast.AST) -> bool:
@@ -53,8 +54,36 @@ def was_seen(case: Case, module: Module, node: ast.AST) -> bool:
     return any(first <= line <= last for line in _lines(case, module))
 
 
-def _ended(case: Case, module: Module, node: ast.AST, depth: int) -> bool:
-    """Whether a node, and what it calls, was executed to its end."""
+class _Search:
+    """Follows calls upwards; what was found for a node is kept, as many functions share a name."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self._lines: dict[str, set[int]] = {}  # by file
+        self._known: dict[tuple[ast.AST, int], bool] = {}
+
+    def lines(self, module: Module) -> set[int]:
+        """Return the lines of a file at which a sampled stack stood."""
+        if module.path not in self._lines:
+            self._lines[module.path] = _lines(self.case, module)
+        return self._lines[module.path]
+
+    def ended(self, module: Module, node: ast.AST, depth: int) -> bool:
+        """Whether a node, and what it calls, was executed to its end."""
+        key = node, depth
+        if key not in self._known:
+            self._known[key] = False  # a function that calls itself
+            self._known[key] = _ended(self, module, node, depth)
+        return self._known[key]
+
+
+@functools.lru_cache(maxsize=4096)
+def _calls(tree: ast.AST, name: str) -> tuple[ast.Call, ...]:
+    return tuple(calls(tree, name))
+
+
+def _ended(search: _Search, module: Module, node: ast.AST, depth: int) -> bool:
+    case = search.case
     above = ancestors(module.tree)
     scope = node
     while scope in above:
@@ -63,7 +92,7 @@ def _ended(case: Case, module: Module, node: ast.AST, depth: int) -> bool:
             owner = above.get(scope)
             name = owner.name if isinstance(owner, ast.ClassDef) else scope.name
             called = name if scope.name == "__init__" else scope.name
-            return _passed(case, module, scope, node, called=called, depth=depth)
+            return _passed(search, module, scope, node, called=called, depth=depth)
         if not _always(module, case, scope, inner):
             return False
     # The script's own lines run in their order; a module's have run when its import is over.
@@ -73,7 +102,7 @@ def _ended(case: Case, module: Module, node: ast.AST, depth: int) -> bool:
     return any(
         line > getattr(node, "end_lineno", 0)
         and not any(f.lineno <= line <= (f.end_lineno or 0) for f in functions)
-        for line in _lines(case, module)
+        for line in search.lines(module)
     )
 
 
@@ -97,14 +126,14 @@ def _always(module: Module, case: Case, node: ast.AST, part: ast.AST) -> bool:
 
 
 def _passed(
-    case: Case, module: Module, function: Function, node: ast.AST, *, called: str, depth: int
+    search: _Search, module: Module, function: Function, node: ast.AST, *, called: str, depth: int
 ) -> bool:
     """Whether a function was seen behind a node that runs in each of its calls, or called.
 
     `called` is the name by which it is called: of a constructor, that of its class.
     """
     end = getattr(node, "end_lineno", 0)
-    if any(end < line <= (function.end_lineno or 0) for line in _lines(case, module)):
+    if any(end < line <= (function.end_lineno or 0) for line in search.lines(module)):
         return True
     leaves = any(
         isinstance(n, ast.Return | ast.Raise | ast.Yield) and n.lineno < getattr(node, "lineno", 0)
@@ -114,9 +143,9 @@ def _passed(
         depth > 0
         and not leaves
         and any(
-            _ended(case, caller, call, depth - 1)
-            for caller in parse(case.sources).modules
-            for call in calls(caller.tree, called)
+            search.ended(caller, call, depth - 1)
+            for caller in parse(search.case.sources).modules
+            for call in _calls(caller.tree, called)
         )
     )
 

@@ -6,6 +6,7 @@ Names decide, as a reader would: `validate(model)` evaluates, `build_val_loader(
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from typing import TYPE_CHECKING
 
@@ -69,6 +70,7 @@ def assigned(nodes: Iterable[ast.AST]) -> set[str]:
     return assigned_names
 
 
+@functools.lru_cache(maxsize=512)
 def ancestors(tree: ast.AST) -> Mapping[ast.AST, ast.AST]:
     """Return the parent of each node."""
     return {below: node for node in ast.walk(tree) for below in ast.iter_child_nodes(node)}
