@@ -318,6 +318,8 @@ def with_experiments(
     began = time.monotonic()
     for _ in range(_TRIES):
         result = _tried(request, script, cwd, progress)
+        if "Wandb" in (result.why_not or ""):  # the shield keeps its service away
+            result = _tried(request, script, cwd, progress, WANDB_MODE="disabled")
         done, left = _sorted_out(request.experiments, result, done)
         if not left:
             break
@@ -334,8 +336,9 @@ def _tried(
     script: Sequence[str],
     cwd: Path,
     progress: Callable[[child.Beat], None] | None,
+    **more: str,
 ) -> TrialResult:
-    """Make experiments in a process of their own."""
+    """Make experiments in a process of their own; `more` goes into its environment."""
     outcome = child.run(
         command(request, tuple(script)),
         limits=child.ProcessLimits(seconds=request.start + _LONGEST * request.seconds + _START),
@@ -344,6 +347,7 @@ def _tried(
             **child.quiet(),
             "TMPDIR": f"{child.SCRATCH}/{TEMPORARY}",
             "MLFLOW_TRACKING_URI": f"file://{child.SCRATCH}/mlruns",
+            **more,
         },
         progress=progress,
     )
