@@ -83,6 +83,26 @@ def test_rows_are_cut_with_their_masks():
     assert set(model.seen) == {(2, 10, 4, 2, 1, 10, 10), (2, 3, 4, 2, 1, 3, 3)}
 
 
+def test_a_second_input_of_tokens_is_cut_by_its_own_width():
+    model, seen = nn.Embedding(9, 4), []
+
+    class Translator(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = model
+
+        def forward(self, source, target):
+            seen.append((source.shape[1], target.shape[1]))
+            return self.table(source).sum(1) + self.table(target).sum(1)
+
+    translator = Translator()
+    with watched() as calls:
+        source, target = torch.randint(9, (2, 10)), torch.randint(9, (2, 20))
+        translator(source, target).sum().backward()
+    calls.cut(0.5)
+    assert set(seen) == {(10, 20), (5, 10)}
+
+
 def test_a_model_of_one_width_is_refused_by_its_own_error():
     model = nn.Sequential(nn.Flatten(), nn.Linear(40, 2))
     with watched() as calls:
