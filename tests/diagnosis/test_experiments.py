@@ -13,7 +13,8 @@ from hotloop.core.case.rewrite import Rewrite
 from hotloop.core.case.steps_and_loaders import Frame, Loader, Steps
 from hotloop.core.finding import Finding, SourceLocation
 from hotloop.core.hardware import Hardware
-from hotloop.diagnosis.experiments import chosen, with_experiments
+from hotloop.diagnosis.chosen_experiments import chosen
+from hotloop.diagnosis.experiments import with_experiments
 from hotloop.observe.experiments.new_files import entries_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Landlock is part of Linux")

@@ -170,7 +170,8 @@ def _further_runs(options: argparse.Namespace, command: Sequence[str]) -> Callab
     before = entries_of(cwd)
 
     def further(case: Case) -> Case:
-        from hotloop.diagnosis.experiments import chosen, with_experiments
+        from hotloop.diagnosis.chosen_experiments import chosen
+        from hotloop.diagnosis.experiments import with_experiments
         from hotloop.observe.build_case import with_products
         from hotloop.observe.whatif import ceilings
         from hotloop.rules.diagnose import diagnose

@@ -34,6 +34,7 @@ _SWITCHES: Mapping[str, tuple[str | None, tuple[str, ...]]] = {
     "tables": (None, ("optimizer",)),
     "threads": ("threads", IN_STEP),
     "float32": (None, IN_STEP),
+    "channels last": ("channels-last", IN_STEP),
     "attention": (None, IN_STEP),
     "contraction": (None, IN_STEP),
     "one product": (None, IN_STEP),

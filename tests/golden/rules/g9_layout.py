@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
-from tests.golden.cases import on_gpu
+from tests.golden.cases import healthy, on_gpu
 
 from hotloop.core.case.environment import Operator
+from hotloop.core.case.experiment import Experiment
 from hotloop.core.case.objects import Model
 
 net = Model(
@@ -25,4 +26,13 @@ NEGATIVE = [
     on_gpu(models=(replace(net, convolutions=0),)),
     on_gpu(models=(replace(net, compute="float32"),)),
     on_gpu(models=(net,), profiled=True, operators=(replace(turn, share=0.01),)),
+]
+
+FASTER = Experiment(
+    name="channels last", what="with channels_last", steps=40, gain=1.2, low=1.15, high=1.25
+)
+POSITIVE += [healthy(models=(net,), experiments=(FASTER,))]
+NEGATIVE += [
+    healthy(models=(net,)),
+    healthy(models=(net,), experiments=(replace(FASTER, gain=1.0, low=0.98, high=1.01),)),
 ]

@@ -23,6 +23,7 @@ from hotloop.core.finding import SourceLocation  # noqa: TC001 - the codec reads
 from hotloop.core.storage import files
 from hotloop.observe.experiments import new_files
 from hotloop.observe.experiments.blocks import Blocks
+from hotloop.observe.experiments.layouts import ChannelsLast
 from hotloop.observe.experiments.lines import Lines
 from hotloop.observe.experiments.model_calls import ModelCalls, ResizingError
 from hotloop.observe.experiments.proofs import POISONED, Proofs
@@ -225,6 +226,8 @@ class _Trial:
                 return Threads(experiment.count)
             case "fused optimizer":
                 return FusedOptimizer(self._living_optimizers)
+            case "channels last":
+                return ChannelsLast(self._living_optimizers)
             case "float32":
                 return Float32(self._living_optimizers)
             case "no anomaly detection":

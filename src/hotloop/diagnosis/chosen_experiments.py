@@ -1,0 +1,266 @@
+"""Chooses the experiments for a script that was observed."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from hotloop.core.case.case import IN_STEP
+from hotloop.core.case.experiment import Experiment
+from hotloop.core.finding import SourceLocation
+from hotloop.rules import ALL
+from hotloop.rules.device.g35_slow_format import slow_format
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hotloop.core.case.case import Case
+    from hotloop.core.case.ledger import Ledger, LedgerRow
+    from hotloop.core.case.rewrite import Rewrite, RewriteKind
+    from hotloop.core.case.steps_and_loaders import Frame
+    from hotloop.core.finding import Finding
+
+__all__ = ["chosen"]
+
+_LEAST: Final = 0.03  # share of the wall time from which a row is worth an experiment
+_PURE: Final = 0.80  # least share of a line's time that belongs to the row
+_MUCH: Final = 2.0  # largest ratio of a line's time and the cost that it stands for
+_REST: Final = 0.05  # largest share of the other rows' time that such a line may hold
+_CORES: Final = 2  # from which a worker process is tried
+_PART: Final = 0.05  # least share of a row that a line must hold; of a step, of another form
+_OF_OPERATORS: Final = (
+    "dead",
+    "padding",
+    "repeated",
+    "recomputed",
+    "frozen",
+    "moved",
+    "inefficient",
+    "useful",
+)
+_MICRO_BATCHES: Final = 1.5  # backward passes of a step from which they may be joined
+_MOST: Final = 8  # lines of one experiment
+_WITHOUT: Final = {
+    "waiting for data": "with batches that lie ready",
+    "evaluating": "without the evaluation",
+    "saving": "without saving",
+    "logging": "without logging",
+    "dead": "without what nothing needs",
+    "repeated": "with the first result used again",
+    "frozen": "with the frozen result kept",
+}
+_REWRITTEN: Final[Mapping[RewriteKind, str]] = {
+    "attention": "with scaled_dot_product_attention",
+    "contraction": "with a matrix product in place of the broadcast and the sum",
+    "one product": "with the products of one input as one product",
+    "composed function": "with {} in place of its operators",
+}
+_LSTM: Final = "with nn.LSTM in place of the loop over time"
+_RULES: Final = {rule.id: rule for rule in ALL}
+
+
+def chosen(case: Case, findings: Sequence[Finding] = ()) -> list[Experiment]:
+    """Return the experiments that can show what a change of the script would gain, without results.
+
+    The rows of the ledger that can be avoided come first, then the lines of the findings.
+    """
+    known = set[SourceLocation]()
+    of_rows = _of_rows(case, known)
+    rewritten = _rewritten(case)
+    known.update(place for one in rewritten for rewrite in one.rewrites for place in rewrite.places)
+    of_findings = _of_findings(case, findings, known)
+    return [*of_rows, *rewritten, *of_findings, *_switches(case), *_of_calls(case)]
+
+
+def _rewritten(case: Case) -> list[Experiment]:
+    """Return the experiments on work of a step that can be written in another way."""
+    if case.ledger is None or case.step_time is None:
+        return []
+    by_kind: dict[RewriteKind, list[Rewrite]] = defaultdict(list)
+    for rewrite in case.ledger.rewrites:
+        by_kind[rewrite.kind].append(rewrite)
+    return [
+        Experiment(
+            name=kind,
+            what=_in_words(rewrites[0]),
+            rewrites=tuple(rewrites),
+        )
+        for kind, rewrites in by_kind.items()
+        if sum(one.seconds for one in rewrites) >= _PART * case.step_time.median
+    ]
+
+
+def _in_words(rewrite: Rewrite) -> str:
+    """Return what an experiment changes that times the other form of this work."""
+    is_lstm = rewrite.form.startswith("lstm")
+    return _LSTM if is_lstm else _REWRITTEN[rewrite.kind].format(rewrite.form)
+
+
+def _of_rows(case: Case, known: set[SourceLocation]) -> list[Experiment]:
+    """Return the experiments for the rows that can be avoided; add their lines to `known`."""
+    experiments: list[Experiment] = []
+    for row in case.ledger.avoidable if case.ledger is not None else ():
+        if case.part(row.excess) < _LEAST or row.name not in _WITHOUT:
+            continue
+        what = _WITHOUT[row.name]
+        if row.name == "waiting for data" and case.training_loaders:
+            experiments.append(Experiment(name="ready batches", what=what, row=row.name))
+            if all(
+                not loader.workers and not loader.uses_random for loader in case.training_loaders
+            ):
+                what = "with samples that lie ready"
+                experiments.append(Experiment(name="ready samples", what=what))
+            if (case.hardware.cores or 1) >= _CORES and all(
+                not loader.workers and not loader.iterable for loader in case.training_loaders
+            ):
+                what = "with a worker process that reads ahead"
+                experiments.append(Experiment(name="worker process", what=what))
+            continue
+        assert case.ledger is not None
+        # A result can be frozen, and its gradient dead: two changes of one line.
+        is_open = row.name == "frozen"
+        places = tuple(p for p in _lines(case.ledger, row) if is_open or p not in known)
+        if places:
+            known.update(places)
+            experiments.append(Experiment(name="lines", what=what, row=row.name, places=places))
+    return experiments
+
+
+def _of_findings(
+    case: Case, findings: Sequence[Finding], known: set[SourceLocation]
+) -> list[Experiment]:
+    """Return the experiments for the lines of findings; add the lines to `known`."""
+    experiments = []
+    for finding in findings:
+        by = _RULES[finding.rule.partition(" ")[0]].experiment
+        places = tuple(place for place in finding.places[:1] if _is_new(place, known, case))
+        if (
+            not places
+            or by not in ("line", "dead line")
+            or not _is_most_of(places[0], finding, case)
+        ):
+            continue
+        known.update(places)
+        is_dead = by == "dead line"
+        row, what = ("dead", _WITHOUT["dead"]) if is_dead else (None, "without the line")
+        experiments.append(Experiment(name="lines", what=what, row=row, places=places))
+    return experiments
+
+
+def _is_most_of(place: SourceLocation, finding: Finding, case: Case) -> bool:
+    """Whether a line does little more than what a finding explains, by the ledger."""
+    if case.ledger is None or finding.share is None:
+        return True
+    seconds = _below(case.ledger.rows)[place]
+    return case.part(seconds) <= _MUCH * finding.share + _PART
+
+
+def _is_new(place: SourceLocation, known: set[SourceLocation], case: Case) -> bool:
+    """Whether a line of the project is not tried yet, nor one on a call chain with it."""
+    rows = case.ledger.rows if case.ledger is not None else ()
+    chains = [{_place(frame) for frame in line.calls} for row in rows for line in row.lines]
+    related = {place}.union(*(chain for chain in chains if place in chain))
+    return place.line is not None and place.file in case.sources and not known & related
+
+
+def _switches(case: Case) -> list[Experiment]:
+    """Return the experiments that change how the same work is done."""
+    experiments = []
+    if case.share("optimizer") >= _PART:
+        what = "with all tensors updated in one call"
+        experiments.append(Experiment(name="fused optimizer", what=what))
+        if any(model.tables for model in case.models):
+            what = "with the tables left out of the update"
+            experiments.append(Experiment(name="tables", what=what))
+    if any(one.convolutions and one.channels_last is False for one in case.models):
+        what = "with images and weights in channels_last"
+        experiments.append(Experiment(name="channels last", what=what))
+    if any(slow_format(model, case) for model in case.models):
+        what = "with weights and inputs in float32"
+        experiments.append(Experiment(name="float32", what=what))
+    if case.process.switches.get("anomaly_detection") == "True":
+        what = "without anomaly detection"
+        experiments.append(Experiment(name="no anomaly detection", what=what))
+    threads, cores = case.process.threads, math.floor(case.hardware.cores or 1)
+    if not case.on_gpu and threads is not None and threads > cores:
+        experiments.append(Experiment(name="threads", what=f"with {cores} threads", count=cores))
+    if case.share("log") >= _LEAST:
+        experiments.append(Experiment(name="no logging", what="without logging", row="logging"))
+    return experiments
+
+
+def _of_calls(case: Case) -> list[Experiment]:
+    """Return the experiments that make the model's calls again, on other sizes."""
+    experiments = []
+    if (kept := _kept_positions(case)) is not None:
+        what = "with rows of one length"
+        experiments.append(Experiment(name="cut rows", what=what, row="padding", fraction=kept))
+    cut = max((b.above_longest for b in case.batches if b.role == "train"), default=0.0)
+    if cut >= _LEAST and all(len(set(b.widths)) == 1 for b in case.batches if b.role == "train"):
+        name, what = "cut to the longest row", "with each batch cut to its longest row"
+        experiments.append(Experiment(name=name, what=what, fraction=1 - cut))
+    backwards = case.steps.backwards or 1
+    if backwards >= _MICRO_BATCHES and case.steps.optimizers == 1:
+        step = sum(map(case.row, IN_STEP))
+        fixed = sum(map(case.row, ("data wait", "host to device", "optimizer"))) / step
+        what = "with micro batches joined"
+        experiments.append(Experiment(name="joined batches", what=what, fraction=fixed))
+    return experiments
+
+
+def _kept_positions(case: Case) -> float | None:
+    """Return the share of positions that are no padding; None if padding costs next to nothing."""
+    batches = [batch for batch in case.batches if batch.role == "train" and batch.padding]
+    if batches:
+        share = max(batch.padding or 0.0 for batch in batches)
+        return 1 - share if share >= _LEAST else None
+    rows = case.ledger.rows if case.ledger is not None else ()
+    seconds = {row.name: row.seconds for row in rows if row.name in _OF_OPERATORS}
+    padding = seconds.get("padding", 0.0)
+    return 1 - padding / sum(seconds.values()) if case.part(padding) >= _LEAST else None
+
+
+def _lines(ledger: Ledger, row: LedgerRow) -> list[SourceLocation]:
+    """Return the lines that can be skipped to take a row away, the largest first.
+
+    For each entry of the row it is the outermost line of the project that is spent on this row.
+    """
+    whole: Mapping[SourceLocation, float] = _below(ledger.rows)
+    # Without a frozen or repeated result, what is dead of it is not computed either.
+    with_it = (row.name, "dead") if row.name in ("frozen", "repeated") else (row.name,)
+    of_row = _below([other for other in ledger.rows if other.name in with_it])
+    others = sum(line.seconds for other in ledger.rows if other != row for line in other.lines)
+
+    # Of the host's time, nobody knows which operators it was for.
+    host = _below([other for other in ledger.rows if other.name == "host"])
+
+    def is_pure(place: SourceLocation) -> bool:
+        known = whole[place] - host[place]
+        rest = known - of_row[place]
+        is_most = of_row[place] >= _PURE * known and host[place] <= known
+        return is_most and rest <= _REST * others
+
+    seconds: dict[SourceLocation, float] = defaultdict(float)
+    for line in row.lines:
+        places = [_place(frame) for frame in line.calls if frame.own]
+        pure = list(filter(is_pure, places))
+        # Whether the result of a line is dead is proved later: outer and inner lines are tried.
+        for place in dict.fromkeys(places) if row.name == "dead" else pure[-1:]:
+            seconds[place] += line.seconds
+    ordered = sorted(seconds, key=lambda place: -seconds[place])
+    return [place for place in ordered if seconds[place] >= _PART * row.seconds][:_MOST]
+
+
+def _below(rows: Sequence[LedgerRow]) -> dict[SourceLocation, float]:
+    """Return the seconds of the rows below each line of the project."""
+    seconds: dict[SourceLocation, float] = defaultdict(float)
+    for row in rows:
+        for line in row.lines:
+            for place in {_place(frame) for frame in line.calls if frame.own}:
+                seconds[place] += line.seconds
+    return seconds
+
+
+def _place(frame: Frame) -> SourceLocation:
+    return SourceLocation(file=frame.file, line=frame.line)
