@@ -265,9 +265,12 @@ def test_a_loader_is_replayed_and_other_batches_are_kept_by_line():
     loader = Loader(key=0, role="train", batch_size=2, workers=0, dataset="Data", sampler="")
     assert [one.name for one in chosen(by_hand)] == ["lines"]
     by_loader = [one.name for one in chosen(replace(by_hand, loaders=(loader,)))]
-    assert by_loader == ["ready batches", "ready samples"]
+    assert by_loader == ["ready batches", "ready samples", "worker process"]
     random = replace(loader, uses_random=True)
-    assert [one.name for one in chosen(replace(by_hand, loaders=(random,)))] == ["ready batches"]
+    by_random = [one.name for one in chosen(replace(by_hand, loaders=(random,)))]
+    assert by_random == ["ready batches", "worker process"]
+    workers = replace(loader, workers=1)
+    assert [one.name for one in chosen(replace(by_hand, loaders=(workers,)))] == ["ready batches"]
 
 
 def test_the_line_of_a_finding_is_tried_unless_its_row_is():
