@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from statistics import fmean
 from typing import TYPE_CHECKING, Final
 
 from hotloop.core.case.case import IN_STEP
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from hotloop.core.case.case import Case
     from hotloop.core.case.ledger import Ledger, LedgerRow
     from hotloop.core.case.rewrite import Rewrite, RewriteKind
-    from hotloop.core.case.steps_and_loaders import Frame
+    from hotloop.core.case.steps_and_loaders import BatchFacts, Frame
     from hotloop.core.finding import Finding
 
 __all__ = ["chosen"]
@@ -194,7 +195,7 @@ def _of_calls(case: Case) -> list[Experiment]:
     """Return the experiments that make the model's calls again, on other sizes."""
     experiments = []
     if (kept := _kept_positions(case)) is not None:
-        what = "with rows of one length"
+        what = "with batches of rows of similar length"
         experiments.append(Experiment(name="cut rows", what=what, row="padding", fraction=kept))
     cut = max((b.above_longest for b in case.batches if b.role == "train"), default=0.0)
     if cut >= _LEAST and all(len(set(b.widths)) == 1 for b in case.batches if b.role == "train"):
@@ -210,15 +211,28 @@ def _of_calls(case: Case) -> list[Experiment]:
 
 
 def _kept_positions(case: Case) -> float | None:
-    """Return the share of positions that are no padding; None if padding costs next to nothing."""
+    """Return the share of positions that are left without avoidable padding; None: next to all.
+
+    Where lengths are known, they are those of the same rows in batches of similar length.
+    """
     batches = [batch for batch in case.batches if batch.role == "train" and batch.padding]
     if batches:
-        share = max(batch.padding or 0.0 for batch in batches)
+        most = max(batches, key=lambda batch: batch.padding or 0.0)
+        share = 1 - _sorted_share(most) if most.lengths else most.padding or 0.0
         return 1 - share if share >= _LEAST else None
     rows = case.ledger.rows if case.ledger is not None else ()
     seconds = {row.name: row.seconds for row in rows if row.name in _OF_OPERATORS}
     padding = seconds.get("padding", 0.0)
     return 1 - padding / sum(seconds.values()) if case.part(padding) >= _LEAST else None
+
+
+def _sorted_share(batch: BatchFacts) -> float:
+    """Return the positions of the sampled rows, sorted by length, as a share of what they are."""
+    size = max(1, len(batch.lengths) // max(1, batch.sampled))
+    ordered = sorted(batch.lengths)
+    chunks = [ordered[first : first + size] for first in range(0, len(ordered), size)]
+    width = fmean(batch.widths) if batch.widths else max(ordered)
+    return min(1.0, sum(chunk[-1] * len(chunk) for chunk in chunks) / (width * len(ordered)))
 
 
 def _lines(ledger: Ledger, row: LedgerRow) -> list[SourceLocation]:

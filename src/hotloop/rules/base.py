@@ -114,8 +114,8 @@ class Rule:
     # How its findings are known, where they do not say otherwise. "read" is always a note.
     known: Known = "measured"
     # What takes its cost away: a row of the ledger or the name of an experiment
-    # (diagnosis/chosen_experiments.py). "line": its first place is left out; "dead line": only if nothing
-    # needs it. None: as its umbrella.
+    # (diagnosis/chosen_experiments.py). "line": its first place is left out; "dead line": only if
+    # nothing needs it. None: as its umbrella.
     experiment: str | None = None
     # Its cost is above an unknown need: without an experiment it is a note (not yet on a GPU).
     only_measured: bool = False

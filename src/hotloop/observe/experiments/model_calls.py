@@ -258,6 +258,7 @@ def _narrowed(call: _Call, share: float) -> Callable[[Any], Any]:
     """Return the change to a share of the width, the second dimension of the first tensor.
 
     Other tensors of token ids, such as the sentences to translate into, have widths of their own.
+    Lengths of rows, one number for each, are cut to the new width.
     """
     tensors = [x for x in _tensors(call.inputs) if x.ndim > 1]
     tokens = [x.shape[1] for x in tensors if x.ndim == 2 and not x.is_floating_point()]
@@ -265,7 +266,13 @@ def _narrowed(call: _Call, share: float) -> Callable[[Any], Any]:
     if not widths:
         raise ResizingError("the model takes no tensor with rows of several positions")
 
+    rows = len(tensors[0])
+    longest = max(widths)
+
     def change(tensor: Any) -> Any:
+        is_lengths = tensor.ndim == 1 and len(tensor) == rows and not tensor.is_floating_point()
+        if is_lengths and tensor.numel() and int(tensor.max()) <= longest:
+            return tensor.clamp(max=max(1, round(share * longest)))
         for dimension, size in enumerate(tensor.shape):
             is_square = tensor.ndim == 2 and tensor.shape[0] == tensor.shape[1]
             if size in widths and (dimension or is_square or tensor.ndim == 1):
