@@ -49,7 +49,8 @@ def leave():
         file.write(json.dumps(max(ends.values(), key=len)))
     os._exit(0)
 def ended(optimizer, *_):
-    known.append(optimizer) if id(optimizer) not in ends else None
+    if id(optimizer) not in ends:
+        known.append(optimizer)
     own = ends.setdefault(id(optimizer), [])
     own.append(own_time())
     if own[-1] - own[0] > 20 and len(own) > 60:

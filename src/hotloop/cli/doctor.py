@@ -167,7 +167,8 @@ def _further_runs(options: argparse.Namespace, command: Sequence[str]) -> Callab
     from hotloop.observe.experiments.new_files import entries_of
 
     cwd = Path.cwd()  # the script may leave it
-    before = entries_of(cwd)
+    tries = options.experiments > 0 and not options.no_rules
+    before = entries_of(cwd) if tries else None
 
     def further(case: Case) -> Case:
         from hotloop.diagnosis.chosen_experiments import chosen
@@ -181,7 +182,7 @@ def _further_runs(options: argparse.Namespace, command: Sequence[str]) -> Callab
 
         with telling() as notify:
             try:
-                if options.experiments > 0 and not options.no_rules and case.raised is None:
+                if tries and case.raised is None:
                     case = with_experiments(
                         case,
                         chosen(case, diagnose(case).findings),

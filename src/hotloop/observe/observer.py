@@ -222,7 +222,7 @@ class ScriptObserver:
         """Pass the end of that call on to the probes."""
         self.probes.notify(lambda probe: probe.on_inner_return(module, output))
 
-    def on_backward(self, tensors: Any) -> None:
+    def on_backward(self, tensors: Any, adds_up: bool) -> None:
         """Keep the loss; on a GPU it is read after the run."""
         import torch
 
@@ -233,7 +233,7 @@ class ScriptObserver:
             self.losses.append((self.hooks.updates, value))
             if first.grad_fn is not None:
                 self.loss_roots.add(first.grad_fn.name())
-        self.probes.notify(lambda probe: probe.on_backward(tensors))
+        self.probes.notify(lambda probe: probe.on_backward(tensors, adds_up))
 
     def on_optimizer_built(self, optimizer: Any) -> None:
         """Remember an optimizer and where it was built."""

@@ -50,7 +50,6 @@ __all__ = [
     "verdict",
 ]
 
-_MUCH = 0.3  # share of the time from which padding leads though no experiment measured it
 _MOST_OF_IT = 0.5  # share of the time from which a line that nothing explains is told
 MOST = 3  # findings that are shown unless all are asked for
 WORDS = {"critical": "critical", "warn": "warning", "note": "note"}
@@ -171,7 +170,8 @@ def others(findings: Sequence[Finding]) -> list[Finding]:
 def _leading_row(case: Case, slow: Finding | None) -> LedgerRow | None:
     """Return the avoidable row of the ledger that costs more than any finding explains, if any.
 
-    A row that an experiment refuted does not lead, nor does little padding that none has measured.
+    A row that an experiment refuted does not lead. Padding leads without an experiment only where
+    none could be made and the gate of a critical cost is passed.
     """
     rows = [row for row in case.ledger.avoidable if _may_lead(case, row)] if case.ledger else []
     row = max(rows, key=lambda row: _share_of_row(case, row), default=None)
@@ -183,8 +183,10 @@ def _leading_row(case: Case, slow: Finding | None) -> LedgerRow | None:
 def _may_lead(case: Case, row: LedgerRow) -> bool:
     experiment = of_row(case, row.name)
     outcome = "unknown" if experiment is None else experiment.outcome
-    is_clear = row.name != "padding" or _share_of_row(case, row) >= _MUCH
-    is_open = outcome == "unknown" and is_clear
+    is_open = outcome == "unknown"
+    if row.name == "padding":  # what it costs depends on the model: no experiment could be made
+        was_made = experiment is not None and experiment.gain is not None
+        is_open &= not was_made and by_share(_share_of_row(case, row)) == "critical"
     return row.name in _AVOID and (is_open or outcome == "gain")
 
 

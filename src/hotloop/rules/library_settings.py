@@ -31,6 +31,7 @@ class LibrarySetting:
     says: str  # pattern in the remedy's text
     arguments: str  # as they are typed, with the groups of the pattern
     owner: str = "TrainingArguments"  # what takes them
+    older: str = ""  # how older versions say it
 
     def typed(self, text: str) -> str | None:
         """Return the arguments for a remedy, or None if it says something else."""
@@ -52,7 +53,9 @@ SETTINGS: Mapping[str, tuple[LibrarySetting, ...]] = {
             says=r"batch_size=(\d+)\) .*evaluation", arguments="per_device_eval_batch_size={0}"
         ),
         LibrarySetting(
-            says="batches of similar length", arguments="train_sampling_strategy='group_by_length'"
+            says="batches of similar length",
+            arguments="train_sampling_strategy='group_by_length'",
+            older="group_by_length=True in transformers 4",
         ),
         LibrarySetting(
             says="pad in collate_fn",
@@ -117,7 +120,7 @@ def _translated(case: Case, finding: Finding, settings: tuple[LibrarySetting, ..
             continue
         arguments = setting.typed(remedy.text)
         assert arguments is not None
-        names = re.findall(r"(\w+)=", arguments)
+        names = re.findall(r"(\w+)=", f"{arguments} {setting.older}")
         set_at = _set_at(case, names)
         text = f"{setting.owner}({arguments})"
         if setting.owner == "TrainingArguments" and (flags := _flags(case, names)):
@@ -125,6 +128,7 @@ def _translated(case: Case, finding: Finding, settings: tuple[LibrarySetting, ..
         elif set_at is not None:
             text += ", which is set here"
             places = [set_at, *(place for place in places if place != set_at)]
+        text += f" ({setting.older})" * bool(setting.older)
         remedies.setdefault(text, replace(remedy, text=text, effort="configuration line"))
     return replace(finding, remedies=list(remedies.values()), places=places)
 

@@ -24,6 +24,7 @@ ORDERED = replace(
     sampler="SequentialSampler",
     iterations=3,
     batches=20,
+    repeats=1.0,
     place=SourceLocation(file=SCRIPT, line=2),
 )
 DEFAULT = "rows = Rows()\nloader = DataLoader(rows, batch_size=50)\n"

@@ -18,6 +18,10 @@ CLEARED = f"first.zero_grad(); {PLAIN}"
 TO_ZERO = f"first.zero_grad(set_to_none=False); {PLAIN}"
 BY_HAND = f"{PLAIN}; [setattr(p, 'grad', None) for p in one.parameters()]"
 ACCUMULATED = "first.zero_grad(); [one(x).mean().backward() for _ in range(3)]; first.step()"
+SET_BY_HAND = (
+    "[p.grad.copy_(g) if p.grad is not None else setattr(p, 'grad', g) for p, g in zip("
+    "one.parameters(), torch.autograd.grad(one(x).mean(), list(one.parameters())))]; first.step()"
+)
 IN_TURN = (
     "first.zero_grad(); two(one(x)).mean().backward(); first.step(); "
     "second.zero_grad(); two(one(x)).square().mean().backward(); second.step()"
@@ -27,7 +31,14 @@ IN_TURN = (
 @pytest.mark.parametrize("kind", ["SGD", "Adam"])
 @pytest.mark.parametrize(
     ("body", "share"),
-    [(PLAIN, 1.0), (CLEARED, 0.0), (TO_ZERO, 0.0), (BY_HAND, 0.0), (ACCUMULATED, 0.0)],
+    [
+        (PLAIN, 1.0),
+        (CLEARED, 0.0),
+        (TO_ZERO, 0.0),
+        (BY_HAND, 0.0),
+        (ACCUMULATED, 0.0),
+        (SET_BY_HAND, None),
+    ],
 )
 def test_what_the_pass_before_an_update_finds_is_seen(observed, kind, body, share):
     case = observed(SCRIPT.format(kind=kind, several=False, body=body))

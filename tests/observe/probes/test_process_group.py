@@ -72,9 +72,9 @@ def test_what_a_process_waits_for_is_no_work_of_its_own():
         }
         watcher.after_step(number)
     model.require_backward_grad_sync = False
-    watcher.on_backward(None)
+    watcher.on_backward(None, True)
     model.require_backward_grad_sync = True
-    watcher.on_backward(None)
+    watcher.on_backward(None, True)
     frames = (
         Frame(file="/torch/distributed/distributed_c10d.py", line=9, function="f", own=False),
     )

@@ -97,6 +97,7 @@ class Steps:
     # Share of a step's further backward passes through the graph of one before, sampled.
     shared_graph: float | None = None
     kept_gradients: float | None = None  # share of updates that add to the gradients of the last
+    gradient_looks: int = 0  # of how many updates that share is
     backward_place: SourceLocation | None = None  # where a backward pass is made
     left: int = 0  # backward calls that filled no step, at the end of an epoch or of the run
     optimizers: int = 1  # distinct optimizers stepped in a cycle, the most

@@ -54,7 +54,7 @@ class _Call:
     has_grad: bool
     autocast: tuple[str, Any, bool]  # device type, data type, whether it is on
     count: int = 1  # of such calls in the step
-    is_further: bool = False  # one of them takes what another call returned
+    takes_outputs: bool = False  # one of them takes what another call returned
 
     def made_with(self, change: Callable[[Any], Any]) -> Callable[[], None]:
         """Return a function that makes a forward and a backward pass on changed inputs."""
@@ -137,17 +137,17 @@ class ModelCalls:
             return
         shapes = tuple(tuple(x.shape) for x in _tensors(inputs))
         key = (id(module), frame.f_code, frame.f_lineno, shapes)
-        further = any(x.grad_fn is not None for x in _tensors(inputs))
+        chained = any(x.grad_fn is not None for x in _tensors(inputs))
         if key in self._calls:
             self._calls[key].count += 1
-            self._calls[key].is_further |= further
+            self._calls[key].takes_outputs |= chained
         elif len(self._calls) < _KINDS:
             kind = weight.device.type
             self._calls[key] = _Call(
                 module=module,
                 inputs=_mapped(lambda x: x.detach(), inputs),
                 has_grad=torch.is_grad_enabled(),
-                is_further=further,
+                takes_outputs=chained,
                 autocast=(
                     kind,
                     torch.get_autocast_dtype(kind),
@@ -166,7 +166,7 @@ class ModelCalls:
         calls = max(of_line.values(), key=_number, default=[])
         if self._backwards < 2 or _number(calls) != self._backwards:
             raise ResizingError("no line calls the model once for each backward pass of a step")
-        if any(call.is_further for call in calls):
+        if any(call.takes_outputs for call in calls):
             raise ResizingError("the model's calls take what other calls returned")
         call = max(calls, key=lambda call: call.count)
         with _restored([call]), _refusal():

@@ -48,8 +48,11 @@ class Listener(Protocol):
     def on_inner_return(self, module: Any, output: Any) -> None:
         """Take the output of that call (while looking)."""
 
-    def on_backward(self, tensors: Any) -> None:
-        """Take the tensors from which a backward pass begins (while looking)."""
+    def on_backward(self, tensors: Any, adds_up: bool) -> None:
+        """Take the tensors from which a pass begins, before it runs (while looking).
+
+        `adds_up`: it adds gradients to those of the weights, as autograd.grad does not.
+        """
 
     def on_optimizer_built(self, optimizer: Any) -> None:
         """Take a new optimizer."""
@@ -106,8 +109,11 @@ class Probe:
     def on_inner_return(self, module: Any, output: Any) -> None:
         """Take the output of that call (while looking)."""
 
-    def on_backward(self, tensors: Any) -> None:
-        """Take the tensors from which a backward pass begins (while looking)."""
+    def on_backward(self, tensors: Any, adds_up: bool) -> None:
+        """Take the tensors from which a pass begins, before it runs (while looking).
+
+        `adds_up`: it adds gradients to those of the weights, as autograd.grad does not.
+        """
 
     def on_optimizer_built(self, optimizer: Any) -> None:
         """Take a new optimizer."""

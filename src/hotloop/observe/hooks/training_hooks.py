@@ -135,7 +135,7 @@ def backward(hooks: Hooks) -> None:
                 hooks.failed(error)
                 return run(args, kwargs)
             if hooks.look:
-                hooks.guarded(hooks.listener.on_backward, _first(args, kwargs))
+                hooks.guarded(hooks.listener.on_backward, _first(args, kwargs), old is plain)
             if hooks.differentiated is not None:
                 hooks.quietly(hooks.differentiated, _first(args, kwargs), old is plain)
             before, hooks.inside = hooks.inside, True  # recomputing is no new pass

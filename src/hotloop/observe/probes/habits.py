@@ -199,7 +199,7 @@ class Habits(Probe):
                 self._autocast[f"{device} {dtype}"], on = None, True
         return on
 
-    def on_backward(self, tensors: Any) -> None:
+    def on_backward(self, tensors: Any, adds_up: bool) -> None:
         """Record whether backward runs under autocast; sample the low-precision weights."""
         if self._see_autocast():
             self._in_autocast = True

@@ -17,38 +17,39 @@ if TYPE_CHECKING:
 
 __all__ = ["KeptGradients"]
 
-_LOOKED_AT = 4  # parameters of an optimizer
+_LOOKED_AT = 4  # weights of an optimizer
+_State = tuple[int, int]  # a tensor, and how often it was written
 
 
 class KeptGradients(Probe):
-    """Compares gradients at an update with those at the last backward pass before the next one.
+    """Follows gradients from an update through the last backward pass before the next one.
 
-    Other optimizers' gradients may wait to be cleared meanwhile, as those of a generator do while
-    its critic is trained: what counts is the pass that the optimizer's own update follows.
+    They are kept if that pass finds what the update left and adds to it in place. Only identities
+    and versions of tensors are compared, so that no GPU is waited for. Other optimizers' gradients
+    may wait to be cleared meanwhile, as those of a generator do while its critic is trained: what
+    counts is the pass that the optimizer's own update follows.
     """
 
     def __init__(self, observer: Any) -> None:
         self._observer = observer
-        # By optimizer: its parameters with the sums of their gradients after its last update.
-        self._after: dict[int, list[tuple[weakref.ref[Any], float]]] = {}
-        self._steps: dict[int, int] = {}  # updates when they were noted
+        # By optimizer: its weights with their gradients after its last update.
+        self._after: dict[int, list[tuple[weakref.ref[Any], _State]]] = {}
+        self._steps: dict[int, int] = {}  # its updates when they were noted
         self._left: dict[int, bool] = {}  # whether the latest pass found them unchanged
         self._kept = self._cleared = 0  # updates
         self._last = 0  # updates at the latest look
-        self._is_seen = False  # the backward pass since then
+        self._is_seen = False  # a pass that adds up since then
         self._place: SourceLocation | None = None
 
-    def on_backward(self, tensors: Any) -> None:
+    def on_backward(self, tensors: Any, adds_up: bool) -> None:
         """See whether the gradients of the last updates are still there."""
         del tensors
+        if not adds_up:
+            self._left.clear()  # the script may set gradients by hand
+            return
         self._is_seen = True
         for number, noted in self._after.items():
-            self._left[number] = all(
-                (weight := reference()) is not None
-                and weight.grad is not None
-                and float(weight.grad.detach().abs().sum()) == before
-                for reference, before in noted
-            )
+            self._left[number] = all(_state(weight()) == before for weight, before in noted)
         self._place = self._place or here()
 
     def after_step(self, updates: int) -> None:
@@ -61,17 +62,14 @@ class KeptGradients(Probe):
             if number is None or not self._has_stepped(number, optimizer):
                 continue
             if number in self._left:
-                left = self._left.pop(number)
-                self._kept, self._cleared = self._kept + left, self._cleared + (not left)
-            weights = [
-                weight
-                for group in optimizer.param_groups
-                for weight in group["params"]
-                if weight.grad is not None and weight.grad.layout is not _sparse()
-            ][:_LOOKED_AT]
-            sums = [(weakref.ref(w), float(w.grad.detach().abs().sum())) for w in weights]
-            self._after[number] = [(weight, total) for weight, total in sums if total]
-            if not self._after[number]:
+                added = [_is_later(_state(w()), before) for w, before in self._after[number]]
+                is_kept = self._left.pop(number) and all(added)
+                self._kept, self._cleared = self._kept + is_kept, self._cleared + (not is_kept)
+            weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+            states = ((weakref.ref(weight), _state(weight)) for weight in weights)
+            noted = [(weight, state) for weight, state in states if state is not None]
+            self._after[number] = noted[:_LOOKED_AT]
+            if not noted:
                 del self._after[number]
 
     def _has_stepped(self, number: int, optimizer: Any) -> bool:
@@ -85,19 +83,33 @@ class KeptGradients(Probe):
         return count != before
 
     def add_to(self, case: Case) -> Case:
-        """Add how many updates came after others' gradients were kept."""
-        if not self._kept + self._cleared:
+        """Add the share of updates that came after gradients were kept."""
+        looks = self._kept + self._cleared
+        if not looks:
             return case
-        share = self._kept / (self._kept + self._cleared)
-        return replace(
-            case, steps=replace(case.steps, kept_gradients=share, backward_place=self._place)
+        steps = replace(
+            case.steps,
+            kept_gradients=self._kept / looks,
+            gradient_looks=looks,
+            backward_place=self._place,
         )
+        return replace(case, steps=steps)
 
 
-def _sparse() -> Any:
-    import torch
+def _state(weight: Any) -> _State | None:
+    """Return which tensor a weight's gradient is, and how often it was written; None: it has none.
 
-    return torch.sparse_coo
+    A sparse gradient is made anew where another is added.
+    """
+    gradient = None if weight is None else weight.grad
+    if gradient is None or gradient.is_sparse:
+        return None
+    return gradient._cdata, gradient._version
+
+
+def _is_later(now: _State | None, before: _State) -> bool:
+    """Whether it is the same tensor, written since."""
+    return now is not None and now[0] == before[0] and now[1] > before[1]
 
 
 hide(globals())

@@ -71,7 +71,7 @@ class ProcessGroupProbe(Probe):
             number = next(built.number for built in loaders if built.reference() is loader)
             self._samplers[number] = id(sampler)
 
-    def on_backward(self, tensors: Any) -> None:
+    def on_backward(self, tensors: Any, adds_up: bool) -> None:
         """Record whether this backward pass exchanges gradients (no_sync)."""
         for model in self._parallel() if self._group is not None else ():
             self._exchanging.append(bool(model.require_backward_grad_sync))

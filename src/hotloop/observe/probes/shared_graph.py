@@ -23,7 +23,7 @@ class SharedGraph(Probe):
         self._seen: set[Any] = set()  # nodes of this step's earlier passes
         self._further = self._shared = 0  # passes after the first of a step
 
-    def on_backward(self, tensors: Any) -> None:
+    def on_backward(self, tensors: Any, adds_up: bool) -> None:
         """Walk the graph below a loss."""
         first = tensors[0] if isinstance(tensors, list | tuple) and tensors else tensors
         node = getattr(first, "grad_fn", None)

@@ -120,7 +120,7 @@ class OrderProbe(Probe):
         before, self._states = self._states, states
         self._is_stateful |= before is not None and list(map(_id, before)) != list(map(_id, states))
 
-    def on_backward(self, tensors: Any) -> None:
+    def on_backward(self, tensors: Any, adds_up: bool) -> None:
         """Keep the target of the loss, if each of its rows belongs to a row of the inputs."""
         called, self._called = self._called, []
         if len(self._updates) >= _UPDATES:

@@ -6,7 +6,8 @@ Says so when: these epochs have the same batches in the same order, which is not
     set, and 5 % of the rows or more are in none of them. A note where all rows are drawn. Or rows
     are read one after another, because the line that builds the loader leaves DataLoader's default,
     and no code of the project shuffles anything; a note where shuffle=False is written or something
-    is shuffled, which may be these rows.
+    is shuffled, which may be these rows, or where no sampled row was equal in two epochs, as the
+    data set may draw them.
 Stays silent when: an epoch draws other rows or another order, an epoch has less than 6 batches, or
     rows are windows of a series.
 Remedy: shuffle=True; draw from a generator that goes on from epoch to epoch, or seed it with the
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["RULE"]
 
 LEFT_OUT = 0.05  # share of the rows
+EQUAL = 0.9  # share of the sampled rows that an epoch later are the same, as in D27
 EPOCHS, FEWEST = 2, 6  # of a loader that is read in order; its batches
 CHOICES = ("shuffle", "sampler", "batch_sampler")  # arguments that say how rows are drawn
 POSITIONAL = 2  # arguments of DataLoader before shuffle
@@ -86,6 +88,7 @@ def _in_order(case: Case, loader: Loader) -> Finding | None:
     return Finding(
         claim="the training rows come in the same order in each epoch: the loader does not shuffle",
         severity="warn" if is_default and not shuffles else "note",
+        known="proved" if (loader.repeats or 0.0) >= EQUAL else "read",
         places=place_of(loader),
         evidence={"epochs": f"{loader.iterations}", "rows": f"{loader.length:,}"}
         if loader.length
