@@ -5,7 +5,8 @@
 FOLDER holds a folder with train.py for each script and truth/NAME.json, written by an author who
 did not know the doctor ("fault" is null for an innocent script). A true claim is said if the
 verdict or a finding above a note names a line within three of its lines; an innocent script is
-accused if any is above a note. Writes benchmarks/results/claims.json after each script.
+accused if any is above a note. Where a fault of hotloop's own ended the observation, silence is
+not right. Writes benchmarks/results/claims.json after each script.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.diagnosed import doctored
 from benchmarks.table import RESULTS
+from hotloop.core.case.case import OWN_FAULT
 from hotloop.report import sentences
 from hotloop.rules.diagnose import diagnose
 
@@ -40,11 +42,12 @@ def judged(script: Path, truth: dict[str, Any]) -> dict[str, Any]:
         line is not None and abs(line - true) <= NEAR for line in lines for true in truth["lines"]
     )
     says = verdict.severity in ("warn", "critical")
+    has_failed = any(OWN_FAULT in text for text in case.not_checked)
     return {
         "name": truth["id"],
         "topic": truth["pair_topic"],
         "true": truth["fault"] is not None,
-        "right": (says and hit) if truth["fault"] is not None else not (says or loud),
+        "right": (says and hit) if truth["fault"] is not None else not (says or loud or has_failed),
         "verdict": verdict.said,
         "severity": verdict.severity,
         "loud": [[f.rule, f.known, f.share, [p.line for p in f.places][:4]] for f in loud],

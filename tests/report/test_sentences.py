@@ -50,6 +50,12 @@ def test_a_run_that_is_wrong_is_said_before_its_speed():
     assert found.also.startswith("its speed: 70% of the wall time")
 
 
+def test_a_fault_of_hotloops_own_is_no_good_run():
+    fault = "what came after a fault of hotloop's own: TypeError: unhashable"
+    said = verdict(healthy(steps=Steps(count=0), not_checked=(fault,)), FINE).said
+    assert said == f"train.py: hotloop did not see {fault}; please report it"
+
+
 def test_a_good_run_is_told_so_with_its_figure():
     assert verdict(healthy(), FINE).said == "train.py: nothing worth changing: compute takes 85%"
     evaluating = healthy(wall=wall(evaluate=100.0))

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hotloop.core.case.case import IN_STEP, Case
+from hotloop.core.case.case import IN_STEP, OWN_FAULT, Case
 from hotloop.core.case.objects import Model
 from hotloop.core.case.steps_and_loaders import EvaluationSpan, Save, Steps
 from hotloop.core.errors import HotloopError
@@ -367,7 +367,7 @@ def _files(modules: Iterable[Any]) -> Iterator[str]:
 def _faults(observer: ScriptObserver) -> tuple[str, ...]:
     lines = []
     if (fault := observer.hooks.fault) is not None:
-        lines.append(f"what came after a fault of hotloop's own: {_fault(fault)}")
+        lines.append(f"{OWN_FAULT}: {_fault(fault)}")
     for name, fault in observer.probes.faults:
         lines.append(f"what {name} looks at, after a fault of its own: {_fault(fault)}")
     if observer.hooks.elsewhere:

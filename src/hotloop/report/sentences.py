@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hotloop.core.case.case import ONCE
+from hotloop.core.case.case import ONCE, OWN_FAULT
 from hotloop.core.case.steps_and_loaders import ROWS
 from hotloop.core.finding import WARN, by_share
 from hotloop.core.units import duration, moment
@@ -267,6 +267,9 @@ def _most(finding: Finding) -> str:
 
 
 def _fine(case: Case) -> str:
+    fault = next((text for text in case.not_checked if OWN_FAULT in text), None)
+    if fault is not None:
+        return f"hotloop did not see {visible(fault)}; please report it"
     if not case.steps.count:
         where = " in the main thread" if case.steps.how == "another thread" else ""
         return f"no optimizer step was seen{where}, so its speed could not be judged"

@@ -45,6 +45,16 @@ def test_one_that_fails_is_told_nothing_more_and_the_others_are():
     assert (name, repr(error)) == ("Faulty", "KeyError(1)")
 
 
+def test_a_hook_of_one_probe_drops_that_probe_alone():
+    faulty, sound = Faulty(), Counting()
+    probes = Probes([faulty, sound])
+    for done in (1, 2):
+        assert probes.call(faulty, faulty.after_step, done) is None
+    assert faulty.told == [1]
+    assert probes == [sound]
+    assert probes.call(sound, len, "abc") == 3
+
+
 def test_a_planted_fault_is_one_in_each_method_there_is():
     probes = Probes([cast("Probe", Broken(Counting()))])
     probes.notify(lambda probe: probe.on_epoch(None))

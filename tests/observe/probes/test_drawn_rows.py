@@ -57,6 +57,17 @@ def test_other_rows_in_each_epoch_are_added_up(drawn):
     assert rows > 32
 
 
+@pytest.mark.parametrize("kind", ["slice", "tensor", "array"])
+def test_a_batch_may_be_a_slice_or_an_array(drawn, kind: str):
+    batches = {
+        "slice": "[slice(i, i + 10) for i in range(0, 100, 10)]",
+        "tensor": "list(torch.arange(100).split(10))",
+        "array": "list(torch.arange(100).numpy().reshape(10, 10))",
+    }
+    loader = f"DataLoader(data, batch_size=None, sampler={batches[kind]})"
+    assert drawn(loader) == (100, 3, False)
+
+
 def test_rows_in_their_own_order_are_not_drawn_again(drawn):
     assert drawn("DataLoader(data, batch_size=10)") == (100, 3, False)
 

@@ -33,7 +33,7 @@ from hotloop.core.errors import DataError
 from hotloop.core.hardware import Hardware
 from hotloop.core.measurement import Measurement
 
-__all__ = ["IN_STEP", "ONCE", "SCHEMA", "TRAIN", "Case"]
+__all__ = ["IN_STEP", "ONCE", "OWN_FAULT", "SCHEMA", "TRAIN", "Case"]
 
 SCHEMA = 1
 _GONE = {
@@ -55,6 +55,8 @@ IN_STEP = (
     "host waits",
     "after step",
 )
+
+OWN_FAULT = "what came after a fault of hotloop's own"  # in Case.not_checked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

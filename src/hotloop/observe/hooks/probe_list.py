@@ -28,6 +28,15 @@ class Probes(list[Probe]):
             except Exception as error:  # noqa: BLE001 - kept, and told in the report
                 self.failed(probe, error)
 
+    def call(self, probe: Probe, function: Callable[..., Any], *args: Any) -> Any:
+        """Call a function of one probe, from a hook of its own; drop the probe if it fails."""
+        if probe not in self:
+            return None
+        try:
+            return function(*args)
+        except Exception as error:  # noqa: BLE001 - kept, and told in the report
+            return self.failed(probe, error)
+
     def failed(self, probe: Probe, error: BaseException) -> None:
         """Remove a probe that failed, and keep its error."""
         self.remove(probe)

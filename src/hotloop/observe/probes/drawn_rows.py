@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import weakref
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ from hotloop.observe.hooks.listener import Probe
 from hotloop.process.internal_frames import hide
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hotloop.core.case.case import Case
     from hotloop.core.case.steps_and_loaders import Loader
 
@@ -61,9 +64,9 @@ class DrawProbe(Probe):
             try:
                 index = old(iterator)
             except StopIteration:
-                hooks.guarded(self._ended, iterator)
+                hooks.guarded(self._observer.probes.call, self, self._ended, iterator)
                 raise
-            hooks.guarded(self._drew, iterator, index)
+            hooks.guarded(self._observer.probes.call, self, self._drew, iterator, index)
             return index
 
         old = hooks.replace(base, "_next_index", next_index)
@@ -74,8 +77,10 @@ class DrawProbe(Probe):
             epochs.append(_Epoch())
         if len(epochs) > _EPOCHS:
             return
-        epoch, rows = epochs[-1], index if isinstance(index, list | tuple) else [index]
+        epoch, rows = epochs[-1], _rows_of(index)
         self._batches += 1
+        if rows is None:
+            return
         epoch.batches.append(hash(tuple(rows)))
         if self._rows >= _ROWS:
             self._batches = _BATCHES  # what follows cannot be counted
@@ -110,6 +115,20 @@ class DrawProbe(Probe):
         again = sum(epoch.batches == whole[0].batches for epoch in whole[1:])
         is_same = len(whole) > 1 and again == len(whole) - 1 and not whole[0].ascends
         return replace(loader, drawn=drawn, epochs_drawn=len(whole), draws_again=is_same)
+
+
+def _rows_of(index: Any) -> Sequence[Any] | None:
+    """Return the rows that a batch's index stands for; None if they cannot be told.
+
+    A sampler may give a batch as a slice, a tensor or an array.
+    """
+    if isinstance(index, slice):
+        known = index.stop is not None and index.stop >= 0 and (index.start or 0) >= 0
+        return range(index.start or 0, index.stop, index.step or 1) if known else None
+    if hasattr(index, "tolist"):  # of torch and numpy
+        index = index.tolist()
+    rows = index if isinstance(index, list | tuple) else [index]
+    return rows if all(isinstance(row, Hashable) for row in rows) else None
 
 
 hide(globals())
