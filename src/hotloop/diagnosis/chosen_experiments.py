@@ -56,6 +56,7 @@ _REWRITTEN: Final[Mapping[RewriteKind, str]] = {
     "contraction": "with a matrix product in place of the broadcast and the sum",
     "one product": "with the products of one input as one product",
     "composed function": "with {} in place of its operators",
+    "looped operator": "with one call on all tensors in place of the loop's calls",
 }
 _LSTM: Final = "with nn.LSTM in place of the loop over time"
 _RULES: Final = {rule.id: rule for rule in ALL}

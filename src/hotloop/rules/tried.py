@@ -39,6 +39,7 @@ _SWITCHES: Mapping[str, tuple[str | None, tuple[str, ...]]] = {
     "contraction": (None, IN_STEP),
     "one product": (None, IN_STEP),
     "composed function": (None, IN_STEP),
+    "looped operator": (None, IN_STEP),
 }
 
 

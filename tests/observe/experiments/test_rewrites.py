@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from hotloop.core.case.rewrite import AttentionMask, PointwiseStep, Rewrite
+from hotloop.core.case.rewrite import AttentionMask, LoopedOperator, PointwiseStep, Rewrite
 from hotloop.core.finding import SourceLocation
 from hotloop.observe.experiments import rewrites
 from hotloop.observe.experiments.forms import Forms, forms
@@ -52,6 +52,22 @@ SOFTPLUS = (
     PointwiseStep(name="add", inputs=(-1, 1), numbers=(1.0,)),
     PointwiseStep(name="log", inputs=(2,)),
 )
+DOT = Rewrite(
+    kind="looped operator",
+    form="dot",
+    shapes=((16,), (16,)),
+    needs_grad=(True, False),
+    dtypes=("float32", "float32"),
+    looped=LoopedOperator(
+        name="aten::dot.",
+        arguments='["tensor", "tensor"]',
+        shared=(False, False),
+        chosen=(True, False),
+    ),
+    in_loop=12,
+    calls=2,
+    places=(SourceLocation(file="train.py", line=11),),
+)
 LSTM = replace(GATES, form="lstm", shapes=((6, 8, 3), (7, 4)), needs_grad=(False, True), in_loop=6)
 
 
@@ -80,6 +96,32 @@ LSTM = replace(GATES, form="lstm", shapes=((6, 8, 3), (7, 4)), needs_grad=(False
         SILU,
         replace(SILU, dtypes=("bfloat16",), needs_grad=(False,)),
         replace(SILU, steps=SOFTPLUS),
+        DOT,
+        replace(
+            DOT,
+            form="sum",
+            shapes=((3, 16),),
+            needs_grad=(True,),
+            dtypes=("float32",),
+            looped=LoopedOperator(
+                name="aten::sum.dim_IntList",
+                arguments='["tensor", [-1], true]',
+                shared=(False,),
+                chosen=(False,),
+            ),
+        ),
+        replace(
+            DOT,
+            form="mm",
+            shapes=((3, 16), (16, 4)),
+            looped=LoopedOperator(
+                name="aten::mm.",
+                arguments='["tensor", "tensor"]',
+                shared=(False, True),
+                chosen=(True, False),
+            ),
+        ),
+        replace(DOT, form="copy_", shapes=((), ())),
     ],
 )
 def test_both_forms_are_the_same(rewrite):

@@ -8,11 +8,13 @@ from typing import Literal
 
 from hotloop.core.finding import SourceLocation
 
-__all__ = ["AttentionMask", "PointwiseStep", "Rewrite", "RewriteKind"]
+__all__ = ["AttentionMask", "LoopedOperator", "PointwiseStep", "Rewrite", "RewriteKind"]
 
 # Product, softmax and product; a broadcast and a sum; several products of one input; a function,
-# element by element, of several operators.
-RewriteKind = Literal["attention", "contraction", "one product", "composed function"]
+# element by element, of several operators; one operator that a Python loop calls on many tensors.
+RewriteKind = Literal[
+    "attention", "contraction", "one product", "composed function", "looped operator"
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +39,23 @@ class PointwiseStep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoopedOperator:
+    """An operator that is called again and again, on tensors that do not depend on one another."""
+
+    name: str  # with its overload: "aten::mul.Tensor"
+    arguments: str  # JSON: a list with "tensor" for each tensor, and the other arguments
+    shared: tuple[bool, ...]  # of each tensor: all calls get the same
+    chosen: tuple[bool, ...]  # of each tensor: it is an item of a larger one that is trained
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rewrite:
     """Calls of one form at one place, with tensors of the same shapes."""
 
     kind: RewriteKind
     # Of attention: queries, keys and values as (batch, heads, length, size). Of a contraction: both
-    # factors, with 1 where one is broadcast. Of products: the input and each weight.
+    # factors, with 1 where one is broadcast. Of products: the input and each weight. Of a looped
+    # operator: the tensors of one call.
     shapes: tuple[tuple[int, ...], ...]
     needs_grad: tuple[bool, ...]  # one for each shape
     dtypes: tuple[str, ...]  # of the products; of attention also that of the softmax
@@ -56,8 +69,11 @@ class Rewrite:
     dropout: float = 0.0
     is_copied: bool = False  # queries and keys are views of (batch, length, heads, size)
     steps: tuple[PointwiseStep, ...] = ()  # of a composed function, in their order
-    in_loop: int = 1  # calls with the same weights in one step: a Python loop over time
+    looped: LoopedOperator | None = None
+    # Calls with the same weights in one step: a Python loop over time. Of a looped operator: calls
+    # that one call on all tensors replaces.
+    in_loop: int = 1
     places: tuple[SourceLocation, ...] = ()  # the project's lines, from the first operator on
-    calls: float = 0.0  # of a step
+    calls: float = 0.0  # of a step; of a looped operator, the loops of a step
     seconds: float = 0.0  # of a step, as recorded, with the backward pass
     share: float = 1.0  # of the time of all operators of a step: of the step at most

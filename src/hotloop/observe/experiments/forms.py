@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,8 @@ class Forms:
     inputs: list[Any]  # of both
     old: Callable[[], Sequence[Any]]
     new: Callable[[], Sequence[Any]]
-    exact: tuple[Callable[[], Sequence[Any]], Callable[[], Sequence[Any]]]  # without dropout
+    # Without dropout, and with results of the same shapes.
+    exact: tuple[Callable[[], Sequence[Any]], Callable[[], Sequence[Any]]]
     weights: Sequence[Any] = ()  # of one of them
     adds_up: bool = False  # the gradients of weights are added to those of other calls
 
@@ -39,6 +41,8 @@ def forms(rewrite: Rewrite) -> Forms:
             return _contraction(rewrite)
         case "composed function":
             return _composed(rewrite)
+        case "looped operator":
+            return _written(rewrite) if rewrite.form == "copy_" else _looped(rewrite)
     return _lstm(rewrite) if rewrite.form.startswith("lstm") else _products(rewrite)
 
 
@@ -298,4 +302,82 @@ def _lstm(rewrite: Rewrite) -> Forms:
         new=new,
         exact=(old, new),
         weights=[*weights, *biases, *flat],
+    )
+
+
+def _looped(rewrite: Rewrite) -> Forms:
+    """Return the calls of a loop, and the operators that do the same on all tensors at once."""
+    import torch
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    looped, count = rewrite.looped, rewrite.in_loop
+    if looped is None:
+        raise ValueError("no operator is known")
+    packet, _, overload = looped.name.removeprefix("aten::").partition(".")
+    operator = getattr(getattr(torch.ops.aten, packet), overload or "default")
+    whole = [
+        _tensor(shape if shared else (count, *shape), dtype, rewrite, needs_grad)
+        for shape, shared, dtype, needs_grad in zip(
+            rewrite.shapes, looped.shared, rewrite.dtypes, rewrite.needs_grad, strict=True
+        )
+    ]
+    arguments = json.loads(looped.arguments)
+
+    def call(*given: Any) -> Any:
+        tensors = iter(given)
+        return operator(*(next(tensors) if one == "tensor" else one for one in arguments))
+
+    dimensions = tuple(None if shared else 0 for shared in looped.shared)
+    plain = [one.detach() for one in whole]
+    at_once = make_fx(torch.func.vmap(call, in_dims=dimensions))(*plain)
+    items = [  # a tensor for each call
+        [one] * count if shared else [item.requires_grad_(one.requires_grad) for item in own]
+        for one, own, shared in zip(whole, plain, looped.shared, strict=True)
+    ]
+
+    def calls(sources: Sequence[Sequence[Any]]) -> list[Any]:
+        return [call(*(source[number] for source in sources)) for number in range(count)]
+
+    parts = [
+        [one] * count if shared else one for one, shared in zip(whole, looped.shared, strict=True)
+    ]
+    usual = [
+        part if chosen else own
+        for part, own, chosen in zip(parts, items, looped.chosen, strict=True)
+    ]
+    return Forms(
+        inputs=whole,
+        weights=[
+            item
+            for own, shared in zip(items, looped.shared, strict=True)
+            for item in own
+            if not shared
+        ],
+        old=lambda: calls(usual),
+        new=lambda: [at_once(*whole)],
+        exact=(lambda: [torch.stack(calls(parts))], lambda: [at_once(*whole)]),
+    )
+
+
+def _written(rewrite: Rewrite) -> Forms:
+    """Return the writes of a loop into one tensor, item by item, and one write."""
+    import torch
+
+    shape, count, needs_grad = rewrite.shapes[1], rewrite.in_loop, rewrite.needs_grad[1]
+    source = _tensor((count, *shape), rewrite.dtypes[1], rewrite, needs_grad)
+    items = [item.detach().requires_grad_(needs_grad) for item in source]
+    size, dtype = (count, *rewrite.shapes[0]), getattr(torch, rewrite.dtypes[0])
+
+    def written(sources: Sequence[Any]) -> list[Any]:
+        result = torch.zeros(size, dtype=dtype, device=rewrite.device)
+        for number in range(count):
+            result[number] = sources[number]
+        return [result]
+
+    def at_once() -> list[Any]:
+        return [torch.zeros(size, dtype=dtype, device=rewrite.device).copy_(source)]
+
+    exact = (lambda: written(source), at_once)
+    return Forms(
+        inputs=[source], weights=items, old=lambda: written(items), new=at_once, exact=exact
     )

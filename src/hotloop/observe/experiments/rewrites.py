@@ -93,7 +93,9 @@ class _Pair:
             tensors = [*self._forms.inputs, *self._forms.weights]
             self._trained = [tensor for tensor in tensors if tensor.requires_grad]
             self._sums: dict[int, Any] = {}  # gradients of weights, by the place in `_trained`
-            self._gradients = [_ramp(output) for output in self._forms.old()]
+            # The old form of a loop has a result for each call, the new one has them in one.
+            self._of_old = [_ramp(output) for output in self._forms.old()]
+            self._of_new = [_ramp(output) for output in self._forms.new()]
 
     def _plain(self) -> Any:
         """Switch autocast off, which has done its work on the recorded dtypes."""
@@ -113,7 +115,7 @@ class _Pair:
             for form in self._forms.exact:
                 outputs = list(form())
                 if differentiated:
-                    outputs += torch.autograd.grad(outputs, differentiated, self._gradients)
+                    outputs += torch.autograd.grad(outputs, differentiated, self._of_new)
                 results.append([output.detach().double() for output in outputs])
         for old, new in zip(*results, strict=True):
             if old.shape != new.shape or (old - new).abs().max() > tolerance * old.abs().max():
@@ -127,8 +129,8 @@ class _Pair:
         with torch.enable_grad(), self._plain():
             began = own_time()
             while len(times[0]) < _CALLS or own_time() - began < _ROUND:
-                for form, of_form in zip((self._forms.old, self._forms.new), times, strict=True):
-                    of_form.append(self._time(form))
+                times[0].append(self._time(self._forms.old, self._of_old))
+                times[1].append(self._time(self._forms.new, self._of_new))
         # The first call of a round finds other data in the cache.
         seconds = self._rewrite.calls * statistics.median(times[0][1:])
         for of_form, of_all in zip(times, self._times, strict=True):
@@ -136,14 +138,12 @@ class _Pair:
         old, new = map(statistics.median, self._times)  # their ratio is the same in each round
         return seconds, seconds * new / old
 
-    def _time(self, form: Callable[[], Sequence[Any]]) -> float:
+    def _time(self, form: Callable[[], Sequence[Any]], of_outputs: Sequence[Any]) -> float:
         torch: Any = sys.modules["torch"]
         started = own_time()
         outputs = form()
         if self._trained:  # not backward(): the trial takes it for one of the script
-            gradients = torch.autograd.grad(
-                outputs, self._trained, self._gradients, allow_unused=True
-            )
+            gradients = torch.autograd.grad(outputs, self._trained, of_outputs, allow_unused=True)
             if self._forms.adds_up:
                 self._add_up(gradients)
         if self._rewrite.device == "cuda":

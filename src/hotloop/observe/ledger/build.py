@@ -129,7 +129,7 @@ def build_ledger(
         softmax_twice=softmax_twice(windows),
         without_gradient=without_gradient(windows),
         drawn=drawn,
-        rewrites=rewrites(windows),
+        rewrites=rewrites(windows or (probe.windows if probe else [])),
         not_split=None if windows else _why_not(probe, len(steps)),
     )
 

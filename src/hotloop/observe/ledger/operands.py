@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from hotloop.observe.ledger.operation import Operand
+from hotloop.observe.ledger.operator_schema import tensors
 from hotloop.observe.ledger.torch_functions import POINTWISE
 from hotloop.process.internal_frames import hide
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from hotloop.observe.ledger.operation import Operation
     from hotloop.observe.ledger.storages import TensorStorage
 
-__all__ = ["note_operands"]
+__all__ = ["LOOPED", "note_operands"]
 
 _MASKS: Mapping[str, tuple[str, ...]] = {  # operator -> its arguments that may be a mask
     "masked_fill": ("mask",),
@@ -30,6 +31,13 @@ _NOTED = {
     *("cat", "sum", "mean", "linalg_vector_norm"),
     *POINTWISE,
 }
+LOOPED = 4  # calls of an operator at one place from which a loop may make them
+_CHOICES = frozenset({"SelectBackward0", "SliceBackward0"})
+_SHAPED = frozenset(
+    f"{name}Backward0"
+    for name in ("Unsqueeze", "Squeeze", "View", "T", "Transpose", "Permute", "Expand", "Alias")
+) | {"SqueezeBackward1", "ReshapeAliasBackward0", "UnsafeViewBackward0"}
+_VIEWS = 6  # of a tensor, one of the other, that are looked through
 _LOW = -1e4  # a number that, if it is added, leaves a score out
 
 
@@ -40,10 +48,15 @@ def note_operands(
     inputs: Sequence[tuple[Any, int | None, str]],
     storages: Mapping[int, TensorStorage],
     result: Any,
+    *,
+    calls: int = 0,
 ) -> None:
-    """Note them of an operation that has just run, before its results are known as such."""
+    """Note them of an operation that has just run, before its results are known as such.
+
+    `calls` are those of this operator at this place so far: a loop may call it.
+    """
     name = operation.name.removeprefix("aten::").removesuffix("_")
-    if name not in _NOTED:
+    if name not in _NOTED and (calls < LOOPED or operation.is_view):
         return
     try:
         operands = _operands(name, inputs, storages)
@@ -52,7 +65,7 @@ def note_operands(
     torch = sys.modules["torch"]
     operation.operands = tuple(operands)
     operation.are_tensors = tuple(isinstance(value, torch.Tensor) for value in args)
-    operation.numbers = tuple(value for value in args if not isinstance(value, torch.Tensor))
+    operation.numbers = tuple(value for value in args if not tensors(value))
     operation.options = tuple(kwargs.items())
     first = result[0] if isinstance(result, tuple | list) and result else result
     operation.shape = tuple(first.shape) if isinstance(first, torch.Tensor) else ()
@@ -87,9 +100,22 @@ def _operands(
                 strides=tuple(strides),
                 number=_number(tensor),
                 is_causal=may_mask and _is_causal(tensor, keeps=keeps),
+                is_chosen=grad and _is_chosen(tensor.grad_fn),
             )
         )
     return operands
+
+
+def _is_chosen(node: Any) -> bool:
+    """Whether a tensor is a view of an item or a slice of a larger one, by its autograd node."""
+    for _ in range(_VIEWS):
+        name = "" if node is None else node.name()
+        if name in _CHOICES:
+            return True
+        if name not in _SHAPED:
+            return False
+        node = node.next_functions[0][0]
+    return False
 
 
 def _number(tensor: Any) -> float | None:

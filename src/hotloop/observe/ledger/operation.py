@@ -25,6 +25,7 @@ class Operand:
     strides: tuple[int, ...] = ()
     number: float | None = None  # of a tensor that is a number on the CPU and is not trained
     is_causal: bool = False  # it leaves out all above the diagonal, and nothing else
+    is_chosen: bool = False  # it is an item or a slice of a tensor that is differentiated
 
 
 @dataclass(slots=True)
@@ -55,6 +56,7 @@ class Operation:
     factor_zero: bool = False  # a product with the number 0
     tail: Any = None  # share of an embedding's ids that are a run of one id at the end of rows
     declared: bool = False  # that id is the embedding's padding_idx
+    overload: str = ""  # the name with it: "aten::mul.Tensor"
     operands: tuple[Operand, ...] = ()  # noted by operands.py
     numbers: tuple[Any, ...] = ()  # the other arguments
     are_tensors: tuple[bool, ...] = ()  # of all arguments but those with a name

@@ -11,13 +11,14 @@ from __future__ import annotations
 import importlib
 import sys
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from hotloop.machine.own_clock import queued
 from hotloop.observe.hooks.stack_frames import walk
 from hotloop.observe.ledger.operands import note_operands
 from hotloop.observe.ledger.operation import Operation
-from hotloop.observe.ledger.operator_schema import Schema, tensors
+from hotloop.observe.ledger.operator_schema import Schema, framework_time, tensors
 from hotloop.observe.ledger.storages import (
     TensorStorage,
     address_of,
@@ -68,6 +69,7 @@ class Recorder:
         self._mode: Any = None
         self._infos: dict[Any, Schema] = {}
         self._stacks: dict[RawStack, RawStack] = {}
+        self._calls = Counter[tuple[str, int]]()  # of each operator with each stack, forward
 
     # The window.
 
@@ -77,7 +79,7 @@ class Recorder:
             storage = self._of(parameter, by_content=False)
             if storage is not None:
                 self.weights.add(storage)
-        self.framework = _framework_time()
+        self.framework = framework_time()
         self._mode = dispatch_mode(self._dispatched)
         self._mode.__enter__()
 
@@ -96,6 +98,7 @@ class Recorder:
         self._storages.clear()
         self._infos.clear()
         self._stacks.clear()
+        self._calls.clear()
 
     @property
     def is_on(self) -> bool:
@@ -174,6 +177,7 @@ class Recorder:
         node = schema.core._current_autograd_node()
         operation = Operation(
             name=schema.name,
+            overload=schema.key,
             start=times[0],
             spent=times[1],
             stack=self._stack(4),
@@ -187,7 +191,10 @@ class Recorder:
         if schema.name == "aten::_log_softmax":
             self._look_for_softmax(operation.stack, args[0], args[1])
         if operation.node is None:
-            note_operands(operation, args, kwargs, inputs, self._storages, result)
+            place = schema.key, id(operation.stack)
+            self._calls[place] += 1
+            calls, kept = self._calls[place], self._storages
+            note_operands(operation, args, kwargs, inputs, kept, result, calls=calls)
         self._flow(operation, number, schema, inputs, result)
         self._measure(operation, schema, args, kwargs, inputs, result)
 
@@ -384,17 +391,6 @@ def dispatch_mode(call: Callable[[Any, Any, Any], Any]) -> Any:
             return call(func, args, kwargs or {})
 
     return Recording()
-
-
-def _framework_time() -> int:
-    """Return the nanoseconds that an operator on one number takes: the framework's own part."""
-    torch = sys.modules["torch"]
-    one, times = torch.ones(1), []
-    for _ in range(50):
-        start = _clock()
-        torch.ops.aten.add.Tensor(one, 1)
-        times.append(_clock() - start)
-    return sorted(times)[25]
 
 
 hide(globals())

@@ -15,6 +15,7 @@ from hotloop.observe.hooks.stack_frames import shown
 from hotloop.observe.ledger.attention_forms import attention
 from hotloop.observe.ledger.contractions import contraction
 from hotloop.observe.ledger.flow import Flow
+from hotloop.observe.ledger.loops import looped
 from hotloop.observe.ledger.pointwise import composed_functions
 from hotloop.observe.ledger.products import products
 
@@ -27,16 +28,21 @@ if TYPE_CHECKING:
 
 __all__ = ["found", "rewrites"]
 
-MOST = 8  # rewrites of a window
+MOST = 8  # rewrites of a window, and loops
 
 
 def rewrites(windows: Sequence[Window]) -> tuple[Rewrite, ...]:
     """Return what another form may do faster in the first window, the most expensive first."""
     if not windows:
         return ()
-    recorder = windows[0].recorder
-    flow = Flow(recorder.operations, recorder.ends, windows[0].live, recorder.weights)
-    return found(flow, framework=recorder.framework)
+    recorder, live = windows[0].recorder, windows[0].live
+    passes = [begin for begin, _ in recorder.passes]
+    if not windows[0].complete:  # the beginning of a step that has too many operators
+        end = len(recorder.operations)
+        begun = Flow(recorder.operations, [end, end], range(end), recorder.weights)
+        return tuple(looped(begun, passes)[:MOST])
+    flow = Flow(recorder.operations, recorder.ends, live, recorder.weights)
+    return (*found(flow, framework=recorder.framework), *looped(flow, passes)[:MOST])
 
 
 def found(flow: Flow, *, framework: int = 0) -> tuple[Rewrite, ...]:

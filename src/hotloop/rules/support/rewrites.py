@@ -39,14 +39,15 @@ def rewritten(case: Case, rewrites: Sequence[Rewrite], **fields: Any) -> Finding
     """
     if not rewrites or case.step_time is None:
         return None
-    tried = any(one.name == rewrites[0].kind and one.gain for one in case.experiments)
+    gains = [one.gain for one in case.experiments if one.name == rewrites[0].kind and one.gain]
     part = min(1.0, sum(one.seconds for one in rewrites) / case.step_time.median)
+    part = max([part, *(1 - 1 / gain for gain in gains)])  # what was won was taken
     seconds = in_steps(case, part)
     claim = fields.pop("claim")
     return costing(
         case,
         seconds,
-        least=ABSTAIN if tried else WARN,
+        least=ABSTAIN if gains else WARN,
         claim=f"{claim}, {case.part(seconds):.0%} of the time",
         places=list(dict.fromkeys(place for one in rewrites for place in one.places))[:_PLACES],
         evidence={"shapes": in_words(rewrites[0])},

@@ -1,0 +1,107 @@
+"""Operators that a Python loop calls, as the dataflow of recorded steps shows them."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+import pytest
+import torch
+from torch import nn
+
+from hotloop.observe.ledger.flow import Flow
+from hotloop.observe.ledger.loops import looped
+from hotloop.observe.ledger.recorder import Recorder
+
+ROWS, SIZE = 24, 6
+
+
+def seen(losses: Callable[[], Iterable[torch.Tensor]], weights: list[torch.Tensor]):
+    """Record three steps with a backward pass for each loss; return the loops."""
+    optimizer = torch.optim.SGD(weights, lr=1e-3)
+    recorder = Recorder(is_ours=lambda: False)
+    recorder.start(weights)
+    for _ in range(3):
+        for value in losses():
+            recorder.differentiate(value, adds_up=True)
+            value.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        recorder.end_step()
+    recorder.stop()
+    assert recorder.fault is None
+    flow = Flow(recorder.operations, recorder.ends, recorder.live([]), recorder.weights)
+    result = looped(flow, [begin for begin, _ in recorder.passes])
+    recorder.release()
+    # Of each operator, the one with most calls: without a gradient it is another one.
+    return {one.form: one for one in sorted(result, key=lambda one: one.calls * one.in_loop)}
+
+
+def weight() -> nn.Parameter:
+    return nn.Parameter(torch.randn(SIZE, SIZE))
+
+
+def test_products_and_writes_of_a_loop_are_seen_with_their_number_and_line():
+    w, x = weight(), torch.randn(ROWS, SIZE)
+
+    def step():
+        y, scores = x @ w, torch.zeros(ROWS)
+        for row in range(ROWS):
+            scores[row] = y[row].dot(x[row])
+        return [scores.square().mean()]
+
+    loops = seen(step, [w])
+    assert loops.keys() == {"dot", "copy_"}
+    dot = loops["dot"]
+    assert dot.looped is not None
+    assert (dot.shapes, dot.needs_grad) == (((SIZE,), (SIZE,)), (True, False))
+    assert (dot.looped.chosen, dot.looped.shared) == ((True, False), (False, False))
+    assert dot.in_loop == ROWS
+    assert dot.calls == pytest.approx(1, abs=0.1)  # the first few are not noted
+    assert dot.seconds > 0
+    assert 0 < dot.share + loops["copy_"].share < 1
+    assert {place.file for place in dot.places} == {__file__}
+
+
+def test_a_weight_is_the_same_for_all_calls():
+    w, x = weight(), torch.randn(ROWS, 3, SIZE)
+    loops = seen(lambda: [sum((row @ w).sum() for row in x)], [w])
+    assert loops["mm"].looped is not None
+    assert loops["mm"].looped.shared == (False, True)
+
+
+def test_calls_in_each_of_several_time_steps_are_joined_in_each():
+    w, x = weight(), torch.randn(4, ROWS, SIZE)
+
+    def step():
+        state = x[0]
+        for moment in x:
+            state = torch.stack([(row * moment[0]).tanh() for row in state]) @ w
+        return [state.sum()]
+
+    tanh = seen(step, [w])["tanh"]
+    assert (tanh.calls, tanh.in_loop) == (3, ROWS)  # the first has no gradient
+
+
+def recurrent(w: nn.Parameter) -> list[torch.Tensor]:
+    state = torch.zeros(3, SIZE)
+    for moment in torch.ones(ROWS, 3, SIZE):
+        state = (state @ w + moment).tanh()
+    return [state.sum()]
+
+
+def micro_batches(w: nn.Parameter) -> Iterator[torch.Tensor]:
+    for _ in range(ROWS):
+        yield (torch.ones(3, SIZE) @ w).tanh().sum()
+
+
+def few(w: nn.Parameter) -> list[torch.Tensor]:
+    return [sum((row @ w).tanh().sum() for row in torch.randn(5, 3, SIZE))]
+
+
+def at_random(w: nn.Parameter) -> list[torch.Tensor]:
+    return [sum(nn.functional.dropout(w[0]).sum() for _ in range(ROWS))]
+
+
+@pytest.mark.parametrize("losses", [recurrent, micro_batches, few, at_random])
+def test_what_cannot_be_one_call_is_no_loop(losses):
+    w = weight()
+    loops = seen(lambda: losses(w), [w])
+    assert not loops.keys() & {"mm", "tanh", "native_dropout", "bernoulli"}
