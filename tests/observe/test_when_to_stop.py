@@ -1,5 +1,7 @@
 """When enough has been seen of a script that may be stopped."""
 
+import math
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
@@ -36,14 +38,19 @@ def test_a_forward_pass_without_gradients_is_an_evaluation():
     assert has_evaluated([1 << BITS | EventCode.SILENT])
 
 
-def stopped_at(*epochs: tuple[int, int | None], step: float = 0.1, **limits: float | None) -> float:
+def stopped_at(
+    *epochs: tuple[int, int | None],
+    step: float = 0.1,
+    next_part: Callable[[float], float] = lambda _: math.inf,
+    **limits: float | None,
+) -> float:
     """Return after how many seconds a run without evaluations and saves is stopped.
 
     `epochs`: (the update at which an epoch begins, its batches).
     """
     marks = updates([step] * 3000)
     events = SimpleNamespace(marks=[], thread=0)
-    stop = WhenToStop(StopLimits(**limits), events)  # type: ignore[arg-type]
+    stop = WhenToStop(StopLimits(**limits), events, next_part)  # type: ignore[arg-type]
     stop._began = 1e-6
     for number, mark in enumerate(marks, 1):
         events.marks.append(mark)
@@ -71,3 +78,11 @@ def test_a_steady_run_is_observed_until_its_first_epoch_ends(epochs, seconds):
 
 def test_a_time_that_was_asked_for_is_observed():
     assert stopped_at(patience=None, seconds=60.0) == pytest.approx(60.0, abs=0.3)
+
+
+@pytest.mark.parametrize(("comes_at", "seconds"), [(30.0, 30.0), (400.0, 15.0)])
+def test_a_part_of_the_loop_that_comes_soon_is_waited_for(comes_at, seconds):
+    def next_part(now: float) -> float:
+        return comes_at - now if now < comes_at else math.inf
+
+    assert stopped_at(next_part=next_part) == pytest.approx(seconds, abs=0.3)

@@ -31,6 +31,7 @@ from hotloop.observe.hooks.stack_frames import framework, here
 from hotloop.observe.hooks.stack_sampler import StackSampler
 from hotloop.observe.hooks.training_hooks import install, saving
 from hotloop.observe.ledger.window import NEVER, WindowProbe
+from hotloop.observe.loops.coming_parts import ComingParts
 from hotloop.observe.loops.planned_steps import Planned, in_loop
 from hotloop.observe.probes.batches import BatchProbe
 from hotloop.observe.probes.checkpoints import SaveCall, content, frozen_bytes, path_of
@@ -66,7 +67,8 @@ class ScriptObserver:
 
     def __init__(self, limits: StopLimits) -> None:
         self.events = EventBuffer()
-        self.stop = WhenToStop(limits, self.events)
+        self.coming = ComingParts()
+        self.stop = WhenToStop(limits, self.events, self.coming.waits)
         self.hooks = Hooks(self.events, self)
         self.import_hooks = ImportHooks()
         self.sampler = StackSampler(threading.get_ident(), each=self.stop.when_late)
@@ -85,6 +87,8 @@ class ScriptObserver:
         self.planned = Planned()
         if not limits.full or self.window is not None:
             probes.append(self.planned)
+        if not limits.full:
+            probes.append(self.coming)
         self._resumes = ResumeProbe(self)
         if limits.probing:  # batches come first, because models use their repeats
             batches = BatchProbe(self)

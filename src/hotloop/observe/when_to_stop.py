@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import math
 import statistics
 import time
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from hotloop.process.internal_frames import hide
 from hotloop.process.run_script import Stopped
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from hotloop.observe.hooks.event_buffer import EventBuffer
 
@@ -25,6 +26,7 @@ _SECONDS, _STEPS, _DRIFT = 3.0, 40, 0.10  # for steady steps; first half against
 _STOPS = 3  # times that Stopped is raised, at most
 _EVERY = 0.25  # seconds between two looks at the run, about
 PATIENCE = 15.0  # seconds
+_PARTS = 3.0  # times the patience, for a part of the loop that comes until then
 _GRACE = 5.0  # seconds beyond the limit after which a script without steps is ended
 
 
@@ -43,8 +45,15 @@ class StopLimits:
 class WhenToStop:
     """Follows one run, and ends it by raising Stopped in the script."""
 
-    def __init__(self, limits: StopLimits, events: EventBuffer) -> None:
+    def __init__(
+        self,
+        limits: StopLimits,
+        events: EventBuffer,
+        next_part: Callable[[float], float] = lambda _: math.inf,
+    ) -> None:
+        """`next_part` returns the seconds until a part of the loop comes that was not seen."""
         self.limits = limits
+        self._next_part = next_part
         self.reason: str | None = None  # why the script was stopped
         self.ignored: str | None = None  # why it should have stopped; it caught Stopped
         self.full_at: int | None = None  # updates at which the event buffer was full
@@ -96,9 +105,14 @@ class WhenToStop:
         return self._late(now)
 
     def _is_patient(self, updates: int, now: float) -> bool:
-        """Whether enough of the training was seen: its first epoch, unless that takes too long."""
+        """Whether enough of the training was seen.
+
+        That is its first epoch, unless it takes too long, and what its loop does soon.
+        """
         limits, trained = self.limits, now - (self._began or now)
         if limits.patience is None or limits.seconds is None or trained < limits.patience:
+            return False
+        if trained + self._next_part(now) < _PARTS * limits.patience:
             return False
         if self._epochs != 1 or self._epoch_ends is None:
             return True
