@@ -131,7 +131,7 @@ def verdict(example: Example, diagnosis: Diagnosis) -> tuple[bool, str]:
 
 def record(name: str, case: Case, kept: int = KEPT) -> Path:
     """Keep a case for the suite: without this machine's paths, and not larger than needed."""
-    text = json.dumps(_short(case.to_json(), kept), separators=(",", ":"))
+    text = json.dumps(short(case.to_json(), kept), separators=(",", ":"))
     for path, stands in (
         (str(ROOT), ELSEWHERE),
         (sys.base_prefix, "/python"),
@@ -149,13 +149,14 @@ def recorded(path: Path) -> Case:
     return Case.from_json(json.loads(path.read_text().replace(ELSEWHERE, str(ROOT))))
 
 
-def _short(value: Any, kept: int) -> Any:
+def short(value: Any, kept: int) -> Any:
+    """Return a case's JSON with at most `kept` entries of each list, and six digits."""
     if isinstance(value, dict):
         longest = {"stacks": value["stacks"][:kept]} if "stacks" in value else {}
-        return {key: _short(item, kept) for key, item in {**value, **longest}.items()}
+        return {key: short(item, kept) for key, item in {**value, **longest}.items()}
     if isinstance(value, list):
         step = max(1, -(-len(value) // kept))
-        return [_short(item, kept) for item in value[::step]]
+        return [short(item, kept) for item in value[::step]]
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 

@@ -1,6 +1,6 @@
 """Runs public scripts plain and under the doctor, and sets what it says beside a truth.
 
-    python -m benchmarks.field WAVE CHECKOUTS [NAME ...] [--python P]
+    python -m benchmarks.field WAVE CHECKOUTS [NAME ...] [--python P] [--record | --again]
 
 benchmarks/field/WAVE.json lists the scripts; CHECKOUTS holds the repositories, with the stand-in
 data in place (docs/field.md says how). Each script runs plain, under `hotloop doctor --full` and
@@ -9,6 +9,9 @@ verdict; last under each `hotloop run --with` that a finding proposes, to compar
 truth/NAME.json was written before, by someone who does not run the doctor. Whether a verdict is
 right is judged by a reader; "near" says that it names a line within three of a true one. Writes
 benchmarks/results/field-WAVE.json after each script. Code of others is never committed.
+
+`--record` keeps each case of `hotloop doctor` under tests/golden/field, without its sources: the
+suite judges it again. `--again` runs nothing but that one call, of scripts that were met before.
 """
 
 from __future__ import annotations
@@ -16,17 +19,20 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.behaviour import outcome
+from benchmarks.diagnosed import short
 from benchmarks.table import RESULTS
 from hotloop.core import codec
 from hotloop.core.case.case import Case
+from hotloop.core.storage.files import make_folder, write_file
 from hotloop.report import sentences
 from hotloop.rules.diagnose import diagnose
 
@@ -37,6 +43,9 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 NEAR = 3  # lines
+KEPT = 30  # entries of each list of a recorded case
+KEPT_CASES = Path(__file__).parents[2] / "tests" / "golden" / "field"
+FIELD = "/field"  # what stands for the checkouts in a recorded case
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,16 +73,20 @@ class Wave:
     scripts: tuple[Script, ...]
 
 
-def contact(script: Script, checkouts: Path, python: str) -> dict[str, Any]:
-    """Return one row: the behaviour, and the verdict beside the truth."""
+def contact(
+    script: Script, checkouts: Path, python: str, *, again: bool, records: bool
+) -> dict[str, Any]:
+    """Return one row: the behaviour, unless it was met before, and the verdict beside the truth."""
     try:
-        return _contact(script, checkouts, python)
+        return _contact(script, checkouts, python, again=again, records=records)
     except subprocess.TimeoutExpired as error:
         launcher = " ".join(map(str, error.cmd[1:5]))
         return {"name": script.name, "crash": f"{launcher} ran longer than {script.limit:.0f} s"}
 
 
-def _contact(script: Script, checkouts: Path, python: str) -> dict[str, Any]:
+def _contact(
+    script: Script, checkouts: Path, python: str, *, again: bool, records: bool
+) -> dict[str, Any]:
     folder = checkouts / script.checkout
     path = os.pathsep.join([*script.path, *filter(None, [os.environ.get("PYTHONPATH")])])
 
@@ -84,28 +97,29 @@ def _contact(script: Script, checkouts: Path, python: str) -> dict[str, Any]:
 
     with tempfile.TemporaryDirectory() as kept:
         doctor = ("-m", "hotloop", "doctor", "--out")
-        plain = run()
-        observed = run(*doctor, f"{kept}/full", "--full")
-        again = run()
-        short = run(*doctor, f"{kept}/short")
-        row: dict[str, Any] = {"name": script.name, "seconds": {}}
-        runs = {"plain": plain, "full": observed, "again": again, "doctor": short}
-        row["seconds"] = {name: round(one.seconds, 1) for name, one in runs.items()}
-        by_itself = plain.differences(again)
-        row["varies by itself"] = by_itself[:20]
-        row["changed"] = [name for name in plain.differences(observed) if name not in by_itself]
-        row["exit codes"] = {name: one.code for name, one in runs.items()}
+        row: dict[str, Any] = {"name": script.name}
+        before = [] if again else [run(), run(*doctor, f"{kept}/full", "--full"), run()]
+        usual = run(*doctor, f"{kept}/short")
+        row["seconds"] = [round(one.seconds, 1) for one in (*before, usual)]
+        row["exit codes"] = [one.code for one in (*before, usual)]
+        if before:
+            plain, observed, second = before
+            by_itself = plain.differences(second)
+            row["varies by itself"] = by_itself[:20]
+            row["changed"] = [one for one in plain.differences(observed) if one not in by_itself]
         read = Path(kept, "short", "case.json")
         if not read.exists():
-            return row | {"crash": short.stderr[-3000:]}
+            return row | {"crash": usual.stderr[-3000:]}
         case = Case.from_json(json.loads(read.read_text()))
         row |= said(case)
+        if records:
+            keep(script.name, case, checkouts, Path(python).parents[1])
         row["remedies"] = []
-        for finding, use in _remedies(case):
+        for finding, use in () if again else _remedies(case):
             made = run("-m", "hotloop", "run", "--with", use)
-            usual = (plain.seconds + again.seconds) / 2
+            plainly = (before[0].seconds + before[2].seconds) / 2
             gain = {"of": finding.rule, "with": use, "exit code": made.code}
-            gain |= {"says": finding.measured, "run": round(usual / made.seconds, 3)}
+            gain |= {"says": finding.measured, "run": round(plainly / made.seconds, 3)}
             row["remedies"].append(gain)
     truth = json.loads((HERE / "truth" / f"{script.name}.json").read_text())
     faults = truth["faults"] if isinstance(truth["faults"], list) else []
@@ -133,6 +147,16 @@ def said(case: Case) -> dict[str, Any]:
         "not checked": list(case.not_checked),
         "places": [[Path(place.file).name, place.line] for place in places],
     }
+
+
+def keep(name: str, case: Case, checkouts: Path, packages: Path) -> None:
+    """Keep a case for the suite: without others' code, and without this machine's paths."""
+    text = json.dumps(short(replace(case, sources={}).to_json(), KEPT), separators=(",", ":"))
+    for path, stands in ((str(packages), "/packages"), (str(checkouts), FIELD)):
+        text = text.replace(path, stands)
+    # A checkout is copied into a folder of its own before each run.
+    make_folder(KEPT_CASES)
+    write_file(KEPT_CASES / f"{name}.json", re.sub(r"/tmp/\w+", FIELD, text) + "\n")
 
 
 def _remedies(case: Case) -> Iterator[tuple[Finding, str]]:
@@ -174,15 +198,19 @@ def main() -> None:
     parser.add_argument("checkouts", type=Path)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--python", default=sys.executable, help="with the scripts' packages")
+    parser.add_argument("--record", action="store_true", help="keep the cases for the suite")
+    parser.add_argument("--again", action="store_true", help="the doctor alone: no first contact")
     options = parser.parse_args()
     wave = codec.from_json(Wave, json.loads((HERE / f"{options.wave}.json").read_text()))
     rows = []
     for script in wave.scripts:
         if options.names and script.name not in options.names:
             continue
-        rows.append(contact(script, options.checkouts.resolve(), options.python))
+        where = options.checkouts.resolve()
+        again, records = options.again, options.record
+        rows.append(contact(script, where, options.python, again=again, records=records))
         print(json.dumps(rows[-1], indent=1), flush=True)
-        result = RESULTS / f"field-{options.wave}.json"
+        result = RESULTS / f"field-{options.wave}{'-again' if again else ''}.json"
         result.write_text(json.dumps(rows, indent=1) + "\n")
 
 
