@@ -122,6 +122,18 @@ def test_the_same_values_again_are_repeated_work():
     assert shares(step, task.weights)["repeated"] == 1 + 2, "the second step repeats both"
 
 
+def test_what_is_made_from_the_shape_of_other_values_alone_is_repeated_work():
+    task = Task()
+
+    def step() -> None:
+        out = task.model(torch.randn(8, 16))
+        mask = (torch.ones_like(out) * 3).erf()
+        task.learn(torch.where(out > 0, out, mask).square().sum())
+
+    rows = shares(step, task.weights)
+    assert rows["repeated"] == 1, "erf of the second step"
+
+
 def test_a_buffer_that_is_filled_anew_holds_other_values():
     task = Task()
     buffer = np.zeros((8, 16), dtype=np.float32)

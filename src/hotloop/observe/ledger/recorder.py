@@ -9,6 +9,7 @@ by its bytes. Two results with the same number are the same result.
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 import time
 from collections import Counter
@@ -40,6 +41,7 @@ MOST_OPERATIONS = 40_000
 _COUNTED = 2048  # elements from which the rows of a gradient are looked at
 _ROUNDING = 1e-3  # of the sum of probabilities
 _NEVER = frozenset({"aten::empty", "aten::empty_like", "aten::new_empty", "aten::empty_strided"})
+_OF_SHAPE = re.compile("aten::((zeros|ones|full)_like|new_(zeros|ones|full))").fullmatch
 _CHOICES = frozenset({"aten::index", "aten::index_select", "aten::embedding"})
 _FILLS = frozenset({"aten::zero_", "aten::fill_", "aten::copy_"})  # what was there does not matter
 
@@ -335,6 +337,8 @@ class Recorder:
         nothing = schema.is_view or schema.reads_value or schema.name in _NEVER
         if nothing or schema.random(args, kwargs):
             return None
+        if _OF_SHAPE(schema.name):  # what the tensor holds does not matter
+            args = (tuple(args[0].shape), args[0].dtype, *args[1:])
         try:
             return hash((schema.key, self._described(args), self._described(tuple(kwargs.items()))))
         except TypeError:  # an argument that cannot be hashed
