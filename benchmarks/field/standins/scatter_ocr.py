@@ -51,7 +51,10 @@ def main() -> None:
     for name, (count, mode) in PARTS.items():
         folder = checkout / "data_lmdb_release" / name
         folder.mkdir(parents=True)
-        with lmdb.open(str(folder), map_size=2**26) as env, env.begin(write=True) as table:
+        with (
+            lmdb.open(str(folder), map_size=2**26, lock=False) as env,
+            env.begin(write=True) as table,
+        ):
             for number in range(1, count + 1):
                 text = word(rng)
                 table.put(f"label-{number:09d}".encode(), text.encode())
