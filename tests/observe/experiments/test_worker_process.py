@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset
 
+from hotloop.observe.experiments import worker_process
 from hotloop.observe.experiments.variants import NOT_REACHED
 from hotloop.observe.experiments.worker_process import WorkerProcess
 from hotloop.observe.whatif.batch_replay import Loaders
@@ -46,17 +47,28 @@ def train(loaders: Loaders, loader: DataLoader[torch.Tensor]) -> None:
         loaders.step()
 
 
-def test_what_is_left_of_a_wait_is_what_the_step_does_not_hide(loaders):
+def test_the_time_that_a_worker_takes_is_measured(loaders):
+    loader = DataLoader(Slow(), batch_size=2)
+    variant = WorkerProcess(loaders)
+    train(loaders, loader)
+    assert variant.prepare() is None
+    assert variant.measured_apart(0.0, 0.02).changed > 0.005  # two of the first are ahead
+
+
+def test_what_is_left_of_a_wait_is_what_the_step_does_not_hide(loaders, monkeypatch):
+    pace = worker_process._Pace(reading=0.02, taking=0.001)
+    monkeypatch.setattr(worker_process, "_measured", lambda _: pace)
     loader = DataLoader(Slow(), batch_size=2)
     variant = WorkerProcess(loaders)
     assert variant.prepare() == NOT_REACHED
     train(loaders, loader)
     assert variant.prepare() is None
     hidden = variant.measured_apart(0.12, 0.02)  # 100 ms of computing hide 20 ms of reading
-    assert hidden.changed < 0.01
-    bare = variant.measured_apart(0.025, 0.02)  # 5 ms of it do not
-    assert 0.01 < bare.changed < 0.03
-    assert 0.9 < 0.025 / bare.step(0.025) < 2
+    first = 0.02 / len(loader)  # of an epoch: nothing is ahead
+    assert hidden.changed == pytest.approx(0.001 + first)
+    bare = variant.measured_apart(0.025, 0.02)  # 5 ms do not
+    assert bare.changed == pytest.approx(0.015 + first)
+    assert bare.step(0.025) == pytest.approx(0.02 + first)
 
 
 def test_a_data_set_that_no_worker_reads_says_so(loaders):

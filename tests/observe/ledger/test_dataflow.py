@@ -134,6 +134,23 @@ def test_what_is_made_from_the_shape_of_other_values_alone_is_repeated_work():
     assert rows["repeated"] == 1, "erf of the second step"
 
 
+@pytest.mark.filterwarnings("ignore:Sparse CSR")
+@pytest.mark.parametrize("to_sparse", [torch.Tensor.to_sparse, torch.Tensor.to_sparse_csr])
+@pytest.mark.parametrize("again", [True, False])
+def test_a_product_with_the_same_sparse_matrix_is_repeated_work(to_sparse, again):
+    task, edges = Task(), to_sparse(torch.eye(8))
+
+    def step() -> None:
+        if not again:
+            edges.values().mul_(2.0) if edges.layout is torch.sparse_csr else edges._values().mul_(
+                2
+            )
+        task.learn(task.model((edges @ task.x).erf()).square().sum())
+
+    rows = shares(step, task.weights)
+    assert rows.get("repeated", 0) == 2 * again, "product and erf of the second step"
+
+
 def test_a_buffer_that_is_filled_anew_holds_other_values():
     task = Task()
     buffer = np.zeros((8, 16), dtype=np.float32)

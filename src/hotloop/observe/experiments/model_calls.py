@@ -277,7 +277,7 @@ def _narrowed(call: _Call, share: float) -> Callable[[Any], Any]:
             is_square = tensor.ndim == 2 and tensor.shape[0] == tensor.shape[1]
             if size in widths and (dimension or is_square or tensor.ndim == 1):
                 tensor = tensor.narrow(dimension, 0, max(1, round(share * size)))
-        return tensor
+        return tensor.contiguous()  # as a batch of that width would be
 
     return change
 

@@ -25,6 +25,7 @@ from hotloop.observe.ledger.storages import (
     address_of,
     bytes_of,
     content_of,
+    parts_of,
     reference_of,
 )
 from hotloop.process.internal_frames import hide
@@ -349,15 +350,13 @@ class Recorder:
         if isinstance(value, torch.Tensor):
             address = self._of(value)
             if address is None:
-                return self._new()
+                return self._described(parts_of(value)) or self._new()
             try:
                 where = (value.storage_offset(), tuple(value.shape), value.stride())
             except RuntimeError:
                 return self._new()
             return self._storages[address].value, where, value.dtype, value.device.type
-        if isinstance(value, list | tuple):
-            return tuple(self._described(item) for item in value)
-        return value
+        return tuple(map(self._described, value)) if isinstance(value, list | tuple) else value
 
     def _of(self, tensor: Any, *, by_content: bool = True) -> int | None:
         """Return the address of a tensor's storage; None: it has none that can be followed."""

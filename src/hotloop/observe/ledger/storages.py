@@ -11,7 +11,7 @@ import xxhash
 
 from hotloop.process.internal_frames import hide
 
-__all__ = ["TensorStorage", "address_of", "bytes_of", "content_of", "reference_of"]
+__all__ = ["TensorStorage", "address_of", "bytes_of", "content_of", "parts_of", "reference_of"]
 
 _HASHED = 64 << 20  # bytes; of a larger storage, every n-th byte is hashed
 
@@ -33,6 +33,17 @@ def address_of(tensor: Any) -> int | None:
         return int(tensor.untyped_storage()._cdata)
     except (NotImplementedError, RuntimeError):  # a sparse tensor, or a subclass without memory
         return None
+
+
+def parts_of(tensor: Any) -> tuple[Any, ...]:
+    """Return the dense tensors of which a sparse one consists, and its shape; nothing of others."""
+    torch = sys.modules["torch"]
+    if tensor.layout is torch.sparse_coo:
+        return tensor._indices(), tensor._values(), tuple(tensor.shape)
+    if tensor.layout is torch.sparse_csr:
+        rows, columns = tensor.crow_indices(), tensor.col_indices()
+        return rows, columns, tensor.values(), tuple(tensor.shape)
+    return ()
 
 
 def reference_of(tensor: Any) -> Any:
