@@ -130,18 +130,23 @@ def verdict(example: Example, diagnosis: Diagnosis) -> tuple[bool, str]:
 
 
 def record(name: str, case: Case, kept: int = KEPT) -> Path:
-    """Keep a case for the suite: without this machine's paths, and not larger than needed."""
-    text = json.dumps(short(case.to_json(), kept), separators=(",", ":"))
-    for path, stands in (
-        (str(ROOT), ELSEWHERE),
-        (sys.base_prefix, "/python"),
-        (str(Path.home()), "/home/me"),
-    ):
-        text = text.replace(path, stands)
-    make_folder(RECORDED)
+    """Keep a case for the suite; return its file."""
     path = RECORDED / f"{name.replace('/', '-')}.json"
-    write_file(path, re.sub(r"/tmp/\w+", "/run", text) + "\n")
+    keep(path, case, kept, {str(ROOT): ELSEWHERE, r"/tmp/\w+": "/run"})
     return path
+
+
+def keep(path: Path, case: Case, kept: int, stands: Mapping[str, str]) -> None:
+    """Write a case without this machine's paths, and with at most `kept` entries of each list.
+
+    `stands` has patterns of paths, and what stands for them.
+    """
+    text = json.dumps(_short(case.to_json(), kept), separators=(",", ":"))
+    own = {sys.base_prefix: "/python", str(Path.home()): "/home/me"}
+    for pattern, stand in {**stands, **own}.items():
+        text = re.sub(pattern, stand, text)
+    make_folder(path.parent)
+    write_file(path, text + "\n")
 
 
 def recorded(path: Path) -> Case:
@@ -149,14 +154,13 @@ def recorded(path: Path) -> Case:
     return Case.from_json(json.loads(path.read_text().replace(ELSEWHERE, str(ROOT))))
 
 
-def short(value: Any, kept: int) -> Any:
-    """Return a case's JSON with at most `kept` entries of each list, and six digits."""
+def _short(value: Any, kept: int) -> Any:
     if isinstance(value, dict):
         longest = {"stacks": value["stacks"][:kept]} if "stacks" in value else {}
-        return {key: short(item, kept) for key, item in {**value, **longest}.items()}
+        return {key: _short(item, kept) for key, item in {**value, **longest}.items()}
     if isinstance(value, list):
         step = max(1, -(-len(value) // kept))
-        return [short(item, kept) for item in value[::step]]
+        return [_short(item, kept) for item in value[::step]]
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 

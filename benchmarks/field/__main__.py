@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -28,11 +27,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.behaviour import outcome
-from benchmarks.diagnosed import short
+from benchmarks.diagnosed import keep
 from benchmarks.table import RESULTS
 from hotloop.core import codec
 from hotloop.core.case.case import Case
-from hotloop.core.storage.files import make_folder, write_file
 from hotloop.report import sentences
 from hotloop.rules.diagnose import diagnose
 
@@ -45,7 +43,6 @@ HERE = Path(__file__).parent
 NEAR = 3  # lines
 KEPT = 30  # entries of each list of a recorded case
 KEPT_CASES = Path(__file__).parents[2] / "tests" / "golden" / "field"
-FIELD = "/field"  # what stands for the checkouts in a recorded case
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,28 +95,31 @@ def _contact(
     with tempfile.TemporaryDirectory() as kept:
         doctor = ("-m", "hotloop", "doctor", "--out")
         row: dict[str, Any] = {"name": script.name}
-        before = [] if again else [run(), run(*doctor, f"{kept}/full", "--full"), run()]
-        usual = run(*doctor, f"{kept}/short")
-        row["seconds"] = [round(one.seconds, 1) for one in (*before, usual)]
-        row["exit codes"] = [one.code for one in (*before, usual)]
-        if before:
-            plain, observed, second = before
-            by_itself = plain.differences(second)
+        runs = {}
+        if not again:
+            runs |= {"plain": run(), "full": run(*doctor, f"{kept}/full", "--full"), "again": run()}
+            by_itself = runs["plain"].differences(runs["again"])
+            changed = runs["plain"].differences(runs["full"])
             row["varies by itself"] = by_itself[:20]
-            row["changed"] = [one for one in plain.differences(observed) if one not in by_itself]
+            row["changed"] = [one for one in changed if one not in by_itself]
+        runs["doctor"] = run(*doctor, f"{kept}/short")
+        row["seconds"] = {name: round(one.seconds, 1) for name, one in runs.items()}
+        row["exit codes"] = {name: one.code for name, one in runs.items()}
         read = Path(kept, "short", "case.json")
         if not read.exists():
-            return row | {"crash": usual.stderr[-3000:]}
+            return row | {"crash": runs["doctor"].stderr[-3000:]}
         case = Case.from_json(json.loads(read.read_text()))
         row |= said(case)
         if records:
-            keep(script.name, case, checkouts, Path(python).parents[1])
+            # A checkout is copied into a folder of its own before each run.
+            stands = {str(Path(python).parents[1]): "/packages", r'/tmp/[^/"]+': "/field"}
+            keep(KEPT_CASES / f"{script.name}.json", replace(case, sources={}), KEPT, stands)
         row["remedies"] = []
         for finding, use in () if again else _remedies(case):
             made = run("-m", "hotloop", "run", "--with", use)
-            plainly = (before[0].seconds + before[2].seconds) / 2
+            usual = (runs["plain"].seconds + runs["again"].seconds) / 2
             gain = {"of": finding.rule, "with": use, "exit code": made.code}
-            gain |= {"says": finding.measured, "run": round(plainly / made.seconds, 3)}
+            gain |= {"says": finding.measured, "run": round(usual / made.seconds, 3)}
             row["remedies"].append(gain)
     truth = json.loads((HERE / "truth" / f"{script.name}.json").read_text())
     faults = truth["faults"] if isinstance(truth["faults"], list) else []
@@ -147,16 +147,6 @@ def said(case: Case) -> dict[str, Any]:
         "not checked": list(case.not_checked),
         "places": [[Path(place.file).name, place.line] for place in places],
     }
-
-
-def keep(name: str, case: Case, checkouts: Path, packages: Path) -> None:
-    """Keep a case for the suite: without others' code, and without this machine's paths."""
-    text = json.dumps(short(replace(case, sources={}).to_json(), KEPT), separators=(",", ":"))
-    for path, stands in ((str(packages), "/packages"), (str(checkouts), FIELD)):
-        text = text.replace(path, stands)
-    # A checkout is copied into a folder of its own before each run.
-    make_folder(KEPT_CASES)
-    write_file(KEPT_CASES / f"{name}.json", re.sub(r"/tmp/\w+", FIELD, text) + "\n")
 
 
 def _remedies(case: Case) -> Iterator[tuple[Finding, str]]:
@@ -202,9 +192,13 @@ def main() -> None:
     parser.add_argument("--again", action="store_true", help="the doctor alone: no first contact")
     options = parser.parse_args()
     wave = codec.from_json(Wave, json.loads((HERE / f"{options.wave}.json").read_text()))
+    names = options.names or [script.name for script in wave.scripts]
+    blind = [name for name in names if not (HERE / "truth" / f"{name}.json").exists()]
+    if blind:
+        parser.error(f"the truth comes first: write truth/NAME.json for {', '.join(blind)}")
     rows = []
     for script in wave.scripts:
-        if options.names and script.name not in options.names:
+        if script.name not in names:
             continue
         where = options.checkouts.resolve()
         again, records = options.again, options.record

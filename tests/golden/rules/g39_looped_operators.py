@@ -19,7 +19,7 @@ DOT = Rewrite(
         name="aten::dot",
         arguments='["tensor", "tensor"]',
         shared=(False, False),
-        chosen=(True, True),
+        are_items=(True, True),
     ),
     in_loop=240,
     places=(SourceLocation(file=SCRIPT, line=17),),

@@ -142,9 +142,8 @@ def test_a_product_with_the_same_sparse_matrix_is_repeated_work(to_sparse, again
 
     def step() -> None:
         if not again:
-            edges.values().mul_(2.0) if edges.layout is torch.sparse_csr else edges._values().mul_(
-                2
-            )
+            values = edges.values() if edges.layout is torch.sparse_csr else edges._values()
+            values.mul_(2)
         task.learn(task.model((edges @ task.x).erf()).square().sum())
 
     rows = shares(step, task.weights)

@@ -5,30 +5,17 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from tests.observe.ledger.recorded import recorded
 from torch import nn
 from torch.nn import functional
 
 from hotloop.core.case.rewrite import AttentionMask, Rewrite
-from hotloop.observe.ledger.flow import Flow
-from hotloop.observe.ledger.recorder import Recorder
 from hotloop.observe.ledger.rewrites import found
 
 
 def seen(loss: Callable[[], torch.Tensor], weights: list[torch.Tensor]) -> tuple[Rewrite, ...]:
-    """Record three steps of a loss; return the rewrites."""
-    optimizer = torch.optim.SGD(weights, lr=1e-3)
-    recorder = Recorder(is_ours=lambda: False)
-    recorder.start(weights)
-    for _ in range(3):
-        value = loss()
-        recorder.differentiate(value, adds_up=True)
-        value.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        recorder.end_step()
-    recorder.stop()
-    assert recorder.fault is None
-    flow = Flow(recorder.operations, recorder.ends, recorder.live([]), recorder.weights)
+    """Record steps of a loss; return the rewrites."""
+    recorder, flow = recorded(lambda: [loss()], weights)
     result = found(flow)
     recorder.release()
     return result

@@ -2,10 +2,10 @@
 
 import math
 import runpy
-import time
 
 import pytest
 
+from hotloop.observe.loops import coming_parts
 from hotloop.observe.loops.coming_parts import ComingParts
 
 LOOP = """
@@ -24,23 +24,28 @@ train()
 """
 
 
-def waits(tmp_path, part: str, steps: int = 20, before: str = "pass") -> float:
-    """Return the seconds until a part comes, of a loop with 10 ms a turn, when it was left."""
-    script = tmp_path / "train.py"
-    script.write_text(LOOP.format(part=part, steps=steps, before=before))
-    coming, looks = ComingParts(), 0
+@pytest.fixture
+def waits(tmp_path, monkeypatch):
+    """Return the seconds until a part comes, of a loop of 10 ms a turn, once it was left."""
 
-    def update() -> None:
-        nonlocal looks
-        looks += 1
-        time.sleep(0.01)
-        coming.after_step(looks)
-        if looks == steps:
-            raise StopIteration
+    def wait(part: str, steps: int = 20, before: str = "pass") -> float:
+        script = tmp_path / "train.py"
+        script.write_text(LOOP.format(part=part, steps=steps, before=before))
+        coming, looks = ComingParts(), 0
+        monkeypatch.setattr(coming_parts.time, "perf_counter", lambda: 0.01 * looks)
 
-    with pytest.raises(StopIteration):
-        runpy.run_path(str(script), {"update": update})
-    return coming.waits(time.perf_counter())
+        def update() -> None:
+            nonlocal looks
+            looks += 1
+            coming.after_step(looks)
+            if looks == steps:
+                raise StopIteration
+
+        with pytest.raises(StopIteration):
+            runpy.run_path(str(script), {"update": update})
+        return coming.waits(0.01 * looks)
+
+    return wait
 
 
 @pytest.mark.parametrize(
@@ -51,8 +56,8 @@ def waits(tmp_path, part: str, steps: int = 20, before: str = "pass") -> float:
         "if step and not step % options.every: [print(i) for i in range(3)]; validate()",
     ],
 )
-def test_a_part_that_comes_later_is_waited_for(tmp_path, part):
-    assert waits(tmp_path, part) == pytest.approx(0.31, rel=0.35)
+def test_a_part_that_comes_later_is_waited_for(waits, part):
+    assert waits(part) == pytest.approx(0.31, abs=0.011)
 
 
 @pytest.mark.parametrize(
@@ -65,9 +70,9 @@ def test_a_part_that_comes_later_is_waited_for(tmp_path, part):
         "if len('x' * step) % 50 == 0: validate()",  # the counter is not read
     ],
 )
-def test_what_was_seen_or_is_no_work_is_not_waited_for(tmp_path, part):
-    assert waits(tmp_path, part) == math.inf
+def test_what_was_seen_or_is_no_work_is_not_waited_for(waits, part):
+    assert waits(part) == math.inf
 
 
-def test_a_branch_that_leads_to_the_update_is_none(tmp_path):
-    assert waits(tmp_path, "pass", before="if step % 1 == 0: validate()") == math.inf
+def test_a_branch_that_leads_to_the_update_is_none(waits):
+    assert waits("pass", before="if step % 1 == 0: validate()") == math.inf

@@ -45,7 +45,7 @@ class LoopedOperator:
     name: str  # with its overload: "aten::mul.Tensor"
     arguments: str  # JSON: a list with "tensor" for each tensor, and the other arguments
     shared: tuple[bool, ...]  # of each tensor: all calls get the same
-    chosen: tuple[bool, ...]  # of each tensor: it is an item of a larger one that is trained
+    are_items: tuple[bool, ...]  # of each tensor: it is an item of a larger one that is trained
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -342,8 +342,8 @@ def _looped(rewrite: Rewrite) -> Forms:
         [one] * count if shared else one for one, shared in zip(whole, looped.shared, strict=True)
     ]
     usual = [
-        part if chosen else own
-        for part, own, chosen in zip(parts, items, looped.chosen, strict=True)
+        part if is_item else own
+        for part, own, is_item in zip(parts, items, looped.are_items, strict=True)
     ]
     return Forms(
         inputs=whole,

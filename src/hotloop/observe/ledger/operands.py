@@ -32,7 +32,7 @@ _NOTED = {
     *POINTWISE,
 }
 LOOPED = 4  # calls of an operator at one place from which a loop may make them
-_CHOICES = frozenset({"SelectBackward0", "SliceBackward0"})
+_ITEMS = frozenset({"SelectBackward0", "SliceBackward0"})
 _SHAPED = frozenset(
     f"{name}Backward0"
     for name in ("Unsqueeze", "Squeeze", "View", "T", "Transpose", "Permute", "Expand", "Alias")
@@ -100,17 +100,17 @@ def _operands(
                 strides=tuple(strides),
                 number=_number(tensor),
                 is_causal=may_mask and _is_causal(tensor, keeps=keeps),
-                is_chosen=grad and _is_chosen(tensor.grad_fn),
+                is_item=grad and _is_item(tensor.grad_fn),
             )
         )
     return operands
 
 
-def _is_chosen(node: Any) -> bool:
+def _is_item(node: Any) -> bool:
     """Whether a tensor is a view of an item or a slice of a larger one, by its autograd node."""
     for _ in range(_VIEWS):
         name = "" if node is None else node.name()
-        if name in _CHOICES:
+        if name in _ITEMS:
             return True
         if name not in _SHAPED:
             return False

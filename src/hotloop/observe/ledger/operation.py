@@ -25,7 +25,7 @@ class Operand:
     strides: tuple[int, ...] = ()
     number: float | None = None  # of a tensor that is a number on the CPU and is not trained
     is_causal: bool = False  # it leaves out all above the diagonal, and nothing else
-    is_chosen: bool = False  # it is an item or a slice of a tensor that is differentiated
+    is_item: bool = False  # or a slice, of a tensor that is differentiated
 
 
 @dataclass(slots=True)

@@ -62,6 +62,7 @@ class Recorder:
         # Backward passes: operations before each, and whether it adds to the weights' gradients.
         self.passes: list[tuple[int, bool]] = []
         self.left: set[RawStack] = set()  # where the script reads values
+        self.reads: list[int] = []  # operations before each of these reads
         self.overflow = False
         self.fault: Exception | None = None
         self.framework = 0  # ns of an operator that are the framework's and not the device's
@@ -111,6 +112,7 @@ class Recorder:
     def read(self, tensor: Any) -> None:
         """Note that the script reads the values of a tensor."""
         self.left.add(self._stack(2))
+        self.reads.append(len(self.operations))
         self.roots.update(self._writers(tensor))
 
     def differentiate(self, value: Any, adds_up: bool) -> None:
@@ -194,8 +196,7 @@ class Recorder:
         if schema.name == "aten::_log_softmax":
             self._look_for_softmax(operation.stack, args[0], args[1])
         if operation.node is None:
-            place = schema.key, id(operation.stack)
-            self._calls[place] += 1
+            self._calls[place := (schema.key, id(operation.stack))] += 1
             calls, kept = self._calls[place], self._storages
             note_operands(operation, args, kwargs, inputs, kept, result, calls=calls)
         self._flow(operation, number, schema, inputs, result)
@@ -216,9 +217,7 @@ class Recorder:
         result: Any,
     ) -> None:
         """Note what the operation reads and writes."""
-        reads: set[int] = set()
-        outside: set[int] = set()
-        changed: set[int] = set()
+        reads, outside, changed = set[int](), set[int](), set[int]()
         for tensor, address, name in before:
             if address is None:
                 operation.has_effect = True
@@ -245,14 +244,15 @@ class Recorder:
                     storage.writers = [number] if covers else [*storage.writers, number]
         self._outputs(operation, number, schema, {address for _, address, _ in before}, result)
         operation.reads, operation.outside = tuple(reads), tuple(outside)
+        operation.changed = tuple(changed)
         if schema.name in _CHOICES and before[0][1] is not None:
             operation.table = tuple(self._storages[before[0][1]].writers)
             rows, chosen = (len(tensor) if tensor.dim() else 1 for tensor, _, _ in before[:2])
             operation.drawn = chosen / max(1, rows)
-        operation.changed = tuple(changed)
         if schema.reads_value and reads:
             self.roots.update(reads)
             self.left.add(operation.stack)
+            self.reads.append(number)
 
     def _outputs(
         self,

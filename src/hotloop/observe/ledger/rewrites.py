@@ -15,7 +15,7 @@ from hotloop.observe.hooks.stack_frames import shown
 from hotloop.observe.ledger.attention_forms import attention
 from hotloop.observe.ledger.contractions import contraction
 from hotloop.observe.ledger.flow import Flow
-from hotloop.observe.ledger.loops import looped
+from hotloop.observe.ledger.looped_operators import looped
 from hotloop.observe.ledger.pointwise import composed_functions
 from hotloop.observe.ledger.products import products
 
@@ -36,13 +36,13 @@ def rewrites(windows: Sequence[Window]) -> tuple[Rewrite, ...]:
     if not windows:
         return ()
     recorder, live = windows[0].recorder, windows[0].live
-    passes = [begin for begin, _ in recorder.passes]
+    breaks = sorted([*recorder.reads, *(begin for begin, _ in recorder.passes)])
     if not windows[0].complete:  # the beginning of a step that has too many operators
         end = len(recorder.operations)
         begun = Flow(recorder.operations, [end, end], range(end), recorder.weights)
-        return tuple(looped(begun, passes)[:MOST])
+        return tuple(looped(begun, breaks)[:MOST])
     flow = Flow(recorder.operations, recorder.ends, live, recorder.weights)
-    return (*found(flow, framework=recorder.framework), *looped(flow, passes)[:MOST])
+    return (*found(flow, framework=recorder.framework), *looped(flow, breaks)[:MOST])
 
 
 def found(flow: Flow, *, framework: int = 0) -> tuple[Rewrite, ...]:

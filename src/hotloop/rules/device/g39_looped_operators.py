@@ -1,13 +1,13 @@
-"""A Python loop calls operators on small tensors that one call could take together.
+"""A Python loop calls operators one by one on tensors that one call could take together.
 
 Looks at: the recorded operators: calls of one operator at one place with tensors of the same
-    shapes, of which none depends on another, within one forward pass.
+    shapes, of which none depends on another, and between which Python reads no value.
 Says so when: an experiment measured a gain of 3 % or more by one call on all tensors in place of
     the calls of the loop, forward and backward; without an experiment, as a note, when they take
     10 % of the time.
 Stays silent when: the calls depend on one another, as those of a recurrent cell; a library or an
-    optimizer makes them; a backward pass lies between them (micro batches: see H23); there are
-    fewer than 8.
+    optimizer makes them; a backward pass lies between them (micro batches: see H23), or a value
+    that Python reads, to which an environment may answer; there are fewer than 8.
 Remedy: keep the tensors of all rounds in one, with the round as its first dimension, and call the
     operators once. Where they differ in length, pad and mask them; torch.func.vmap does it for a
     function.
@@ -31,8 +31,8 @@ def judge(case: Case) -> Finding | None:
     return rewritten(
         case,
         rewrites,
-        claim=f"a Python loop calls operators {calls:,.0f} times a step on small tensors that do "
-        "not depend on one another",
+        claim=f"a Python loop calls operators {calls:,.0f} times a step on tensors that do not "
+        "depend on one another",
         remedies=[
             code_edit("one call on a tensor that has all rounds of the loop, or torch.func.vmap")
         ],

@@ -2,33 +2,21 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
+import numpy as np
 import pytest
 import torch
+from tests.observe.ledger.recorded import recorded
 from torch import nn
 
-from hotloop.observe.ledger.flow import Flow
-from hotloop.observe.ledger.loops import looped
-from hotloop.observe.ledger.recorder import Recorder
+from hotloop.observe.ledger.looped_operators import looped
 
 ROWS, SIZE = 24, 6
 
 
 def seen(losses: Callable[[], Iterable[torch.Tensor]], weights: list[torch.Tensor]):
-    """Record three steps with a backward pass for each loss; return the loops."""
-    optimizer = torch.optim.SGD(weights, lr=1e-3)
-    recorder = Recorder(is_ours=lambda: False)
-    recorder.start(weights)
-    for _ in range(3):
-        for value in losses():
-            recorder.differentiate(value, adds_up=True)
-            value.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        recorder.end_step()
-    recorder.stop()
-    assert recorder.fault is None
-    flow = Flow(recorder.operations, recorder.ends, recorder.live([]), recorder.weights)
-    result = looped(flow, [begin for begin, _ in recorder.passes])
+    """Record steps; return the loops by operator."""
+    recorder, flow = recorded(losses, weights)
+    result = looped(flow, sorted([*recorder.reads, *(begin for begin, _ in recorder.passes)]))
     recorder.release()
     # Of each operator, the one with most calls: without a gradient it is another one.
     return {one.form: one for one in sorted(result, key=lambda one: one.calls * one.in_loop)}
@@ -52,7 +40,7 @@ def test_products_and_writes_of_a_loop_are_seen_with_their_number_and_line():
     dot = loops["dot"]
     assert dot.looped is not None
     assert (dot.shapes, dot.needs_grad) == (((SIZE,), (SIZE,)), (True, False))
-    assert (dot.looped.chosen, dot.looped.shared) == ((True, False), (False, False))
+    assert (dot.looped.are_items, dot.looped.shared) == ((True, False), (False, False))
     assert dot.in_loop == ROWS
     assert dot.calls == pytest.approx(1, abs=0.1)  # the first few are not noted
     assert dot.seconds > 0
@@ -92,6 +80,14 @@ def micro_batches(w: nn.Parameter) -> Iterator[torch.Tensor]:
         yield (torch.ones(3, SIZE) @ w).tanh().sum()
 
 
+def rollout(w: nn.Parameter) -> list[torch.Tensor]:
+    state, values = np.ones((3, SIZE), dtype=np.float32), []
+    for _ in range(ROWS):
+        values.append((torch.from_numpy(state) @ w).tanh())
+        state = state * float(values[-1].sum().item() > 0)  # the environment answers
+    return [torch.stack(values).sum()]
+
+
 def few(w: nn.Parameter) -> list[torch.Tensor]:
     return [sum((row @ w).tanh().sum() for row in torch.randn(5, 3, SIZE))]
 
@@ -100,7 +96,7 @@ def at_random(w: nn.Parameter) -> list[torch.Tensor]:
     return [sum(nn.functional.dropout(w[0]).sum() for _ in range(ROWS))]
 
 
-@pytest.mark.parametrize("losses", [recurrent, micro_batches, few, at_random])
+@pytest.mark.parametrize("losses", [recurrent, micro_batches, rollout, few, at_random])
 def test_what_cannot_be_one_call_is_no_loop(losses):
     w = weight()
     loops = seen(lambda: losses(w), [w])

@@ -1,8 +1,8 @@
 """Finds operators that a Python loop calls on many tensors, of which none depends on another.
 
 One call on all tensors does the same. Only the dataflow decides: of the calls of one operator at
-one place, with tensors of the same shapes, those are joined that nothing connects, between two
-backward passes of one step.
+one place, with tensors of the same shapes, those are joined that nothing connects, and between
+which no backward pass lies and no value that Python reads: an environment may answer to it.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ _GROUPS = 24  # operators that are followed, those first that take most of the t
 _FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
 
 
-def looped(flow: Flow, passes: Sequence[int]) -> list[Rewrite]:
+def looped(flow: Flow, breaks: Sequence[int]) -> list[Rewrite]:
     """Return the operators that loops call in the counted steps, the most expensive first.
 
-    `passes` are the operations before each backward pass. The last step does not count.
+    `breaks` are the operations before each backward pass and each value that Python reads: what
+    comes after may depend on it. The last step does not count.
     """
     counted, steps = flow.ends[-2], len(flow.ends) - 1
     groups: dict[object, list[int]] = defaultdict(list)
@@ -47,7 +48,7 @@ def looped(flow: Flow, passes: Sequence[int]) -> list[Rewrite]:
     large.sort(key=costs.of, reverse=True)
     result = []
     for numbers in large[:_GROUPS]:
-        sizes = [size for size in _joined(flow, numbers, passes) if size >= _MANY]
+        sizes = [size for size in _joined(flow, numbers, breaks) if size >= _MANY]
         if sizes:
             result.append(_rewrite(flow, numbers, sizes, costs))
     of_line: dict[object, float] = defaultdict(float)
@@ -88,7 +89,7 @@ def _arguments(one: Operation) -> str | None:
         return None
 
 
-def _joined(flow: Flow, numbers: Sequence[int], passes: Sequence[int]) -> Iterator[int]:
+def _joined(flow: Flow, numbers: Sequence[int], breaks: Sequence[int]) -> Iterator[int]:
     """Yield how many of the calls may be one, for each call that is left.
 
     The depth of a call is the number of calls of its kind that it depends on, one by one.
@@ -102,7 +103,7 @@ def _joined(flow: Flow, numbers: Sequence[int], passes: Sequence[int]) -> Iterat
         for number in range(begin, end):
             depth = max((depths.get(read, 0) for read in _read(flow, number)), default=0)
             if number in members:
-                joined[depth, bisect.bisect_right(passes, number)] += 1
+                joined[depth, bisect.bisect_right(breaks, number)] += 1
                 depth += 1
             if depth:
                 depths[number] = depth
@@ -172,7 +173,7 @@ def _rewrite(flow: Flow, numbers: Sequence[int], sizes: Sequence[int], costs: _C
                 len({one.identity for one in column}) <= steps  # a weight changes with each step
                 for column in zip(*operands, strict=True)
             ),
-            chosen=tuple(one.is_chosen for one in first.operands),
+            are_items=tuple(one.is_item for one in first.operands),
         ),
         in_loop=many,
         places=line,
