@@ -98,8 +98,9 @@ def _script_parser() -> argparse.ArgumentParser:
         add_help=False,  # hotloop doctor --help prints both
         description="Runs a training script as python would, looks where its time goes and whether "
         "it does what\nit says, and stops it when enough was seen: after a steady reading, one "
-        "evaluation and one\nsave; after 15 s without these, when the first epoch is over; or "
-        "after\n120 s of training.\nNothing in the script changes. The report goes to stderr.",
+        "evaluation and one\nsave; after 15 s without these, when the first epoch is over, or "
+        "up to 45 s if the code\nshows that one of them comes by then; or after 120 s of training."
+        "\nNothing in the script changes. The report goes to stderr.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
