@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -42,6 +43,7 @@ class Outcome:
     stdout: list[str]
     files: Mapping[str, str]  # path -> digest; hotloop's own folder is left out
     seconds: float
+    cpu: float  # seconds of the run and of what it started
     stderr: str
 
     def differences(self, other: Outcome) -> list[str]:
@@ -66,6 +68,11 @@ def _without_numbers(text: str) -> str:
     return re.sub(r"[\d.]*\d(e-?\d+)?", "#", text)
 
 
+def _cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def outcome(
     command: Sequence[str],
     folder: Path,
@@ -79,7 +86,7 @@ def outcome(
     shutil.copytree(
         folder, place, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", ".git")
     )
-    began = time.perf_counter()
+    began, used = time.perf_counter(), _cpu()
     try:
         done = subprocess.run(
             command,
@@ -91,7 +98,7 @@ def outcome(
             timeout=limit,
             check=False,
         )
-        seconds = time.perf_counter() - began
+        seconds, cpu = time.perf_counter() - began, _cpu() - used
         files = {
             path.relative_to(place).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
             for path in place.rglob("*")
@@ -104,6 +111,7 @@ def outcome(
         stdout=done.stdout.splitlines(),
         files=files,
         seconds=seconds,
+        cpu=cpu,
         stderr=done.stderr,
     )
 

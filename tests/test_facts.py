@@ -59,6 +59,9 @@ ELSEWHERE = {
         "ProcessFacts",
         "rank",
     ): "observe/probes/process_state.py",  # torchrun: tests/diagnosis/test_script.py
+    ("Modes", "part"): "observe/probes/mode_layers.py",  # a library's model: tests/observe
+    ("Modes", "part_off"): "observe/probes/mode_layers.py",
+    ("Modes", "part_place"): "observe/probes/mode_layers.py",
     ("ProcessFacts", "ranked"): "observe/merge_ranks.py",
     ("ProcessFacts", "hosts"): "diagnosis/run_record.py",
     ("Measurement", "source"): "core/measurement.py",  # of published figures, in plans and pages

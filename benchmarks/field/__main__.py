@@ -5,7 +5,7 @@
 benchmarks/field/WAVE.json lists the scripts; CHECKOUTS holds the repositories, with the stand-in
 data in place (docs/field.md says how). Each script runs plain, under `hotloop doctor --full` and
 plain again, to compare what it does, and then as a user would start it, `hotloop doctor`, for the
-verdict; last under each `hotloop run --with` that a finding proposes, to compare its seconds.
+verdict; last twice under each `hotloop run --with` that a finding proposes, to compare its seconds.
 truth/NAME.json was written before, by someone who does not run the doctor. Whether a verdict is
 right is judged by a reader; "near" says that it names a line within three of a true one. Writes
 benchmarks/results/field-WAVE.json after each script. Code of others is never committed.
@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.behaviour import outcome
+from benchmarks.behaviour import Outcome, outcome
 from benchmarks.diagnosed import keep
 from benchmarks.table import RESULTS
 from hotloop.core import codec
@@ -35,7 +35,7 @@ from hotloop.report import sentences
 from hotloop.rules.diagnose import diagnose
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from hotloop.core.finding import Finding, SourceLocation
 
@@ -104,6 +104,7 @@ def _contact(
             row["changed"] = [one for one in changed if one not in by_itself]
         runs["doctor"] = run(*doctor, f"{kept}/short")
         row["seconds"] = {name: round(one.seconds, 1) for name, one in runs.items()}
+        row["CPU seconds"] = {name: round(one.cpu, 1) for name, one in runs.items()}
         row["exit codes"] = {name: one.code for name, one in runs.items()}
         read = Path(kept, "short", "case.json")
         if not read.exists():
@@ -115,11 +116,15 @@ def _contact(
             stands = {str(Path(python).parents[1]): "/packages", r'/tmp/[^/"]+': "/field"}
             keep(KEPT_CASES / f"{script.name}.json", replace(case, sources={}), KEPT, stands)
         row["remedies"] = []
-        for finding, use in () if again else _remedies(case):
-            made = run("-m", "hotloop", "run", "--with", use)
-            usual = (runs["plain"].seconds + runs["again"].seconds) / 2
-            gain = {"of": finding.rule, "with": use, "exit code": made.code}
-            gain |= {"says": finding.measured, "run": round(usual / made.seconds, 3)}
+        remedies = {} if again else _remedies(case)
+        plain = [runs["plain"], runs["again"]] if remedies else []
+        bare = [run("-m", "hotloop", "run") for _ in plain]  # it costs its start and its watching
+        for use, finding in remedies.items():
+            made = [run("-m", "hotloop", "run", "--with", use) for _ in plain]
+            gain = {"of": finding.rule, "with": use, "exit code": made[0].code}
+            gain |= {"says": finding.measured, "run": _ratio(plain, made, "seconds")}
+            gain["run in CPU seconds"] = _ratio(plain, made, "cpu")
+            gain["beside hotloop run alone, in CPU seconds"] = _ratio(bare, made, "cpu")
             row["remedies"].append(gain)
     truth = json.loads((HERE / "truth" / f"{script.name}.json").read_text())
     faults = truth["faults"] if isinstance(truth["faults"], list) else []
@@ -149,12 +154,16 @@ def said(case: Case) -> dict[str, Any]:
     }
 
 
-def _remedies(case: Case) -> Iterator[tuple[Finding, str]]:
-    """Yield the techniques that findings above a note propose for `hotloop run --with`."""
-    for finding in filter(sentences.is_loud, diagnose(case).findings):
-        for remedy in finding.remedies:
-            if remedy.use is not None:
-                yield finding, remedy.use
+def _remedies(case: Case) -> dict[str, Finding]:
+    """Return the techniques that findings above a note propose for `hotloop run --with`."""
+    loud = [finding for finding in diagnose(case).findings if sentences.is_loud(finding)]
+    pairs = [(remedy.use, finding) for finding in reversed(loud) for remedy in finding.remedies]
+    return {use: finding for use, finding in pairs if use is not None}
+
+
+def _ratio(plain: Sequence[Outcome], made: Sequence[Outcome], what: str) -> float:
+    """Return how many times as fast the remedy is, with the start of `hotloop run` in it."""
+    return round(sum(getattr(one, what) for one in plain) / sum(getattr(b, what) for b in made), 3)
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
@@ -196,16 +205,19 @@ def main() -> None:
     blind = [name for name in names if not (HERE / "truth" / f"{name}.json").exists()]
     if blind:
         parser.error(f"the truth comes first: write truth/NAME.json for {', '.join(blind)}")
-    rows = []
+    again, records = options.again, options.record
+    result = RESULTS / f"field-{options.wave}{'-again' if again else ''}.json"
+    known = json.loads(result.read_text()) if result.exists() else []
+    rows = {row["name"]: row for row in known if row["name"] not in names}
     for script in wave.scripts:
         if script.name not in names:
             continue
         where = options.checkouts.resolve()
-        again, records = options.again, options.record
-        rows.append(contact(script, where, options.python, again=again, records=records))
-        print(json.dumps(rows[-1], indent=1), flush=True)
-        result = RESULTS / f"field-{options.wave}{'-again' if again else ''}.json"
-        result.write_text(json.dumps(rows, indent=1) + "\n")
+        row = contact(script, where, options.python, again=again, records=records)
+        rows[script.name] = row
+        print(json.dumps(row, indent=1), flush=True)
+        met = [rows[one.name] for one in wave.scripts if one.name in rows]
+        result.write_text(json.dumps(met, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -46,6 +46,29 @@ def epochs(count: int, **options: object) -> None:
         plain(model, optimizer, loader)
 
 
+def test_transforms_of_samples_leave_the_model_to_be_looked_at():
+    class Pictures(torch.utils.data.Dataset):
+        shrink = nn.AvgPool2d(2)
+
+        def __len__(self):
+            return 96
+
+        def __getitem__(self, index):
+            return self.shrink(torch.ones(1, 8, 8)), 0
+
+    def train() -> None:
+        model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(8, 2))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y in DataLoader(Pictures(), batch_size=32):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+
+    case = observed(train)
+    model = next(one for one in case.models if one.parameters)
+    assert (model.convolutions, model.forward_modes) == (1, {"train grad": 3})
+
+
 def test_a_plain_loop_with_evaluation():
     def train() -> None:
         model = net()

@@ -60,6 +60,8 @@ def test_a_fault_of_hotloops_own_is_no_good_run():
 
 def test_a_good_run_is_told_so_with_its_figure():
     assert verdict(healthy(), FINE).said == "train.py: nothing worth changing: compute takes 85%"
+    stopped = healthy(wall=wall(**{"import": 400.0}), stopped="after 1,000 steps")
+    assert verdict(stopped, FINE).said == "train.py: nothing worth changing: compute takes 95%"
     evaluating = healthy(wall=wall(evaluate=100.0))
     assert verdict(evaluating, FINE).said.endswith("compute takes 9%, evaluate 90%")
     unseen = healthy(steps=Steps(count=0))
@@ -231,6 +233,14 @@ def with_row(name: str, share: float = 0.4, **result: float):
     return replace(case, ledger=ledger, experiments=(made,) if result else ())
 
 
+def test_nothing_is_called_fine_that_was_not_looked_into():
+    ledger = Ledger(rows=(), not_split="a step has more than 20,000 operators, too many to record")
+    assert verdict(healthy(ledger=ledger), FINE).said == (
+        "train.py: no cost was found, but the operators of the steps were not seen: a step has "
+        "more than 20,000 operators, too many to record"
+    )
+
+
 @pytest.mark.parametrize(
     ("case", "said"),
     [
@@ -246,7 +256,7 @@ def with_row(name: str, share: float = 0.4, **result: float):
         ),
         (with_row("padding"), "positions that no loss depends on"),
         (with_row("padding", share=0.15), "nothing worth changing"),
-        (with_row("padding", gain=1.0, low=0.8, high=1.4), "nothing worth changing"),
+        (with_row("padding", gain=1.0, low=0.8, high=1.4), "no experiment came to a result"),
         (with_row("padding", gain=1.5, low=1.4, high=1.6), "positions that no loss depends on"),
     ],
 )

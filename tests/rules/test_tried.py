@@ -72,6 +72,33 @@ def test_a_cost_that_only_an_experiment_tells_is_a_note_without_one():
     assert finding.severity == "critical"  # seconds of a row that can be avoided as such
 
 
+CUT = Experiment(name="cut rows", what="with batches of rows of similar length", row="padding")
+PADDED = replace(HOT, rule="D22 pad_waste", places=[])
+
+
+@pytest.mark.parametrize(
+    ("made", "severity"),
+    [
+        (replace(CUT, why_not="the model does not take such inputs", is_refused=True), "note"),
+        (replace(CUT, blocks=2, gain=1.01, low=0.82, high=1.38), "note"),
+        (replace(CUT, why_not="its time was over"), "critical"),
+        (replace(CUT, blocks=2, gain=1.5, low=1.4, high=1.6), "critical"),
+    ],
+)
+def test_a_finding_whose_own_experiment_showed_nothing_is_a_note(made, severity):
+    ((finding,), refuted) = results(PADDED, made)
+    assert refuted == []
+    assert finding.severity == severity
+
+
+def test_one_call_in_place_of_many_takes_more_than_the_forward_passes():
+    kept = replace(GAIN, name="kept calls", gain=1.6, low=1.55, high=1.65)
+    repeated = replace(HOT, rule="P3 wasted_compute", severity="note", share=0.03)
+    ((finding,), _) = results(repeated, kept)
+    assert finding.share == pytest.approx(share_of_run(healthy(), kept), rel=0.1)
+    assert finding.severity == "critical"
+
+
 def test_an_experiment_on_another_line_says_nothing():
     other = replace(GAIN, places=(replace(PLACE, line=8),))
     ((finding,), _) = results(replace(HOT, rule="H17 metrics_cpu"), other)
@@ -95,12 +122,26 @@ def test_samples_that_lie_ready_stand_for_a_cost_of_samples():
 
 
 def test_a_switch_gains_what_is_certain_and_is_told_at_its_remedy():
-    fused = replace(GAIN, name="fused optimizer", places=(), gain=1.3, low=0.9, high=1.5)
+    fused = replace(GAIN, name="fused optimizer", places=(), gain=1.3, low=1.0, high=1.5)
     remedies = [Remedy(text="one kernel", technique="fused-adamw"), Remedy(text="another")]
     finding = replace(HOT, rule="G7 opt_unfused", remedies=remedies)
     ((finding,), _) = results(finding, fused)
     assert (finding.severity, finding.share) == ("note", 0.0)
     assert [remedy.tried is not None for remedy in finding.remedies] == [True, False]
+
+
+def test_blocks_that_are_slower_in_spite_of_a_gain_show_nothing():
+    unsteady = replace(GAIN, gain=1.79, low=0.77, high=2.81)
+    assert unsteady.outcome == "unknown"
+    ((finding,), _) = results(replace(HOT, rule="H17 metrics_cpu"), unsteady)
+    assert finding.measured is None
+
+
+def test_what_takes_a_whole_evaluation_away_is_no_measure_of_a_part_without_share():
+    evaluating = replace(GAIN, row="evaluating", places=())
+    note = replace(HOT, rule="H10 eval_with_grad", share=None, severity="note", places=())
+    ((finding,), _) = results(note, evaluating)
+    assert (finding.severity, finding.measured) == ("note", None)
 
 
 def test_what_was_not_measured_says_why():

@@ -113,7 +113,8 @@ def _script_parser() -> argparse.ArgumentParser:
         default=BUDGET,
         metavar="S",
         help="then run the script again in a process that can change no file, and time so many "
-        f"seconds of steps without what looks costly (default: {BUDGET:.0f}s; 0: none)",
+        "seconds of steps without what looks costly, or up to four times as many if steps are slow "
+        f"(default: {BUDGET:.0f}s; 0: none)",
     )
     add(
         "--ceilings",

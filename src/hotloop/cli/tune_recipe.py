@@ -62,17 +62,17 @@ def run_recipe(args: Sequence[str]) -> int:
     request = request_of(options, recipe, assignments)
     request.refuse_series()
     screen = Screen(quiet=options.quiet)
+    from hotloop.diagnosis.script import place_named
     from hotloop.jobs.job import assemble
 
+    folder = place_named(f"tune-{request.recipe.name}", options.out)  # before minutes of work
     prepared = assemble(request, screen.notify, lambda: None)
     screen.clear()
     if gpu is not None:
         return _forecast(prepared, gpu, options.json)
-    from hotloop.diagnosis.script import place_named
     from hotloop.tuning.recipe_target import RecipeTarget, moves
     from hotloop.tuning.recipe_trial import record_of
 
-    folder = place_named(f"tune-{request.recipe.name}", options.out)
     target = RecipeTarget(request=record_of(request), prepared=prepared, aside=folder)
 
     def propose(base: Trial) -> list[Move]:

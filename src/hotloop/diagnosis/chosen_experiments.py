@@ -58,6 +58,8 @@ _REWRITTEN: Final[Mapping[RewriteKind, str]] = {
     "composed function": "with {} in place of its operators",
     "looped operator": "with one call on all tensors in place of the loop's calls",
 }
+_OF_DATA: Final = ("ready batches", "ready samples", "worker process")
+_OF_LAYOUT: Final = 0.5  # of a pass, what another memory format or dtype may save
 _LSTM: Final = "with nn.LSTM in place of the loop over time"
 _RULES: Final = {rule.id: rule for rule in ALL}
 
@@ -65,14 +67,32 @@ _RULES: Final = {rule.id: rule for rule in ALL}
 def chosen(case: Case, findings: Sequence[Finding] = ()) -> list[Experiment]:
     """Return the experiments that can show what a change of the script would gain, without results.
 
-    The rows of the ledger that can be avoided come first, then the lines of the findings.
+    Those that can gain most come first: where steps are slow, the time is not enough for all.
     """
     known = set[SourceLocation]()
     of_rows = _of_rows(case, known)
     rewritten = _rewritten(case)
     known.update(place for one in rewritten for rewrite in one.rewrites for place in rewrite.places)
     of_findings = _of_findings(case, findings, known)
-    return [*of_rows, *rewritten, *of_findings, *_switches(case), *_of_calls(case)]
+    others = [*_of_repeats(case), *_switches(case), *_of_calls(case)]
+    every = [*of_rows, *rewritten, *of_findings, *others]
+    return sorted(every, key=lambda one: -_most(case, one))
+
+
+def _most(case: Case, experiment: Experiment) -> float:
+    """Return the share of the wall time that an experiment could take away at most."""
+    if experiment.name in ("channels last", "float32", "no anomaly detection"):
+        return _OF_LAYOUT * (case.share("forward") + case.share("backward"))
+    if experiment.name == "kept calls":
+        return experiment.fraction * (case.share("forward") + case.share("backward"))
+    if experiment.name in ("fused optimizer", "tables"):
+        return case.share("optimizer")
+    if experiment.rewrites and case.step_time is not None:
+        part = sum(one.seconds for one in experiment.rewrites) / case.step_time.median
+        return part * sum(map(case.share, IN_STEP))
+    rows = case.ledger.rows if case.ledger is not None else ()
+    name = "waiting for data" if experiment.name in _OF_DATA else experiment.row
+    return max((case.part(row.excess) for row in rows if row.name == name), default=0.0)
 
 
 def _rewritten(case: Case) -> list[Experiment]:
@@ -150,6 +170,28 @@ def _of_findings(
     return experiments
 
 
+def _of_repeats(case: Case) -> list[Experiment]:
+    """Return the experiment on modules that run several times on one input in a pass."""
+    places: dict[SourceLocation, None] = {}
+    share = 0.0
+    for repeat in (repeat for model in case.models for repeat in model.repeats):
+        if repeat.same_input and repeat.calls >= 2 and repeat.call_places and repeat.seconds:
+            places.update(dict.fromkeys(repeat.call_places))
+            share += repeat.seconds * (1 - 1 / repeat.calls) / _pass_seconds(case)
+    if share < _LEAST:
+        return []
+    what = "with the result of a module's first call taken for the others on the same input"
+    return [
+        Experiment(name="kept calls", what=what, places=tuple(places), fraction=min(1.0, share))
+    ]
+
+
+def _pass_seconds(case: Case) -> float:
+    """Return the seconds of a forward pass."""
+    passes = case.steps.count * (case.steps.backwards or 1.0)
+    return max(case.row("forward") / max(1.0, passes), 1e-9)
+
+
 def _is_most_of(place: SourceLocation, finding: Finding, case: Case) -> bool:
     """Whether a line does little more than what a finding explains, by the ledger."""
     if case.ledger is None or finding.share is None:
@@ -198,10 +240,19 @@ def _of_calls(case: Case) -> list[Experiment]:
     if (kept := _kept_positions(case)) is not None:
         what = "with batches of rows of similar length"
         experiments.append(Experiment(name="cut rows", what=what, row="padding", fraction=kept))
-    cut = max((b.above_longest for b in case.batches if b.role == "train"), default=0.0)
-    if cut >= _LEAST and all(len(set(b.widths)) == 1 for b in case.batches if b.role == "train"):
-        name, what = "cut to the longest row", "with each batch cut to its longest row"
+    train = [batch for batch in case.batches if batch.role == "train"]
+    targets = [batch.targets for batch in train if batch.targets is not None]
+    cut = max((batch.above_longest for batch in train), default=0.0)
+    of_targets = max((rows.above_longest for rows in targets), default=0.0)
+    name = "cut to the longest row"
+    if cut >= _LEAST and all(len(set(batch.widths)) == 1 for batch in train):
+        what = "with each batch cut to its longest row"
         experiments.append(Experiment(name=name, what=what, fraction=1 - cut))
+    elif of_targets >= _LEAST and all(len(set(rows.widths)) == 1 for rows in targets):
+        what = "with the labels of each batch cut to their longest row"
+        width = targets[0].widths[0]
+        cut_labels = Experiment(name=name, what=what, fraction=1 - of_targets, count=width)
+        experiments.append(cut_labels)
     backwards = case.steps.backwards or 1
     if backwards >= _MICRO_BATCHES and case.steps.optimizers == 1:
         step = sum(map(case.row, IN_STEP))
@@ -241,7 +292,10 @@ def _lines(ledger: Ledger, row: LedgerRow) -> list[SourceLocation]:
 
     For each entry of the row it is the outermost line of the project that is spent on this row.
     """
-    whole: Mapping[SourceLocation, float] = _below(ledger.rows)
+    comparable: Sequence[LedgerRow] = ledger.rows
+    if row.name in _OF_OPERATORS:  # of an evaluation nobody knows what its operators are for
+        comparable = [one for one in ledger.rows if one.name in (*_OF_OPERATORS, "host")]
+    whole: Mapping[SourceLocation, float] = _below(comparable)
     # Without a frozen or repeated result, what is dead of it is not computed either.
     with_it = (row.name, "dead") if row.name in ("frozen", "repeated") else (row.name,)
     of_row = _below([other for other in ledger.rows if other.name in with_it])

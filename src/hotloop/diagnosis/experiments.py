@@ -14,7 +14,13 @@ from hotloop.core.case.experiment import BUDGET, Experiment
 from hotloop.core.errors import DataError
 from hotloop.core.units import duration
 from hotloop.observe.experiments.new_files import made_since
-from hotloop.observe.experiments.trial import TEMPORARY, TrialRequest, TrialResult, command
+from hotloop.observe.experiments.trial import (
+    LONGEST,
+    TEMPORARY,
+    TrialRequest,
+    TrialResult,
+    command,
+)
 from hotloop.process import child
 
 if TYPE_CHECKING:
@@ -26,9 +32,10 @@ if TYPE_CHECKING:
 __all__ = ["with_experiments"]
 
 _START: Final = 10.0  # seconds that the start of the script may take beyond the budget
-_LONGEST: Final = 3.5  # times the budget, for scripts with slow steps
+_STEPS: Final = 12  # steps for which there is time, however slow they are
+_SLOWEST: Final = 4.0  # times the budget, at most, to make them
 _ROOM: Final = 1.2  # of the memory that the script uses
-_TRIES: Final = 3  # processes, if the script raises under a change
+_TRIES: Final = 3  # processes, if the script raises or ends early under a change
 
 
 def with_experiments(
@@ -43,9 +50,9 @@ def with_experiments(
 ) -> Case:
     """Make experiments on `script` (the arguments of `python`); return the case with the results.
 
-    `seconds` is the time for timed steps; `before` is what `cwd` had before the script was observed
-    (new_files.entries_of): the experiments do not see what it made since. Raises KeyboardInterrupt
-    on Ctrl-C, once the process is dead.
+    `seconds` is the time for timed steps, more if these are slow; `before` is what `cwd` had before
+    the script was observed (new_files.entries_of): the experiments do not see what it made since.
+    Raises KeyboardInterrupt on Ctrl-C, once the process is dead.
     """
     if not experiments:
         return case
@@ -62,7 +69,7 @@ def with_experiments(
         scratch=child.SCRATCH,
         experiments=tuple(experiments),
         start=limit,
-        seconds=seconds,
+        seconds=min(max(seconds, _STEPS * _step(case)), _SLOWEST * seconds),
         total=case.total_steps,
         new_files=made_since(before, cwd),
     )
@@ -83,6 +90,11 @@ def with_experiments(
     return replace(case, experiments=(*case.experiments, *done), experiments_time=took)
 
 
+def _step(case: Case) -> float:
+    """Return the seconds of a step."""
+    return 0.0 if case.step_time is None else case.step_time.median
+
+
 def _tried(
     request: TrialRequest,
     script: Sequence[str],
@@ -93,7 +105,7 @@ def _tried(
     """Make experiments in a process of their own; `more` goes into its environment."""
     outcome = child.run(
         command(request, tuple(script)),
-        limits=child.ProcessLimits(seconds=request.start + _LONGEST * request.seconds + _START),
+        limits=child.ProcessLimits(seconds=request.start + LONGEST * request.seconds + _START),
         cwd=cwd,
         environment={
             **child.quiet(),
@@ -129,6 +141,8 @@ def _sorted_out(
     places = tuple(place for place in raised.places if place != result.raised_at)
     if result.raised_at is not None and places:
         left.append(replace(raised, places=places, why_not=None))
+    elif raised.gain is not None:
+        done = (*done, raised)
     else:
         why = raised.why_not or result.why_not or "the script raises under it"
         done = (*done, replace(raised, why_not=why))

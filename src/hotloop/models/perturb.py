@@ -10,7 +10,7 @@ from hotloop.models.compiled import is_compiled
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["NOISE", "inner_outputs", "moved"]
+__all__ = ["NOISE", "inner_outputs", "moved", "undisturbed"]
 
 NOISE = 1e-4  # of the largest output; smaller changes are rounding
 
@@ -25,7 +25,7 @@ def moved(model: Any, run: Callable[[], Any], changes: Sequence[tuple[Any, Any]]
     """
     import torch
 
-    with _undisturbed(model, changes[0][0]):
+    with undisturbed(model, changes[0][0]):
         first, second = run(), run()
         if first is None or second is None or not torch.equal(first, second):
             return None
@@ -60,7 +60,7 @@ def inner_outputs(model: Any, see: Callable[[Any, Any], None]) -> Iterator[None]
 
 
 @contextlib.contextmanager
-def _undisturbed(model: Any, tensor: Any) -> Iterator[None]:
+def undisturbed(model: Any, tensor: Any) -> Iterator[None]:
     """Restore the model's modes and the generators of a tensor's device."""
     import torch
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.case.case import IN_STEP, OWN_FAULT, Case
-from hotloop.core.case.objects import Model
+from hotloop.core.case.objects import Model, Role
 from hotloop.core.case.steps_and_loaders import EvaluationSpan, Save, Steps
 from hotloop.core.errors import HotloopError
 from hotloop.core.finding import SourceLocation
@@ -118,7 +118,7 @@ def _with_probes(case: Case, observer: ScriptObserver) -> Case:
         except Exception as error:  # noqa: BLE001 - told in the report, which has the rest
             observer.probes.failed(probe, error)
     if case.ledger is not None:
-        case = replace(case, ledger=with_repeats(case.ledger, case.loaders, case.total_steps))
+        case = replace(case, ledger=with_repeats(case.ledger, case))
     return case
 
 
@@ -241,7 +241,9 @@ def _models(observer: ScriptObserver, folded: Folded) -> list[Model]:
     for built in observer.roots:
         if isinstance(built.facts, Model):
             trains = (built.number, "train") in folded.roots
-            models.append(replace(built.facts, role="train" if trains else "evaluate only"))
+            modes = observer.mode_layers.modes(built.number, folded)
+            role: Role = "train" if trains else "evaluate only"
+            models.append(replace(built.facts, role=role, modes=modes))
     return sorted(models, key=lambda model: -model.parameters)
 
 

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import weakref
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -40,6 +41,7 @@ from hotloop.observe.probes.drawn_rows import DrawProbe
 from hotloop.observe.probes.habits import Habits
 from hotloop.observe.probes.kept_gradients import KeptGradients
 from hotloop.observe.probes.kept_states import KeptStates
+from hotloop.observe.probes.mode_layers import ModeLayers
 from hotloop.observe.probes.models import Models
 from hotloop.observe.probes.module_calls import plain
 from hotloop.observe.probes.process_group import ProcessGroupProbe
@@ -90,6 +92,7 @@ class ScriptObserver:
         if not limits.full:
             probes.append(self.coming)
         self._resumes = ResumeProbe(self)
+        self.mode_layers = ModeLayers(self)
         if limits.probing:  # batches come first, because models use their repeats
             batches = BatchProbe(self)
             probes += [batches, Models(self, batches.again), Habits(self), ProcessGroupProbe(self)]
@@ -98,13 +101,15 @@ class ScriptObserver:
                 KeptGradients(self),
                 SharedGraph(),
                 OrderProbe(self),
+                self.mode_layers,
                 self._resumes,
             ]
             probes.append(DrawProbe(self))
         if self.window is not None:
             probes.append(self.window)
         self.probes = Probes(probes)  # tuning and techniques add their own
-        self._looking, self._passes = False, 0  # forward passes examined since the last update
+        self._looking = False
+        self._looks = Counter[int]()  # passes of each outermost module since the last update
         self._refresh = 1  # updates after which the facts are collected again
         self._over = False
 
@@ -210,12 +215,15 @@ class ScriptObserver:
 
     def after_forward(self, number: int, module: Any, args: Any, kwargs: Any, output: Any) -> None:
         """Pass a forward pass on to the probes; check whether an optimizer updates the module."""
+        self._looks[number] += 1
+        if self._looks[number] > _PASSES:  # a transform of each sample
+            return
         self.probes.notify(lambda probe: probe.after_forward(number, module, args, kwargs, output))
         for built, root in alive(self.roots):
             if root is module:
                 built.idle, built.called = unoptimised(root, self.optimizers), here()
-        self._passes += 1
-        if self._passes >= _PASSES:  # an evaluation, or many micro batches
+        # An evaluation, or many micro batches; data transforms come before them.
+        if self._looks[number] == _PASSES and next(module.parameters(), None) is not None:
             self.hooks.look = False
 
     def on_inner_call(self, module: Any, args: Any, kwargs: Any) -> None:
@@ -296,7 +304,7 @@ class ScriptObserver:
         window_at = self.window.next_look(updates) if self.window is not None else NEVER
         recorded = self.window is not None and self.window.is_open  # other probes would be, too
         self._looking = looks and not recorded and (updates < LEARNED or not self._looking)
-        self.hooks.look, self._passes = self._looking, 0
+        self.hooks.look, self._looks = self._looking, Counter()
         if updates >= LEARNED:
             self.hooks.learning = False
         has_saved = bool(self.saves) and not self._resumes.is_waiting
@@ -308,7 +316,7 @@ class ScriptObserver:
 
     def look(self) -> None:
         """Examine everything until the next update."""
-        self._looking, self._passes = True, 0
+        self._looking, self._looks = True, Counter()
         self.hooks.look, self.hooks.wake = True, self.hooks.updates + 1
 
     def refresh(self) -> None:

@@ -272,9 +272,13 @@ def _fine(case: Case) -> str:
     if not case.steps.count:
         where = " in the main thread" if case.steps.how == "another thread" else ""
         return f"no optimizer step was seen{where}, so its speed could not be judged"
+    if case.ledger is not None and (why := case.ledger.not_split) is not None:
+        return f"no cost was found, but the operators of the steps were not seen: {why}"
+    if case.experiments and all(one.outcome == "unknown" for one in case.experiments):
+        return "no cost was measured, but no experiment came to a result (see experiments)"
     compute = case.share(*COMPUTE)
     sentence = f"nothing worth changing: compute takes {compute:.0%}"
-    largest = max(case.wall.keys() - {*COMPUTE}, key=case.row, default="")
+    largest = max(case.wall.keys() - {*COMPUTE, *once(case)}, key=case.row, default="")
     return sentence + (
         f", {largest} {case.share(largest):.0%}" if case.share(largest) > compute else ""
     )

@@ -40,6 +40,7 @@ _SWITCHES: Mapping[str, tuple[str | None, tuple[str, ...]]] = {
     "one product": (None, IN_STEP),
     "composed function": (None, IN_STEP),
     "looped operator": (None, IN_STEP),
+    "kept calls": (None, IN_STEP),
 }
 
 
@@ -60,12 +61,23 @@ def with_results(
             kept.append(finding)
         elif experiment is None or experiment.outcome == "unknown":
             unsure = rule.only_measured and not case.on_gpu and not case.by_hotloop
+            unsure |= _was_tried_in_vain(case, rule)
             kept.append(replace(finding, severity="note") if unsure else finding)
         elif experiment.outcome == "no gain":
             refuted.append(replace(finding, severity="note", measured=in_words(case, experiment)))
         else:
             kept.append(_measured(case, finding, experiment))
     return kept, refuted
+
+
+def _was_tried_in_vain(case: Case, rule: Rule) -> bool:
+    """Whether the experiment of a rule was made and showed neither a gain nor that there is none.
+
+    One that the script's end or the time limit prevented was not made.
+    """
+    of_rule = [one for one in case.experiments if rule.experiment == one.name]
+    was_made = any(one.blocks or one.is_refused for one in of_rule)
+    return was_made and all(one.outcome == "unknown" for one in of_rule)
 
 
 def experiment_on(case: Case, finding: Finding, rules: Mapping[str, Rule]) -> Experiment | None:
@@ -85,6 +97,8 @@ def experiment_on(case: Case, finding: Finding, rules: Mapping[str, Rule]) -> Ex
         if not set(one.places).isdisjoint(finding.places) and _is_of(one, finding, case)
     ]
     above = [one for one in made if root.experiment in (one.name, one.row) and root.experiment]
+    if rule is not root and finding.share is None:  # the umbrella's experiment takes more away
+        above = []
     first = next(iter([*own, *lines, *above]), None)
     if first is not None and first.name in ("ready batches", *_READINGS):
         # Nobody can have batches that lie ready: a remedy that was tried tells more.
@@ -122,6 +136,8 @@ def _with_readings(case: Case, finding: Finding) -> Finding:
 
 def _is_of(experiment: Experiment, finding: Finding, case: Case) -> bool:
     """Whether a line took away about what a finding explains: it may do other work as well."""
+    if experiment.name == "kept calls":  # it calls the module once, and does no other work
+        return finding.rule.startswith("P3 ")
     return finding.share is None or share_of_run(case, experiment) <= _MUCH * finding.share + _LEAST
 
 
@@ -170,8 +186,7 @@ def _measured(case: Case, finding: Finding, experiment: Experiment) -> Finding:
     if experiment.name in _SWITCHES:
         technique, rows = _SWITCHES[experiment.name]
         # Its gain is the only evidence: what is certain counts, and no more than what it changes.
-        certain = min(experiment.gain, max(1.0, experiment.low or 1.0))
-        share = min(share, 1 - 1 / certain, case.share(*rows))
+        share = min(share, 1 - 1 / experiment.sure, case.share(*rows))
         if experiment.rewrites and finding.share is not None:  # what these operators took
             share = min(share, finding.share)
         said = in_words(case, experiment)

@@ -17,6 +17,11 @@ def make_bidirectional(model):
 """
 SETTING = "config.is_decoder = False\n"
 LSTM = "encoder = torch.nn.LSTM(8, 8, bidirectional=True)\n"
+CLASS = """
+class BidirectionalLSTM(torch.nn.Module):
+    def forward(self, x):
+        return self.rnn(x)
+"""
 SWITCHED_OFF = "model = build(bidirectional=False)\n"
 SWITCHED_ON = "model = build(bidirectional=True)\n"
 HANDED_ON = """
@@ -41,6 +46,7 @@ NEGATIVE = [
     asking(PATCHED, OPEN),
     asking(PATCHED, NET),
     asking(LSTM),
+    asking(CLASS),
     asking(SWITCHED_OFF),
     asking(HANDED_ON),
     asking("", requested={"model.bidirectional": "False"}),
@@ -49,5 +55,5 @@ NEGATIVE = [
 KNOWN = [
     (asking(SETTING), "proved"),
     (asking("if args.both:\n    config.is_decoder = False\n"), "read"),
-    (asking(PATCHED), "read"),  # the function was never seen
+    (asking(PATCHED), "read"),  # a name is no proof
 ]

@@ -5,7 +5,7 @@ from dataclasses import replace
 from tests.golden.cases import SCRIPT, healthy, of_rows
 
 from hotloop.core.case.ledger import Ledger
-from hotloop.core.case.steps_and_loaders import BatchFacts
+from hotloop.core.case.steps_and_loaders import BatchFacts, RowLengths
 
 TOKENS = BatchFacts(
     label="labels",
@@ -17,6 +17,8 @@ TOKENS = BatchFacts(
 PROMPTS = replace(TOKENS, padding=0.0, prompt="prompt_len", prompts=0.8)
 LEARNT = Ledger(rows=(), without_gradient=0.0)
 MASKED = Ledger(rows=(), without_gradient=0.8)
+ANSWERS = RowLengths(widths=(512, 512), lengths=(30, 20, 70, 40), rows=(2, 2), pad_id=0)
+PADDED = replace(TOKENS, padding=0.0, targets=ANSWERS)
 WRITTEN = """
 class Rows(Dataset):
     def __getitem__(self, i):
@@ -40,6 +42,7 @@ POSITIVE = [
     healthy(batches=(PROMPTS,), sources={SCRIPT: WRITTEN}),
     healthy(batches=(PROMPTS,), sources={SCRIPT: WRITTEN}, ledger=LEARNT),
     healthy(batches=(PROMPTS,), sources={SCRIPT: WRITTEN}, ledger=MASKED),
+    healthy(batches=(PADDED,), ledger=LEARNT),
 ]
 NEGATIVE = [
     healthy(batches=(replace(PROMPTS, prompt=None),), sources={SCRIPT: WRITTEN}),
@@ -48,6 +51,11 @@ NEGATIVE = [
     healthy(batches=(replace(TOKENS, ignored=0.4),)),
     healthy(batches=(TOKENS,), sources={SCRIPT: "loss = cross_entropy(x, y, ignore_index=0)"}),
     healthy(batches=(replace(TOKENS, shapes={"labels": (8,)}),)),
+]
+NEGATIVE += [
+    healthy(batches=(PADDED,)),  # nothing shows that the loss takes it in
+    healthy(batches=(PADDED,), ledger=MASKED),
+    healthy(batches=(replace(PADDED, targets=replace(ANSWERS, pad_id=-100)),), ledger=LEARNT),
 ]
 
 # Before a run.
@@ -59,4 +67,4 @@ NEGATIVE += [
     of_rows("labels", contradicting=159),
 ]
 
-KNOWN = [(POSITIVE[2], "read"), (POSITIVE[3], "proved"), (POSITIVE[4], "read")]
+KNOWN = [(POSITIVE[n], how) for n, how in ((2, "read"), (3, "proved"), (4, "read"), (5, "proved"))]

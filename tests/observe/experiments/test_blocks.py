@@ -1,5 +1,7 @@
 """Blocks of steps: gains are told by neighbouring plain blocks, on a clock of the test's own."""
 
+import statistics
+
 import pytest
 
 from hotloop.observe.experiments.blocks import WARM, Blocks
@@ -48,6 +50,12 @@ def test_a_machine_that_slows_down_slows_both_sides():
     assert blocks.readings[0].ratios == pytest.approx(
         [2.0] * len(blocks.readings[0].ratios), rel=0.02
     )
+
+
+def test_a_rare_long_step_is_in_no_block():
+    blocks, _ = made([Change(0.002)], slower=lambda step: 40.0 if step % 47 == 20 else 1.0)
+    ratios = blocks.readings[0].ratios
+    assert ratios == pytest.approx([1.25] * len(ratios), rel=0.001)
 
 
 def test_blocks_on_both_sides_of_a_new_phase_are_not_compared():
@@ -127,3 +135,73 @@ def test_what_comes_rarely_waits_for_what_comes_in_each_step():
     rare, usual = Change(0.005, rare=100.0), Change(0.005)
     blocks, _ = made([rare, usual], steps=400)
     assert (len(blocks.readings[0].ratios), len(blocks.readings[1].ratios)) == (0, 3)
+
+
+class Prefetched:
+    """Steps of 1 s beside workers that make a batch in `each` seconds and keep 8 in stock."""
+
+    def __init__(self, change: Change, each: float) -> None:
+        self.change, self.each = change, each
+        self.now = self.made = 0.0
+        self.stock, self.waited = 8, 0.0
+
+    def step(self) -> None:
+        self._until(self.now + 1.0 - (self.change.seconds if self.change.on else 0.0))
+        if not self.stock:
+            began = self.now
+            self._until(self.made + self.each)
+            self.waited += self.now - began
+        self.stock -= 1
+
+    def _until(self, time: float) -> None:
+        while self.stock < 8 and self.made + self.each <= time + 1e-9:
+            self.made, self.stock = self.made + self.each, self.stock + 1
+        self.now = max(self.now, time)
+        if self.stock == 8:
+            self.made = self.now
+
+
+@pytest.mark.parametrize(("each", "gain"), [(0.9, 1 / 0.9), (0.1, 2.5)])
+def test_batches_in_stock_do_not_count_as_a_gain(each, gain):
+    change = Change(0.6)
+    run = Prefetched(change, each)
+    blocks = Blocks(
+        [change],
+        seconds=400,
+        settle=9,
+        clock=lambda: run.now,
+        waited=lambda: run.waited,
+        stock=lambda: {1: run.stock},
+    )
+    run.step()
+    while blocks.ended_step():
+        run.step()
+    assert len(blocks.readings[0].ratios) >= 3
+    assert statistics.median(blocks.readings[0].ratios) == pytest.approx(gain)
+    assert max(blocks.readings[0].ratios) <= 1.25 * gain
+
+
+def test_a_steady_stock_needs_one_step_to_settle():
+    change = Change(0.6)
+    run = Prefetched(change, 0.1)
+    blocks = Blocks([change], seconds=60, settle=9, clock=lambda: run.now, stock=lambda: {1: 8})
+    run.step()
+    steps = 1
+    while blocks.ended_step():
+        run.step()
+        steps += 1
+    assert len(blocks.readings[0].ratios) == 3
+    assert steps <= 3 + 7 * (1 + 2)
+
+
+def test_each_change_is_timed_before_the_next_where_time_is_short():
+    now = [0.0]
+    changes = [Change(0.5), Change(0.0), Change(0.2)]
+    blocks = Blocks(list(changes), seconds=10.0, clock=lambda: now[0])
+    for _ in range(200):
+        now[0] += 1.0 - next((change.seconds for change in changes if change.on), 0.0)
+        if not blocks.ended_step():
+            break
+    first, second, _ = blocks.readings
+    assert len(first.ratios) == len(second.ratios) == 2
+    assert first.ratios == pytest.approx([2.0, 2.0])

@@ -137,6 +137,47 @@ def test_one_call_of_a_step_is_computed(script, mode: str, computed: list[int]):
     assert calls == computed
 
 
+def test_calls_whose_value_never_changes_return_it(script):
+    lines, code, calls = script("made")
+    for step in (2.0, 3.0, 4.0):
+        code.made(torch.ones(2)), code.made(torch.full((2,), step))
+        lines.end_step()
+    assert lines.mode_if_repeated(0) == "constant"
+    lines.end_of_hashing()
+    lines.modes[0] = "constant"
+    calls.clear()
+    constant, other = code.made(torch.zeros(2)), code.made(torch.full((2,), 5.0))
+    assert torch.equal(constant, torch.full((2,), 2.0))
+    assert torch.equal(other, torch.full((2,), 10.0))
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("calls", [1, 2])
+def test_a_line_that_repeats_another_one_is_skipped_in_every_call(script, calls):
+    lines, code, _ = script("made")
+    for step in (1.0, 2.0):
+        for call in range(calls):
+            code.made(torch.full((2,), step + 10 * call))
+        lines.end_step()
+    assert lines.mode_if_repeated(0) == "stale"
+
+
+def test_calls_that_had_other_values_than_the_first_are_computed(script):
+    lines, code, calls = script("made")
+    for step in (1.0, 2.0):
+        for value in (1.0, 1.0, 3.0):
+            code.made(torch.full((2,), step * value))
+        lines.end_step()
+    assert lines.mode_if_repeated(0) == "again"
+    lines.modes[0] = "again"
+    calls.clear()
+    made = []
+    for value in (1.0, 1.0, 3.0):
+        made.append(code.made(torch.full((2,), 5.0 * value)))
+    assert [float(one[0]) for one in made] == [10.0, 10.0, 30.0]
+    assert len(calls) == 2
+
+
 def test_a_line_without_gradient_is_computed_and_records_nothing(script):
     lines, code, calls = script("made")
     lines.modes[0] = "no gradient"

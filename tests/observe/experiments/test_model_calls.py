@@ -101,6 +101,9 @@ def test_a_second_input_of_tokens_is_cut_by_its_own_width():
         translator(source, target).sum().backward()
     calls.cut(0.5)
     assert set(seen) == {(10, 20), (5, 10)}
+    seen.clear()
+    calls.cut(0.5, 20)  # padded labels alone
+    assert set(seen) == {(10, 20), (10, 10)}
 
 
 def test_a_model_of_one_width_is_refused_by_its_own_error():

@@ -78,7 +78,7 @@ def proved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> tuple[
     backward = torch.autograd.backward
 
     def noted(tensors: Any, *args: Any, **kwargs: Any) -> None:
-        proofs.note_loss(tensors)
+        proofs.note_backward(tensors)
         backward(tensors, *args, **kwargs)
 
     monkeypatch.setattr(torch.autograd, "backward", noted)

@@ -34,6 +34,15 @@ def facts(*args, **kwargs):
     return describe.loader(DataLoader(*args, **kwargs), key=3, place=None)
 
 
+def test_tensors_of_every_layout_have_bytes():
+    dense = torch.eye(4)
+    sparse, nested = dense.to_sparse(), [torch.ones(2), torch.ones(3)]
+    jagged = torch.nested.nested_tensor(nested, layout=torch.jagged)
+    assert describe.nbytes({"graph": [sparse, dense]}) == 4 * 2 * 8 + 4 * 4 + 16 * 4
+    assert describe.own_nbytes(jagged) == 5 * 4
+    assert describe.own_nbytes("text") is None
+
+
 def line_of(function) -> int:
     return function.__code__.co_firstlineno
 

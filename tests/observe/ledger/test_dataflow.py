@@ -1,6 +1,6 @@
 """What recorded operators were for: each case is a small training step with one cost planted."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import numpy as np
 import pytest
@@ -12,9 +12,16 @@ from torch.utils.checkpoint import checkpoint
 from hotloop.observe.ledger.dataflow import passed_again, purposes
 from hotloop.observe.ledger.recorder import Recorder
 
+_HEAVY = ("mm", "addmm", "erf", "native_layer_norm", "embedding")
+
 
 def shares(
-    step: Callable[[], object], weights: list[torch.Tensor], *, steps: int = 3, unread: object = ()
+    step: Callable[[], object],
+    weights: list[torch.Tensor],
+    *,
+    steps: int = 3,
+    unread: object = (),
+    counted: Collection[str] = _HEAVY,
 ) -> dict[str, float]:
     """Record steps; return the operations of all but the last, counted by row of the ledger."""
     recorder = Recorder(is_ours=lambda: False)
@@ -36,13 +43,12 @@ def shares(
     rows: dict[str, float] = {}
     for operation, of_row in zip(recorder.operations[: recorder.ends[-2]], decided, strict=False):
         assert sum(of_row.values()) == pytest.approx(1)
-        if operation.name.rpartition("::")[2] in _HEAVY:
+        if operation.name.rpartition("::")[2] in counted:
             for row, share in of_row.items():
                 rows[row] = rows.get(row, 0) + share
     return rows
 
 
-_HEAVY = ("mm", "addmm", "erf", "native_layer_norm", "embedding")
 _IN_BACKWARD: set[str] = set()
 
 
@@ -132,6 +138,17 @@ def test_what_is_made_from_the_shape_of_other_values_alone_is_repeated_work():
 
     rows = shares(step, task.weights)
     assert rows["repeated"] == 1, "erf of the second step"
+
+
+def test_a_constant_that_repeated_work_alone_reads_is_repeated_work():
+    task = Task()
+
+    def step() -> None:
+        again = (torch.zeros(8, 16) + task.x).erf()
+        task.learn(task.model(again + torch.zeros(8, 16)).square().sum())
+
+    rows = shares(step, task.weights, counted=("zeros", "zero_", "fill_"))
+    assert rows == {"useful": 2, "repeated": 2}, "both of the second step"
 
 
 @pytest.mark.filterwarnings("ignore:Sparse CSR")

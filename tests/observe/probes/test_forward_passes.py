@@ -20,6 +20,14 @@ def test_a_repeat_counts_where_most_passes_agree():
         assert (repeat.calls, repeat.same_input, repeat.seconds) == (2.0, same, 1.0)
 
 
+def test_where_sums_are_known_they_decide():
+    root = nn.Sequential(nn.Linear(2, 2))
+    sampled = [call(root[0]), call(root[0])]
+    summed = [call(root[0], inputs=(1, 5), summed=True), call(root[0], inputs=(1, 6), summed=True)]
+    [repeat] = forward_passes.repeats([sampled, sampled, summed], layers(root))
+    assert not repeat.same_input
+
+
 def test_only_the_outermost_frozen_module_is_named():
     root = nn.Sequential(nn.Sequential(nn.Linear(2, 2)).requires_grad_(False), nn.Linear(2, 2))
     seen = (call(root[0]), call(root[0][0], parent=0), call(root[1], requires=True))

@@ -1,5 +1,8 @@
 """What ran inside a forward pass."""
 
+import math
+
+import pytest
 import torch
 from torch import nn
 
@@ -70,9 +73,12 @@ def test_a_call_that_raised_is_left_behind():
     assert [call.parent for call in calls.take()] == [-1, 0, -1]
 
 
-def test_modules_that_ran_twice_are_summed_the_next_time():
+@pytest.mark.parametrize("masked", [1.0, -1e9, -math.inf])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64])
+def test_modules_that_ran_twice_are_summed_the_next_time(dtype, masked):
     calls, twice = Calls(), nn.Identity()
-    x = torch.ones(100, 100)
+    x = torch.ones(100, 100, dtype=dtype)
+    x[50:] = masked
     changed = x.clone()
     changed[1, 1] = 5  # the sample does not see it
     for _ in range(2):

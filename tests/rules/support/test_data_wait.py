@@ -13,6 +13,7 @@ from hotloop.rules.support.data_wait import (
     lines,
     quantile,
     read_ahead,
+    stacks_of,
     steady,
     unused_cores,
     waits_for_data,
@@ -61,6 +62,14 @@ def test_workers_hide_the_wait_and_leave_the_loop_a_core():
     assert workers_for(healthy(hardware=replace(CPU, cores=1.0), steps=steps), slow) == 0
     assert workers_for(eight, replace(slow, iterable=True)) == 1  # two would read the same
     assert workers_for(eight, replace(slow, iterable=True, worker_info=True)) == 4
+
+
+def test_sampled_stacks_take_no_more_than_their_row():
+    stacks = (stack("data wait", 3.0), stack("data wait", 1.0), stack("forward", 9.0))
+    case = healthy(wall=wall(data_wait=2.0), stacks=stacks)
+    assert [one.seconds for one in stacks_of(case)] == [1.5, 0.5]
+    longer = replace(case, wall=wall(data_wait=8.0))
+    assert [one.seconds for one in stacks_of(longer)] == [3.0, 1.0]
 
 
 def test_the_line_that_reads_comes_before_the_line_that_works():

@@ -1,11 +1,12 @@
 """The Case that rules judge: all facts of one run, as one value that JSON can hold.
 
 Format history of case.json: schema 1 (2026-11); `planned`, `ledger`, and of the process
-`failed_at`, `states_aliased`, `exchanging`, of the steps `shared_graph`, `order`, `resumes` and
+`failed_at`, `states_aliased`, `exchanging`, of the steps `repeated_graph`, `order`, `resumes` and
 `kept_gradients` (2026-12, additional). The first files had more fields, which are skipped when they
 are read: `read` of a configuration, with keys that a tracked dict had noted; `kind` of a loader,
-`outputs_unused` of a model and `step_places` of a schedule, which were never filled. `gpu` of the
-steps was called `card`.
+`outputs_unused` of a model and `step_places` of a schedule, which were never filled; and
+`shared_graph` of the steps, in place of which `repeated_graph` came. `gpu` of the steps was called
+`card`.
 """
 
 from collections.abc import Mapping
@@ -180,8 +181,9 @@ class Case:
                 f"the case has schema {raw.get('schema')!r}, this version of hotloop reads {SCHEMA}"
             )
         fields = {key: value for key, value in raw.items() if key != "schema"}
-        if isinstance(steps := fields.get("steps"), dict) and "card" in steps:
-            fields["steps"] = {("gpu" if k == "card" else k): v for k, v in steps.items()}
+        if isinstance(steps := fields.get("steps"), dict):
+            kept = {key: value for key, value in steps.items() if key != "shared_graph"}
+            fields["steps"] = {("gpu" if k == "card" else k): v for k, v in kept.items()}
         for part, removed in _GONE.items():
             if isinstance(entries := fields.get(part), list):
                 fields[part] = [_without(entry, removed) for entry in entries]

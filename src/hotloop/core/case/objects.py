@@ -14,12 +14,17 @@ __all__ = [
     "Discarded",
     "Lost",
     "Model",
+    "Modes",
     "Optimizer",
     "ParameterGroup",
     "Repeat",
+    "Role",
     "Scaler",
     "Scheduler",
 ]
+
+
+Role = Literal["train", "evaluate only"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,12 +140,33 @@ class AttentionFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Modes:
+    """In which mode a model was trained and evaluated."""
+
+    # Layers whose result depends on it, beside what an optimizer trains: class -> number. `off` are
+    # those of them that were in evaluation mode right after an update.
+    layers: Mapping[str, int] = field(default_factory=dict)
+    off: Mapping[str, int] = field(default_factory=dict)
+    updates: int = 0
+    in_eval: int = 0  # updates that only passes in evaluation mode led to
+    turns: int = 0  # changes between the two from one update to the next
+    eval_since: int | None = None  # step from which all were in evaluation mode to the end
+    eval_place: SourceLocation | None = None  # of the eval() that came last before it
+    # A part of it that a library set to evaluation mode and nobody set back while it trained.
+    part: str = ""  # its name, as in named_modules()
+    part_off: Mapping[str, int] = field(default_factory=dict)  # layers in it that are off
+    part_place: SourceLocation | None = None  # where the library was called
+    scored: int = 0  # passes in evaluations with a loader of their own, without gradients
+    unset: int = 0  # those of them in training mode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
     """An outermost module that was called."""
 
     name: str  # its class
     place: SourceLocation | None = None  # of the class, where it is the project's own
-    role: Literal["train", "evaluate only"] = "train"
+    role: Role = "train"
     parameters: int = 0  # numbers
     trainable: int = 0
     bytes: int = 0
@@ -176,6 +202,8 @@ class Model:
     mixes_rows: bool | None = None  # a row changes the output for another (probed)
     unoptimised: int = 0  # numbers that got gradients which no optimizer uses
     call_places: tuple[SourceLocation, ...] = ()  # where the script then calls it
+    modes: Modes | None = None
+    drops: tuple[SourceLocation, ...] = ()  # lines that drop numbers in evaluation mode (probed)
     # Parameters that got gradients, are in no optimizer although others are, and did not change.
     left_out: tuple[str, ...] = ()
     left_out_parameters: int = 0

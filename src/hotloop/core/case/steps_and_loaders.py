@@ -94,8 +94,10 @@ class Steps:
     backwards: float | None = None  # median backward calls per step: the accumulation
     # Names of the autograd nodes from which backward passes began: "NllLossBackward0", …
     loss_roots: tuple[str, ...] = ()
-    # Share of a step's further backward passes through the graph of one before, sampled.
-    shared_graph: float | None = None
+    # Share of the nodes that a step's backward passes go through again, though they could have been
+    # one pass, sampled; and the lines of those passes.
+    repeated_graph: float | None = None
+    repeated_places: tuple[SourceLocation, ...] = ()
     kept_gradients: float | None = None  # share of updates that add to the gradients of the last
     gradient_looks: int = 0  # of how many updates that share is
     backward_place: SourceLocation | None = None  # where a backward pass is made
@@ -165,6 +167,29 @@ class Loader:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RowLengths:
+    """The lengths of rows that are padded to the width of their batch."""
+
+    widths: tuple[int, ...] = ()  # of each batch, padding included
+    lengths: tuple[int, ...] = ()  # of each row, without its padding, batch by batch
+    rows: tuple[int, ...] = ()  # how many of them are in each batch
+    pad_id: int | None = None
+
+    @property
+    def above_longest(self) -> float:
+        """Return the share of the width beyond a batch's longest row, the mean over batches."""
+        batches = (self.lengths[a:b] for a, b in pairwise([0, *accumulate(self.rows)]))
+        longest = [max(lengths) for lengths in batches if lengths]
+        return 1 - fmean(longest) / self.widths[0] if longest and self.widths else 0.0
+
+    @property
+    def padding(self) -> float:
+        """Return the share of the positions that are padding."""
+        positions = sum(w * n for w, n in zip(self.widths, self.rows, strict=True))
+        return 1 - sum(self.lengths) / positions if positions else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BatchFacts:
     """The inputs of the model, from sampled batches of one loader or of hand-made ones."""
 
@@ -186,6 +211,7 @@ class BatchFacts:
     of_training: bool = False  # an evaluation reads the very data set that training reads
     label: str | None = None  # name of the field or argument taken for the label
     labels: Mapping[str, int] = field(default_factory=dict)  # value -> how often, at most 50
+    targets: RowLengths | None = None  # of labels that are rows of tokens
     # Name of the field with each prompt's length, where the labels equal the inputs over prompts.
     prompt: str | None = None
     prompts: float | None = None  # share of the label positions that are such prompts
@@ -197,10 +223,8 @@ class BatchFacts:
     def above_longest(self) -> float:
         """Return the share of the width beyond a batch's longest row, the mean over batches."""
         number = len(self.lengths)
-        rows = self.rows or [max(1, number // max(1, self.sampled))] * number
-        batches = (self.lengths[first:end] for first, end in pairwise([0, *accumulate(rows)]))
-        longest = [max(lengths) for lengths in batches if lengths]
-        return 1 - fmean(longest) / self.widths[0] if longest and self.widths else 0.0
+        rows = self.rows or tuple([max(1, number // max(1, self.sampled))] * number)
+        return RowLengths(widths=self.widths, lengths=self.lengths, rows=rows).above_longest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,10 +27,13 @@ _FEWEST_WARM, _LONG_WARM = 3, 2.0  # of them, if the steps are slow; seconds
 _BLOCK, _FEWEST, _MOST = 0.3, 4, 400  # seconds and steps of a block
 _SLOW = 0.2  # seconds of a step from which a block has fewer steps
 _LEAST, _EXTRA = 2, 2.0  # blocks of a variant; of the time, that slow steps get beyond it
+_TRIES = 4  # of which so many blocks may come out steady
 _CALLS = 2.0  # least calls of a line in a block
 _ROUNDS, _ENOUGH = 3, 12  # rounds before a variant may be decided; at most
 _CLEAR = 0.03  # half-width of the interval at which a gain is known well enough
 _UNSTEADY = 1.3  # largest ratio of the plain blocks on both sides
+_SETTLINGS = 4  # times that a block is made again, until the workers keep pace
+_MOVED = 0.1  # batches more or less in stock, for each step of a block that is steady
 _LONG = 5.0  # times the median of plain steps: a step that has an evaluation in it
 
 
@@ -38,7 +41,7 @@ _LONG = 5.0  # times the median of plain steps: a step that has an evaluation in
 class _Mean:
     """Seconds of a step, the mean of a block."""
 
-    trimmed: float  # without the excess of rare long steps, unless they wait for batches
+    trimmed: float  # without rare long steps, unless they wait for batches
     whole: float
     waiting: float  # for batches
 
@@ -67,20 +70,25 @@ class Blocks:
         settle: int = 1,
         wait: Callable[[], None] = lambda: None,
         waited: Callable[[], float] = lambda: 0.0,
+        stock: Callable[[], dict[int, int]] = dict,
         clock: Callable[[], float] = own_time,
     ) -> None:
-        """`seconds` is the time for timed steps; `settle` steps of each block are not timed.
+        """`seconds` is the time for timed steps; a block begins after a step that is not timed.
 
+        If not as many batches lie ready (`stock`) after the block as before, it is made again after
+        `settle` steps.
         `total` is the number of steps that the script makes, if known; `wait` waits for the device.
         `waited` returns the seconds that the script has waited for batches so far.
         """
         self.readings = [BlockTimes() for _ in variants]
         self.running: int | None = None  # the variant that is switched on
+        self.latest: int | None = None  # the variant that was switched on last
         self.warm = False
         self.plain: list[float] = []  # seconds of a plain step, one figure a block
         self._variants, self._settle = variants, settle
-        self._wait, self._waited, self._clock = wait, waited, clock
+        self._wait, self._waited, self._stock, self._clock = wait, waited, stock, clock
         self._total = total
+        self._in_turn, self._tries = True, [0] * len(variants)
         self._seconds, self._end, self._steps = seconds, math.inf, 0
         self._longest = math.inf
         self._flow = self._rounds()
@@ -95,10 +103,11 @@ class Blocks:
         return True
 
     def failed(self, why: str) -> None:
-        """Note that the script raised while a variant was switched on."""
+        """Note that the script raised or ended early, with or after the latest variant."""
         if self.running is not None:
             self._variants[self.running].switch_off()
-            self.readings[self.running] = BlockTimes(why_not=why)
+        if self.latest is not None and len(self.readings[self.latest].ratios) < _LEAST:
+            self.readings[self.latest] = BlockTimes(why_not=why)
 
     def _rounds(self) -> Generator[None]:
         started = self._clock()
@@ -113,8 +122,10 @@ class Blocks:
         size = min(_MOST, max(fewest, math.ceil(_BLOCK / pace)))
         if self._total is not None:  # a short script has room for a few blocks only
             left = self._total - self._steps
-            room = left // (2 * _ROUNDS * len(self._variants) + 1) - self._settle
+            room = left // (2 * _ROUNDS * len(self._variants) + 1) - 1
             size = max(fewest, min(size, room))
+        blocks = 2 * _LEAST * len(self._variants)
+        self._in_turn = blocks * (size + 1) * pace <= self._seconds
         before = yield from self._block(None, size)
         while numbers := self._next(size):
             for number in numbers:
@@ -125,6 +136,7 @@ class Blocks:
     def _pair(self, number: int, size: int, before: _Mean) -> Generator[None, None, _Mean]:
         """Make a block of a variant and a plain one; return the latter."""
         reading, steps = self.readings[number], self._size(number, size)
+        self._tries[number] += 1
         if steps is None:
             return (yield from self._block(None, size))
         if steps > size:
@@ -144,8 +156,15 @@ class Blocks:
         return after
 
     def _next(self, size: int) -> list[int]:
-        """Return the variants to make in this round: those of short blocks come first."""
+        """Return the variants to make in this round: those of short blocks come first.
+
+        Where the time is too short for all, each has its first blocks before the next begins.
+        """
         numbers = self._open()
+        ready = [n for n in numbers if self.readings[n].why_not is None]
+        few = [n for n in ready if len(self.readings[n].ratios) < _LEAST]
+        if not self._in_turn and (first := [n for n in few if self._tries[n] < _TRIES]):
+            return first[:1]
         short = [n for n in numbers if (steps := self._size(n, size)) is not None and steps <= size]
         return short or numbers
 
@@ -168,7 +187,7 @@ class Blocks:
         ]
 
     def _measured_apart(self, number: int, before: _Mean) -> TimedPart | None:
-        self.running = number
+        self.running = self.latest = number
         part = self._variants[number].measured_apart(before.whole, before.waiting)
         self.running = None
         return part
@@ -189,35 +208,55 @@ class Blocks:
         variant = None if number is None else self._variants[number]
         self.running = number
         if variant is not None:
+            self.latest = number
             variant.switch_on()
         try:
-            for _ in range(self._settle):
-                yield
-            self._wait()
-            ends, waits = [self._clock()], [self._waited()]
-            for left in reversed(range(steps)):
-                yield
-                if not left:
-                    self._wait()
-                ends.append(self._clock())
-                waits.append(self._waited())
+            ends, waits, is_steady = yield from self._timed(1, steps)
+            for _ in range(_SETTLINGS if self._settle > 1 and not is_steady else 0):
+                ends, waits, is_steady = yield from self._timed(self._settle, steps)
+                if is_steady:
+                    break
         finally:
             if variant is not None:
                 variant.switch_off()
             self.running = None
-        self._steps += steps + self._settle
         seconds = [end - start for start, end in pairwise(ends)]
         waiting = [end - start for start, end in pairwise(waits)]
         rest = [step - wait for step, wait in zip(seconds, waiting, strict=True)]
         if number is None:
             self._longest = _LONG * statistics.median(rest)
-        longest = self._longest
-        trimmed = statistics.fmean(waiting) + statistics.fmean(min(own, longest) for own in rest)
+        short = [own for own in rest if own <= self._longest]
+        trimmed = statistics.fmean(waiting) + statistics.fmean(short or rest)
         if number is None:
             self.plain.append(trimmed)
         return _Mean(
             trimmed=trimmed, whole=statistics.fmean(seconds), waiting=statistics.fmean(waiting)
         )
+
+    def _timed(
+        self, settle: int, steps: int
+    ) -> Generator[None, None, tuple[list[float], list[float], bool]]:
+        """Return the times of the ends of steps after `settle` others, and the waits until then.
+
+        The last value: whether as many batches lay ready at the end as a step before the first.
+        """
+        stock = self._stock()
+        for step in range(settle):
+            if step == settle - 1:
+                stock = self._stock()
+            yield
+        self._wait()
+        ends, waits = [self._clock()], [self._waited()]
+        for left in reversed(range(steps)):
+            yield
+            if not left:
+                self._wait()
+            ends.append(self._clock())
+            waits.append(self._waited())
+        self._steps += settle + steps
+        after = self._stock()
+        moved = [abs(after[key] - stock[key]) for key in stock.keys() & after.keys()]
+        return ends, waits, max(moved, default=0) <= _MOVED * steps
 
     @staticmethod
     def _is_decided(reading: BlockTimes) -> bool:

@@ -18,6 +18,7 @@ from importlib.machinery import SourceFileLoader
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Literal
 
+from hotloop.observe.ledger.storages import content_of
 from hotloop.observe.whatif.batch_replay import Slot, rebuilt
 
 if TYPE_CHECKING:
@@ -28,13 +29,16 @@ if TYPE_CHECKING:
 __all__ = ["Lines", "Mode"]
 
 # stale: every call returns a value of an earlier step.
-# again: the first call of a step computes, further ones return its value.
+# again: the first call of a step computes, further ones return its value, if they had the same.
+# constant: calls whose value was the same in each step return it, the others compute.
 # last: all calls of a step but the last one return a value of an earlier step (one backward pass
 #     from the last of several losses).
 # no gradient: it is computed, and nothing is recorded for a backward pass.
 # poison: as stale, with NaN in all floating-point tensors.
 # poison gradient: it is computed, and the gradient that arrives at it is replaced by NaN.
-Mode = Literal["live", "stale", "again", "last", "no gradient", "poison", "poison gradient"]
+Mode = Literal[
+    "live", "stale", "again", "constant", "last", "no gradient", "poison", "poison gradient"
+]
 
 _NAME = "__hotloop_lines__"
 _DEEP = 16  # callers that tell one call of a line from another
@@ -45,6 +49,7 @@ _STATEMENTS = (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return)
 
 # The functions above a call, innermost first, and the rows of the batch.
 _Chain = tuple[tuple[CodeType, ...], int | None]
+_Call = tuple[_Chain, int]  # and how many calls of the step came before
 
 
 class Lines:
@@ -70,6 +75,9 @@ class Lines:
         self._are_floating: dict[int, bool] = {}
         self._have_gradients: dict[int, bool] = {}
         self._slots: list[dict[_Chain, dict[int, Slot]]] = [defaultdict(dict) for _ in places]
+        # Of each call of a step: a hash of its value, and whether that was the same in all steps.
+        self._contents: list[dict[_Call, tuple[int | None, bool]]] = [{} for _ in places]
+        self._hashes = True  # in the first steps
         # Numbers by file and line: several changes of one line have a number each.
         self._by_file: dict[str, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
         for number, place in enumerate(places):
@@ -139,9 +147,23 @@ class Lines:
         """Whether the line has begun and not ended: the training loop runs below it."""
         return self.calls[number] > 0 and not self.is_kept(number)
 
-    def is_called_again(self, number: int) -> bool:
-        """Whether a step has called the line more than once."""
-        return any(self._most[number].values())
+    def end_of_hashing(self) -> None:
+        """Compare no more values: what follows is timed."""
+        self._hashes = False
+
+    def mode_if_repeated(self, number: int) -> Mode:
+        """Return how a line is skipped whose values were computed before."""
+        if not any(self._most[number].values()):  # one call a step
+            return "stale"
+        if number in self._backward:
+            return "last"
+        if any(same for _, same in self._contents[number].values()):
+            return "constant"
+        repeats_itself = any(
+            index and self._hash(number, chain, index) == self._hash(number, chain, 0)
+            for chain, index in self._contents[number]
+        )
+        return "again" if repeats_itself else "stale"  # stale: it repeats another line
 
     def most_calls(self, number: int) -> int:
         """Return the most calls of the line that a step has made."""
@@ -150,10 +172,6 @@ class Lines:
     def leave_alone(self, number: int) -> None:
         """Watch a line no more: it runs as if it had not been rewritten."""
         self._left_alone.add(number)
-
-    def goes_back(self, number: int) -> bool:
-        """Whether the line makes a backward pass."""
-        return number in self._backward
 
     # Called by the rewritten lines.
 
@@ -181,7 +199,10 @@ class Lines:
         if mode == "again":
             if index == 0:
                 self._slots[number][chain].pop(0, None)  # of this step
-            return index == 0
+            return index == 0 or self._hash(number, chain, index) != self._hash(number, chain, 0)
+        if mode == "constant":
+            _, same = self._contents[number].get((chain, index), (None, False))
+            return not same or index not in self._slots[number][chain]
         if mode == "last":
             return index >= self._most[number][chain]
         return not self._slots[number][chain]
@@ -196,6 +217,8 @@ class Lines:
             sys.modules["torch"].set_grad_enabled(self._enabled.pop())
         if mode == "live":
             self._look_at(number, value)
+            if self._hashes and index < _KEPT:
+                self._compare(number, (chain, index), value)
         if mode == "poison gradient":
             rebuilt(value, _with_poisoned_gradient)
         if isinstance(value, _OPAQUE):
@@ -213,12 +236,28 @@ class Lines:
         gradient = any(tensor.requires_grad for tensor in tensors)
         self._have_gradients[number] = self._have_gradients.get(number, False) or gradient
 
+    def _compare(self, number: int, call: _Call, value: Any) -> None:
+        """Note whether a call has the value that it had in the step before."""
+        tensors = [part for part in _parts(value) if _is_tensor(part)]
+        hashes = [content_of(tensor) for tensor in tensors]
+        known = bool(tensors) and None not in hashes
+        layouts = [(tensor.shape, tensor.storage_offset()) for tensor in tensors] if known else []
+        now = hash((*hashes, *layouts)) if known else None
+        before = self._contents[number].get(call)
+        self._contents[number][call] = now, known and before in (None, (now, True))
+
+    def _hash(self, number: int, chain: _Chain, index: int) -> int | None:
+        """Return the hash of a call's value, when that was last compared."""
+        return self._contents[number].get((chain, index), (None, False))[0]
+
     def kept(self, number: int) -> Any:
         """Return a kept value of the line."""
         chain = (_callers(), self._rows())
         slots = self._slots[number][chain]
         if self.modes[number] == "again":
             return slots[0].hand_out()
+        if self.modes[number] == "constant":
+            return slots[self._in_step[number][chain] - 1].hand_out()
         value = slots[(self._in_step[number][chain] - 1) % len(slots)].hand_out()
         return rebuilt(value, _poisoned) if self.modes[number] == "poison" else value
 

@@ -191,15 +191,16 @@ class ModelCalls:
         least = min(seconds.values())
         return min(factor for factor, time in seconds.items() if time <= _ALIKE * least)
 
-    def cut(self, share: float) -> Resized:
+    def cut(self, share: float, width: int | None = None) -> Resized:
         """Time the calls of a step as they are and with that share of each row's positions.
 
-        Raises ResizingError if a model does not take such inputs.
+        With `width`, only rows of that width are cut. Raises ResizingError if a model does not take
+        such inputs.
         """
         of_calls = []
         with _restored(list(self._calls.values())), _refusal():
             for call in self._calls.values():
-                rounds = self._rounds(call, _narrowed(call, share))
+                rounds = self._rounds(call, _narrowed(call, share, width))
                 of_calls.append([(call.count * plain, call.count * cut) for plain, cut in rounds])
         if not of_calls:
             raise ResizingError("no model was called")
@@ -254,7 +255,7 @@ def _repeated(call: _Call, factor: int) -> Callable[[Any], Any]:
     return change
 
 
-def _narrowed(call: _Call, share: float) -> Callable[[Any], Any]:
+def _narrowed(call: _Call, share: float, width: int | None) -> Callable[[Any], Any]:
     """Return the change to a share of the width, the second dimension of the first tensor.
 
     Other tensors of token ids, such as the sentences to translate into, have widths of their own.
@@ -263,6 +264,7 @@ def _narrowed(call: _Call, share: float) -> Callable[[Any], Any]:
     tensors = [x for x in _tensors(call.inputs) if x.ndim > 1]
     tokens = [x.shape[1] for x in tensors if x.ndim == 2 and not x.is_floating_point()]
     widths = {size for size in [*(x.shape[1] for x in tensors[:1]), *tokens] if size > 1}
+    widths &= widths if width is None else {width}
     if not widths:
         raise ResizingError("the model takes no tensor with rows of several positions")
 

@@ -9,6 +9,7 @@ gradients that they had. Weights, optimizer states and buffers are restored afte
 from __future__ import annotations
 
 import math
+import sys
 from typing import TYPE_CHECKING, Any, Literal
 
 from hotloop.observe.experiments.live_modules import buffers
@@ -17,6 +18,7 @@ from hotloop.observe.probes.module_calls import tensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
+    from types import CodeType, FrameType
 
     from hotloop.observe.experiments.lines import Lines, Mode
 
@@ -42,6 +44,7 @@ class Proofs:
         """`optimizers` returns those that exist, `stepped` those that the last step has used."""
         self.needs: dict[int, Need] = {}
         self.broken: str | None = None  # why no further step is of use
+        self.passes: set[tuple[CodeType, int]] = set()  # where backward passes are started
         self._lines, self._numbers, self._optimizers = lines, numbers, optimizers
         self._stepped = stepped or optimizers
         self._losses: list[float] | None = None
@@ -54,10 +57,11 @@ class Proofs:
         """Return the line that is tried now."""
         return None if self._tried is None else self._tried[0]
 
-    def note_loss(self, tensors: Any) -> None:
-        """Look at the loss while a line is tried."""
+    def note_backward(self, tensors: Any) -> None:
+        """Note where a backward pass is started; look at its loss while a line is tried."""
         import torch
 
+        self.passes.add(_outside_torch())
         if self._losses is not None:
             roots = tensors if isinstance(tensors, list | tuple) else [tensors]
             losses = [root for root in roots if isinstance(root, torch.Tensor)]
@@ -74,7 +78,7 @@ class Proofs:
     def _try_lines(self) -> Generator[None]:
         yield
         left = [number for number in self._numbers if number not in self._lines.problems]
-        for step in range(_PATIENCE if left else 0):
+        for step in range(_PATIENCE if left else _WARM):
             yield
             if step >= _WARM:
                 left = [number for number in left if not self._lines.has_loop(number)]
@@ -205,3 +209,15 @@ class _State:
         with torch.no_grad():
             for tensor, value in self._kept:
                 tensor.copy_(value)
+
+
+def _outside_torch() -> tuple[CodeType, int]:
+    """Return where the script, or a library of its own, starts the backward pass that runs."""
+    frame = sys._getframe(3)
+    while frame.f_back is not None and _is_of_torch(frame):
+        frame = frame.f_back
+    return frame.f_code, frame.f_lasti
+
+
+def _is_of_torch(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__")).split(".")[0] == "torch"

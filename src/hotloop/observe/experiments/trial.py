@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.core import codec
-from hotloop.core.case.experiment import Experiment  # noqa: TC001 - the codec reads it
+from hotloop.core.case.experiment import MANY, Experiment
 from hotloop.core.finding import SourceLocation  # noqa: TC001 - the codec reads it
 from hotloop.core.storage import files
 from hotloop.observe.experiments import new_files
 from hotloop.observe.experiments.blocks import Blocks
+from hotloop.observe.experiments.kept_calls import KeptCalls
 from hotloop.observe.experiments.layouts import ChannelsLast
 from hotloop.observe.experiments.lines import Lines
 from hotloop.observe.experiments.model_calls import ModelCalls, ResizingError
@@ -52,12 +53,17 @@ if TYPE_CHECKING:
     from hotloop.observe.experiments.variants import Variant
     from hotloop.observe.whatif.batch_replay import Loaders
 
-__all__ = ["TEMPORARY", "TrialRequest", "TrialResult", "command", "main"]
+__all__ = ["LONGEST", "TEMPORARY", "TrialRequest", "TrialResult", "command", "main"]
 
 TEMPORARY: Final = "tmp"  # folder below the scratch folder for temporary files
+LONGEST: Final = 3.5  # times the budget, for slow steps and a machine that others use
 _LEAST: Final = 2  # blocks of which a gain is told
 # Experiments that make the model's calls again.
 _OF_CALLS: Final = ("joined batches", "cut rows", "cut to the longest row")
+_NOTHING: Final = {  # why no line of a row can be skipped
+    "dead": "its result is needed",
+    "repeated": "its gradient is needed, in another backward pass than that of the first result",
+}
 _RARE: Final = ("evaluating", "saving", "logging")  # rows of lines that do not run in each step
 
 
@@ -132,6 +138,7 @@ class _Trial:
             for n in self._numbers(k)
         ]
         self._in_step: list[Any] = []  # the optimizers of this step
+        self._steps = 0
         self._proofs = Proofs(
             self.lines, dead, self._living_optimizers, stepped=lambda: self._in_step
         )
@@ -148,7 +155,8 @@ class _Trial:
         backward = torch.autograd.backward
 
         def counted(tensors: Any, *args: Any, **kwargs: Any) -> None:
-            self._proofs.note_loss(tensors)
+            if self._blocks is None:
+                self._proofs.note_backward(tensors)
             backward(tensors, *args, **kwargs)
             assert self._loaders is not None
             self._loaders.backward()
@@ -165,9 +173,12 @@ class _Trial:
             self._in_step.clear()
 
     def _end_step(self) -> None:
+        self._steps += 1
         self.lines.end_step()
         assert self._loaders is not None
         self._loaders.step()
+        if time.monotonic() - self._began > self._request.start + LONGEST * self._request.seconds:
+            self._leave("its time was over")  # what was measured is told
         if self._blocks is not None:
             if self._calls is not None:
                 self._calls.ended_step()
@@ -184,6 +195,7 @@ class _Trial:
 
     def _begin(self) -> Blocks:
         """Build the variants once the first steps are made."""
+        self.lines.end_of_hashing()
         if self._denied:
             no_writing(self._patches, os.sep)
         loaders = self._loaders
@@ -204,6 +216,7 @@ class _Trial:
             settle=1 + ahead,
             wait=_wait,
             waited=lambda: loaders.waited,
+            stock=lambda: loaders.stock,
         )
 
     def _variant(self, number: int) -> Variant:
@@ -217,8 +230,11 @@ class _Trial:
             case "ready samples":
                 return ReadySamples(loaders)
             case "lines":
-                rare = experiment.row in _RARE
-                return KeptLines(self.lines, self._modes(number), trims=not rare)
+                row, modes = experiment.row, self._modes(number)
+                nothing = _NOTHING.get(row or "", "")
+                return KeptLines(self.lines, modes, trims=row not in _RARE, nothing=nothing)
+            case "kept calls":
+                return KeptCalls(experiment.places)
             case "worker process":
                 return WorkerProcess(loaders)
             case "threads":
@@ -251,12 +267,11 @@ class _Trial:
             skipped: dict[Need, Mode] = {"unused": "stale", "gradient unused": "no gradient"}
             needs = {line: self._proofs.needs.get(line, "needed") for line in self._numbers(number)}
             return {line: skipped[need] for line, need in needs.items() if need in skipped}
-        return {line: self._mode(line, row) for line in self._numbers(number)}
-
-    def _mode(self, line: int, row: str | None) -> Mode:
-        if row == "repeated" and self.lines.is_called_again(line):
-            return "last" if self.lines.goes_back(line) else "again"
-        return "stale"
+        # A kept value has no graph: the backward pass through it would be missing.
+        several = row == "repeated" and len(self._proofs.passes) > 1
+        lines = self._numbers(number)
+        left = [n for n in lines if not several or not self.lines.has_gradient(n)]
+        return {n: self.lines.mode_if_repeated(n) if row == "repeated" else "stale" for n in left}
 
     # The end.
 
@@ -265,9 +280,12 @@ class _Trial:
         if isinstance(error, SystemExit) and not error.code:
             error = None
         why = "the script ended" + ("" if error is None else f" with {error!r:.200}")
-        if self._blocks is not None and error is not None:
-            self._blocks.failed(f"the script raised {error!r:.200}")
-        self._leave(why, raised=error is not None)
+        # Without its evaluations, a script may find that it has converged.
+        is_early = error is None and self._steps < (self._request.total or 0)
+        if self._blocks is not None and (error is not None or is_early):
+            early = "the script ends early under it"
+            self._blocks.failed(f"the script raised {error!r:.200}" if error is not None else early)
+        self._leave(why, raised=error is not None or is_early)
 
     def _leave(self, why: str | None = None, *, raised: bool = False) -> None:
         self._patches.undo()
@@ -282,8 +300,8 @@ class _Trial:
     def _tried(self) -> tuple[int | None, SourceLocation | None]:
         """Return the experiment that is tried now, and the line of it that is proved."""
         if self._blocks is not None:
-            running = self._blocks.running
-            return None if running is None else list(self._variants)[running], None
+            latest = self._blocks.latest
+            return None if latest is None else list(self._variants)[latest], None
         line = self._proofs.tried_now
         for number, experiment in enumerate(self._request.experiments):
             for own, place in zip(self._numbers(number), experiment.places, strict=True):
@@ -324,9 +342,9 @@ class _Trial:
             if experiment.name == "joined batches":
                 timed = self._calls.joined()
             else:
-                timed = self._calls.cut(experiment.fraction)
+                timed = self._calls.cut(experiment.fraction, experiment.count)
         except ResizingError as error:
-            return replace(experiment, why_not=str(error))
+            return replace(experiment, why_not=str(error), is_refused=True)
         # A round compares its calls with each other; the step tells how much of it they are. What a
         # step does for each call, such as its loss, is done once for the joined calls.
         fixed = experiment.fraction if experiment.name == "joined batches" else 0.0
@@ -361,12 +379,13 @@ class _Trial:
 
 def _with_gains(experiment: Experiment, gains: list[float]) -> Experiment:
     low, high = _range(gains)
-    return replace(experiment, gain=statistics.median(gains), low=low, high=high)
+    gain, blocks = statistics.median(gains), len(gains)
+    return replace(experiment, gain=gain, low=low, high=high, blocks=blocks)
 
 
 def _range(ratios: list[float]) -> tuple[float, float]:
     """Return the first and last decile; of few values the smallest and largest."""
-    if len(ratios) < 10:
+    if len(ratios) < MANY:
         return min(ratios), max(ratios)
     deciles = statistics.quantiles(ratios, n=10)
     return deciles[0], deciles[-1]

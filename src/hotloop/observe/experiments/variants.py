@@ -34,6 +34,7 @@ __all__ = [
 
 _SAMPLES = 4096
 _OFTEN = 300  # calls of a line in a step
+_IMMUTABLE = 1 << 8  # of a class, Py_TPFLAGS_IMMUTABLETYPE: a list has no attributes to set
 _ROWS, _FEW = 1000, 0.25  # rows of a table; share of them that a step uses
 NOT_REACHED = "the line was not reached"
 
@@ -122,6 +123,8 @@ class ReadySamples(Variant):
             kind = type(_innermost(loader.dataset))
             if not hasattr(kind, "__getitem__") or hasattr(kind, "__getitems__"):
                 return "the samples are not read one by one"
+            if kind.__flags__ & _IMMUTABLE:
+                return "the samples lie in memory"
             if not getattr(kind.__getitem__, "__hotloop__", False):
                 self._patch(kind)
         return NOT_REACHED if self._loaders.training else "no DataLoader was read in training"
@@ -159,8 +162,11 @@ def _innermost(data: Any) -> Any:
 class KeptLines(Variant):
     """The values of some lines are handed out again in place of being computed."""
 
-    def __init__(self, lines: Lines, modes: dict[int, Mode], *, trims: bool) -> None:
-        self._lines, self._modes = lines, modes
+    def __init__(
+        self, lines: Lines, modes: dict[int, Mode], *, trims: bool, nothing: str = ""
+    ) -> None:
+        """`nothing` says why no mode is left."""
+        self._lines, self._modes, self._nothing = lines, modes, nothing
         self.trims = trims
 
     @property
@@ -171,7 +177,7 @@ class KeptLines(Variant):
     def prepare(self) -> str | None:
         """See whether the lines were reached and have values that can be kept."""
         if not self._modes:
-            return "its result is needed"
+            return self._nothing
         known = [
             number
             for number in self._modes

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import os
+import sys
 from collections import Counter
 from types import CodeType
 from typing import Any
@@ -21,6 +23,7 @@ __all__ = [
     "nbytes",
     "optimizer",
     "own_code",
+    "own_nbytes",
     "sampler_of",
     "scaler",
     "scheduler",
@@ -50,8 +53,8 @@ def _own_class(cls: Any) -> SourceLocation | None:
 
 def nbytes(batch: Any) -> int:
     """Return the bytes of the tensors and arrays in a batch, however nested."""
-    if hasattr(batch, "nbytes"):
-        return int(batch.nbytes)
+    if (bytes_ := own_nbytes(batch)) is not None:
+        return bytes_
     if isinstance(batch, dict) or hasattr(batch, "values"):
         return sum(map(nbytes, batch.values()))
     if isinstance(batch, list | tuple):
@@ -59,12 +62,30 @@ def nbytes(batch: Any) -> int:
     return 0
 
 
+def own_nbytes(value: Any) -> int | None:
+    """Return the bytes of a tensor or an array; None if `value` is neither."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor) and value.is_sparse:
+        # torch answers for all layouts but this one. The ledger does not record how we look.
+        with importlib.import_module("torch.utils._python_dispatch")._disable_current_modes():
+            return int(value._indices().nbytes + value._values().nbytes)
+    bytes_ = getattr(value, "nbytes", None)
+    return int(bytes_) if isinstance(bytes_, int) else None
+
+
 def loader(loader: Any, *, key: int, place: SourceLocation | None) -> Loader:
-    """Return a DataLoader's settings; leave open the fields that only its use can fill."""
-    from torch.utils.data import IterableDataset, TensorDataset
+    """Return a DataLoader's settings; leave open the fields that only its use can fill.
+
+    Some libraries, such as fastai, pass an object of their own to PyTorch's iterators. It has only
+    the attributes that those read.
+    """
+    from torch.utils.data import IterableDataset, TensorDataset, _DatasetKind
 
     data, sampler = whole(loader.dataset), sampler_of(loader)
-    iterable = isinstance(data, IterableDataset)
+    kind = getattr(loader, "_dataset_kind", None)
+    iterable = isinstance(data, IterableDataset) or kind == _DatasetKind.Iterable
+    batches = getattr(loader, "batch_sampler", None)
+    size = getattr(loader, "batch_size", None) or getattr(batches, "batch_size", None)
     getitem = getattr(type(data), "__iter__" if iterable else "__getitem__", None)
     collate = loader.collate_fn
     return Loader(
@@ -76,7 +97,7 @@ def loader(loader: Any, *, key: int, place: SourceLocation | None) -> Loader:
         collate_place=own_code(collate) or own_code(type(collate)),
         length=_length(loader.dataset),
         batches=_length(loader),
-        batch_size=loader.batch_size or getattr(loader.batch_sampler, "batch_size", None),
+        batch_size=size,
         workers=loader.num_workers,
         pin_memory=bool(loader.pin_memory),
         persistent=bool(loader.persistent_workers),
@@ -106,11 +127,11 @@ def whole(data: Any) -> Any:
 
 def sampler_of(loader: Any) -> Any:
     """Return the sampler that decides the order: that of a batch sampler where one was passed."""
-    batches = loader.batch_sampler
+    batches: Any = getattr(loader, "batch_sampler", None)
     while hasattr(batches, "batch_sampler"):  # Accelerate's shard of one
         batches = batches.batch_sampler
     if batches is None:
-        return loader.sampler
+        return getattr(loader, "sampler", None)
     return getattr(batches, "sampler", batches)
 
 
@@ -129,7 +150,9 @@ def _once(loader: Any, sampler: Any) -> bool | None:
     """Whether each sample comes once an epoch; None where the sampler is not one of PyTorch's."""
     from torch.utils import data as samplers
 
-    batches = loader.batch_sampler
+    batches = getattr(loader, "batch_sampler", None)
+    if sampler is None:
+        return None
     if sampler is batches and type(batches) is not samplers.BatchSampler:
         return None  # the loader has a batch sampler of the script's own
     # The iterator of a list has no module.

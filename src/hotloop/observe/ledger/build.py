@@ -20,6 +20,7 @@ from hotloop.observe.ledger.steps_of_windows import PHASES, spent, steps_of_wind
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+    from hotloop.core.case.case import Case
     from hotloop.core.case.steps_and_loaders import Loader, Stack
     from hotloop.core.finding import SourceLocation
     from hotloop.observe.ledger.operation import Operation, RawStack
@@ -31,6 +32,7 @@ __all__ = ["build_ledger", "with_repeats"]
 
 LINES = 12  # of a row
 _OFTEN = 2.0  # times that a row is used, from which its results may be kept
+_SEEN = 0.1  # share of the batches that came in an earlier epoch; of two equal epochs it is 0.5
 _EQUAL = 0.5  # share of samples that come again with equal values
 _NAMES = {  # row of the wall time -> row of the ledger
     "start": "start",
@@ -218,17 +220,19 @@ def _needed(sums: _Sums, folded: Folded) -> dict[str, float]:
     return needed
 
 
-def with_repeats(ledger: Ledger, loaders: Sequence[Loader], steps: int | None) -> Ledger:
+def with_repeats(ledger: Ledger, case: Case) -> Ledger:
     """Return the ledger with what is known of the samples that come again in the next epoch.
 
     Samples that are drawn or changed at random do not: then frozen results cannot be kept. Nor can
-    those of rows that all `steps` of the script, if known, use once or seldom.
+    those of rows that all steps of the script, if known, use once or seldom.
     """
-    train = [one for one in loaders if one.role == "train"]
+    train = [one for one in case.loaders if one.role == "train"]
     equal = min((one.repeats for one in train if one.repeats is not None), default=None)
+    seen = [one.again for model in case.models for one in model.repeats if one.again is not None]
     is_new = any(one.uses_random for one in train) or (equal is not None and equal < _EQUAL)
-    if not train and steps is not None:
-        is_new = ledger.drawn * steps < _OFTEN
+    is_new |= bool(seen) and max(seen) < _SEEN
+    if not train and case.total_steps is not None:
+        is_new = ledger.drawn * case.total_steps < _OFTEN
     rows = []
     for row in ledger.rows:
         if row.name == "frozen":

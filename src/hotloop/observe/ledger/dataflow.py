@@ -22,7 +22,8 @@ MOVES = frozenset(
     {"aten::_to_copy", "aten::copy_", "aten::clone", "aten::contiguous", "aten::_pin_memory"}
 )
 _RECURRENT, _WRAPPERS = "torch/nn/modules/rnn.py", 4
-# They make a tensor of one value: to make it again is no repeated work.
+# They make a tensor of one value. To make it again is repeated work only if repeated work alone
+# reads it.
 _CONSTANTS = frozenset(
     f"aten::{name}{suffix}"
     for name in ("zeros", "ones", "full", "zero", "fill", "new_zeros", "new_ones", "new_full")
@@ -93,7 +94,12 @@ def _repeated(operations: Sequence[Operation]) -> set[int]:
         if operation.value in seen:
             again.add(number)
         seen.add(operation.value)
-    return again
+    readers: dict[int, set[int]] = defaultdict(set)  # of each constant
+    for number, operation in enumerate(operations):
+        for read in operation.reads:
+            if operations[read].name in _CONSTANTS:
+                readers[read].add(number)
+    return again | {constant for constant, read_by in readers.items() if read_by <= again}
 
 
 def passed_again(

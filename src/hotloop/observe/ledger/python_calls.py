@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import xxhash
 
+from hotloop.observe.hooks.describe import own_nbytes
 from hotloop.observe.hooks.stack_frames import is_own
 from hotloop.process.internal_frames import hide
 
@@ -113,8 +114,7 @@ def _arguments(frame: FrameType) -> int | None:
 
 def _holds(result: Any) -> bool:
     """Whether a result holds something that had to be made."""
-    bytes_ = getattr(result, "nbytes", None)
-    if isinstance(bytes_, int):
+    if (bytes_ := own_nbytes(result)) is not None:
         return bytes_ >= _LEAST
     return isinstance(result, str | bytes | list | tuple | dict) and bool(
         len(result) >= _LEAST or any(map(_holds, _items(result)))
@@ -141,7 +141,7 @@ def _parts(value: Any, depth: int = 0, *, by_identity: bool = False) -> Iterator
             yield from _parts(item, depth + 1, by_identity=by_identity)
     elif (content := _bytes(value)) is not None:
         yield content
-    elif by_identity and not hasattr(value, "nbytes"):
+    elif by_identity and own_nbytes(value) is None:
         yield id(value)
     else:
         raise _UnhashedError

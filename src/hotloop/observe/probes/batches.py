@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.case.steps_and_loaders import BatchFacts as Facts
+from hotloop.core.case.steps_and_loaders import RowLengths
 from hotloop.observe.hooks.describe import nbytes
 from hotloop.observe.hooks.listener import Probe
 from hotloop.observe.hooks.stack_frames import here
@@ -121,13 +122,16 @@ class BatchProbe(Probe):
             self._keep_rows(samples, main, tensors)
         if (label := tensors.get(samples.label or "")) is not None:
             _keep_label(samples, label)
+            if samples.label != samples.main and padding.is_tokens(label):
+                samples.targets.append(label.detach()[: _rows_of(label)].clone())
+                samples.numbers += samples.targets[-1].numel()
 
     def _keep_rows(self, samples: LoaderSamples, main: Any, tensors: dict[str, Any]) -> None:
         samples.varieties.add(tuple(main.shape))
         samples.sizes.append(main.shape[0])
         if not padding.is_tokens(main):
             return
-        first_rows = main.detach()[: max(1, _LARGEST // max(1, main.shape[1]))]
+        first_rows = main.detach()[: _rows_of(main)]
         samples.tokens.append(first_rows.clone())
         samples.numbers += first_rows.numel()
         if (real := padding.unpadded(tensors, first_rows)) is not None:
@@ -217,6 +221,21 @@ class BatchProbe(Probe):
         )
 
 
+def _rows_of(tokens: Any) -> int:
+    """Return how many rows are kept of a batch."""
+    return max(1, _LARGEST // max(1, int(tokens.shape[1])))
+
+
+def _targets(labels: list[Any]) -> RowLengths | None:
+    """Return the lengths of labels that end in padding, or None."""
+    widths, lengths, pad, _ = padding.lengths(labels, ())
+    if pad is None:
+        return None
+    return RowLengths(
+        widths=tuple(widths), lengths=tuple(lengths), rows=tuple(map(len, labels)), pad_id=pad
+    )
+
+
 def _keep_label(samples: LoaderSamples, label: Any) -> None:
     values = label.detach().reshape(-1)[: _FLOATS if label.is_floating_point() else _LARGEST]
     samples.labels.append(values.clone())
@@ -248,6 +267,7 @@ def _facts(samples: LoaderSamples, loader: Loader | None) -> Facts:
         overlap=min(widths) / shifted if shifted else None,
         label=samples.label,
         labels=values,
+        targets=_targets(samples.targets),
         prompt=samples.prompt,
         prompts=samples.prompts,
         decoded=samples.decoded,

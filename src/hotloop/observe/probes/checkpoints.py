@@ -75,7 +75,7 @@ def frozen_bytes(saved: Any, models: Iterable[Any]) -> int:
         parameter.data_ptr()
         for model in models
         for parameter in model.parameters()
-        if not parameter.requires_grad
+        if not parameter.requires_grad and not _is_sparse(parameter)
     }
     sizes = {tensor.data_ptr(): tensor.nbytes for tensor in _tensors(saved)} if frozen else {}
     return sum(size for place, size in sizes.items() if place in frozen)
@@ -84,12 +84,18 @@ def frozen_bytes(saved: Any, models: Iterable[Any]) -> int:
 def _tensors(saved: Any) -> Iterator[Any]:
     """Yield the tensors of a module, or of nested dicts and lists."""
     if hasattr(saved, "data_ptr"):
-        yield saved
+        if not _is_sparse(saved):
+            yield saved
     elif isinstance(saved, Mapping | list | tuple):
         for element in saved.values() if isinstance(saved, Mapping) else saved:
             yield from _tensors(element)
     elif hasattr(saved, "parameters"):
         yield from saved.parameters()
+
+
+def _is_sparse(tensor: Any) -> bool:
+    """Whether a tensor has no memory of its own, only that of its indices and values."""
+    return str(getattr(tensor, "layout", "")).startswith("torch.sparse")
 
 
 def path_of(target: Any) -> str | None:

@@ -59,6 +59,9 @@ def repeats(
 def _repeat(number: int, passes: Sequence[Pass], layer: ModuleFacts, frozen: bool) -> Repeat:
     calls_by_pass = [[call for call in calls if call.module == number] for calls in passes]
     equal = [_equal(calls) for calls in calls_by_pass]
+    # Equal samples alone are no proof: where sums are known, they decide.
+    summed = [_equal(calls) for calls in calls_by_pass if any(call.summed for call in calls)]
+    votes = summed or equal
     with_repeats = itertools.compress(calls_by_pass, equal)
     last = next(with_repeats, calls_by_pass[-1])
     seconds = [total for total in map(_seconds, calls_by_pass) if total is not None]
@@ -67,7 +70,7 @@ def _repeat(number: int, passes: Sequence[Pass], layer: ModuleFacts, frozen: boo
         kind=layer.kind,
         place=layer.place,
         calls=statistics.fmean(map(len, calls_by_pass)),
-        same_input=sum(equal) * 2 > len(equal),
+        same_input=sum(votes) * 2 > len(votes),
         frozen=frozen,
         parameters=layer.numbers,
         seconds=statistics.median(seconds) if seconds else None,

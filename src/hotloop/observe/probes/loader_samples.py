@@ -34,6 +34,7 @@ class LoaderSamples:
     tokens: list[Any] = field(default_factory=list)  # [B, T] integers of each batch
     masks: list[Any] = field(default_factory=list)  # real tokens of each row, according to a mask
     labels: list[Any] = field(default_factory=list)
+    targets: list[Any] = field(default_factory=list)  # [B, T] labels that are rows of tokens
     sizes: list[int] = field(default_factory=list)  # rows of each batch
     names: tuple[str, ...] = ()  # of the hashed fields, that of the main input first
     rows: dict[int, list[Row | None]] = field(default_factory=lambda: defaultdict(list))  # by epoch

@@ -19,6 +19,7 @@ from hotloop.observe.probes import forward_passes, layers
 from hotloop.observe.probes.autograd_graph import Graph, reaches
 from hotloop.observe.probes.causal import is_causal
 from hotloop.observe.probes.discarded_outputs import discarded, without_gradient
+from hotloop.observe.probes.dropout_in_evaluation import drops_in_evaluation, may_drop
 from hotloop.observe.probes.module_calls import Calls, autocast, plain, sample, tensors
 from hotloop.observe.probes.row_mixing import mixes_rows, sequence_first
 
@@ -64,6 +65,7 @@ class ModuleObservation:
     unused: dict[int, SourceLocation | None] = field(default_factory=dict)
     rows: int | None = None  # of the first argument
     sequence_first: tuple[str, ...] = ()
+    may_drop: bool = False  # in evaluation mode
     kept: Any = None  # the module itself, to run it after the script has freed it
     arguments: tuple[Any, Any] | None = None  # arguments of a pass, two rows, to run it again
 
@@ -122,7 +124,9 @@ class Models(Probe):
             largest = max((tuple(tensor.shape) for tensor in outputs), key=math.prod)
             if math.prod(largest) > 1 or not record.output:  # a loss tells less than is known
                 record.output = largest
-        if not trains or not module.training or len(record.passes) >= _PASSES:
+        if not trains or len(record.passes) >= _PASSES:
+            return
+        if not module.training and record.modes["train grad"]:  # else it is trained in this mode
             return
         if not record.layers or not {call.module for call in calls} <= record.layers.keys():
             record.layers = layers.layers(module)  # the model was changed meanwhile
@@ -138,8 +142,9 @@ class Models(Probe):
             record.rows = None if first is None else len(first)
             record.sequence_first = sequence_first(module)
             # What follows the model may need the GPU's memory.
-            attends = record.attention and not any(t.is_cuda for t in tensors((args, kwargs)))
-            if record.sequence_first or attends:
+            is_on_cpu = not any(t.is_cuda for t in tensors((args, kwargs)))
+            record.may_drop = is_on_cpu and may_drop(module)
+            if record.sequence_first or (record.attention and is_on_cpu) or record.may_drop:
                 self._keep(record, module)
         if len(record.passes) in _COMPARED:
             self._watch_frozen(record, module, calls)
@@ -275,6 +280,7 @@ class Models(Probe):
             attention=tuple(_attention(record)),
             rows=record.rows,
             sequence_first=record.sequence_first,
+            drops=_drops(record),
             mixes_rows=_mixes_rows(record),
             bias_before_norm=forward_passes.bias_before_norm(record.passes, record.layers),
             compute=record.compute,
@@ -318,6 +324,15 @@ def _uncalled(record: ModuleObservation, dead: tuple[str, ...], never: list[int]
     """Return how many of the dead parameters' numbers are in modules that never ran."""
     above = tuple(f"{record.layers[number].name}." for number in never if number in record.layers)
     return sum(record.numbers[name] for name in dead if name.startswith(above))
+
+
+def _drops(record: ModuleObservation) -> tuple[SourceLocation, ...]:
+    """Return the lines that drop numbers in evaluation mode."""
+    root = record.root()
+    if root is not None and record.may_drop and record.arguments is not None:
+        with contextlib.suppress(*_CAUSES):  # the model may not accept a cut batch
+            return drops_in_evaluation(root, *record.arguments)
+    return ()
 
 
 def _mixes_rows(record: ModuleObservation) -> bool | None:

@@ -36,6 +36,7 @@ class Call:
     module: int  # its id()
     parent: int  # index of the enclosing call of the pass, -1: the root
     inputs: tuple[Any, ...] = ()  # shape, dtype and a sample of each tensor
+    summed: bool = False  # whether `inputs` has the sum of each tensor too
     moving: bool = False  # an input requires a gradient
     place: SourceLocation | None = None
     started: int = 0
@@ -78,6 +79,7 @@ class Calls:
         )
         if call.module in self.twice:
             call.inputs += self._sums(inputs)
+            call.summed = True
         self._open.append(len(self.done))
         self.done.append(call)
         if inputs and inputs[0].is_cuda:
@@ -111,7 +113,7 @@ class Calls:
         return calls
 
     def _sums(self, inputs: list[Any]) -> tuple[Any, ...]:
-        """Return the sum of each tensor, because equal samples alone are no proof.
+        """Return the sum of the bits of each tensor, because equal samples alone are no proof.
 
         Beyond a limit it is the sum of numbers that are spread over the whole tensor.
         """
@@ -124,8 +126,12 @@ class Calls:
                 numbers = tensor.detach()
                 if self._left <= 0:  # an odd stride meets all columns
                     numbers = numbers.flatten()[:: tensor.numel() // _SPREAD | 1]
-                total = numbers.sum(dtype=torch.float64)
-                sums.append(total if total.is_cuda else float(total))
+                if numbers.is_complex():
+                    numbers = torch.view_as_real(numbers.resolve_conj())
+                # Of their bits: one -inf or -1e9 of a mask would hide all other numbers.
+                bits = numbers.view(getattr(torch, f"int{8 * numbers.element_size()}"))
+                total = bits.sum(dtype=torch.int64)
+                sums.append(total if total.is_cuda else int(total))
         return tuple(sums)
 
 

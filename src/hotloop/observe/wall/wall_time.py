@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from hotloop.core.case.case import IN_STEP
 from hotloop.observe.hooks.event_buffer import NUMBERS, EventCode
+from hotloop.observe.wall.modes import ModeCounts, modes
 from hotloop.observe.wall.step_boundaries import endings
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class Folded:
     last_waits: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
     epochs: Counter[int] = field(default_factory=Counter)  # of each loader
     roots: Counter[tuple[int, str]] = field(default_factory=Counter)  # (module, how) -> calls
+    modes: Mapping[int, ModeCounts] = field(default_factory=dict)  # by module
 
     def steps_after(self, updates: int) -> int:
         """Return how many steps are complete after this many updates of all optimizers."""
@@ -102,6 +104,8 @@ def fold(marks: Sequence[Mark], unset: Collection[int] = ()) -> Folded:
     _evaluations(marks, kinds, ends, folded, frozenset(unset))
     _walk(marks, kinds, set(ends), folded)
     _loaders(marks, folded)
+    own = [s for s in folded.stretches if s.loader is not None and s.loader not in folded.trains]
+    folded.modes = modes(marks, unset, [(stretch.start, stretch.end) for stretch in own])
     return folded
 
 

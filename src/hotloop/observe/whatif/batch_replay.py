@@ -39,6 +39,7 @@ class Loaders:
         from torch.utils.data import dataloader
 
         self._sources: list[tuple[weakref.ref[Any], _Source]] = []
+        self._iterators: list[weakref.ref[Any]] = []  # those with worker processes
         self._since_backward: set[_Source] = set()  # read since the last backward pass
         self.replay, self._switched = replay, switched
         self.waited = 0.0  # seconds for batches, with gradients on
@@ -54,6 +55,14 @@ class Loaders:
             for loader, source in living
             if loader is not None
         ]
+
+    @property
+    def stock(self) -> dict[int, int]:
+        """Return how many batches of training lie ready, by the id() of a loader's iterator."""
+        self._iterators = [one for one in self._iterators if one() is not None]
+        living = [iterator for one in self._iterators if (iterator := one()) is not None]
+        trains = [iterator for iterator in living if iterator._hotloop_source.trains]
+        return {id(iterator): _ready(iterator) for iterator in trains}
 
     @property
     def replayed(self) -> int:
@@ -108,6 +117,8 @@ class Loaders:
             init(iterator, loader)
             iterator._hotloop_loader = loader  # `for batch in DataLoader(…)` holds no reference
             iterator._hotloop_source = self._source(loader)
+            if hasattr(iterator, "_data_queue") and hasattr(iterator, "_task_info"):
+                self._iterators.append(weakref.ref(iterator))
 
         def __next__(iterator: Any) -> Any:  # noqa: N807
             source = iterator._hotloop_source
@@ -139,6 +150,15 @@ class Loaders:
         patches.put(base, "__init__", __init__)
         patches.put(base, "__next__", __next__)
         patches.put(dataloader.DataLoader, "__iter__", __iter__)
+
+
+def _ready(iterator: Any) -> int:
+    """Return how many batches lie ready: in the queue, and those that came before their turn."""
+    try:
+        queued = int(iterator._data_queue.qsize())
+    except NotImplementedError:  # macOS
+        return 0
+    return queued + sum(len(task) > 1 for task in iterator._task_info.values())
 
 
 class _Source:
@@ -288,7 +308,8 @@ def _length(sized: Any) -> float:
 def _likeness(loader: Any) -> tuple[object, ...]:
     data, collate = loader.dataset, loader.collate_fn
     named = getattr(collate, "__qualname__", type(collate))
-    return type(data), _length(data), loader.batch_size, type(loader.sampler), named
+    size, sampler = getattr(loader, "batch_size", None), getattr(loader, "sampler", None)
+    return type(data), _length(data), size, type(sampler), named
 
 
 def alone(loader: Any, count: int, warm: int) -> list[float]:

@@ -2,9 +2,9 @@
 
 Looks at: shape and ignored share of the labels, and the padding and the prompts beside them.
 Says so when: 99 % of the label positions are ignored, or rows are padded by 10 % and more and the
-    loss takes the padding in (a note: a mask may leave it out), or a field of the batch says how
-    long each prompt is, no code reads it, and the labels hold the prompts (a note, unless recorded
-    steps show that the prompts' positions get a gradient). Before a run:
+    loss takes the padding in, or a field of the batch says how long each prompt is, no code reads
+    it, and the labels hold the prompts. Both are notes unless recorded steps show that these
+    positions get a gradient: a mask may leave them out. Before a run:
     1 % of the training rows have a label that most rows of the same text have not (a warning from
     5 % on).
 Stays silent when: the loss is told to ignore an index of its own, or no label was recognised. That
@@ -31,6 +31,7 @@ from hotloop.rules.base import (
     SourceLocation,
     code_edit,
 )
+from hotloop.rules.support.padding_lines import padding_lines
 from hotloop.rules.support.syntax import Function, parse
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["RULE"]
 
 NOTHING, PADDED = 0.99, 0.10
+IGNORED = -100  # the label that torch's losses ignore unless told another
 CONTRADICTING_NOTE, CONTRADICTING_WARN = 0.01, 0.05  # of the training rows of a planned run
 
 
@@ -91,24 +93,32 @@ def _wrong(case: Case, batch: BatchFacts) -> tuple[str, str, Known] | None:
         padding = batch.padding or 0.0
         if ignored < padding / 2:
             claim = f"the loss takes in padding, {padding:.0%} of the positions"
-            return claim, "labels[input_ids == pad_id] = -100, or ignore_index=pad_id", "read"
+            known: Known = "proved" if _are_learnt(case, padding) else "read"
+            return claim, "labels[input_ids == pad_id] = -100, or ignore_index=pad_id", known
+    rows = batch.targets
+    is_padded = rows is not None and rows.pad_id != IGNORED and rows.padding >= PADDED
+    if rows is not None and is_padded and _are_learnt(case, rows.padding):
+        claim = f"the loss takes in padding, {rows.padding:.0%} of the positions of the labels"
+        return claim, f"labels[labels == {rows.pad_id}] = {IGNORED}", "proved"
     if batch.prompt is not None and not _is_read(case, batch.prompt):
         claim = (
             f"the loss takes in the prompts: the labels hold them, and nothing reads {batch.prompt}"
         )
-        known: Known = "proved" if _are_learnt(case, batch) else "read"
+        known = "proved" if _are_learnt(case, batch.prompts) else "read"
         return claim, f"labels[:{batch.prompt}] = -100: only the answer is to be learnt", known
     return None
 
 
-def _are_learnt(case: Case, batch: BatchFacts) -> bool:
-    """Whether most positions of the prompts got a gradient from the loss in the recorded steps."""
+def _are_learnt(case: Case, share: float | None) -> bool:
+    """Whether most positions of such a share got a gradient from the loss in recorded steps."""
     left_out = case.ledger.without_gradient if case.ledger is not None else None
-    return left_out is not None and batch.prompts is not None and left_out < batch.prompts / 2
+    return left_out is not None and share is not None and left_out < share / 2
 
 
 def _labelling(case: Case, batch: BatchFacts) -> list[SourceLocation]:
-    """Return the line that makes the label of a batch with a prompt, or that of the batch."""
+    """Return the line that makes the label of a batch with a prompt, or the one that pads it."""
+    if batch.targets is not None and batch.targets.pad_id != IGNORED and batch.prompt is None:
+        return padding_lines(case)
     for module in parse(case.sources).modules if batch.prompt is not None else ():
         for function in ast.walk(module.tree):
             for node in ast.walk(function) if isinstance(function, Function) else ():

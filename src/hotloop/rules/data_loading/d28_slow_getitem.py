@@ -37,7 +37,7 @@ def judge(case: Case) -> Finding | None:
     item = data_wait.item_seconds(loader) if loader else None
     return data_wait.costs(
         case,
-        f"{_name(hot)} takes {min(1.0, seconds / wait):.0%} of the wait for data"
+        f"{_name(hot)} takes {seconds / wait:.0%} of the wait for data"
         + (f", {moment(item)} a sample" if item else ""),
         seconds,
         places=data_wait.lines(hot),

@@ -77,6 +77,7 @@ RULE = Rule(
     needs=(Needs.STEPS, Needs.MODEL),
     under="G25",
     experiment="channels last",
+    only_measured=True,
     weight=2,
     numerics="rounding",
     known="proved",

@@ -40,5 +40,4 @@ RULE = Rule(
     weight=2,
     numerics="bitwise",
     known="proved",
-    experiment="evaluating",
 )

@@ -2,8 +2,8 @@
 
 Looks at: the wall time before the first step: Python and the script's start, imports, reading data,
     compiling.
-Says so when: it takes 10 % of a run of more than a minute, or 20 minutes. Before a run: the same of
-    the forecast.
+Says so when: it takes 10 % of a run of more than a minute, or 20 minutes. Below a minute it is a
+    note, unless the script's own work is 10 % of the run. Before a run: the same of the forecast.
 Stays silent when: the run is short (the start is a large part of any short run), or it was stopped
     and nobody knows how long it would have been.
 Remedy: cache prepared data, import less, keep compiled kernels.
@@ -20,7 +20,7 @@ from hotloop.rules.support.forecast import not_worth_it, of_row
 __all__ = ["RULE"]
 
 LEAST, LONG = 0.10, 1200.0  # of the run; seconds
-WORRIES = 60.0  # seconds before the first step; a shorter start is only a note
+WORRIES = 60.0  # seconds before the first step; a shorter start is a note unless the script's own
 SHORT = 60.0  # seconds: the start is always a large part of shorter runs
 REMEDY = {
     "start": "do once what the script does before its loop, and keep the result in a file",
@@ -29,6 +29,7 @@ REMEDY = {
     "compile": "compile fewer graphs, or keep them: TORCHINDUCTOR_CACHE_DIR outside of /tmp",
 }
 ROWS = tuple(REMEDY)
+OWN = ("start", "data load")  # what the script does; libraries import, the compiler compiles
 
 
 def judge(case: Case) -> Finding | None:
@@ -38,13 +39,14 @@ def judge(case: Case) -> Finding | None:
     if seconds < LONG and (total is None or total < SHORT):
         return None
     of = total or case.seconds
+    is_own = sum(map(case.row, OWN)) >= LEAST * of
     worst = max(ROWS, key=case.row)
     return costing(
         case,
         seconds,
         least=0.0 if seconds >= LONG else LEAST,
         of=of,
-        **({"severity": "note"} if seconds < WORRIES else {}),
+        **({} if is_own or seconds >= WORRIES else {"severity": "note"}),
         claim=f"the first step comes after {duration(seconds)}, {seconds / of:.0%} of the run, "
         f"most of it {worst}",
         places=hot_path(case, [stack for stack in case.stacks if stack.row == worst]),

@@ -3,10 +3,11 @@
 Looks at: whether a later token changes an earlier output, as probed, against names in the code and
     what the configuration asks for.
 Says so when: the code or a configuration asks for bidirectional attention, or sets is_decoder to
-    False, and the probe finds that no later token changes an earlier output. A note where the line
-    that asks was not certainly executed.
+    False, and the probe finds that no later token changes an earlier output. A note where only the
+    name of a class or function asks, or the line that asks was not certainly executed.
 Stays silent when: the probe was not made or finds the change, the code only hands a value on
-    (self.bidirectional = bidirectional), or what is bidirectional is an LSTM, a GRU or an RNN.
+    (self.bidirectional = bidirectional), or what is bidirectional is an LSTM, a GRU or an RNN, or
+    has its name.
 Remedy: change the mask that the attention really uses, then probe again.
 Numbers: the run changes: the model sees what it was meant to see.
 Seen: examples/planted/masked_tokens.py.
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from hotloop.rules.base import Case, Finding, Needs, Rule, SourceLocation, code_edit
 from hotloop.rules.support import idioms
-from hotloop.rules.support.executed import was_executed, was_seen
+from hotloop.rules.support.executed import was_executed
 from hotloop.rules.support.syntax import Function, Module, parse
 
 if TYPE_CHECKING:
@@ -64,8 +65,10 @@ def _requests(case: Case) -> Iterator[tuple[str, SourceLocation | None, bool]]:
             yield f"{key}={value}", None, True
     for module in parse(case.sources).modules:
         for request, node in _in_code(module):
-            used = was_seen if isinstance(node, Function | ast.ClassDef) else was_executed
-            yield request, module.place(node), used(case, module, node)
+            # A name says little: an encoder may be bidirectional, and the model's decoder causal.
+            is_name = isinstance(node, Function | ast.ClassDef)
+            asked = not is_name and was_executed(case, module, node)
+            yield request, module.place(node), asked
 
 
 def _in_code(module: Module) -> Iterator[tuple[str, ast.AST]]:
@@ -80,8 +83,9 @@ def _in_code(module: Module) -> Iterator[tuple[str, ast.AST]]:
         if id(node) in recurrent:
             continue
         name, value = "", None
-        if isinstance(node, Function | ast.ClassDef) and BIDIRECTIONAL.search(node.name):
-            yield node.name, node
+        if isinstance(node, Function | ast.ClassDef):
+            if BIDIRECTIONAL.search(node.name) and not any(r in node.name for r in RECURRENT):
+                yield node.name, node
         elif isinstance(node, ast.keyword):
             name, value = node.arg or "", node.value
         elif isinstance(node, ast.Assign):

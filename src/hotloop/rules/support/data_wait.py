@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter, defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hotloop.rules.base import Case, Finding, Remedy, SourceLocation, option
@@ -142,8 +143,12 @@ def workers_for(case: Case, loader: Loader) -> int:
 
 
 def stacks_of(case: Case, row: str = "data wait") -> list[Stack]:
-    """Return the sampled stacks of a row."""
-    return [stack for stack in case.stacks if stack.row == row]
+    """Return the sampled stacks of a row, whose seconds are at most those of the row."""
+    stacks = [stack for stack in case.stacks if stack.row == row]
+    sampled = sum(stack.seconds for stack in stacks)
+    if sampled <= case.row(row):
+        return stacks
+    return [replace(stack, seconds=stack.seconds * case.row(row) / sampled) for stack in stacks]
 
 
 def lines(stacks: Iterable[Stack]) -> list[SourceLocation]:
