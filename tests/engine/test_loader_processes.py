@@ -24,6 +24,7 @@ class Noisy:
         if index == 7 and self.fails == "raises":
             raise ValueError("torn page")
         if index == 7 and self.fails == "dies":
+            time.sleep(0.3)  # the window before it is on its way
             os.kill(os.getpid(), signal.SIGKILL)
         if self.fails == "is slow":
             time.sleep(0.3)
@@ -85,6 +86,14 @@ def test_a_process_that_is_killed_is_told_with_the_samples_and_a_remedy(workers)
     source = workers(feed(fails="dies"), count=1)
     with pytest.raises(DataError, match=r"samples \d\.\.\d of epoch 0 were waited.*pid.*count=1"):
         walk(feed(), source, 3, Position())
+
+
+def test_a_death_is_raised_where_a_window_is_waited_for_and_nowhere_else(workers):
+    source = workers(feed(fails="dies"), count=1)
+    first, _ = source.window(Position(), 3), time.sleep(1.0)  # the process dies ahead of the loop
+    assert [batch.samples for batch in first] == [3, 1]
+    with pytest.raises(DataError, match="of epoch 0 were waited for"):
+        source.window(Position(step=1, sample=4), 3)
 
 
 def test_an_interrupted_wait_starts_afresh(workers):

@@ -7,6 +7,8 @@ their number does not change any sample.
 from __future__ import annotations
 
 import signal
+import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import torch
@@ -17,7 +19,8 @@ from hotloop.session.accumulation_windows import batch_at
 from hotloop.session.batch import Batch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from types import FrameType
 
     from hotloop.session.accumulation_windows import AccumulationWindows, Place, Position
     from hotloop.session.batch import Samples
@@ -54,14 +57,16 @@ class WindowWorkers:
 
     def window(self, position: Position, micro_batch: int) -> list[Batch]:
         """Return the window at a position. Raises DataError if it fails or a process dies."""
-        if self._next != key_of(position, micro_batch):
-            self._start(position, micro_batch)
-        assert self._windows is not None
         try:
-            made = next(self._windows)
+            with _DEATHS.raised():
+                if self._windows is None or self._next != key_of(position, micro_batch):
+                    self._windows = self._start(position, micro_batch)
+                    _DEATHS.hold_back()
+                made = next(self._windows)
         except RuntimeError as error:
             self.close()
-            raise DataError(self._died(position, error)) from error
+            # The frames of its traceback would keep torch's iterator, and its processes, alive.
+            raise DataError(self._died(position, error)) from error.with_traceback(None)
         except BaseException:  # a signal: the queue may be in the middle of a message
             self.close()
             raise
@@ -82,7 +87,7 @@ class WindowWorkers:
         """End the processes."""
         self._windows = self._next = None
 
-    def _start(self, position: Position, micro_batch: int) -> None:
+    def _start(self, position: Position, micro_batch: int) -> Iterator[object]:
         self.close()
         loader = DataLoader(
             _Places(self._feed.samples),
@@ -95,7 +100,7 @@ class WindowWorkers:
             worker_init_fn=_ignore_signals,
             generator=torch.Generator(),  # its seed must not come from training's stream
         )
-        self._windows, self._next = iter(loader), key_of(position, micro_batch)
+        return iter(loader)
 
     def _died(self, position: Position, error: RuntimeError) -> str:
         first, count = self._feed.span(position)
@@ -104,6 +109,47 @@ class WindowWorkers:
             f"{position.epoch} were waited for ({error}); with less memory to spare use fewer of "
             "them (loader-workers:count=1), or none"
         )
+
+
+class _Deaths:
+    """Reports a dead loader process where a window is waited for, and nowhere else.
+
+    torch raises the error from its SIGCHLD handler, at whichever line the main thread executes.
+    """
+
+    def __init__(self) -> None:
+        self._raise: Callable[[int, FrameType | None], object] | None = None
+        self._is_waiting = self._has_come = False
+
+    def hold_back(self) -> None:
+        """Put this before torch's handler, which torch sets with the first loader of a process."""
+        handler = signal.getsignal(signal.SIGCHLD)
+        if handler == self._hear or threading.current_thread() is not threading.main_thread():
+            return
+        assert callable(handler)
+        self._raise = handler
+        signal.signal(signal.SIGCHLD, self._hear)
+
+    @contextmanager
+    def raised(self) -> Iterator[None]:
+        """Raise RuntimeError for the deaths up to here, and for each that comes meanwhile."""
+        self._is_waiting = True
+        try:
+            if self._has_come and self._raise is not None:
+                self._has_come = False
+                self._raise(signal.SIGCHLD, None)
+            yield
+        finally:
+            self._is_waiting = False
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        if self._is_waiting and self._raise is not None:
+            self._raise(number, frame)
+        else:
+            self._has_come = True
+
+
+_DEATHS = _Deaths()  # a process has one handler of a signal
 
 
 def key_of(position: Position, micro_batch: int) -> tuple[int, int, int]:
