@@ -10,6 +10,7 @@ from hotloop.core import codec
 from hotloop.core.case.case import Case
 from hotloop.core.case.experiment import Experiment
 from hotloop.core.case.ledger import Ledger, LedgerLine, LedgerRow
+from hotloop.core.case.objects import Model
 from hotloop.core.case.rewrite import Rewrite
 from hotloop.core.case.steps_and_loaders import Frame, Loader, Steps
 from hotloop.core.finding import Finding, SourceLocation
@@ -394,6 +395,28 @@ def test_a_loader_is_replayed_and_other_batches_are_kept_by_line():
     assert by_random == ["ready batches", "worker process"]
     workers = replace(loader, workers=1)
     assert [one.name for one in chosen(replace(by_hand, loaders=(workers,)))] == ["ready batches"]
+
+
+def test_another_layout_waits_where_convolutions_take_little():
+    def order(*rows: LedgerRow) -> list[str]:
+        case = replace(
+            case_of(Path("/p")),
+            wall={"forward": 3.0, "backward": 5.0, "optimizer": 2.0},
+            ledger=Ledger(rows=rows),
+            models=(Model(name="M", convolutions=1, channels_last=False),),
+        )
+        return [one.name for one in chosen(case)]
+
+    def useful(operator: str, seconds: float) -> LedgerRow:
+        return LedgerRow(
+            name="useful", seconds=8.0, lines=(LedgerLine(what=operator, seconds=seconds),)
+        )
+
+    most, least = ["channels last", "fused optimizer"], ["fused optimizer", "channels last"]
+    assert order() == most  # operators were not recorded: half of both passes may be saved
+    assert order(useful("convolution_backward", 5.0)) == most
+    assert order(useful("convolution_backward", 1.0)) == least
+    assert order(useful("mm", 8.0)) == least
 
 
 def test_the_line_of_a_finding_is_tried_unless_its_row_is():

@@ -81,7 +81,9 @@ def chosen(case: Case, findings: Sequence[Finding] = ()) -> list[Experiment]:
 
 def _most(case: Case, experiment: Experiment) -> float:
     """Return the share of the wall time that an experiment could take away at most."""
-    if experiment.name in ("channels last", "float32", "no anomaly detection"):
+    if experiment.name == "channels last":
+        return _OF_LAYOUT * _of_convolutions(case)
+    if experiment.name in ("float32", "no anomaly detection"):
         return _OF_LAYOUT * (case.share("forward") + case.share("backward"))
     if experiment.name == "kept calls":
         return experiment.fraction * (case.share("forward") + case.share("backward"))
@@ -93,6 +95,15 @@ def _most(case: Case, experiment: Experiment) -> float:
     rows = case.ledger.rows if case.ledger is not None else ()
     name = "waiting for data" if experiment.name in _OF_DATA else experiment.row
     return max((case.part(row.excess) for row in rows if row.name == name), default=0.0)
+
+
+def _of_convolutions(case: Case) -> float:
+    """Return the largest share of the wall time that convolutions of the steps can take."""
+    rows = case.ledger.rows if case.ledger is not None else ()
+    lines = [line for row in rows if row.name in _OF_OPERATORS for line in row.lines]
+    if not lines:
+        return case.share("forward") + case.share("backward")
+    return case.part(sum(line.seconds for line in lines if "convolution" in line.what))
 
 
 def _rewritten(case: Case) -> list[Experiment]:

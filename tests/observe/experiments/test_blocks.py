@@ -58,6 +58,19 @@ def test_a_rare_long_step_is_in_no_block():
     assert ratios == pytest.approx([1.25] * len(ratios), rel=0.001)
 
 
+def test_a_step_that_reads_the_batches_of_an_evaluation_is_in_no_block():
+    change, now, read = Change(0.02), [0.0], [0]
+    blocks = Blocks([change], seconds=60, clock=lambda: now[0], batches=lambda: read[0])
+    for step in range(1, 100_000):
+        evaluates = step % 3 == 0 and step % 2 == 0
+        now[0] += (0.08 if change.on else 0.10) + 0.15 * evaluates
+        read[0] += 5 if evaluates else 1
+        if not blocks.ended_step():
+            break
+    ratios = blocks.readings[0].ratios
+    assert ratios == pytest.approx([1.25] * len(ratios), rel=0.001)
+
+
 def test_blocks_on_both_sides_of_a_new_phase_are_not_compared():
     blocks, _ = made([Change(0.005)], slower=lambda step: 1.0 if step < 60 else 3.0)
     assert blocks.readings[0].ratios == pytest.approx(

@@ -35,6 +35,16 @@ _UNSTEADY = 1.3  # largest ratio of the plain blocks on both sides
 _SETTLINGS = 4  # times that a block is made again, until the workers keep pace
 _MOVED = 0.1  # batches more or less in stock, for each step of a block that is steady
 _LONG = 5.0  # times the median of plain steps: a step that has an evaluation in it
+_MANY = 1.5  # times the usual number of batches: one whose evaluation takes less
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Mark:
+    """The time of the end of a step, and what was counted until then."""
+
+    at: float
+    waited: float  # seconds
+    batches: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +81,7 @@ class Blocks:
         wait: Callable[[], None] = lambda: None,
         waited: Callable[[], float] = lambda: 0.0,
         stock: Callable[[], dict[int, int]] = dict,
+        batches: Callable[[], int] = lambda: 0,
         clock: Callable[[], float] = own_time,
     ) -> None:
         """`seconds` is the time for timed steps; a block begins after a step that is not timed.
@@ -78,7 +89,8 @@ class Blocks:
         If not as many batches lie ready (`stock`) after the block as before, it is made again after
         `settle` steps.
         `total` is the number of steps that the script makes, if known; `wait` waits for the device.
-        `waited` returns the seconds that the script has waited for batches so far.
+        `waited` returns the seconds that the script has waited for batches so far, `batches` how
+        many it has read.
         """
         self.readings = [BlockTimes() for _ in variants]
         self.running: int | None = None  # the variant that is switched on
@@ -87,6 +99,7 @@ class Blocks:
         self.plain: list[float] = []  # seconds of a plain step, one figure a block
         self._variants, self._settle = variants, settle
         self._wait, self._waited, self._stock, self._clock = wait, waited, stock, clock
+        self._batches = batches
         self._total = total
         self._in_turn, self._tries = True, [0] * len(variants)
         self._seconds, self._end, self._steps = seconds, math.inf, 0
@@ -211,21 +224,27 @@ class Blocks:
             self.latest = number
             variant.switch_on()
         try:
-            ends, waits, is_steady = yield from self._timed(1, steps)
+            marks, is_steady = yield from self._timed(1, steps)
             for _ in range(_SETTLINGS if self._settle > 1 and not is_steady else 0):
-                ends, waits, is_steady = yield from self._timed(self._settle, steps)
+                marks, is_steady = yield from self._timed(self._settle, steps)
                 if is_steady:
                     break
         finally:
             if variant is not None:
                 variant.switch_off()
             self.running = None
-        seconds = [end - start for start, end in pairwise(ends)]
-        waiting = [end - start for start, end in pairwise(waits)]
+        seconds = [end.at - start.at for start, end in pairwise(marks)]
+        waiting = [end.waited - start.waited for start, end in pairwise(marks)]
+        batches = [end.batches - start.batches for start, end in pairwise(marks)]
         rest = [step - wait for step, wait in zip(seconds, waiting, strict=True)]
         if number is None:
             self._longest = _LONG * statistics.median(rest)
-        short = [own for own in rest if own <= self._longest]
+        most = _MANY * statistics.median(batches)
+        short = [
+            own
+            for own, read in zip(rest, batches, strict=True)
+            if own <= self._longest and read <= most
+        ]
         trimmed = statistics.fmean(waiting) + statistics.fmean(short or rest)
         if number is None:
             self.plain.append(trimmed)
@@ -233,10 +252,8 @@ class Blocks:
             trimmed=trimmed, whole=statistics.fmean(seconds), waiting=statistics.fmean(waiting)
         )
 
-    def _timed(
-        self, settle: int, steps: int
-    ) -> Generator[None, None, tuple[list[float], list[float], bool]]:
-        """Return the times of the ends of steps after `settle` others, and the waits until then.
+    def _timed(self, settle: int, steps: int) -> Generator[None, None, tuple[list[_Mark], bool]]:
+        """Return the ends of steps after `settle` others.
 
         The last value: whether as many batches lay ready at the end as a step before the first.
         """
@@ -246,17 +263,19 @@ class Blocks:
                 stock = self._stock()
             yield
         self._wait()
-        ends, waits = [self._clock()], [self._waited()]
+        marks = [self._mark()]
         for left in reversed(range(steps)):
             yield
             if not left:
                 self._wait()
-            ends.append(self._clock())
-            waits.append(self._waited())
+            marks.append(self._mark())
         self._steps += settle + steps
         after = self._stock()
         moved = [abs(after[key] - stock[key]) for key in stock.keys() & after.keys()]
-        return ends, waits, max(moved, default=0) <= _MOVED * steps
+        return marks, max(moved, default=0) <= _MOVED * steps
+
+    def _mark(self) -> _Mark:
+        return _Mark(at=self._clock(), waited=self._waited(), batches=self._batches())
 
     @staticmethod
     def _is_decided(reading: BlockTimes) -> bool:

@@ -217,6 +217,7 @@ class _Trial:
             wait=_wait,
             waited=lambda: loaders.waited,
             stock=lambda: loaders.stock,
+            batches=lambda: loaders.read,
         )
 
     def _variant(self, number: int) -> Variant:

@@ -44,6 +44,7 @@ class Loaders:
         self.replay, self._switched = replay, switched
         self.waited = 0.0  # seconds for batches, with gradients on
         self.rows: int | None = None  # of the latest batch
+        self.read = 0  # batches of all loaders
         self._patch(patches, dataloader)
 
     @property
@@ -79,6 +80,9 @@ class Loaders:
         """Note the end of a training step."""
         for _, source in self._sources:
             source.end_step()
+
+    def _note(self, batch: Any) -> None:
+        self.rows, self.read = _rows(batch), self.read + 1
 
     def _source(self, loader: Any) -> _Source:
         """Return the source of a loader, or that of the freed loader that it replaces.
@@ -126,7 +130,7 @@ class Loaders:
                 self._since_backward.add(source)
             if source.is_ready and self.replay:
                 batch = source.serve(iterator._hotloop_loader, iterator._num_yielded)
-                self.rows = _rows(batch)
+                self._note(batch)
                 iterator._num_yielded += 1
                 return batch
             try:
@@ -134,7 +138,7 @@ class Loaders:
             except StopIteration:
                 source.ended(iterator._num_yielded)
                 raise
-            self.rows = _rows(batch)
+            self._note(batch)
             source.take(batch, keep=self.replay or self._switched)
             return batch
 
@@ -256,7 +260,7 @@ class _Replayed:
         if self._real is not None:
             return next(self._real)
         batch = self._source.serve(self._loader, self._position)
-        self._loaders.rows = _rows(batch)
+        self._loaders._note(batch)
         self._position += 1
         return batch
 
