@@ -114,6 +114,20 @@ def test_a_failure_is_told_of_the_change_that_is_on():
     assert not change.on
 
 
+class Watching(Change):
+    """A change that has to see a step before it can be made."""
+
+    def prepare(self) -> str | None:
+        self.why, before = None, self.why
+        return before
+
+
+def test_what_has_to_see_a_step_first_keeps_its_turn():
+    first, second = Watching(0.005, why=NOT_REACHED), Change(0.0)
+    blocks, _ = made([first, second], seconds=40.0, slower=lambda step: 300.0, steps=18)
+    assert [len(reading.ratios) for reading in blocks.readings] == [2, 0]
+
+
 class Apart(Change):
     """A change that is timed apart from the steps."""
 

@@ -124,6 +124,7 @@ class Blocks:
 
     def _rounds(self) -> Generator[None]:
         started = self._clock()
+        self._open()  # what a change has to see of a step, it sees in the first ones
         for step in range(WARM):
             yield
             self._steps = step + 1
@@ -189,7 +190,7 @@ class Blocks:
         return late > 0 and (late > _EXTRA * self._seconds or not few)
 
     def _open(self) -> list[int]:
-        """Return the variants that are not decided; prepare those that are not yet prepared."""
+        """Return the variants that are not decided; prepare those that have no block yet."""
         for reading, variant in zip(self.readings, self._variants, strict=True):
             if not reading.ratios:
                 reading.why_not = variant.prepare()

@@ -60,7 +60,7 @@ class Variant:
     trims = True  # a rare long step (an evaluation) is no part of what it changes
 
     def prepare(self) -> str | None:
-        """Return why the change cannot be made; called when the script is warm."""
+        """Return why the change cannot be made yet; called again until its first block is made."""
         return None
 
     def switch_on(self) -> None:
