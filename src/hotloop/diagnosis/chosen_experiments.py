@@ -57,6 +57,7 @@ _REWRITTEN: Final[Mapping[RewriteKind, str]] = {
     "one product": "with the products of one input as one product",
     "composed function": "with {} in place of its operators",
     "looped operator": "with one call on all tensors in place of the loop's calls",
+    "recurrent cell": "with one call on the whole sequence in place of one for each time step",
 }
 _OF_DATA: Final = ("ready batches", "ready samples", "worker process")
 _OF_LAYOUT: Final = 0.5  # of a pass, what another memory format or dtype may save
@@ -126,7 +127,7 @@ def _rewritten(case: Case) -> list[Experiment]:
 
 def _in_words(rewrite: Rewrite) -> str:
     """Return what an experiment changes that times the other form of this work."""
-    is_lstm = rewrite.form.startswith("lstm")
+    is_lstm = rewrite.kind == "one product" and rewrite.form.startswith("lstm")
     return _LSTM if is_lstm else _REWRITTEN[rewrite.kind].format(rewrite.form)
 
 

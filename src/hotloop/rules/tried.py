@@ -40,6 +40,7 @@ _SWITCHES: Mapping[str, tuple[str | None, tuple[str, ...]]] = {
     "one product": (None, IN_STEP),
     "composed function": (None, IN_STEP),
     "looped operator": (None, IN_STEP),
+    "recurrent cell": (None, IN_STEP),
     "kept calls": (None, IN_STEP),
 }
 

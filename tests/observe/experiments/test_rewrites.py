@@ -70,6 +70,19 @@ DOT = Rewrite(
 )
 LSTM = replace(GATES, form="lstm", shapes=((6, 8, 3), (7, 4)), needs_grad=(False, True), in_loop=6)
 
+CELL = Rewrite(
+    kind="recurrent cell",
+    form="lstm_cell",
+    shapes=((9, 2, 5), (16, 5), (16, 4)),
+    needs_grad=(True, True, True),
+    dtypes=("float32",),
+    in_loop=9,
+    calls=1,
+    places=(SourceLocation(file="train.py", line=12),),
+)
+GRU = replace(CELL, form="gru", shapes=((9, 2, 5), (12, 5), (12, 4)))
+RNN = replace(CELL, form="rnn_relu_cell", shapes=((9, 2, 5), (4, 5), (4, 4)))
+
 
 @pytest.mark.parametrize(
     "rewrite",
@@ -122,6 +135,10 @@ LSTM = replace(GATES, form="lstm", shapes=((6, 8, 3), (7, 4)), needs_grad=(False
             ),
         ),
         replace(DOT, form="copy_", shapes=((), ())),
+        *(replace(CELL, form=form) for form in ("lstm_cell", "lstm", "lstm without bias")),
+        *(replace(GRU, form=form) for form in ("gru", "gru_cell", "gru_cell without bias")),
+        replace(RNN, needs_grad=(False, True, True)),
+        replace(RNN, form="rnn_tanh", needs_grad=(True, False, False)),
     ],
 )
 def test_both_forms_are_the_same(rewrite):

@@ -11,9 +11,15 @@ from hotloop.core.finding import SourceLocation
 __all__ = ["AttentionMask", "LoopedOperator", "PointwiseStep", "Rewrite", "RewriteKind"]
 
 # Product, softmax and product; a broadcast and a sum; several products of one input; a function,
-# element by element, of several operators; one operator that a Python loop calls on many tensors.
+# element by element, of several operators; one operator that a Python loop calls on many tensors;
+# a recurrent layer that a Python loop calls for each time step.
 RewriteKind = Literal[
-    "attention", "contraction", "one product", "composed function", "looped operator"
+    "attention",
+    "contraction",
+    "one product",
+    "composed function",
+    "looped operator",
+    "recurrent cell",
 ]
 
 
@@ -55,14 +61,16 @@ class Rewrite:
     kind: RewriteKind
     # Of attention: queries, keys and values as (batch, heads, length, size). Of a contraction: both
     # factors, with 1 where one is broadcast. Of products: the input and each weight. Of a looped
-    # operator: the tensors of one call.
+    # operator: the tensors of one call. Of a recurrent cell: all inputs as (time, batch, size), and
+    # the weights of the input and of the state.
     shapes: tuple[tuple[int, ...], ...]
     needs_grad: tuple[bool, ...]  # one for each shape
     dtypes: tuple[str, ...]  # of the products; of attention also that of the softmax
     device: str = "cpu"
     # Of a contraction: "product", "squared", "absolute" or "norm". Of products: "with bias"; or
     # "lstm", "lstm without bias" for all steps of a loop over time, with the inputs as (time,
-    # batch, size) and the weight of one gate. Of a composed function: torch's call that does it.
+    # batch, size) and the weight of one gate. Of a composed function: torch's call that does it. Of
+    # a recurrent cell: "lstm_cell", "lstm" if nn.LSTM is given one step at a time, and so on.
     form: str = ""
     reduced: tuple[int, ...] = ()  # the dimensions that a contraction sums over
     masks: tuple[AttentionMask, ...] = ()

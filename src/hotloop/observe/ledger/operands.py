@@ -28,7 +28,7 @@ _MASKS: Mapping[str, tuple[str, ...]] = {  # operator -> its arguments that may 
 _NOTED = {
     *_MASKS,
     *("mm", "bmm", "addmm", "_softmax", "native_dropout", "bernoulli", "clone", "_to_copy"),
-    *("cat", "sum", "mean", "linalg_vector_norm"),
+    *("cat", "sum", "mean", "linalg_vector_norm", "mkldnn_rnn_layer"),
     *POINTWISE,
 }
 LOOPED = 4  # calls of an operator at one place from which a loop may make them

@@ -18,6 +18,7 @@ from hotloop.observe.ledger.flow import Flow
 from hotloop.observe.ledger.looped_operators import looped
 from hotloop.observe.ledger.pointwise import composed_functions
 from hotloop.observe.ledger.products import products
+from hotloop.observe.ledger.recurrent_cells import recurrent_cells
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -42,12 +43,14 @@ def rewrites(windows: Sequence[Window]) -> tuple[Rewrite, ...]:
         begun = Flow(recorder.operations, [end, end], range(end), recorder.weights)
         return tuple(looped(begun, breaks)[:MOST])
     flow = Flow(recorder.operations, recorder.ends, live, recorder.weights)
-    return (*found(flow, framework=recorder.framework), *looped(flow, breaks)[:MOST])
+    known = found(flow, breaks, framework=recorder.framework)
+    return (*known, *looped(flow, breaks)[:MOST])
 
 
-def found(flow: Flow, *, framework: int = 0) -> tuple[Rewrite, ...]:
+def found(flow: Flow, breaks: Sequence[int] = (), *, framework: int = 0) -> tuple[Rewrite, ...]:
     """Return the rewrites of some recorded steps; the last step does not count.
 
+    `breaks` are the operations before each backward pass and each value that Python reads;
     `framework` is the time of an operator that is not the device's, in nanoseconds.
     """
     counted, steps = flow.ends[-2], len(flow.ends) - 1
@@ -61,7 +64,7 @@ def found(flow: Flow, *, framework: int = 0) -> tuple[Rewrite, ...]:
     calls: dict[Rewrite, int] = Counter()
     seconds: dict[Rewrite, float] = defaultdict(float)
     places: dict[Rewrite, dict[SourceLocation, None]] = defaultdict(dict)
-    for rewrite, numbers in _calls(flow):
+    for rewrite, numbers in _calls(flow, breaks):
         if numbers[-1] >= counted:
             continue
         operations = [flow.operations[number] for number in numbers]
@@ -95,7 +98,7 @@ def _places(stacks: Iterable[RawStack]) -> tuple[SourceLocation, ...]:
     return tuple(SourceLocation(file=file, line=line) for file, line in sorted(places))
 
 
-def _calls(flow: Flow) -> Iterator[tuple[Rewrite, list[int]]]:
+def _calls(flow: Flow, breaks: Sequence[int]) -> Iterator[tuple[Rewrite, list[int]]]:
     """Yield each call with the numbers of its operations, in their order."""
     for number, one in enumerate(flow.operations):
         if not one.operands:
@@ -111,3 +114,4 @@ def _calls(flow: Flow) -> Iterator[tuple[Rewrite, list[int]]]:
             yield call[0], sorted(call[1])
     yield from products(flow)
     yield from composed_functions(flow)
+    yield from recurrent_cells(flow, breaks)
