@@ -1,4 +1,4 @@
-"""Stand-in data for DSKSD/SDEN-Pytorch: its own dev dialogues split, as train.iob is not at hand."""
+"""Stand-in data for DSKSD/SDEN-Pytorch: its own dev dialogues, split, as train.iob is missing."""
 
 import sys
 from pathlib import Path
