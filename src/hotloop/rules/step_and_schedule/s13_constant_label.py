@@ -1,9 +1,9 @@
 """All labels of the training batches are the same.
 
 Looks at: the labels of the sampled training batches.
-Says so when: 32 labels or more from at least two batches have one and the same value.
-    It is a note where the batches are made by hand: contrastive losses are trained with one
-    constant target.
+Says so when: 32 labels or more from at least two batches have one and the same value. It is a
+    note, as nobody looked whether the loss reads them: an autoencoder or a GAN on one folder of
+    images does not, and a contrastive loss has one constant target.
 Stays silent when: there are two values or more, or too few were seen.
 Remedy: look at how labels are read; shuffle where the data are sorted by label.
 Numbers: the run changes: a model learns nothing from it but that value.
@@ -36,7 +36,7 @@ def judge(case: Case) -> Finding | None:
         sorted_data = Remedy(text="shuffle=True: the data may be sorted by label")
         return Finding(
             claim=f"all {count} labels of {batches.sampled} training batches are {value} ({name})",
-            severity="note" if batches.loader is None else "critical",
+            severity="note",
             places=[place] if place else [],
             remedies=[
                 *([sorted_data] if loader and loader.shuffle is False else []),
