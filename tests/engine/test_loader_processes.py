@@ -96,6 +96,15 @@ def test_a_death_is_raised_where_a_window_is_waited_for_and_nowhere_else(workers
         source.window(Position(step=1, sample=4), 3)
 
 
+def test_windows_come_where_the_handler_of_deaths_was_taken_away(workers):
+    one = feed()
+    before = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    try:
+        assert walk(one, workers(one), 2, Position()) == walk(one, one, 2, Position())
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
 def test_an_interrupted_wait_starts_afresh(workers):
     slow, source = feed(fails="is slow"), workers(feed(fails="is slow"))
 

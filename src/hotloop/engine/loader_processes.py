@@ -124,9 +124,10 @@ class _Deaths:
     def hold_back(self) -> None:
         """Put this before torch's handler, which torch sets with the first loader of a process."""
         handler = signal.getsignal(signal.SIGCHLD)
-        if handler == self._hear or threading.current_thread() is not threading.main_thread():
+        if handler == self._hear or not callable(handler):  # somebody has taken torch's away
             return
-        assert callable(handler)
+        if threading.current_thread() is not threading.main_thread():
+            return
         self._raise = handler
         signal.signal(signal.SIGCHLD, self._hear)
 

@@ -114,6 +114,33 @@ def test_a_failure_is_told_of_the_change_that_is_on():
     assert not change.on
 
 
+class Preparing(Change):
+    """A change that takes a while to be prepared."""
+
+    def __init__(self, now: list[float]) -> None:
+        super().__init__(0.005)
+        self._now = now
+
+    def prepare(self) -> str | None:
+        self._now[0] += 3.0
+        return None
+
+
+def test_the_time_of_preparing_a_change_is_none_of_a_step():
+    now = [0.0]
+    change = Preparing(now)
+    blocks = Blocks([change], seconds=60.0, clock=lambda: now[0])
+    while not change.on:
+        now[0] += 0.010
+        blocks.ended_step()
+    steps = 0
+    while change.on:
+        now[0] += 0.005
+        blocks.ended_step()
+        steps += 1
+    assert steps > 20  # a block is 0.3 s of steps
+
+
 class Watching(Change):
     """A change that has to see a step before it can be made."""
 

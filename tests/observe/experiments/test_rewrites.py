@@ -8,7 +8,8 @@ import torch
 from hotloop.core.case.rewrite import AttentionMask, LoopedOperator, PointwiseStep, Rewrite
 from hotloop.core.finding import SourceLocation
 from hotloop.observe.experiments import rewrites
-from hotloop.observe.experiments.forms import Forms, forms
+from hotloop.observe.experiments.form_pair import Forms
+from hotloop.observe.experiments.forms import forms
 from hotloop.observe.experiments.rewrites import OtherForm
 
 HEADS = Rewrite(

@@ -123,8 +123,8 @@ class Blocks:
             self.readings[self.latest] = BlockTimes(why_not=why)
 
     def _rounds(self) -> Generator[None]:
-        started = self._clock()
         self._open()  # what a change has to see of a step, it sees in the first ones
+        started = self._clock()
         for step in range(WARM):
             yield
             self._steps = step + 1

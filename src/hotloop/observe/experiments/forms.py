@@ -4,32 +4,20 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from hotloop.observe.experiments.form_pair import Forms
+from hotloop.observe.experiments.recurrent_forms import recurrent
 from hotloop.observe.ledger.torch_functions import composed, same_in_torch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from hotloop.core.case.rewrite import AttentionMask, Rewrite
 
-__all__ = ["Forms", "forms"]
+__all__ = ["forms"]
 
 _MASKED = 0.2  # share of the scores that a mask leaves out
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Forms:
-    """Two functions that compute the same of the same tensors."""
-
-    inputs: list[Any]  # of both
-    old: Callable[[], Sequence[Any]]
-    new: Callable[[], Sequence[Any]]
-    # Without dropout, and with results of the same shapes.
-    exact: tuple[Callable[[], Sequence[Any]], Callable[[], Sequence[Any]]]
-    weights: Sequence[Any] = ()  # of one of them
-    adds_up: bool = False  # the gradients of weights are added to those of other calls
 
 
 def forms(rewrite: Rewrite) -> Forms:
@@ -43,6 +31,8 @@ def forms(rewrite: Rewrite) -> Forms:
             return _composed(rewrite)
         case "looped operator":
             return _written(rewrite) if rewrite.form == "copy_" else _looped(rewrite)
+        case "recurrent cell":
+            return recurrent(rewrite)
     return _lstm(rewrite) if rewrite.form.startswith("lstm") else _products(rewrite)
 
 

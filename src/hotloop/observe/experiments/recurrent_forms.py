@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hotloop.observe.experiments.forms import Forms
+from hotloop.observe.experiments.form_pair import Forms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

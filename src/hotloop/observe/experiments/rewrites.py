@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from hotloop.machine.own_clock import own_time
 from hotloop.observe.experiments.forms import forms
-from hotloop.observe.experiments.recurrent_forms import recurrent
 from hotloop.observe.experiments.variants import TimedPart, Variant
 
 if TYPE_CHECKING:
@@ -90,8 +89,7 @@ class _Pair:
         self._rewrite = rewrite
         self._times: tuple[list[float], list[float]] = [], []  # of all rounds
         with torch.enable_grad(), self._plain():
-            is_cell = rewrite.kind == "recurrent cell"
-            self._forms = recurrent(rewrite) if is_cell else forms(rewrite)
+            self._forms = forms(rewrite)
             tensors = [*self._forms.inputs, *self._forms.weights]
             self._trained = [tensor for tensor in tensors if tensor.requires_grad]
             self._sums: dict[int, Any] = {}  # gradients of weights, by the place in `_trained`

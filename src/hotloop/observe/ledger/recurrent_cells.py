@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bisect
 from collections import defaultdict
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -90,7 +91,6 @@ class _Step:
         Nothing, if one of them depends on what the layer returned before.
         """
         readers = self._flow.readers[numbers[0]]
-        again = self._again(through_states=False)
         for products in self._products.values():
             if len(products) != len(numbers):
                 continue
@@ -101,9 +101,14 @@ class _Step:
                 continue
             given = [(n, _given(self._flow.operations[n])[0].writers) for n in products]
             is_fed_back = any(self._is_state(n, w) for n, writers in given for w in writers)
-            if again.isdisjoint(products) and not is_fed_back:
+            if self._fed_back.isdisjoint(products) and not is_fed_back:
                 return products
         return []
+
+    @cached_property
+    def _fed_back(self) -> set[int]:
+        """The products whose input depends on what the layer returned before."""
+        return self._again(through_states=False)
 
     def _is_state(self, number: int, read: int) -> bool:
         """Whether an operation of a layer reads what an earlier call of this layer has made."""

@@ -1,0 +1,24 @@
+"""Two forms of the same work, as functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["Forms"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forms:
+    """Two functions that compute the same of the same tensors."""
+
+    inputs: list[Any]  # of both
+    old: Callable[[], Sequence[Any]]
+    new: Callable[[], Sequence[Any]]
+    # Without dropout, and with results of the same shapes.
+    exact: tuple[Callable[[], Sequence[Any]], Callable[[], Sequence[Any]]]
+    weights: Sequence[Any] = ()  # of one of them
+    adds_up: bool = False  # the gradients of weights are added to those of other calls
