@@ -176,7 +176,7 @@ def test_what_runs_twice_and_again_is_wasted_once():
     again = replace(cases.TRUNK, again=1.0)
     once, twice = (
         p3_wasted_compute.judge(cases.model(each))
-        for each in (again, replace(again, calls=2.0, same_input=True))
+        for each in (again, replace(again, calls=2.0, repeated=1.0))
     )
     assert once.share == pytest.approx(twice.share)
     assert "also 1" in twice.evidence
@@ -186,7 +186,7 @@ def test_no_ceiling_is_given_where_a_frozen_trunk_can_be_computed_once():
     cases = golden(next(rule for rule in rules.ALL if rule.id == "P3"))
     judge = p3_wasted_compute.judge
     assert judge(cases.model(cases.ATTENTION)).ceiling is not None
-    for each in (cases.TRUNK, replace(cases.TRUNK, calls=2.0, same_input=True)):
+    for each in (cases.TRUNK, replace(cases.TRUNK, calls=2.0, repeated=1.0)):
         finding = judge(cases.model(each, cases.ATTENTION))  # its inputs need not be read either
         assert finding.ceiling is None
         assert finding.saves is None

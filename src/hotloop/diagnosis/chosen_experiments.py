@@ -187,9 +187,9 @@ def _of_repeats(case: Case) -> list[Experiment]:
     places: dict[SourceLocation, None] = {}
     share = 0.0
     for repeat in (repeat for model in case.models for repeat in model.repeats):
-        if repeat.same_input and repeat.calls >= 2 and repeat.call_places and repeat.seconds:
+        if repeat.repeated and repeat.call_places and repeat.seconds:
             places.update(dict.fromkeys(repeat.call_places))
-            share += repeat.seconds * (1 - 1 / repeat.calls) / _pass_seconds(case)
+            share += repeat.seconds * repeat.repeated / repeat.calls / _pass_seconds(case)
     if share < _LEAST:
         return []
     what = "with the result of a module's first call taken for the others on the same input"

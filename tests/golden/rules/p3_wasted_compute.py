@@ -12,7 +12,7 @@ ATTENTION = Repeat(
     module="layers.0.attention",
     kind="Attention",
     calls=2.0,
-    same_input=True,
+    repeated=1.0,
     parameters=4_000,
     seconds=0.002,
     call_places=(SourceLocation(file=SCRIPT, line=40), SourceLocation(file=SCRIPT, line=43)),
@@ -43,7 +43,7 @@ POSITIVE = [
     model(discarded=(replace(HEAD, returned=True),)),
 ]
 NEGATIVE = [
-    model(replace(ATTENTION, same_input=False)),  # one layer used in several places
+    model(replace(ATTENTION, repeated=0.0)),  # one layer used in several places
     model(replace(ATTENTION, seconds=0.00001)),
     model(replace(ATTENTION, kind="ReLU", parameters=0, seconds=None)),
     model(replace(TRUNK, frozen=False)),

@@ -17,7 +17,7 @@ def test_a_repeat_counts_where_most_passes_agree():
     other = (call(root[0]), call(root[0], inputs=(2,)))
     for seen, same in (([one, one, other], True), ([one, other, other], False)):
         [repeat] = forward_passes.repeats(seen, layers(root))
-        assert (repeat.calls, repeat.same_input, repeat.seconds) == (2.0, same, 1.0)
+        assert (repeat.calls, repeat.repeated, repeat.seconds) == (2.0, same, 1.0)
 
 
 def test_where_sums_are_known_they_decide():
@@ -25,7 +25,7 @@ def test_where_sums_are_known_they_decide():
     sampled = [call(root[0]), call(root[0])]
     summed = [call(root[0], inputs=(1, 5), summed=True), call(root[0], inputs=(1, 6), summed=True)]
     [repeat] = forward_passes.repeats([sampled, sampled, summed], layers(root))
-    assert not repeat.same_input
+    assert not repeat.repeated
 
 
 def test_only_the_outermost_frozen_module_is_named():

@@ -93,7 +93,7 @@ def test_a_module_that_runs_twice_is_told_by_its_inputs(observed, second, same):
     text = loop("Net()", "x = torch.randn(4, 8)", extra=TWICE.format(second=second))
     repeats = {repeat.module: repeat for repeat in observed(text).models[0].repeats}
     body = repeats["body"]
-    assert (body.calls, body.same_input, body.frozen) == (2.0, same, False)
+    assert (body.calls, body.repeated, body.frozen) == (2.0, float(same), False)
     assert len(body.call_places) == 2
     assert body.seconds > 0
 

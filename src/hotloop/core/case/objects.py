@@ -106,7 +106,7 @@ class Repeat:
     kind: str  # its class
     place: SourceLocation | None = None  # its class, where that is the project's own
     calls: float = 1.0  # per forward pass of the root
-    same_input: bool = False  # more than once on the same tensors within one forward pass
+    repeated: float = 0.0  # of these calls, those on tensors it had before in the same pass
     again: float | None = None  # share of forward passes with inputs it had had in another epoch
     frozen: bool = False  # nothing trainable in it or before it
     parameters: int = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.case.objects import Repeat
@@ -52,25 +52,25 @@ def repeats(
         if number in layers
     ]
     results = [repeat for repeat in candidates if repeat.calls > 1 or repeat.frozen]
-    results.sort(key=lambda r: (not r.same_input, not r.frozen, -(r.seconds or 0.0), r.module))
+    results.sort(key=lambda r: (not r.repeated, not r.frozen, -(r.seconds or 0.0), r.module))
     return results[:_REPEATS]
 
 
 def _repeat(number: int, passes: Sequence[Pass], layer: ModuleFacts, frozen: bool) -> Repeat:
     calls_by_pass = [[call for call in calls if call.module == number] for calls in passes]
-    equal = [_equal(calls) for calls in calls_by_pass]
+    alike = [_alike(calls) for calls in calls_by_pass]
     # Equal samples alone are no proof: where sums are known, they decide.
-    summed = [_equal(calls) for calls in calls_by_pass if any(call.summed for call in calls)]
-    votes = summed or equal
-    with_repeats = itertools.compress(calls_by_pass, equal)
-    last = next(with_repeats, calls_by_pass[-1])
+    is_summed = [any(call.summed for call in calls) for calls in calls_by_pass]
+    votes = list(itertools.compress(alike, is_summed)) or alike
+    with_repeats = [list(itertools.chain(*groups)) for groups in votes if groups]
+    last = next(iter(with_repeats), calls_by_pass[-1])
     seconds = [total for total in map(_seconds, calls_by_pass) if total is not None]
     return Repeat(
         module=layer.name,
         kind=layer.kind,
         place=layer.place,
         calls=statistics.fmean(map(len, calls_by_pass)),
-        same_input=sum(votes) * 2 > len(votes),
+        repeated=statistics.median_low([sum(len(group) - 1 for group in gs) for gs in votes]),
         frozen=frozen,
         parameters=layer.numbers,
         seconds=statistics.median(seconds) if seconds else None,
@@ -78,10 +78,13 @@ def _repeat(number: int, passes: Sequence[Pass], layer: ModuleFacts, frozen: boo
     )
 
 
-def _equal(calls: Sequence[Call]) -> bool:
-    """Whether two calls of one pass had equal inputs."""
-    keys = Counter(tuple(map(read, call.inputs)) for call in calls if call.inputs)
-    return any(count > 1 for count in keys.values())
+def _alike(calls: Sequence[Call]) -> list[list[Call]]:
+    """Return the calls of one pass that had equal inputs, in groups of two and more."""
+    groups: dict[Any, list[Call]] = defaultdict(list)
+    for call in calls:
+        if call.inputs:
+            groups[tuple(map(read, call.inputs))].append(call)
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def read(key: Any) -> Any:

@@ -113,16 +113,20 @@ def _discarded(model: Model, passes: float) -> Iterator[Waste]:
 
 def _doubled(model: Model, passes: float) -> Iterator[Waste]:
     """Yield the modules that run twice on the same input, by their class."""
-    twice = [repeat for repeat in model.repeats if repeat.same_input and repeat.calls >= 2]
+    twice = [repeat for repeat in model.repeats if repeat.repeated]
     for kind, _ in Counter(repeat.kind for repeat in _outermost(twice)).most_common():
         alike = [repeat for repeat in _outermost(twice) if repeat.kind == kind]
-        extra = [r.seconds * (1 - 1 / r.calls) for r in alike if r.seconds is not None]
+        extra = [r.seconds * r.repeated / r.calls for r in alike if r.seconds is not None]
         if not extra and not any(repeat.parameters for repeat in alike):
             continue  # for example an activation: not worth reporting
         names = ", ".join(repeat.module for repeat in alike[:NAMED])
-        calls = alike[0].call_places
+        calls, first = alike[0].call_places, alike[0]
+        times = f"{first.calls:g} times on the same input in each forward pass"
+        if first.repeated < first.calls - 1:
+            times = f"{first.calls:g} times in each forward pass, {first.repeated:g} of them on "
+            times += "an input that it had before in that pass"
         yield Waste(
-            claim=f"{kind} runs {alike[0].calls:g} times on the same input in each forward pass "
+            claim=f"{kind} runs {times} "
             f"({names}{f' and {len(alike) - NAMED} more' if len(alike) > NAMED else ''})",
             remedy=f"call {kind} once and use its result twice",
             seconds=sum(extra) * passes if extra else None,
@@ -134,8 +138,8 @@ def _recomputed(case: Case, model: Model, passes: float) -> Iterator[Waste]:
     """Yield the frozen modules that run on the same inputs as in an earlier epoch."""
     for repeat in _outermost([r for r in model.repeats if r.frozen and (r.again or 0) >= AGAIN]):
         seconds = model.frozen_prefix_seconds if repeat.seconds is None else repeat.seconds
-        if repeat.seconds is not None and repeat.same_input:
-            seconds = repeat.seconds / max(1.0, repeat.calls)  # `_doubled` counts the other calls
+        if repeat.seconds is not None and repeat.repeated:  # `_doubled` counts those calls
+            seconds = repeat.seconds * (1 - repeat.repeated / repeat.calls)
         again = repeat.again or 0.0
         yield Waste(
             claim=f"{repeat.module} ({repeat.kind}) is frozen and runs again on inputs it has had: "
