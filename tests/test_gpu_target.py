@@ -16,7 +16,7 @@ def test_every_test_of_a_gpu_is_in_make_gpu_and_none_stops_the_rest():
     assert len(marked) >= 8
     assert [path for path in marked if not any(f in path.parents for f in folders)] == []
     commands = [line for line in recipe.replace("\\\n", "").split(";") if "python3" in line]
-    assert len(commands) == 3
+    assert len(commands) == 4
     assert all(line.strip().endswith("|| rc=1") for line in commands)
     assert "-W default" in recipe
     assert recipe.rstrip().endswith("exit $$rc")

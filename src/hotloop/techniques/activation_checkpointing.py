@@ -120,8 +120,16 @@ def _run(block: nn.Module, inner: Any, mode: str, *args: Any, **kwargs: Any) -> 
 def _contexts() -> tuple[Any, Any]:
     """Return the context managers for the first and the second run of a block."""
     first, second = _both_modes()
-    storage: Any = defaultdict(dict)  # operator -> number of its call -> its kept result
-    return first(_policy, storage), second(None, storage)
+    # operator -> number of its call -> its kept result; before torch 2.13 a list of the results
+    storage: Any = defaultdict(dict if _is_numbered() else list)
+    return first(_policy, storage), second(_policy, storage, False)
+
+
+def _is_numbered() -> bool:
+    """Whether torch keeps results by the number of the call: from 2.13 on."""
+    from torch.utils import checkpoint
+
+    return hasattr(checkpoint, "_RECOMPUTE")
 
 
 @functools.cache
@@ -129,9 +137,12 @@ def _both_modes() -> tuple[Any, Any]:
     """Return subclasses of torch's modes for both runs, which drop results modified in place.
 
     Some layers write in place, such as adapters that add to a product and ReLU(inplace=True). For
-    their kept results torch 2.13 raises a RuntimeError in the second run.
+    their kept results torch raises a RuntimeError in the second run.
     """
     from torch.utils import checkpoint
+
+    if not _is_numbered():
+        return _both_older_modes()
 
     def drop_written(storage: Any) -> None:
         for results in storage.values():
@@ -148,6 +159,36 @@ def _both_modes() -> tuple[Any, Any]:
         def __enter__(self) -> Any:
             drop_written(self.storage)  # results modified after the block
             return super().__enter__()  # type: ignore[no-untyped-call]
+
+    return First, Second
+
+
+def _both_older_modes() -> tuple[Any, Any]:
+    """Return the modes for torch 2.9 to 2.12, whose second run takes the first result of a list."""
+    from torch.utils import checkpoint
+    from torch.utils._pytree import tree_map
+
+    dropped: list[Any] = []
+
+    class First(checkpoint._CachingTorchDispatchMode):  # type: ignore[no-untyped-call]
+        def __exit__(self, *error: object) -> None:
+            super().__exit__(*error)  # type: ignore[no-untyped-call]
+            for results in self.storage.values():
+                results[:] = [dropped if _is_written(kept) else kept for kept in results]
+
+    class Second(checkpoint._CachedTorchDispatchMode):  # type: ignore[no-untyped-call]
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+        ) -> Any:
+            kwargs = kwargs or {}
+            if checkpoint._is_compiling(func, args, kwargs):  # type: ignore[no-untyped-call]
+                return super().__torch_dispatch__(func, types, args, kwargs)  # type: ignore[no-untyped-call]
+            kept = dropped
+            if _policy(None, func, *args, **kwargs) is checkpoint.CheckpointPolicy.MUST_SAVE:
+                kept = self.storage[func].pop(0)
+            if kept is dropped or _is_written(kept):
+                return func(*args, **kwargs)
+            return tree_map(lambda one: one.val, kept)
 
     return First, Second
 

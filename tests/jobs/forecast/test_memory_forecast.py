@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from hotloop.core.errors import ConfigError, DeviceError
+from hotloop.jobs.forecast import memory_forecast
 from hotloop.jobs.forecast.memory_forecast import Tracker, forecast, measure
 from hotloop.session.batch import Batch
 from hotloop.session.job import Job
@@ -227,6 +228,17 @@ def test_flops_hold_the_attention_of_the_cpu():
     dense = 2 * tokens * (12 * width * width + width * VOCABULARY)
     # The backward of attention recomputes the scores: 2.5 times its forward.
     assert told.flops == 3 * dense + attention + int(2.5 * attention)
+
+
+@pytest.mark.parametrize("kernel", ["flash_attention", "efficient_attention", "cudnn_attention"])
+def test_flops_of_grouped_queries_do_not_depend_on_the_torch_in_use(kernel):
+    query, key = torch.empty(2, 8, 5, 16), torch.empty(2, 2, 7, 16)
+    product = 2 * 2 * 8 * 5 * 7 * 16
+    forward = getattr(torch.ops.aten, f"_scaled_dot_product_{kernel}")
+    backward = getattr(torch.ops.aten, f"_scaled_dot_product_{kernel}_backward")
+    counts = memory_forecast._ATTENTION
+    assert counts[forward](query, key, key) == 2 * product
+    assert counts[backward](query, query, key, key) == 5 * product
 
 
 def test_without_a_product_flops_are_unknown():

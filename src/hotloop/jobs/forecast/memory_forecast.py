@@ -30,7 +30,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
+from torch.utils.flop_counter import flop_registry
 
 from hotloop.core.errors import ConfigError, DeviceError, did_you_mean
 from hotloop.machine.gc_pause import collector_off
@@ -108,7 +108,7 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if isinstance(leaf, torch.Tensor):
                 self._add(leaf)
         operator = getattr(func, "overloadpacket", None)
-        if count := _CPU_ATTENTION.get(operator) or flop_registry.get(operator):
+        if count := _ATTENTION.get(operator) or flop_registry.get(operator):
             self.flops += int(count(*args, **(kwargs or {}), out_val=out))
         return out
 
@@ -320,22 +320,26 @@ def _left_out(device: str) -> str:
     return f"{inside}, the interpreter and its libraries, and the allocator's rounding"
 
 
-# torch 2.13 has no formula for the CPU's flash attention and would count none.
+# torch's formulas leave out the CPU's flash attention and, before 2.13, raise AssertionError where
+# keys have fewer heads than queries. These count each product of two matrices in full.
 def _attention_flops(query: Tensor, key: Tensor, value: Tensor, *_: Any, **__: Any) -> int:
-    return int(sdpa_flop_count(query.shape, key.shape, value.shape))  # type: ignore[no-untyped-call]
+    batch, heads, rows, width = query.shape
+    return 2 * batch * heads * rows * key.shape[-2] * (width + value.shape[-1])
 
 
 def _attention_backward_flops(
     grad: Tensor, query: Tensor, key: Tensor, value: Tensor, *_: Any, **__: Any
 ) -> int:
-    shapes = (tensor.shape for tensor in (grad, query, key, value))
-    return int(sdpa_backward_flop_count(*shapes))  # type: ignore[no-untyped-call]
+    batch, heads, rows, width = query.shape  # the scores again, dQ and dK; dV and d(scores)
+    return 2 * batch * heads * rows * key.shape[-2] * (3 * width + 2 * value.shape[-1])
 
 
 _aten = torch.ops.aten
-_CPU_ATTENTION: dict[Any, Callable[..., int]] = {
-    _aten._scaled_dot_product_flash_attention_for_cpu: _attention_flops,
-    _aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_backward_flops,
+_KERNELS = ("flash_attention", "efficient_attention", "cudnn_attention", "flash_attention_for_cpu")
+_ATTENTION: dict[Any, Callable[..., int]] = {
+    getattr(_aten, f"_scaled_dot_product_{kernel}{suffix}"): count
+    for kernel in _KERNELS
+    for suffix, count in (("", _attention_flops), ("_backward", _attention_backward_flops))
 }
 
 

@@ -1,0 +1,19 @@
+"""Planted for a GPU: the host waits for the GPU in each step, by a boolean index."""
+
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+model = nn.Sequential(*[nn.Linear(512, 512) for _ in range(24)], nn.Linear(512, 10)).cuda()
+optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+inputs = torch.randn(64, 256, 512, device="cuda")
+labels = torch.randint(10, (64, 256), device="cuda")
+
+for _ in range(1500):
+    for x, y in zip(inputs, labels):
+        with torch.autocast("cuda", torch.bfloat16):
+            logits = model(x)
+            loss = nn.functional.cross_entropy(logits[y > 0], y[y > 0])  # FAULT: H3
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()

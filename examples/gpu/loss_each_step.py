@@ -1,0 +1,20 @@
+"""Planted for a GPU: the loss is read in each step of a model that the host can hardly feed."""
+
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+model = nn.Sequential(*[nn.Linear(512, 512) for _ in range(24)], nn.Linear(512, 10)).cuda()
+optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+inputs = torch.randn(64, 256, 512, device="cuda")
+labels = torch.randint(10, (64, 256), device="cuda")
+total = 0.0
+
+for _ in range(1500):
+    for x, y in zip(inputs, labels):
+        with torch.autocast("cuda", torch.bfloat16):
+            loss = nn.functional.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total += loss.item()  # FAULT: H2
