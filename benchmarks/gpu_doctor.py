@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LIMIT_S = 90  # of one script
+ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": str(EXAMPLES.parent / "src"),
+}  # `make gpu` has no install
 LOUD = ("warn", "critical")
 
 
@@ -50,7 +54,13 @@ def met(script: Path) -> dict[str, Any]:
         ended: dict[str, Any] = {"expected": expected, "line": line}
         try:
             done = subprocess.run(
-                command, cwd=folder, capture_output=True, text=True, timeout=LIMIT_S, check=False
+                command,
+                cwd=folder,
+                env=ENVIRONMENT,
+                capture_output=True,
+                text=True,
+                timeout=LIMIT_S,
+                check=False,
             )
         except subprocess.TimeoutExpired:
             return ended | {"right": False, "failed": f"stopped after {LIMIT_S} s"}
