@@ -99,6 +99,7 @@ gpu:
 	python3 -m pytest -m gpu -p no:cacheprovider -W default --continue-on-collection-errors \
 	  tests/engine tests/observe tests/machine tests/techniques tests/models tests/data || rc=1; \
 	python3 -m benchmarks.gpu || rc=1; \
+	python3 -m benchmarks.gpu_doctor $(DOCTOR) || rc=1; \
 	python3 -m benchmarks.gpu_texts || rc=1; \
 	exit $$rc
 

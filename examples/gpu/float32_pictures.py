@@ -11,12 +11,12 @@ for wide in (64, 128, 256, 512):
     channels = wide
 model = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10)).cuda()
 optimizer = torch.optim.AdamW(model.parameters(), fused=True)
-pictures = torch.randn(8, 128, 3, 128, 128, device="cuda")
 labels = torch.randint(10, (8, 128), device="cuda")
+pictures = torch.randn(8, 128, 3, 128, 128, device="cuda") + 0.3 * labels[..., None, None, None]
 
 for _ in range(300):
     for x, y in zip(pictures, labels):
-        loss = nn.functional.cross_entropy(model(x), y)  # FAULT: G1 G2 G9
+        loss = nn.functional.cross_entropy(model(x), y)  # FAULT: G1 G2 G9 anywhere
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -18,11 +18,11 @@ class Block(nn.Module):
 model = nn.Sequential(*[Block() for _ in range(80)], nn.Linear(128, 10)).cuda()
 optimizer = torch.optim.AdamW(model.parameters(), fused=True)
 inputs = torch.randn(64, 32, 128, device="cuda")
-labels = torch.randint(10, (64, 32), device="cuda")
+labels = inputs[..., :10].argmax(-1)
 
 for _ in range(400):
     for x, y in zip(inputs, labels):
-        loss = nn.functional.cross_entropy(model(x), y)  # FAULT: H1
+        loss = nn.functional.cross_entropy(model(x), y)  # FAULT: H1 anywhere
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

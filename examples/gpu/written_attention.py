@@ -38,7 +38,8 @@ class Model(nn.Module):
 
 model = Model().cuda()
 optimizer = torch.optim.AdamW(model.parameters(), fused=True)
-tokens = torch.randint(512, (16, ROWS, LENGTH + 1), device="cuda")
+starts = torch.randint(512, (16, ROWS, 1), device="cuda")
+tokens = (starts + torch.arange(LENGTH + 1, device="cuda")) % 512
 
 for _ in range(200):
     for row in tokens:
