@@ -10,13 +10,17 @@ class Event:
     """Passes when the GPU has come as far as it."""
 
     def __init__(self, cuda, enable_timing):
-        assert enable_timing
-        self._cuda, self.at = cuda, None
+        self._cuda, self._timed, self.at = cuda, enable_timing, None
 
     def record(self, stream):
         assert stream == "stream of cuda:0"
-        self._cuda.queued += 1.0  # each event a millisecond of work after the one before
+        if self._timed:  # each of these events a millisecond of work after the one before
+            self._cuda.queued += 1.0
         self.at = self._cuda.queued
+
+    def synchronize(self):
+        self._cuda.done = max(self._cuda.done, self.at)
+        self._cuda.waited.append(self.at)
 
     def query(self):
         return self.at <= self._cuda.done
@@ -31,14 +35,16 @@ class Cuda:
     def __init__(self):
         self.queued = 0.0  # ms of work the host has launched
         self.done = 0.0  # ms of it that the GPU has done
-        self.made = 0  # events
+        self.made = 0  # events with times
+        self.waited = []  # events that the host waited for
         self.started = self.capturing = False
         self.mode = 0
         self.stats = {}
         self.emptied = 0
 
-    def Event(self, *, enable_timing):  # noqa: N802 - torch's name
-        self.made += 1
+    def Event(self, *, enable_timing=False, blocking=False):  # noqa: N802 - torch's name
+        assert enable_timing != blocking
+        self.made += enable_timing
         return Event(self, enable_timing)
 
     def current_stream(self, device):

@@ -11,6 +11,7 @@ from hotloop.core.case.case import IN_STEP
 from hotloop.core.case.experiment import Experiment
 from hotloop.core.finding import SourceLocation
 from hotloop.rules import ALL
+from hotloop.rules.device.g1_fp32_tc import full_float32
 from hotloop.rules.device.g35_slow_format import slow_format
 
 if TYPE_CHECKING:
@@ -86,6 +87,8 @@ def _most(case: Case, experiment: Experiment) -> float:
         return _OF_LAYOUT * _of_convolutions(case)
     if experiment.name in ("float32", "no anomaly detection"):
         return _OF_LAYOUT * (case.share("forward") + case.share("backward"))
+    if experiment.name in ("tf32", "autocast"):
+        return case.share("forward") + case.share("backward")
     if experiment.name == "kept calls":
         return experiment.fraction * (case.share("forward") + case.share("backward"))
     if experiment.name in ("fused optimizer", "tables"):
@@ -232,6 +235,11 @@ def _switches(case: Case) -> list[Experiment]:
     if any(one.convolutions and one.channels_last is False for one in case.models):
         what = "with images and weights in channels_last"
         experiments.append(Experiment(name="channels last", what=what))
+    if full_float32(case):
+        what = "with float32 products in TF32"
+        experiments.append(Experiment(name="tf32", what=what))
+        what = "with forward passes under autocast to bfloat16"
+        experiments.append(Experiment(name="autocast", what=what))
     if any(slow_format(model, case) for model in case.models):
         what = "with weights and inputs in float32"
         experiments.append(Experiment(name="float32", what=what))

@@ -27,6 +27,7 @@ from hotloop.observe.hooks.stack_frames import is_own
 from hotloop.observe.ledger.build import build_ledger, with_repeats
 from hotloop.observe.ledger.steps_of_windows import window_excess
 from hotloop.observe.probes.cuda import thinned
+from hotloop.observe.probes.run_ahead import shared_out
 from hotloop.observe.probes.uncaught_exception import raised
 from hotloop.observe.wall import attribution
 from hotloop.observe.wall.wall_time import OWN, Folded, fold
@@ -61,7 +62,7 @@ def build_case(
     marks = observer.events.read()
     folded = fold(marks, [unset - observer.events.started for unset in observer.events.unset])
     started_at = observer.events.started
-    rows, steps, stacks = attribution.split(folded, observer.sampler.stands, since=started_at)
+    rows, steps, stacks = _split(observer, folded)
     own = rows.pop(OWN, 0.0)
     windows = observer.window.windows if observer.window else []
     excess, recorded = window_excess(windows, folded, steps)
@@ -108,6 +109,16 @@ def build_case(
     not_checked = (*case.not_checked, *_faults(observer))
     own += time.perf_counter() - started
     return replace(case, own_time=own, not_checked=not_checked)
+
+
+def _split(
+    observer: ScriptObserver, folded: Folded
+) -> tuple[dict[str, float], list[dict[str, float]], tuple[Stack, ...]]:
+    """Return the rows of the run and of each step, and the stacks with their seconds."""
+    since, clock = observer.events.started, observer.cuda.clock
+    rows, steps, stacks = attribution.split(folded, observer.sampler.stands, since=since)
+    stacks = shared_out(rows, steps, stacks, clock.times if clock is not None else {})
+    return rows, steps, stacks
 
 
 def _with_probes(case: Case, observer: ScriptObserver) -> Case:

@@ -85,7 +85,8 @@ class ScriptObserver:
         self.framework = ""  # the library whose loop it is, known at the first update
         self.surroundings = Surroundings(self.hooks)
         self.window = WindowProbe(self) if limits.probing else None
-        probes: list[Probe] = [self.surroundings, CudaProbe(self.hooks), Readings(self.hooks)]
+        self.cuda = CudaProbe(self.hooks)
+        probes: list[Probe] = [self.surroundings, self.cuda, Readings(self.hooks)]
         self.planned = Planned()
         if not limits.full or self.window is not None:
             probes.append(self.planned)

@@ -27,6 +27,8 @@ _READINGS: Mapping[str, tuple[str, str]] = {  # the technique, and words of a re
     "ready samples": ("sample-cache", "read once, np.save"),
     "worker process": ("loader-workers", "num_workers="),
 }
+# The same of remedies for products in full float32.
+_PRECISIONS: Mapping[str, str] = {"tf32": "tf32", "autocast": "autocast-bf16"}
 # Experiments that make a change, whose gain is the only evidence: the technique that makes it, and
 # the rows of the wall time that it concerns.
 _SWITCHES: Mapping[str, tuple[str | None, tuple[str, ...]]] = {
@@ -34,6 +36,8 @@ _SWITCHES: Mapping[str, tuple[str | None, tuple[str, ...]]] = {
     "tables": (None, ("optimizer",)),
     "threads": ("threads", IN_STEP),
     "float32": (None, IN_STEP),
+    "tf32": ("tf32", IN_STEP),
+    "autocast": ("autocast-bf16", IN_STEP),
     "channels last": ("channels-last", IN_STEP),
     "attention": (None, IN_STEP),
     "contraction": (None, IN_STEP),
@@ -101,7 +105,7 @@ def experiment_on(case: Case, finding: Finding, rules: Mapping[str, Rule]) -> Ex
     if rule is not root and finding.share is None:  # the umbrella's experiment takes more away
         above = []
     first = next(iter([*own, *lines, *above]), None)
-    if first is not None and first.name in ("ready batches", *_READINGS):
+    if first is not None and first.name in ("ready batches", *_READINGS, *_PRECISIONS):
         # Nobody can have batches that lie ready: a remedy that was tried tells more.
         tried = filter(None, (_reading(case, remedy) for remedy in finding.remedies))
         gains = [one for one in tried if one.outcome == "gain"]
@@ -110,16 +114,16 @@ def experiment_on(case: Case, finding: Finding, rules: Mapping[str, Rule]) -> Ex
 
 
 def _reading(case: Case, remedy: Remedy) -> Experiment | None:
-    """Return the experiment that tried a remedy for a wait for data, if it showed something."""
+    """Return the experiment that tried one of several remedies, if it showed something."""
     for experiment in case.experiments:
-        technique, words = _READINGS.get(experiment.name, ("", ""))
-        if words and (remedy.technique == technique or words in remedy.text):
+        technique, words = _READINGS.get(experiment.name, (_PRECISIONS.get(experiment.name), ""))
+        if (technique and remedy.technique == technique) or (words and words in remedy.text):
             return experiment if experiment.outcome != "unknown" else None
     return None
 
 
 def _with_readings(case: Case, finding: Finding) -> Finding:
-    """Return a finding whose remedies for a wait for data say what trying them showed.
+    """Return a finding whose remedies, where several were tried, say what trying them showed.
 
     Those that gain nothing here are left out; the best comes first.
     """

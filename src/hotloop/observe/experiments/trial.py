@@ -27,11 +27,11 @@ from hotloop.observe.experiments.kept_calls import KeptCalls
 from hotloop.observe.experiments.layouts import ChannelsLast
 from hotloop.observe.experiments.lines import Lines
 from hotloop.observe.experiments.model_calls import ModelCalls, ResizingError
+from hotloop.observe.experiments.precision import Autocast, Float32, Tf32
 from hotloop.observe.experiments.proofs import POISONED, Proofs
 from hotloop.observe.experiments.rewrites import OtherForm
 from hotloop.observe.experiments.shield import UnshieldedError, shield
 from hotloop.observe.experiments.variants import (
-    Float32,
     FusedOptimizer,
     KeptLines,
     NoAnomalyDetection,
@@ -58,11 +58,27 @@ __all__ = ["LONGEST", "TEMPORARY", "TrialRequest", "TrialResult", "command", "ma
 TEMPORARY: Final = "tmp"  # folder below the scratch folder for temporary files
 LONGEST: Final = 3.5  # times the budget, for slow steps and a machine that others use
 _LEAST: Final = 2  # blocks of which a gain is told
-# Experiments that make the model's calls again.
-_OF_CALLS: Final = ("joined batches", "cut rows", "cut to the longest row")
+_OF_CALLS: Final = ("joined batches", "cut rows", "cut to the longest row")  # of the model
 _NOTHING: Final = {  # why no line of a row can be skipped
     "dead": "its result is needed",
     "repeated": "its gradient is needed, in another backward pass than that of the first result",
+}
+_OF_LOADERS: Final = {
+    "ready batches": ReadyBatches,
+    "ready samples": ReadySamples,
+    "worker process": WorkerProcess,
+}
+_OF_OPTIMIZERS: Final = {
+    "fused optimizer": FusedOptimizer,
+    "channels last": ChannelsLast,
+    "float32": Float32,
+    "tables": UpdatedRows,
+}
+_OF_THE_PROCESS: Final = {
+    "no anomaly detection": NoAnomalyDetection,
+    "no logging": NoLogging,
+    "tf32": Tf32,
+    "autocast": Autocast,
 }
 _RARE: Final = ("evaluating", "saving", "logging")  # rows of lines that do not run in each step
 
@@ -226,32 +242,20 @@ class _Trial:
         if experiment.rewrites:
             return OtherForm(experiment.rewrites)
         match experiment.name:
-            case "ready batches":
-                return ReadyBatches(loaders)
-            case "ready samples":
-                return ReadySamples(loaders)
             case "lines":
                 row, modes = experiment.row, self._modes(number)
                 nothing = _NOTHING.get(row or "", "")
                 return KeptLines(self.lines, modes, trims=row not in _RARE, nothing=nothing)
             case "kept calls":
                 return KeptCalls(experiment.places)
-            case "worker process":
-                return WorkerProcess(loaders)
             case "threads":
                 assert experiment.count is not None
                 return Threads(experiment.count)
-            case "fused optimizer":
-                return FusedOptimizer(self._living_optimizers)
-            case "channels last":
-                return ChannelsLast(self._living_optimizers)
-            case "float32":
-                return Float32(self._living_optimizers)
-            case "no anomaly detection":
-                return NoAnomalyDetection()
-            case "tables":
-                return UpdatedRows(self._living_optimizers)
-        return NoLogging()
+            case name if name in _OF_LOADERS:
+                return _OF_LOADERS[name](loaders)
+            case name if name in _OF_OPTIMIZERS:
+                return _OF_OPTIMIZERS[name](self._living_optimizers)
+        return _OF_THE_PROCESS[experiment.name]()
 
     def _living_optimizers(self) -> list[Any]:
         return [optimizer for known in self._optimizers if (optimizer := known()) is not None]
@@ -273,8 +277,6 @@ class _Trial:
         lines = self._numbers(number)
         left = [n for n in lines if not several or not self.lines.has_gradient(n)]
         return {n: self.lines.mode_if_repeated(n) if row == "repeated" else "stale" for n in left}
-
-    # The end.
 
     def script_ended(self, error: BaseException | None) -> None:
         """Report what is known when the script has ended (run_script.run calls it)."""

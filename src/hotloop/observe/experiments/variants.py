@@ -7,8 +7,6 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hotloop.observe.experiments.live_modules import buffers
-from hotloop.observe.whatif.batch_replay import rebuilt
 from hotloop.observe.whatif.without_one_cost import Patches, silence
 
 if TYPE_CHECKING:
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NOT_REACHED",
-    "Float32",
     "FusedOptimizer",
     "KeptLines",
     "NoAnomalyDetection",
@@ -270,6 +267,7 @@ class FusedOptimizer(Variant):
     def __init__(self, optimizers: Callable[[], list[Any]]) -> None:
         self._optimizers = optimizers
         self._usual: list[tuple[dict[str, Any], dict[str, Any]]] = []
+        self._counts: list[tuple[dict[str, Any], Any]] = []  # states, and their usual counter
 
     def prepare(self) -> str | None:
         """Look for an optimizer that has a fused form and does not use it."""
@@ -285,12 +283,21 @@ class FusedOptimizer(Variant):
         return None if groups else "no optimizer has a fused form that it does not use"
 
     def switch_on(self) -> None:
-        """Use the fused form."""
+        """Use the fused form, which counts steps on the device of the parameters."""
         for group, _ in self._usual:
             group.update(fused=True, foreach=False)
+        for optimizer in self._optimizers():
+            for parameter, state in optimizer.state.items():
+                count = state.get("step")
+                if hasattr(count, "device") and count.device != parameter.device:
+                    self._counts.append((state, count))
+                    state["step"] = count.to(parameter.device)
 
     def switch_off(self) -> None:
         """Use the script's form."""
+        while self._counts:
+            state, count = self._counts.pop()
+            state["step"] = state["step"].to(count.device)
         for group, usual in self._usual:
             group.update(usual)
 
@@ -334,59 +341,6 @@ def _is_sparse_at_heart(parameter: Any) -> bool:
         return False
     rows = int(gradient.any(dim=1).sum())
     return bool(parameter.shape[0] >= _ROWS and rows < _FEW * parameter.shape[0])
-
-
-class Float32(Variant):
-    """Weights, states and the inputs of modules are float32 in place of a slower format."""
-
-    def __init__(self, optimizers: Callable[[], list[Any]]) -> None:
-        self._optimizers = optimizers
-        self._usual: Any = None  # the dtype of the weights
-        self._handle: Any = None
-
-    def prepare(self) -> str | None:
-        """Look for weights that are all of another format."""
-        import torch
-
-        dtypes = {tensor.dtype for tensor in self._tensors() if tensor.is_floating_point()}
-        if len(dtypes) != 1 or torch.float32 in dtypes:
-            return "the weights are not of one other format"
-        self._usual = dtypes.pop()
-        return None
-
-    def switch_on(self) -> None:
-        """Cast weights, states and buffers; cast the inputs of modules when they are called."""
-        import torch
-        from torch.nn.modules.module import register_module_forward_pre_hook
-
-        self._cast(self._usual, torch.float32)
-        self._handle = register_module_forward_pre_hook(
-            lambda _, args: rebuilt(args, lambda t: t.float() if t.dtype == self._usual else t)
-        )
-
-    def switch_off(self) -> None:
-        """Cast back."""
-        import torch
-
-        self._handle.remove()
-        self._cast(torch.float32, self._usual)
-
-    def _tensors(self) -> list[Any]:
-        groups = [group for optimizer in self._optimizers() for group in optimizer.param_groups]
-        return [parameter for group in groups for parameter in group["params"]]
-
-    def _cast(self, source: Any, target: Any) -> None:
-        import torch
-
-        for tensor in [*self._tensors(), *buffers()]:
-            tensor.grad = None
-            if tensor.dtype == source:
-                tensor.data = tensor.data.to(target)
-        for optimizer in self._optimizers():
-            for state in optimizer.state.values():
-                for name, value in state.items():
-                    if isinstance(value, torch.Tensor) and value.dtype == source and value.dim():
-                        state[name] = value.to(target)
 
 
 def _can_be_fused(optimizer: Any, group: dict[str, Any]) -> bool:

@@ -49,6 +49,8 @@ class EventCode(enum.IntEnum):
     WAIT_END = 23
     COPY = 24  # a tensor is copied to a GPU
     COPY_END = 25
+    QUEUED = 26  # hotloop waits until the GPU has done an older step (probes/run_ahead.py)
+    QUEUED_END = 27
 
 
 class EventBuffer:

@@ -17,6 +17,7 @@ from hotloop.observe.hooks.listener import Probe
 from hotloop.observe.probes.cuda_events import GpuClock
 from hotloop.observe.probes.device_waits import Waits
 from hotloop.observe.probes.hidden_syncs import AT, Burst
+from hotloop.observe.probes.run_ahead import RunAhead
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,6 +48,7 @@ class CudaProbe(Probe):
         self.clock: GpuClock | None = None
         self._hooks, self._torch = hooks, torch
         self._burst: Burst | None = None
+        self._ahead: RunAhead | None = None
         self._roots: list[weakref.ref[Any]] = []
         self._readings: dict[str, list[float]] = {name: [] for name in _NOW}
         self._allocator: dict[str, float] = {}
@@ -116,6 +118,7 @@ class CudaProbe(Probe):
             return
         self.clock = GpuClock(cuda, device, waited=lambda: self.waits.seconds)
         self._burst = Burst(self._hooks, self.waits, cuda)
+        self._ahead = RunAhead(cuda, device, self._hooks.events, self.waits)
         self.waits.tensors(self._torch)
         self._hooks.timed = self._timed
         self._hooks.when_down(self)
@@ -123,9 +126,11 @@ class CudaProbe(Probe):
     def _timed(self, code: int) -> None:
         assert self.clock is not None
         assert self._burst is not None
+        assert self._ahead is not None
         self.clock.passed(code)
         if code == EventCode.UPDATE_END:
             self._burst.boundary(self._hooks.updates)
+            self._ahead.after_update()
 
 
 def thinned(values: Sequence[Any], most: int = MOST) -> tuple[Any, ...]:

@@ -77,6 +77,10 @@ class Waits:
         """Return the seconds of waiting in total."""
         return self._spent / 1e9
 
+    def add(self, spent: int) -> None:
+        """Count nanoseconds of waiting that no call of the script's own made."""
+        self._spent += spent
+
     def explicit(self, torch: Any) -> None:
         """Time the calls that clean up or wait on purpose, on any device."""
         for owner, name, label in (

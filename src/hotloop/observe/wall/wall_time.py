@@ -21,10 +21,11 @@ from hotloop.observe.wall.step_boundaries import endings
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-__all__ = ["OWN", "Folded", "Mark", "Stretch", "fold", "steps_in"]
+__all__ = ["OWN", "QUEUED", "Folded", "Mark", "Stretch", "fold", "steps_in"]
 
 Mark = tuple[int, int, int]  # nanoseconds, code, number
-OWN = "own"  # hotloop's own time, which is in no row of the case
+OWN, QUEUED = "own", "queued"  # hotloop's time, and the GPU's on queued steps: no rows of the case
+_STEP = (*IN_STEP, QUEUED)
 _NS = 1e-9
 _SPANS: Mapping[int, str] = {
     EventCode.BACKWARD: "backward",
@@ -34,13 +35,14 @@ _SPANS: Mapping[int, str] = {
     EventCode.OWN: OWN,
     EventCode.WAIT: "host waits",
     EventCode.COPY: "host to device",
+    EventCode.QUEUED: QUEUED,
 }
 _OVERRULES = (OWN, "save", "compile")  # these rows include all spans inside
 _CALLS = (EventCode.FORWARD, EventCode.EVAL, EventCode.SILENT)
 _DATA = (EventCode.NEXT, EventCode.ITERATE)
 _OF_LOADERS = (*_DATA, EventCode.BATCH, EventCode.ITERATE_END, EventCode.EXHAUSTED)
 # Rows of a step; elsewhere they are part of the surrounding row.
-_WAITS = (EventCode.WAIT, EventCode.COPY)
+_WAITS = (EventCode.WAIT, EventCode.COPY, EventCode.QUEUED)
 _SOLID = (EventCode.BACKWARD, EventCode.UPDATE)
 _FEWEST = 10  # stretches without gradients from which they may count as a part of the steps
 _NO_STEP = ("evaluate", "start:", "after training:")
@@ -351,7 +353,7 @@ def _add(folded: Folded, state: _Walk, start: int, end: int, row: str) -> None:
 
 def _end_step(folded: Folded, state: _Walk, time: int) -> None:
     if folded.ends:  # the time before the end of the first step includes the script's start
-        folded.steps.append({row: s for row, s in state.step.items() if row.rstrip(":") in IN_STEP})
+        folded.steps.append({row: s for row, s in state.step.items() if row.rstrip(":") in _STEP})
         folded.backwards.append(state.backwards)
     folded.ends.append(time)
     state.step.clear()

@@ -1,12 +1,14 @@
 """Matrix products run in full float32, and the GPU's tensor cores stand still.
 
-Looks at: the dtype of the products, the TF32 switch, the GPU's capability, and the profile.
-Says so when: the GPU has TF32 (capability 8.0), it is off and the model computes in float32; and,
-    with --profile, products are 20 % of the step.
+Looks at: the dtype of the products, the TF32 switch, the GPU's capability, experiments with TF32
+    and with autocast, and the profile.
+Says so when: the GPU has TF32 (capability 8.0), it is off, the model computes in float32, and steps
+    with TF32 or under autocast were measured to be faster. Without an experiment a note; with
+    --profile, when products are 20 % of the step.
 Stays silent when: autocast or TF32 is on, the GPU is older, or products take little time.
 Remedy: autocast to bfloat16, or TF32.
 Numbers: rounding; TF32 keeps 10 bits of mantissa in the inputs of products, bfloat16 7.
-Seen: golden cases only; not yet seen on a GPU.
+Seen: examples/gpu/float32_products.py on an H200.
 Source: the TensorBoard profiler plugin and DLProf (tensor cores eligible and unused); peaks by GPU
     in hotloop/core/gpu_specs.py.
 """
@@ -16,7 +18,7 @@ from typing import Any
 from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, option
 from hotloop.rules.support.costs import costing, in_steps, products
 
-__all__ = ["RULE"]
+__all__ = ["RULE", "SWITCH", "full_float32"]
 
 LEAST = 0.20  # of the step
 SWITCH = "cuda.matmul.fp32_precision"
@@ -26,11 +28,19 @@ REMEDIES = (
 )
 
 
+def full_float32(case: Case) -> bool:
+    """Whether a model trains on a GPU in full float32, which has a faster format for products."""
+    precision = case.process.switches.get(SWITCH)
+    full = [m for m in case.models if m.role == "train" and m.compute in (None, "float32")]
+    if not case.on_gpu or case.hardware.why_no_tf32() or case.process.autocast:
+        return False
+    return precision not in (None, "tf32") and bool(full)
+
+
 def judge(case: Case) -> Finding | None:
     """Look for float32 products, and compare the GPU's peaks."""
-    hardware, precision = case.hardware, case.process.switches.get(SWITCH)
-    full = [m for m in case.models if m.role == "train" and m.compute in (None, "float32")]
-    if hardware.why_no_tf32() or precision in (None, "tf32") or not full or case.process.autocast:
+    hardware = case.hardware
+    if not full_float32(case):
         return None
     peaks = hardware.gpu.flops if hardware.gpu else {}
     faster = peaks["bf16"] / peaks["fp32"] if {"bf16", "fp32"} <= peaks.keys() else None
@@ -40,7 +50,7 @@ def judge(case: Case) -> Finding | None:
         "remedies": REMEDIES,
     }
     if not case.profiled:
-        return Finding(**fields, severity="warn")
+        return Finding(**fields, severity="note")
     share = sum(op.share for op in products(case) if op.dtype in (None, "float32"))
     if share < LEAST:
         return None
@@ -56,4 +66,5 @@ RULE = Rule(
     under="G25",
     numerics="rounding",
     known="proved",
+    experiment="autocast",
 )
