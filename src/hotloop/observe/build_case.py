@@ -117,8 +117,7 @@ def _split(
     """Return the rows of the run and of each step, and the stacks with their seconds."""
     since, clock = observer.events.started, observer.cuda.clock
     rows, steps, stacks = attribution.split(folded, observer.sampler.stands, since=since)
-    stacks = shared_out(rows, steps, stacks, clock.times if clock is not None else {})
-    return rows, steps, stacks
+    return rows, steps, shared_out(rows, steps, stacks, clock.times if clock else {})
 
 
 def _with_probes(case: Case, observer: ScriptObserver) -> Case:
@@ -181,8 +180,9 @@ def _least(observer: ScriptObserver) -> Callable[[Operation], float]:
     """Return the function of the seconds that an operation needs at this machine's peaks."""
     if observer.window is None or not observer.window.windows:
         return lambda operation: 0.0
-    flops = measure_gemm("cpu", "fp32", budget_s=0.1).median
-    bytes_ = measure_copy()
+    hardware = _hardware()
+    flops = measure_gemm(hardware.device, "fp32", budget_s=0.1).median
+    bytes_ = known.median if (known := hardware.bandwidth()) else measure_copy()
     return lambda operation: max(operation.flops / flops, operation.bytes / bytes_)
 
 

@@ -65,7 +65,7 @@ def with_results(
         if finding.is_correctness:
             kept.append(finding)
         elif experiment is None or experiment.outcome == "unknown":
-            unsure = rule.only_measured and not case.on_gpu and not case.by_hotloop
+            unsure = rule.only_measured and not case.by_hotloop
             unsure |= _was_tried_in_vain(case, rule)
             kept.append(replace(finding, severity="note") if unsure else finding)
         elif experiment.outcome == "no gain":

@@ -57,11 +57,11 @@ class Autocast(Variant):
     def switch_on(self) -> None:
         """Enter autocast; forget the cast weights at each update."""
         import torch
-        from torch.optim.optimizer import register_optimizer_step_post_hook
+        from torch.optim.optimizer import register_optimizer_step_pre_hook
 
         self._context = torch.autocast("cuda", torch.bfloat16)
         self._context.__enter__()
-        self._handle = register_optimizer_step_post_hook(lambda *_: torch.clear_autocast_cache())
+        self._handle = register_optimizer_step_pre_hook(lambda *_: torch.clear_autocast_cache())
 
     def switch_off(self) -> None:
         """Leave autocast."""

@@ -13,7 +13,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Literal
 
 from hotloop.observe.experiments.live_modules import buffers
-from hotloop.observe.ledger.recorder import dispatch_mode
+from hotloop.observe.ledger.dispatch import dispatch_mode
 from hotloop.observe.probes.module_calls import tensors
 
 if TYPE_CHECKING:

@@ -8,15 +8,16 @@ by its bytes. Two results with the same number are the same result.
 
 from __future__ import annotations
 
-import importlib
 import re
 import sys
+import threading
 import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from hotloop.machine.own_clock import queued
 from hotloop.observe.hooks.stack_frames import walk
+from hotloop.observe.ledger.dispatch import dispatch_mode, gpu_waiter
 from hotloop.observe.ledger.operands import note_operands
 from hotloop.observe.ledger.operation import Operation
 from hotloop.observe.ledger.operator_schema import Schema, framework_time, tensors
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     from hotloop.observe.ledger.operation import RawStack
 
-__all__ = ["MOST_OPERATIONS", "Recorder", "dispatch_mode"]
+__all__ = ["MOST_OPERATIONS", "Recorder"]
 
 _clock = time.perf_counter_ns
 MOST_OPERATIONS = 40_000
@@ -70,6 +71,8 @@ class Recorder:
         self._is_ours = is_ours
         self._storages: dict[int, TensorStorage] = {}
         self._fresh = 0  # numbers for values that equal no other
+        self._settle: Callable[[], object] | None = None  # waits: kernels are timed one by one
+        self._thread = threading.get_ident()
         self._mode: Any = None
         self._infos: dict[Any, Schema] = {}
         self._stacks: dict[RawStack, RawStack] = {}
@@ -83,7 +86,8 @@ class Recorder:
             storage = self._of(parameter, by_content=False)
             if storage is not None:
                 self.weights.add(storage)
-        self.framework = framework_time()
+        self._settle = gpu_waiter()
+        self.framework = framework_time(self._settle)
         self._mode = dispatch_mode(self._dispatched)
         self._mode.__enter__()
 
@@ -156,8 +160,12 @@ class Recorder:
         except Exception as error:  # noqa: BLE001 - told in the report; the script goes on
             self.fault = error
             return func(*args, **kwargs)
+        if self._settle:
+            self._settle()
         waited, start = queued(), _clock()
         result = func(*args, **kwargs)
+        if self._settle:
+            self._settle()
         spent = max(0, _clock() - start - (queued() - waited))  # the clock is read first
         try:
             self._record(schema, args, kwargs, inputs, value, result, (start, spent))
@@ -381,19 +389,11 @@ class Recorder:
         return address
 
     def _stack(self, depth: int) -> RawStack:
-        stack = walk(sys._getframe(depth))
+        """Return the stack below the caller; on a thread of autograd, that of the main thread."""
+        is_main = threading.get_ident() == self._thread
+        frame = sys._getframe(depth) if is_main else sys._current_frames().get(self._thread)
+        stack = walk(frame)
         return self._stacks.setdefault(stack, stack)
-
-
-def dispatch_mode(call: Callable[[Any, Any, Any], Any]) -> Any:
-    """Return a mode that has `call(operator, args, kwargs)` run each operator below autograd."""
-    base: Any = importlib.import_module("torch.utils._python_dispatch").TorchDispatchMode
-
-    class Recording(base):  # type: ignore[misc]
-        def __torch_dispatch__(self, func: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
-            return call(func, args, kwargs or {})
-
-    return Recording()
 
 
 hide(globals())

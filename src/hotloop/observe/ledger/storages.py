@@ -13,7 +13,8 @@ from hotloop.process.internal_frames import hide
 
 __all__ = ["TensorStorage", "address_of", "bytes_of", "content_of", "parts_of", "reference_of"]
 
-_HASHED = 64 << 20  # bytes; of a larger storage, every n-th byte is hashed
+_HASHED = 64 << 20  # bytes; of a larger storage, every n-th byte is hashed, or n-th 8 bytes
+_ODD = 0x9E3779B97F4A7C15 - (1 << 64)  # 2**64 divided by the golden ratio, as a signed number
 
 
 @dataclass(slots=True)
@@ -58,17 +59,31 @@ def bytes_of(tensor: Any) -> int:
 
 
 def content_of(tensor: Any) -> int | None:
-    """Return a hash of the bytes of a tensor's storage; None if the CPU cannot read it."""
+    """Return a hash of the bytes of a tensor's storage; None if nobody can read it."""
     torch = sys.modules["torch"]
-    if tensor.device.type != "cpu" or tensor.layout is not torch.strided:
+    if tensor.device.type not in ("cpu", "cuda") or tensor.layout is not torch.strided:
         return None
     storage = tensor.untyped_storage()
     if not storage.nbytes():
         return 0
+    if tensor.device.type == "cuda":
+        return _content_on_gpu(torch, storage, tensor.device)
     whole = torch.empty(0, dtype=torch.uint8).set_(storage)
     step = max(1, storage.nbytes() // _HASHED)
     numpy: Any = torch._C.TensorBase.numpy  # torch.Tensor's own is a read by the script
     return int(xxhash.xxh3_64_intdigest(memoryview(numpy(whole[::step].contiguous()))))
+
+
+def _content_on_gpu(torch: Any, storage: Any, device: Any) -> int:
+    """Return a hash that the GPU computes: a sum of words with odd weights, modulo 2**64."""
+    if torch.cuda.is_current_stream_capturing():
+        return hash(object())
+    word, kind = (8, torch.int64) if storage.nbytes() % 8 == 0 else (1, torch.uint8)
+    whole = torch.empty(0, dtype=kind, device=device).set_(storage)
+    part = whole[:: max(1, storage.nbytes() // _HASHED)].to(torch.int64)
+    weights = torch.arange(1, 2 * len(part), 2, dtype=torch.int64, device=device)
+    mixed = (part ^ (part >> 31)) * (weights * _ODD)
+    return hash((word, int(torch._C.TensorBase.item(mixed.sum()))))
 
 
 hide(globals())

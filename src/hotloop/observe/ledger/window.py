@@ -183,8 +183,6 @@ class WindowProbe(Probe):
             return "torch.compile is in use, whose graphs hold no single operators"
         if torch._C._len_torch_dispatch_stack():
             return "the script uses a dispatch mode of its own"
-        if torch.cuda.is_available() and torch.cuda.is_initialized():
-            return "operators on a GPU are not timed one by one yet"
         return None
 
     def _replace_reads(self, recorder: Recorder) -> None:
