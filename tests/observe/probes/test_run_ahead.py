@@ -34,6 +34,18 @@ def test_the_host_waits_for_the_update_before_the_last_ones(cuda):
     assert waits.seconds > 0
 
 
+def test_before_hotloops_own_work_the_queue_is_empty_and_its_time_is_the_steps(cuda):
+    made = hooks()
+    ahead = RunAhead(cuda, "cuda:0", made.events, Waits(made))
+    made.settle = ahead.drain
+    cuda.queued = 5.0
+    ahead.after_update()
+    made.guarded(lambda: None)
+    assert cuda.waited == [5.0]
+    codes = [code for _, code, _ in made.events.read()]
+    assert codes == [EventCode.QUEUED, EventCode.QUEUED_END, EventCode.OWN, EventCode.OWN_END]
+
+
 def test_nothing_waits_where_the_gpu_keeps_up(cuda):
     events, waits = after(3 * MOST, cuda, done=True)
     assert cuda.waited == []

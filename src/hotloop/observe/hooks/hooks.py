@@ -46,6 +46,7 @@ class Hooks:
         self.through: Callable[..., Any] | None = None  # runs the backward passes
         # Receives the codes of calls: observe/probes/cuda.py.
         self.timed: Callable[[int], None] | None = None
+        self.settle: Callable[[], None] | None = None  # waits for the GPU before own work
         # Receives the tensors that are differentiated, and whether gradients are added up:
         # observe/ledger/window.py.
         self.differentiated: Callable[[Any, bool], None] | None = None
@@ -67,6 +68,8 @@ class Hooks:
     def guarded(self, call: Callable[..., Any], *args: Any) -> Any:
         """Call the listener between OWN marks; return None, and end observing, if it fails."""
         try:
+            if self.settle is not None:
+                self.settle()
             self.events.note(EventCode.OWN)
             try:
                 return call(*args)
@@ -128,7 +131,8 @@ class Hooks:
             hook.remove()
         self._removables.clear()
         self.around.clear()
-        self.through, self.announces_first_forward, self.timed = None, False, None
+        self.through, self.announces_first_forward = None, False
+        self.timed = self.settle = None
 
     def number_of(self, target: Any, ask: Callable[[Any], int]) -> int:
         """Return the number of an optimizer or module; the listener gives it at the first use."""

@@ -120,7 +120,7 @@ class CudaProbe(Probe):
         self._burst = Burst(self._hooks, self.waits, cuda)
         self._ahead = RunAhead(cuda, device, self._hooks.events, self.waits)
         self.waits.tensors(self._torch)
-        self._hooks.timed = self._timed
+        self._hooks.timed, self._hooks.settle = self._timed, self._ahead.drain
         self._hooks.when_down(self)
 
     def _timed(self, code: int) -> None:

@@ -75,7 +75,7 @@ class KeptGradients(Probe):
     def _has_stepped(self, number: int, optimizer: Any) -> bool:
         """Whether an optimizer has made an update since the last look."""
         states = [state.get("step") for state in optimizer.state.values()]
-        count = next((int(step) for step in states if step is not None), None)
+        count = next((_count(step) for step in states if step is not None), None)
         before = self._steps.get(number)
         if count is None:  # plain SGD counts no steps: it is asked only where it is the only one
             return len(self._observer.optimizers) == 1
@@ -94,6 +94,11 @@ class KeptGradients(Probe):
             backward_place=self._place,
         )
         return replace(case, steps=steps)
+
+
+def _count(step: Any) -> int:
+    """Return an optimizer's count of updates; on a GPU the number of writes, to avoid a wait."""
+    return int(step._version) if getattr(step, "is_cuda", False) else int(step)
 
 
 def _state(weight: Any) -> _State | None:

@@ -42,18 +42,27 @@ class RunAhead:
         """Record the end of an update, and wait for an older one."""
         if self._cuda.is_current_stream_capturing():  # neither is allowed then
             return
-        # A blocking event lets the waiting thread sleep.
         event = self._queued.popleft() if len(self._queued) > MOST else None
         if event is None:
-            event = self._cuda.Event(blocking=True)
-        elif not event.query():
-            began = _clock()
-            event.synchronize()
-            ended = _clock()
-            self._events.span(EventCode.QUEUED, began, ended)
-            self._waits.add(ended - began)
+            event = self._cuda.Event(blocking=True)  # a thread that waits for it sleeps
+        else:
+            self._wait(event)
         event.record(self._cuda.current_stream(self._device))
         self._queued.append(event)
+
+    def drain(self) -> None:
+        """Wait for the last update: hotloop's own work may read from the GPU."""
+        if self._queued and not self._cuda.is_current_stream_capturing():
+            self._wait(self._queued[-1])
+
+    def _wait(self, event: Any) -> None:
+        if event.query():
+            return
+        began = _clock()
+        event.synchronize()
+        ended = _clock()
+        self._events.span(EventCode.QUEUED, began, ended)
+        self._waits.add(ended - began)
 
 
 def shared_out(
