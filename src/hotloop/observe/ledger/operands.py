@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hotloop.observe.ledger.operation import Operand
 from hotloop.observe.ledger.operator_schema import tensors
+from hotloop.observe.ledger.storages import value_of
 from hotloop.observe.ledger.torch_functions import POINTWISE
 from hotloop.process.internal_frames import hide
 
@@ -124,10 +125,7 @@ def _number(tensor: Any) -> float | None:
         return None
     if not tensor.is_floating_point():
         return None
-    read: Any = sys.modules[
-        "torch"
-    ]._C.TensorBase.item  # torch.Tensor's own is a read by the script
-    return float(read(tensor))
+    return float(value_of(tensor))
 
 
 def _is_causal(mask: Any, *, keeps: bool) -> bool:
@@ -138,20 +136,20 @@ def _is_causal(mask: Any, *, keeps: bool) -> bool:
     torch = sys.modules["torch"]
     if mask.dim() < 2 or mask.shape[-1] != mask.shape[-2] or mask.shape[-1] < 2:
         return False
-    if mask.device.type != "cpu" or mask.requires_grad or not math.prod(mask.shape):
+    if mask.device.type not in ("cpu", "cuda") or mask.requires_grad or not math.prod(mask.shape):
         return False
     first = mask[(0,) * (mask.dim() - 2)]
     is_bool = mask.dtype is torch.bool
-    corner = first[0, 1].item()
+    corner = value_of(first[0, 1])
     if corner is not (not keeps) if is_bool else corner > _LOW:
         return False
     expanded = [slice(0, 1) if stride == 0 else slice(None) for stride in mask.stride()[:-2]]
     mask = mask[tuple(expanded)]
     out = mask if is_bool and not keeps else ~mask if is_bool else mask <= _LOW
     later = torch.ones_like(first, dtype=torch.bool).triu(1)
-    if not is_bool and not bool(((mask == 0) | out).all()):
+    if not is_bool and not value_of(((mask == 0) | out).all()):
         return False
-    return bool((out == later).all())
+    return bool(value_of((out == later).all()))
 
 
 hide(globals())

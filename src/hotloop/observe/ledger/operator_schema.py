@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hotloop.process.internal_frames import hide
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
 __all__ = ["Schema", "framework_time", "tensors"]
 
@@ -90,18 +90,13 @@ def tensors(value: Any) -> list[Any]:
     return []
 
 
-def framework_time(settle: Callable[[], object] | None = None) -> int:
-    """Return the nanoseconds that an operator on one number takes: the framework's own part.
-
-    On a GPU, for which `settle` waits, it is the launch of a kernel and the wait for it.
-    """
+def framework_time() -> int:
+    """Return the nanoseconds that an operator on one number takes: the framework's own part."""
     torch = sys.modules["torch"]
-    one, times = torch.ones(1, device="cuda" if settle else "cpu"), []
+    one, times = torch.ones(1), []
     for _ in range(50):
         start = time.perf_counter_ns()
         torch.ops.aten.add.Tensor(one, 1)
-        if settle:
-            settle()
         times.append(time.perf_counter_ns() - start)
     return sorted(times)[25]
 

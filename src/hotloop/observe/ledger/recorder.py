@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from hotloop.machine.own_clock import queued
 from hotloop.observe.hooks.stack_frames import walk
-from hotloop.observe.ledger.dispatch import dispatch_mode, gpu_waiter
+from hotloop.observe.ledger.dispatch import KernelClock, dispatch_mode
 from hotloop.observe.ledger.operands import note_operands
 from hotloop.observe.ledger.operation import Operation
 from hotloop.observe.ledger.operator_schema import Schema, framework_time, tensors
@@ -28,6 +28,7 @@ from hotloop.observe.ledger.storages import (
     content_of,
     parts_of,
     reference_of,
+    value_of,
 )
 from hotloop.process.internal_frames import hide
 
@@ -71,7 +72,7 @@ class Recorder:
         self._is_ours = is_ours
         self._storages: dict[int, TensorStorage] = {}
         self._fresh = 0  # numbers for values that equal no other
-        self._settle: Callable[[], object] | None = None  # waits: kernels are timed one by one
+        self._kernels: KernelClock | None = None
         self._thread = threading.get_ident()
         self._mode: Any = None
         self._infos: dict[Any, Schema] = {}
@@ -86,8 +87,8 @@ class Recorder:
             storage = self._of(parameter, by_content=False)
             if storage is not None:
                 self.weights.add(storage)
-        self._settle = gpu_waiter()
-        self.framework = framework_time(self._settle)
+        self._kernels = KernelClock.of_gpu()
+        self.framework = 0 if self._kernels else framework_time()
         self._mode = dispatch_mode(self._dispatched)
         self._mode.__enter__()
 
@@ -160,13 +161,13 @@ class Recorder:
         except Exception as error:  # noqa: BLE001 - told in the report; the script goes on
             self.fault = error
             return func(*args, **kwargs)
-        if self._settle:
-            self._settle()
+        kernels = self._kernels
+        is_timed = kernels is not None and kernels.begin()
         waited, start = queued(), _clock()
         result = func(*args, **kwargs)
-        if self._settle:
-            self._settle()
         spent = max(0, _clock() - start - (queued() - waited))  # the clock is read first
+        if kernels is not None and is_timed:
+            spent = kernels.end([*(one for one, _, _ in inputs), *tensors(result)], spent)
         try:
             self._record(schema, args, kwargs, inputs, value, result, (start, spent))
         except Exception as error:  # noqa: BLE001 - told in the report; the script goes on
@@ -213,8 +214,8 @@ class Recorder:
     def _look_for_softmax(self, stack: RawStack, value: Any, dimension: int) -> None:
         """Note whether the input of a log-softmax consists of probabilities already."""
         rows = value.detach().float()
-        is_one = bool(((rows.sum(dimension) - 1).abs() < _ROUNDING).all() and (rows >= 0).all())
-        self.probabilities[stack] = self.probabilities.get(stack, True) and is_one
+        is_one = ((rows.sum(dimension) - 1).abs() < _ROUNDING).all() & (rows >= 0).all()
+        self.probabilities[stack] = self.probabilities.get(stack, True) and bool(value_of(is_one))
 
     def _flow(
         self,
@@ -332,9 +333,9 @@ class Recorder:
         operation.unused = nothing.float().mean()
         if schema.name == "aten::embedding_dense_backward":
             indices = args[1].reshape(-1)
-            if indices.numel() == nothing.numel() and bool(nothing.any()):
+            if indices.numel() == nothing.numel() and value_of(nothing.any()):
                 ids = indices[nothing]
-                operation.constant = bool((ids == ids[0]).all())
+                operation.constant = bool(value_of((ids == ids[0]).all()))
 
     # Values.
 

@@ -11,7 +11,15 @@ import xxhash
 
 from hotloop.process.internal_frames import hide
 
-__all__ = ["TensorStorage", "address_of", "bytes_of", "content_of", "parts_of", "reference_of"]
+__all__ = [
+    "TensorStorage",
+    "address_of",
+    "bytes_of",
+    "content_of",
+    "parts_of",
+    "reference_of",
+    "value_of",
+]
 
 _HASHED = 64 << 20  # bytes; of a larger storage, every n-th byte is hashed, or n-th 8 bytes
 _ODD = 0x9E3779B97F4A7C15 - (1 << 64)  # 2**64 divided by the golden ratio, as a signed number
@@ -34,6 +42,11 @@ def address_of(tensor: Any) -> int | None:
         return int(tensor.untyped_storage()._cdata)
     except (NotImplementedError, RuntimeError):  # a sparse tensor, or a subclass without memory
         return None
+
+
+def value_of(tensor: Any) -> Any:
+    """Return the value of a tensor of one number; torch.Tensor.item would count as the script's."""
+    return sys.modules["torch"]._C.TensorBase.item(tensor)
 
 
 def parts_of(tensor: Any) -> tuple[Any, ...]:
@@ -83,7 +96,7 @@ def _content_on_gpu(torch: Any, storage: Any, device: Any) -> int:
     part = whole[:: max(1, storage.nbytes() // _HASHED)].to(torch.int64)
     weights = torch.arange(1, 2 * len(part), 2, dtype=torch.int64, device=device)
     mixed = (part ^ (part >> 31)) * (weights * _ODD)
-    return hash((word, int(torch._C.TensorBase.item(mixed.sum()))))
+    return hash((word, int(value_of(mixed.sum()))))
 
 
 hide(globals())

@@ -30,11 +30,10 @@ def judge(case: Case) -> Finding | None:
         return None
     # Well-tuned training reaches half of the peak, so this bounds the saving.
     saving = (case.row("forward") + case.row("backward")) * (1 - reached / GOOD)
-    share = case.part(saving)
     return costing(
         case,
         saving,
-        severity="warn" if share >= WARN else "note",
+        severity="note",
         claim=f"the steps reach {reached:.0%} of the GPU's {dtype} peak",
         evidence={"peak": peak},
         remedies=[

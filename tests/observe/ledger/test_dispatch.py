@@ -1,0 +1,66 @@
+import types
+
+import torch
+
+from hotloop.observe.ledger.dispatch import KernelClock
+
+
+class Event:
+    def __init__(self, cuda):
+        self._cuda = cuda
+
+    def record(self):
+        self.at = self._cuda.now
+
+    def synchronize(self):
+        self._cuda.calls.append("wait")
+
+    def elapsed_time(self, other):
+        return other.at - self.at
+
+
+class Cuda:
+    """A GPU whose clock is `now`, in milliseconds."""
+
+    def __init__(self, *, captures=False):
+        self.now, self.calls, self._captures = 0.0, [], captures
+
+    def Event(self, *, enable_timing):  # noqa: N802 - torch's name
+        assert enable_timing
+        return Event(self)
+
+    def is_current_stream_capturing(self):
+        return self._captures
+
+    def synchronize(self):
+        self.calls.append("empty")
+
+    def _sleep(self, cycles):
+        self.calls.append("busy")
+        self.now += 1.0
+
+
+def test_an_operator_takes_what_the_gpu_does_after_it_was_kept_busy():
+    cuda = Cuda()
+    clock = KernelClock(cuda)
+    assert clock.begin()
+    cuda.now += 0.25
+    assert clock.end([types.SimpleNamespace(is_cuda=True)], 7) == 250_000
+    assert cuda.calls == ["empty", "busy", "wait"]
+
+
+def test_an_operator_on_the_cpu_takes_the_hosts_time():
+    cuda = Cuda()
+    clock = KernelClock(cuda)
+    clock.begin()
+    assert clock.end([torch.ones(1)], 7) == 7
+
+
+def test_nothing_waits_while_a_graph_is_captured():
+    cuda = Cuda(captures=True)
+    assert not KernelClock(cuda).begin()
+    assert cuda.calls == []
+
+
+def test_without_a_gpu_in_use_there_is_no_clock():
+    assert KernelClock.of_gpu() is None

@@ -1,0 +1,52 @@
+"""What the doctor said rightly of examples/gpu on an H200, it still says of the observations.
+
+They were kept by `python -m benchmarks.gpu_doctor --cases`. Their wall time lacks what the GPU did
+during hotloop's own reads (docs/log.md, 2026-11-27); what leads does not depend on it.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hotloop.core.case.case import Case
+from hotloop.report.sentences import is_loud
+from hotloop.rules.diagnose import diagnose
+
+SEEN = Path(__file__).parent / "golden" / "gpu_seen"
+FIRST = {  # the rule of the first finding and its line, if it has one; None: nothing loud
+    "clean_transformer": None,
+    "float32_pictures": ("G9", None),
+    "float32_products": ("G1", None),
+    "many_small_kernels": ("H1", None),
+    "single_updates": ("G7", 8),
+    "slow_pictures": ("D28", 22),
+    "written_attention": ("G5", 22),
+}
+
+
+def findings(name):
+    return diagnose(Case.from_json(json.loads((SEEN / f"{name}.json").read_text()))).findings
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_what_led_rightly_on_a_gpu_leads_again(name):
+    loud = [finding for finding in findings(name) if is_loud(finding)]
+    if FIRST[name] is None:
+        assert not loud
+        return
+    rule, line = FIRST[name]
+    assert loud[0].rule.startswith(f"{rule} ")
+    assert line is None or loud[0].places[0].line == line
+
+
+def test_a_low_share_of_the_peak_alone_is_a_note():
+    assert {f.severity for f in findings("clean_transformer")} == {"note"}
+
+
+def test_precision_is_judged_by_what_was_measured():
+    [finding] = [f for f in findings("float32_products") if f.rule.startswith("G1 ")]
+    assert "7.76x" in finding.measured
+    tried = {remedy.technique: remedy.tried or "" for remedy in finding.remedies}
+    assert "7.76x" in tried["autocast-bf16"]
+    assert "4.35x" in tried["tf32"]
