@@ -1,4 +1,4 @@
-"""Planted for a GPU: the host waits for the GPU in each step, by a boolean index."""
+"""Planted for a GPU: the host cannot keep up; next to that, a wait in each step costs little."""
 
 import torch
 from torch import nn
@@ -12,8 +12,8 @@ labels = inputs[..., :10].argmax(-1)
 for _ in range(1500):
     for x, y in zip(inputs, labels):
         with torch.autocast("cuda", torch.bfloat16):
-            logits = model(x)
-            loss = nn.functional.cross_entropy(logits[y > 0], y[y > 0])  # FAULT: H3
+            logits = model(x)  # FAULT: H1 anywhere
+            loss = nn.functional.cross_entropy(logits[y > 0], y[y > 0])
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -1,4 +1,4 @@
-"""Planted for a GPU: the loss is read in each step of a model that the host can hardly feed."""
+"""Planted for a GPU: the host cannot keep up; next to that, reading each loss costs little."""
 
 import torch
 from torch import nn
@@ -13,8 +13,8 @@ total = 0.0
 for _ in range(1500):
     for x, y in zip(inputs, labels):
         with torch.autocast("cuda", torch.bfloat16):
-            loss = nn.functional.cross_entropy(model(x), y)
+            loss = nn.functional.cross_entropy(model(x), y)  # FAULT: H1 anywhere
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        total += loss.item()  # FAULT: H2
+        total += loss.item()

@@ -17,9 +17,9 @@ class Pictures(Dataset):
         return len(self.pictures)
 
     def __getitem__(self, index):
-        picture = self.pictures[index].float() / 255  # FAULT: D
+        picture = self.pictures[index].float() / 255
         picture = (picture - picture.mean((1, 2), keepdim=True)) / picture.std()
-        picture = nn.functional.interpolate(picture[None], size=(224, 224), mode="bicubic")[0]
+        picture = nn.functional.interpolate(picture[None], 224, mode="bicubic")[0]  # FAULT: D
         return picture, index % 10
 
 

@@ -2,7 +2,6 @@ import csv
 import gzip
 import json
 
-import datasets
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -15,6 +14,8 @@ from hotloop.data.readers.bad_rows import Faults, RowLocation
 from hotloop.data.readers.records import find_sources, head, rows, work
 from hotloop.data.tokenising.pipe_protocol import opened, packed
 from hotloop.data.tokenising.worker_process import portion_of, question
+
+datasets = pytest.importorskip("datasets")
 
 VALUES = [{"text": f"é{n}\n" * (n % 4), "label": str(n)} for n in range(50)]
 

@@ -1,8 +1,9 @@
-import datasets
 import pytest
 
 from hotloop.core.errors import DataError
 from hotloop.data.readers.sources import find_sources
+
+datasets = pytest.importorskip("datasets")
 
 SOME = b'{"a": 1}\n'
 
