@@ -21,6 +21,8 @@ RIGHT = {
     "ex_vae": "main.py:37",
     "ex_wlm": None,
     "flan_t5_dialog": "Fullfinetune.py:75",
+    "flownav": "flow_matching.py:169",
+    "har_holding": "utils.py:137",
     "hf_olora": None,
     "lightning_mnist3_user": "dm.py:18",
     "lstm_stock": None,
