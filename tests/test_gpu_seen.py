@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hotloop.core.case.case import Case
+from hotloop.diagnosis.chosen_experiments import chosen
 from hotloop.report.sentences import is_loud
 from hotloop.rules.diagnose import diagnose
 
@@ -42,6 +43,13 @@ def test_what_led_rightly_on_a_gpu_leads_again(name):
 
 def test_a_low_share_of_the_peak_alone_is_a_note():
     assert {f.severity for f in findings("clean_transformer")} == {"note"}
+
+
+def test_products_in_full_float32_are_tried_in_faster_formats():
+    case = Case.from_json(json.loads((SEEN / "many_small_kernels.json").read_text()))
+    assert {"tf32", "autocast"} <= {experiment.name for experiment in chosen(case)}
+    case = Case.from_json(json.loads((SEEN / "written_attention.json").read_text()))
+    assert "autocast" not in {experiment.name for experiment in chosen(case)}
 
 
 def test_precision_is_judged_by_what_was_measured():

@@ -184,6 +184,15 @@ def test_what_runs_twice_and_again_is_wasted_once():
     assert "also 1" in twice.evidence
 
 
+def test_where_few_calls_repeat_an_input_only_they_are_wasted():
+    cases = golden(next(rule for rule in rules.ALL if rule.id == "P3"))
+    every = replace(cases.ATTENTION, calls=64.0, repeated=63)
+    few = replace(every, repeated=32)
+    all_but_one, half = (p3_wasted_compute.judge(cases.model(each)) for each in (every, few))
+    assert half.share == pytest.approx(all_but_one.share * 32 / 63)
+    assert "64 times in each forward pass, 32 of them on an input" in half.claim
+
+
 def test_no_ceiling_is_given_where_a_frozen_trunk_can_be_computed_once():
     cases = golden(next(rule for rule in rules.ALL if rule.id == "P3"))
     judge = p3_wasted_compute.judge

@@ -20,6 +20,13 @@ def test_a_repeat_counts_where_most_passes_agree():
         assert (repeat.calls, repeat.repeated, repeat.seconds) == (2.0, same, 1.0)
 
 
+def test_only_the_calls_that_repeat_an_input_count():
+    root = nn.Sequential(nn.Linear(2, 2))
+    calls = tuple(call(root[0], inputs=(n,)) for n in (0, 1, 2, 1, 3, 1))
+    [repeat] = forward_passes.repeats([calls], layers(root))
+    assert (repeat.calls, repeat.repeated) == (6.0, 2)
+
+
 def test_where_sums_are_known_they_decide():
     root = nn.Sequential(nn.Linear(2, 2))
     sampled = [call(root[0]), call(root[0])]

@@ -21,7 +21,8 @@ __all__ = [
     "value_of",
 ]
 
-_HASHED = 64 << 20  # bytes; of a larger storage, every n-th byte is hashed, or n-th 8 bytes
+_HASHED = 64 << 20  # bytes; of a larger storage, every n-th byte is hashed
+_WORDS = 1 << 20  # the same on a GPU, which needs three times 8 bytes a word meanwhile
 _ODD = 0x9E3779B97F4A7C15 - (1 << 64)  # 2**64 divided by the golden ratio, as a signed number
 
 
@@ -93,7 +94,7 @@ def _content_on_gpu(torch: Any, storage: Any, device: Any) -> int:
         return hash(object())
     word, kind = (8, torch.int64) if storage.nbytes() % 8 == 0 else (1, torch.uint8)
     whole = torch.empty(0, dtype=kind, device=device).set_(storage)
-    part = whole[:: max(1, storage.nbytes() // _HASHED)].to(torch.int64)
+    part = whole[:: max(1, len(whole) // _WORDS)].to(torch.int64)
     weights = torch.arange(1, 2 * len(part), 2, dtype=torch.int64, device=device)
     mixed = (part ^ (part >> 31)) * (weights * _ODD)
     return hash((word, int(value_of(mixed.sum()))))
