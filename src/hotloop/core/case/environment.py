@@ -14,7 +14,7 @@ class Config:
     """A configuration file that was opened. It is the project's own if its code loads it."""
 
     path: str
-    text: str  # at most 256 KiB
+    text: str  # at most 256 KiB; empty unless it is the project's own
     place: SourceLocation | None = (
         None  # in the project's code, which opened it itself; None: a library did
     )

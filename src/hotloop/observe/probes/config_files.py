@@ -67,13 +67,15 @@ class Configs:
         return replace(case, configs=(*case.configs, *with_words))
 
     def _config(self, path: str) -> Config | None:
+        """Return a file, with its text only if it holds the project's settings."""
+        place = self._place(path)
         try:
             if not os.path.isfile(path) or os.path.getsize(path) > LONGEST:
                 return None
-            text = Path(path).read_text(encoding="utf-8", errors="replace")
+            text = "" if place is None else Path(path).read_text("utf-8", "replace")
         except OSError:  # removed or not readable: its lines cannot be shown
             return None
-        return Config(path=path, text=text, place=self._place(path))
+        return Config(path=path, text=text, place=place)
 
     def _place(self, path: str) -> SourceLocation | None:
         """Return the line of the project's code that loads its settings from this file, or None.
