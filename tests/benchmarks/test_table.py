@@ -55,5 +55,22 @@ def test_a_gpus_ladder_is_shown_with_what_failed(tmp_path):
     result = {"hardware": {"name": "A GPU"}, "ladder": rungs}
     (tmp_path / "gpu-a-GPU.json").write_text(json.dumps(result))
     text = table.page(tmp_path)
-    assert "| plain | 11 (10.5..11.5) | 3 |" in text
-    assert "| graphs | x | 0 |" in text
+    assert "| plain | 11 (10.5..11.5) | 1.00 | 3 |" in text
+    assert "| graphs | x | | 0 |" in text
+
+
+def test_what_the_doctor_said_on_a_gpu_is_shown(tmp_path):
+    found = {"rule": "G5 eager_attn", "severity": "critical", "measured": "1.31x"}
+    scripts = {
+        "attention": {"expected": ["G5"], "right": True, "findings": [found]},
+        "clean": {"expected": [], "right": True, "findings": [{**found, "severity": "note"}]},
+        "gone": {"expected": ["G1"], "right": False, "failed": "stopped after 90 s"},
+    }
+    result = {"hardware": {"name": "A GPU", "versions": {"torch": "2.11"}}, "scripts": scripts}
+    (tmp_path / "gpu-doctor-a-GPU.json").write_text(json.dumps(result))
+    text = table.page(tmp_path)
+    assert "A GPU, torch 2.11" in text
+    assert "| attention | G5 | G5 eager_attn | 1.31x | yes |" in text
+    assert "| clean | innocent | nothing |  | yes |" in text
+    assert "| gone | G1 | stopped after 90 s |  | no |" in text
+    assert "Not measured: no GPU was at hand." in text
