@@ -37,10 +37,10 @@ ORDER = (
     "startup",
     "watching",
 )
-DOCTOR = """`python -m benchmarks.gpu_doctor` on the scripts of `examples/gpu`. They were written for this
-doctor, so this is no measure of unseen code. Right: the first finding is of a rule that the script
-is planted for and names its line, if it has one; or nothing at warn or above is said of an innocent
-script. What each run taught is in docs/log.md.
+DOCTOR = """`python -m benchmarks.gpu_doctor` on the scripts of `examples/gpu`. They were
+written for this doctor, so this is no measure of unseen code. Right: the first finding is of a rule
+that the script is planted for and names its line, if it has one; or nothing at warn or above is
+said of an innocent script. What each run taught is in docs/log.md.
 """
 HEAD = """# Benchmarks against other tools
 
