@@ -85,7 +85,9 @@ class ScriptObserver:
         self.framework = ""  # the library whose loop it is, known at the first update
         self.surroundings = Surroundings(self.hooks)
         self.window = WindowProbe(self) if limits.probing else None
-        self.cuda = CudaProbe(self.hooks)
+        self.cuda = CudaProbe(
+            self.hooks, is_recording=lambda: self.window is not None and self.window.is_open
+        )
         probes: list[Probe] = [self.surroundings, self.cuda, Readings(self.hooks)]
         self.planned = Planned()
         if not limits.full or self.window is not None:

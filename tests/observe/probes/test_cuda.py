@@ -75,6 +75,21 @@ def test_what_was_seen_is_added_to_the_case(gpu, torch):
     assert type(found).from_json(found.to_json()) == found
 
 
+def test_no_step_is_observed_for_waits_while_operators_are_recorded(torch):
+    recorded = [True]
+    gpu = CudaProbe(hooks(), torch=torch, is_recording=lambda: recorded[0])
+    gpu.on_torch_imported()
+    run(gpu, torch, 20)
+    assert (gpu.is_bursting, torch.cuda.mode) == (False, 0)
+    recorded[0] = False
+    gpu._hooks.timed(EventCode.UPDATE_END)
+    assert (gpu.is_bursting, torch.cuda.mode) == (True, 1)
+    recorded[0] = True
+    gpu._hooks.timed(EventCode.UPDATE_END)  # it ends all the same
+    assert (gpu.is_bursting, torch.cuda.mode) == (False, 0)
+    gpu._hooks.remove_all()
+
+
 def test_a_run_too_short_for_the_burst_says_so(gpu, torch):
     run(gpu, torch, 5)
     assert "hidden waits" in gpu.add_to(case()).not_checked[-1]

@@ -108,7 +108,7 @@ class WindowProbe(Probe):
 
     def _is_due(self, updates: int) -> bool:
         """Whether a window opens now: earlier where steps are long, or where few are planned."""
-        if self._due == NEVER:
+        if self._due == NEVER or self._observer.cuda.is_bursting:
             return False
         made, now = updates - self._base, time.perf_counter()
         if self._began is None:

@@ -20,7 +20,7 @@ from hotloop.observe.probes.hidden_syncs import AT, Burst
 from hotloop.observe.probes.run_ahead import RunAhead
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from hotloop.core.case.case import Case
     from hotloop.observe.hooks.hooks import Hooks
@@ -43,7 +43,15 @@ _NOW = {
 class CudaProbe(Probe):
     """Observes the GPU. `torch` is a seam: tests pass a stand-in."""
 
-    def __init__(self, hooks: Hooks, *, torch: Any = None) -> None:
+    def __init__(
+        self,
+        hooks: Hooks,
+        *,
+        is_recording: Callable[[], bool] = lambda: False,
+        torch: Any = None,
+    ) -> None:
+        """`is_recording`: whether operators are recorded now, which waits for each of them."""
+        self._is_recording = is_recording
         self.waits = Waits(hooks)
         self.clock: GpuClock | None = None
         self._hooks, self._torch = hooks, torch
@@ -52,6 +60,11 @@ class CudaProbe(Probe):
         self._roots: list[weakref.ref[Any]] = []
         self._readings: dict[str, list[float]] = {name: [] for name in _NOW}
         self._allocator: dict[str, float] = {}
+
+    @property
+    def is_bursting(self) -> bool:
+        """Whether torch tells of each wait now."""
+        return self._burst is not None and self._burst.is_on
 
     def on_torch_imported(self) -> None:
         """Time the calls that clean up or wait on purpose; that needs no GPU."""
@@ -129,7 +142,8 @@ class CudaProbe(Probe):
         assert self._ahead is not None
         self.clock.passed(code)
         if code == EventCode.UPDATE_END:
-            self._burst.boundary(self._hooks.updates)
+            if self.is_bursting or not self._is_recording():
+                self._burst.boundary(self._hooks.updates)
             self._ahead.after_update()
 
 

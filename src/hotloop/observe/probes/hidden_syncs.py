@@ -46,6 +46,11 @@ class Burst:
         self._back: Callable[[], None] | None = None  # restores the warnings
         self._counts: Counter[tuple[tuple[str, int] | None, str]] = Counter()
 
+    @property
+    def is_on(self) -> bool:
+        """Whether a step is observed now."""
+        return self._back is not None
+
     def boundary(self, updates: int) -> None:
         """Begin after AT updates, and end one step later."""
         if self._back is not None:
