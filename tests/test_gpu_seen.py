@@ -5,10 +5,12 @@ during hotloop's own reads (docs/log.md, 2026-11-27); what leads does not depend
 """
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from hotloop import rules
 from hotloop.core.case.case import Case
 from hotloop.diagnosis.chosen_experiments import chosen
 from hotloop.report.sentences import is_loud
@@ -19,6 +21,7 @@ FIRST = {  # the rule of the first finding and its line, if it has one; None: no
     "clean_transformer": None,
     "float32_pictures": ("G9", None),
     "float32_products": ("G1", None),
+    "hidden_wait": ("H1", None),
     "many_small_kernels": ("H1", None),
     "single_updates": ("G7", 8),
     "slow_pictures": ("D28", 22),
@@ -26,8 +29,24 @@ FIRST = {  # the rule of the first finding and its line, if it has one; None: no
 }
 
 
+def seen(name):
+    return Case.from_json(json.loads((SEEN / f"{name}.json").read_text()))
+
+
 def findings(name):
-    return diagnose(Case.from_json(json.loads((SEEN / f"{name}.json").read_text()))).findings
+    return diagnose(seen(name)).findings
+
+
+PAGES = {
+    (rule.label, name): rule
+    for rule in rules.ALL
+    for name in re.findall(r"examples/gpu/(\w+)\.py", rule.page)
+}
+
+
+@pytest.mark.parametrize(("label", "name"), PAGES)
+def test_a_page_that_names_a_script_of_a_gpu_is_of_a_rule_that_spoke_there(label, name):
+    assert PAGES[label, name].findings(seen(name))
 
 
 @pytest.mark.parametrize("name", FIRST)
@@ -46,10 +65,8 @@ def test_a_low_share_of_the_peak_alone_is_a_note():
 
 
 def test_products_in_full_float32_are_tried_in_faster_formats():
-    case = Case.from_json(json.loads((SEEN / "many_small_kernels.json").read_text()))
-    assert {"tf32", "autocast"} <= {experiment.name for experiment in chosen(case)}
-    case = Case.from_json(json.loads((SEEN / "written_attention.json").read_text()))
-    assert "autocast" not in {experiment.name for experiment in chosen(case)}
+    assert {"tf32", "autocast"} <= {one.name for one in chosen(seen("many_small_kernels"))}
+    assert "autocast" not in {one.name for one in chosen(seen("written_attention"))}
 
 
 def test_precision_is_judged_by_what_was_measured():

@@ -27,8 +27,6 @@ _READINGS: Mapping[str, tuple[str, str]] = {  # the technique, and words of a re
     "ready samples": ("sample-cache", "read once, np.save"),
     "worker process": ("loader-workers", "num_workers="),
 }
-# The same of remedies for products in full float32.
-_PRECISIONS: Mapping[str, str] = {"tf32": "tf32", "autocast": "autocast-bf16"}
 # Experiments that make a change, whose gain is the only evidence: the technique that makes it, and
 # the rows of the wall time that it concerns.
 _SWITCHES: Mapping[str, tuple[str | None, tuple[str, ...]]] = {
@@ -105,8 +103,9 @@ def experiment_on(case: Case, finding: Finding, rules: Mapping[str, Rule]) -> Ex
     if rule is not root and finding.share is None:  # the umbrella's experiment takes more away
         above = []
     first = next(iter([*own, *lines, *above]), None)
-    if first is not None and first.name in ("ready batches", *_READINGS, *_PRECISIONS):
-        # Nobody can have batches that lie ready: a remedy that was tried tells more.
+    if first is not None and first.name in ("ready batches", *_READINGS, *_SWITCHES):
+        # Nobody can have batches that lie ready: a remedy that was tried tells more, and the best
+        # of several most.
         tried = filter(None, (_reading(case, remedy) for remedy in finding.remedies))
         gains = [one for one in tried if one.outcome == "gain"]
         first = max(gains, key=lambda one: one.gain or 0.0, default=first)
@@ -116,7 +115,8 @@ def experiment_on(case: Case, finding: Finding, rules: Mapping[str, Rule]) -> Ex
 def _reading(case: Case, remedy: Remedy) -> Experiment | None:
     """Return the experiment that tried one of several remedies, if it showed something."""
     for experiment in case.experiments:
-        technique, words = _READINGS.get(experiment.name, (_PRECISIONS.get(experiment.name), ""))
+        of_data, words = _READINGS.get(experiment.name, (None, ""))
+        technique = _SWITCHES[experiment.name][0] if experiment.name in _SWITCHES else of_data
         if (technique and remedy.technique == technique) or (words and words in remedy.text):
             return experiment if experiment.outcome != "unknown" else None
     return None
@@ -189,25 +189,18 @@ def _measured(case: Case, finding: Finding, experiment: Experiment) -> Finding:
         return finding
     share = share_of_run(case, experiment)
     if experiment.name in _SWITCHES:
-        technique, rows = _SWITCHES[experiment.name]
+        rows = _SWITCHES[experiment.name][1]
         # Its gain is the only evidence: what is certain counts, and no more than what it changes.
         share = min(share, 1 - 1 / experiment.sure, case.share(*rows))
         if experiment.rewrites and finding.share is not None:  # what these operators took
             share = min(share, finding.share)
-        said = in_words(case, experiment)
         return replace(
             finding,
             known="measured",
             share=share,
             severity=by_share(share),
             ceiling=1 / (1 - share),
-            measured=said,
-            remedies=[
-                replace(remedy, tried=said)
-                if remedy.technique is not None and remedy.technique == technique
-                else remedy
-                for remedy in finding.remedies
-            ],
+            measured=in_words(case, experiment),
         )
     if finding.share is not None:  # the finding may explain a part of it only
         share = min(share, finding.share)

@@ -119,29 +119,23 @@ def _run(block: nn.Module, inner: Any, mode: str, *args: Any, **kwargs: Any) -> 
 
 def _contexts() -> tuple[Any, Any]:
     """Return the context managers for the first and the second run of a block."""
-    first, second = _both_modes()
-    # operator -> number of its call -> its kept result; before torch 2.13 a list of the results
-    storage: Any = defaultdict(dict if _is_numbered() else list)
+    first, second, results = _both_modes()
+    storage: Any = defaultdict(results)  # operator -> its kept results
     return first(_policy, storage), second(_policy, storage, False)
 
 
-def _is_numbered() -> bool:
-    """Whether torch keeps results by the number of the call: from 2.13 on."""
-    from torch.utils import checkpoint
-
-    return hasattr(checkpoint, "_RECOMPUTE")
-
-
 @functools.cache
-def _both_modes() -> tuple[Any, Any]:
+def _both_modes() -> tuple[Any, Any, type]:
     """Return subclasses of torch's modes for both runs, which drop results modified in place.
+
+    The third is the type in which they keep an operator's results: by the number of the call.
 
     Some layers write in place, such as adapters that add to a product and ReLU(inplace=True). For
     their kept results torch raises a RuntimeError in the second run.
     """
     from torch.utils import checkpoint
 
-    if not _is_numbered():
+    if not hasattr(checkpoint, "_RECOMPUTE"):
         return _both_older_modes()
 
     def drop_written(storage: Any) -> None:
@@ -160,13 +154,12 @@ def _both_modes() -> tuple[Any, Any]:
             drop_written(self.storage)  # results modified after the block
             return super().__enter__()  # type: ignore[no-untyped-call]
 
-    return First, Second
+    return First, Second, dict
 
 
-def _both_older_modes() -> tuple[Any, Any]:
+def _both_older_modes() -> tuple[Any, Any, type]:
     """Return the modes for torch 2.9 to 2.12, whose second run takes the first result of a list."""
     from torch.utils import checkpoint
-    from torch.utils._pytree import tree_map
 
     dropped: list[Any] = []
 
@@ -180,17 +173,13 @@ def _both_older_modes() -> tuple[Any, Any]:
         def __torch_dispatch__(
             self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
         ) -> Any:
-            kwargs = kwargs or {}
-            if checkpoint._is_compiling(func, args, kwargs):  # type: ignore[no-untyped-call]
-                return super().__torch_dispatch__(func, types, args, kwargs)  # type: ignore[no-untyped-call]
-            kept = dropped
-            if _policy(None, func, *args, **kwargs) is checkpoint.CheckpointPolicy.MUST_SAVE:
-                kept = self.storage[func].pop(0)
-            if kept is dropped or _is_written(kept):
-                return func(*args, **kwargs)
-            return tree_map(lambda one: one.val, kept)
+            results = self.storage.get(func)
+            if results and (results[0] is dropped or _is_written(results[0])):
+                del results[0]
+                return func(*args, **(kwargs or {}))
+            return super().__torch_dispatch__(func, types, args, kwargs)  # type: ignore[no-untyped-call]
 
-    return First, Second
+    return First, Second, list
 
 
 def _is_written(kept: Any) -> bool:

@@ -11,6 +11,8 @@ from hotloop.observe.whatif.batch_replay import rebuilt
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from hotloop.machine.float32_precision import PrecisionSwitches
+
 __all__ = ["Autocast", "Float32", "Tf32"]
 
 
@@ -18,26 +20,27 @@ class Tf32(Variant):
     """Float32 matrix products of a GPU round their inputs to TF32."""
 
     def __init__(self) -> None:
-        self._usual = ""
+        self._usual: PrecisionSwitches | None = None
 
     def prepare(self) -> str | None:
         """See whether they are computed in full float32."""
-        import torch
+        from hotloop.machine.float32_precision import PrecisionSwitches
 
-        self._usual = torch.backends.cuda.matmul.fp32_precision
-        return "TF32 is on already" if self._usual == "tf32" else None
+        self._usual = PrecisionSwitches.now()
+        if self._usual is None:
+            return "the script mixes torch's older and newer switches of float32 precision"
+        return None if self._usual.older == "highest" else "TF32 is on already"
 
     def switch_on(self) -> None:
         """Use TF32."""
         import torch
 
-        torch.backends.cuda.matmul.fp32_precision = "tf32"
+        torch.set_float32_matmul_precision("high")
 
     def switch_off(self) -> None:
         """Use the script's switch."""
-        import torch
-
-        torch.backends.cuda.matmul.fp32_precision = self._usual
+        assert self._usual is not None
+        self._usual.put_back()
 
 
 class Autocast(Variant):

@@ -88,10 +88,13 @@ def content_of(tensor: Any) -> int | None:
     return int(xxhash.xxh3_64_intdigest(memoryview(numpy(whole[::step].contiguous()))))
 
 
-def _content_on_gpu(torch: Any, storage: Any, device: Any) -> int:
-    """Return a hash that the GPU computes: a sum of words with odd weights, modulo 2**64."""
+def _content_on_gpu(torch: Any, storage: Any, device: Any) -> int | None:
+    """Return a hash that the GPU computes: a sum of words with odd weights, modulo 2**64.
+
+    None while a CUDA graph is captured, in which no value can be read.
+    """
     if torch.cuda.is_current_stream_capturing():
-        return hash(object())
+        return None
     word, kind = (8, torch.int64) if storage.nbytes() % 8 == 0 else (1, torch.uint8)
     whole = torch.empty(0, dtype=kind, device=device).set_(storage)
     part = whole[:: max(1, len(whole) // _WORDS)].to(torch.int64)

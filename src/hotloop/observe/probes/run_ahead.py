@@ -81,9 +81,8 @@ def shared_out(
     parts = {row: mean / whole for row, mean in means.items()} if whole else {"host waits": 1.0}
     before = dict(rows)
     for one in (rows, *steps):
-        queued = one.pop(QUEUED, 0.0)
-        for row, part in parts.items():
-            if queued:
+        if queued := one.pop(QUEUED, 0.0):
+            for row, part in parts.items():
                 one[row] = one.get(row, 0.0) + part * queued
     return tuple(
         replace(stack, seconds=stack.seconds * rows[stack.row] / before[stack.row])

@@ -7,7 +7,7 @@ Says so when: it is off, batches have one shape, and convolutions are 20 % of a 
 Stays silent when: there is no convolution (G33 says that the switch does nothing then).
 Remedy: torch.backends.cudnn.benchmark = True, or False.
 Numbers: rounding; another algorithm sums in another order, and may be another in the next process.
-Seen: golden cases only; not yet seen on a GPU.
+Seen: examples/gpu/fed_pictures.py on an H200.
 Source: https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html; gains of 10-20 % that
     are often claimed for models without convolutions do not exist.
 """

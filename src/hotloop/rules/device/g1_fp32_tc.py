@@ -18,7 +18,7 @@ from typing import Any
 from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, option
 from hotloop.rules.support.costs import costing, in_steps, products
 
-__all__ = ["RULE", "SWITCH", "full_float32"]
+__all__ = ["RULE", "full_float32"]
 
 LEAST = 0.20  # of the step
 SWITCH = "cuda.matmul.fp32_precision"
@@ -30,11 +30,11 @@ REMEDIES = (
 
 def full_float32(case: Case) -> bool:
     """Whether a model trains on a GPU in full float32, which has a faster format for products."""
-    precision = case.process.switches.get(SWITCH)
-    full = [m for m in case.models if m.role == "train" and m.compute in (None, "float32")]
-    if not case.on_gpu or case.hardware.why_no_tf32() or case.process.autocast:
+    if case.hardware.why_no_tf32() is not None or case.process.autocast:
         return False
-    return precision not in (None, "tf32") and bool(full)
+    if case.process.switches.get(SWITCH) in (None, "tf32"):
+        return False
+    return any(m.role == "train" and m.compute in (None, "float32") for m in case.models)
 
 
 def judge(case: Case) -> Finding | None:

@@ -8,7 +8,7 @@ Says so when: the GPU was done first in 80 % of the sampled steps while the main
 Stays silent when: the loop waits for data (D1), or the GPU is behind.
 Remedy: fewer and larger kernels: compilation, CUDA graphs, a fused optimizer, larger micro batches.
 Numbers: rounding; a larger batch is another training run.
-Seen: golden cases only; not yet seen on a GPU.
+Seen: examples/gpu/many_small_kernels.py on an H200.
 Source: thresholds 3 and 15 % of kernel launch time from XProf; the run-ahead probe is hotloop's.
 """
 

@@ -10,7 +10,7 @@ Stays silent when: the run is on the CPU, or the shape is given (one_hot with nu
 Remedy: the form whose shape is known beforehand: torch.where(mask, a, b), a sum weighted by the
     mask, num_classes, output_size.
 Numbers: bitwise the same, or rounding where a sum takes the place of a selection.
-Seen: golden cases only; not yet seen on a GPU.
+Seen: as a note, examples/gpu/hidden_wait.py on an H200.
 Source: https://docs.pytorch.org/docs/stable/generated/torch.cuda.set_sync_debug_mode.html
 """
 
