@@ -95,7 +95,7 @@ docs: $(VENV)/.ready
 
 # On a machine with a card: its own python3 and packages, nothing is installed.
 gpu:
-	rc=0; export PYTHONPATH=src; \
+	rc=0; export PYTHONPATH=$(CURDIR)/src:$(CURDIR); \
 	python3 -m pytest -m gpu -p no:cacheprovider -W default --continue-on-collection-errors \
 	  tests/engine tests/observe tests/machine tests/techniques tests/models tests/data || rc=1; \
 	python3 -m benchmarks.gpu || rc=1; \

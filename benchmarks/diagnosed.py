@@ -48,7 +48,7 @@ class Example:
 
     @property
     def places(self) -> set[tuple[str, int]]:
-        """Return (file, line) of all lines that name the cause."""
+        """Return (file, line) of all lines that name the cause; none if its remedy has no line."""
         assert self.cause is not None
         file = str(self.script.parent / self.cause["file"])
         return {(file, line) for line in self.cause["lines"]}
@@ -124,7 +124,7 @@ def verdict(example: Example, diagnosis: Diagnosis) -> tuple[bool, str]:
     named = {(place.file, place.line) for place in first.places}
     where = ", ".join(f"{Path(place.file).name}:{place.line}" for place in first.places[:3])
     accepted = example.cause.get("rules")  # none are known of scripts that are still blind
-    right = bool(named & example.places)
+    right = not example.places or bool(named & example.places)
     right = right and (accepted is None or first.rule.split()[0] in accepted)
     return right, f"{first.rule} ({first.severity}) at {where}: {first.claim}"
 

@@ -177,17 +177,11 @@ def _doctor(result: Mapping[str, Any]) -> Iterator[str]:
     yield "| script | planted for | first at warn or above | measured | right |"
     yield "|---|---|---|---|---|"
     for name, one in result["scripts"].items():
-        loud = [f for f in one.get("findings", []) if f["severity"] in ("warn", "critical")]
-        rule, measured = (loud[0]["rule"], loud[0]["measured"] or "") if loud else ("nothing", "")
+        first = next(iter(one.get("loud", ())), {"rule": "nothing", "measured": None})
         planted = " ".join(one["expected"]) or "innocent"
-        cells = (
-            name,
-            planted,
-            one.get("failed") or rule,
-            measured,
-            "yes" if one["right"] else "no",
-        )
-        yield f"| {' | '.join(cells)} |"
+        told = one.get("failed") or first["rule"]
+        right = "yes" if one["right"] else "no"
+        yield f"| {' | '.join((name, planted, told, first['measured'] or '', right))} |"
     yield ""
 
 

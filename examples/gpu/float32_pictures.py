@@ -16,7 +16,7 @@ pictures = torch.randn(8, 128, 3, 128, 128, device="cuda") + 0.3 * labels[..., N
 
 for _ in range(300):
     for x, y in zip(pictures, labels):
-        loss = nn.functional.cross_entropy(model(x), y)  # FAULT: G1 G2 G9 anywhere
+        loss = nn.functional.cross_entropy(model(x), y)  # FAULT ANYWHERE: G1 G2 G9
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -12,7 +12,7 @@ labels = inputs[..., :128].argmax(-1)
 
 for _ in range(400):
     for x, y in zip(inputs, labels):
-        loss = nn.functional.cross_entropy(model(x), y)  # FAULT: G1 anywhere
+        loss = nn.functional.cross_entropy(model(x), y)  # FAULT ANYWHERE: G1
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

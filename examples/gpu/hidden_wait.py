@@ -12,7 +12,7 @@ labels = inputs[..., :10].argmax(-1)
 for _ in range(1500):
     for x, y in zip(inputs, labels):
         with torch.autocast("cuda", torch.bfloat16):
-            logits = model(x)  # FAULT: H1 anywhere
+            logits = model(x)  # FAULT ANYWHERE: H1
             loss = nn.functional.cross_entropy(logits[y > 0], y[y > 0])
         optimizer.zero_grad()
         loss.backward()

@@ -13,7 +13,7 @@ total = 0.0
 for _ in range(1500):
     for x, y in zip(inputs, labels):
         with torch.autocast("cuda", torch.bfloat16):
-            loss = nn.functional.cross_entropy(model(x), y)  # FAULT: H1 anywhere
+            loss = nn.functional.cross_entropy(model(x), y)  # FAULT ANYWHERE: H1
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -22,7 +22,7 @@ labels = inputs[..., :10].argmax(-1)
 
 for _ in range(400):
     for x, y in zip(inputs, labels):
-        loss = nn.functional.cross_entropy(model(x), y)  # FAULT: H1 anywhere
+        loss = nn.functional.cross_entropy(model(x), y)  # FAULT ANYWHERE: H1
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -19,7 +19,7 @@ class Pictures(Dataset):
     def __getitem__(self, index):
         picture = self.pictures[index].float() / 255
         picture = (picture - picture.mean((1, 2), keepdim=True)) / picture.std()
-        picture = nn.functional.interpolate(picture[None], 224, mode="bicubic")[0]  # FAULT: D
+        picture = nn.functional.interpolate(picture[None], 224, mode="bicubic")[0]  # FAULT: D28
         return picture, index % 10
 
 

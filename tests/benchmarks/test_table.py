@@ -62,8 +62,8 @@ def test_a_gpus_ladder_is_shown_with_what_failed(tmp_path):
 def test_what_the_doctor_said_on_a_gpu_is_shown(tmp_path):
     found = {"rule": "G5 eager_attn", "severity": "critical", "measured": "1.31x"}
     scripts = {
-        "attention": {"expected": ["G5"], "right": True, "findings": [found]},
-        "clean": {"expected": [], "right": True, "findings": [{**found, "severity": "note"}]},
+        "attention": {"expected": ["G5"], "right": True, "loud": [found]},
+        "clean": {"expected": [], "right": True, "loud": []},
         "gone": {"expected": ["G1"], "right": False, "failed": "stopped after 90 s"},
     }
     result = {"hardware": {"name": "A GPU", "versions": {"torch": "2.11"}}, "scripts": scripts}
