@@ -1,5 +1,7 @@
+import time
 import types
 
+import pytest
 import torch
 
 from hotloop.observe.ledger.dispatch import KernelClock
@@ -36,29 +38,34 @@ class Cuda:
         self.calls.append("empty")
 
     def _sleep(self, cycles):
-        self.calls.append("busy")
-        self.now += 1.0
+        self.calls.append(cycles)
+        self.now += cycles / 1e6  # at a gigahertz
 
 
 def test_an_operator_takes_what_the_gpu_does_after_it_was_kept_busy():
     cuda = Cuda()
-    clock = KernelClock(cuda)
+    clock = KernelClock(cuda, lambda: time.sleep(1e-3))
+    cuda.calls.clear()
     assert clock.begin()
     cuda.now += 0.25
-    assert clock.end([types.SimpleNamespace(is_cuda=True)], 7) == 250_000
-    assert cuda.calls == ["empty", "busy", "wait"]
+    assert clock.end([types.SimpleNamespace(is_cuda=True)], 7) == pytest.approx(250_000, rel=1e-5)
+    before, cycles, after = cuda.calls
+    assert (before, after) == ("empty", "wait")
+    assert cycles >= 20_000_000, "20 launches of a millisecond and more, at a gigahertz"
 
 
 def test_an_operator_on_the_cpu_takes_the_hosts_time():
     cuda = Cuda()
-    clock = KernelClock(cuda)
+    clock = KernelClock(cuda, int)
     clock.begin()
     assert clock.end([torch.ones(1)], 7) == 7
 
 
 def test_nothing_waits_while_a_graph_is_captured():
     cuda = Cuda(captures=True)
-    assert not KernelClock(cuda).begin()
+    clock = KernelClock(cuda, int)
+    cuda.calls.clear()
+    assert not clock.begin()
     assert cuda.calls == []
 
 

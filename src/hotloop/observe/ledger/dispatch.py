@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import time
 from typing import TYPE_CHECKING, Any, Self
 
 from hotloop.process.internal_frames import hide
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["KernelClock", "dispatch_mode"]
 
-_CYCLES = 500_000  # 0.2 to 0.4 ms, in which the host launches an operator
+_TRIAL = 100_000  # cycles of a first sleep, which is timed
+_LAUNCHES = 20  # times that of a small operator: what the host may take to launch a large one
 
 
 def dispatch_mode(call: Callable[[Any, Any, Any], Any]) -> Any:
@@ -34,34 +36,57 @@ class KernelClock:
     """Times what a GPU does for one operator, without the time to launch it.
 
     The GPU is kept busy until the host has launched all kernels of the operator: it then runs them
-    without a gap between its two events.
+    without a gap between its two events. How long it has to be busy is measured first.
     """
 
-    def __init__(self, cuda: Any) -> None:
+    def __init__(self, cuda: Any, launch: Callable[[], object]) -> None:
+        """`launch` starts a small operator on the GPU and does not wait for it."""
         self._cuda = cuda
         self._first, self._last = (cuda.Event(enable_timing=True) for _ in range(2))
+        self._cycles = _TRIAL
+        for _ in range(2):  # the first sleep loads its kernel
+            cuda.synchronize()
+            self._first.record()
+            cuda._sleep(_TRIAL)
+            slept = max(1, self._passed())
+        self._cycles = _TRIAL * _LAUNCHES * _nanoseconds(launch) // slept
 
     @classmethod
     def of_gpu(cls) -> Self | None:
         """Return a clock of the GPU that the script uses; None if it uses none."""
-        cuda: Any = sys.modules["torch"].cuda
-        return cls(cuda) if cuda.is_available() and cuda.is_initialized() else None
+        torch: Any = sys.modules["torch"]
+        if not (torch.cuda.is_available() and torch.cuda.is_initialized()):
+            return None
+        one = torch.ones(1, device="cuda")
+        return cls(torch.cuda, lambda: torch.ops.aten.add.Tensor(one, 1))
 
     def begin(self) -> bool:
         """Start before an operator; False while a CUDA graph is captured, which allows no wait."""
         if self._cuda.is_current_stream_capturing():
             return False
         self._cuda.synchronize()
-        self._cuda._sleep(_CYCLES)
+        self._cuda._sleep(self._cycles)
         self._first.record()
         return True
 
     def end(self, tensors: Iterable[Any], on_host: int) -> int:
         """Wait for the operator; return its nanoseconds on the GPU, or `on_host` on CPU tensors."""
+        on_gpu = self._passed()
+        return on_gpu if any(one.is_cuda for one in tensors) else on_host
+
+    def _passed(self) -> int:
         self._last.record()
         self._last.synchronize()
-        on_gpu = int(self._first.elapsed_time(self._last) * 1e6)
-        return on_gpu if any(one.is_cuda for one in tensors) else on_host
+        return int(self._first.elapsed_time(self._last) * 1e6)
+
+
+def _nanoseconds(launch: Callable[[], object]) -> int:
+    times = []
+    for _ in range(20):
+        start = time.perf_counter_ns()
+        launch()
+        times.append(time.perf_counter_ns() - start)
+    return sorted(times)[10]
 
 
 hide(globals())
