@@ -64,6 +64,11 @@ def test_a_low_share_of_the_peak_alone_is_a_note():
     assert {f.severity for f in findings("clean_transformer")} == {"note"}
 
 
+def test_what_a_script_uses_already_is_no_remedy():
+    [finding] = [f for f in findings("many_small_kernels") if f.rule.startswith("H1 ")]
+    assert {remedy.technique for remedy in finding.remedies} == {"compile", None}
+
+
 def test_products_in_full_float32_are_tried_in_faster_formats():
     assert {"tf32", "autocast"} <= {one.name for one in chosen(seen("many_small_kernels"))}
     assert "autocast" not in {one.name for one in chosen(seen("written_attention"))}

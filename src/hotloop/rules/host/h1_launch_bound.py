@@ -41,7 +41,7 @@ def judge(case: Case) -> Finding | None:
         "claim": f"in {starved:.0%} of the steps the GPU was done before the host: kernels are "
         "launched more slowly than they run",
         "evidence": {"main thread": f"computing {busy:.0%} of the step time"},
-        "remedies": REMEDIES,
+        "remedies": [remedy for remedy in REMEDIES if remedy.technique not in _used(case)],
     }
     used = case.readings.get("gpu_utilisation")
     if not used:
@@ -49,6 +49,15 @@ def judge(case: Case) -> Finding | None:
     idle = (1 - median(used)) * sum(map(case.row, IN_STEP))
     severity = by_share(case.part(idle), warn=NOTE, critical=CRITICAL)
     return costing(case, idle, least=NOTE, severity=severity, **fields)
+
+
+def _used(case: Case) -> set[str]:
+    """Return the techniques that the script uses already."""
+    is_used = {
+        "fused-adamw": all(group.fused for one in case.optimizers for group in one.groups),
+        "compile": any(model.compiled for model in case.models),
+    }
+    return {technique for technique, used in is_used.items() if used}
 
 
 RULE = Rule(
