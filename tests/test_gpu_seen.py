@@ -80,3 +80,11 @@ def test_precision_is_judged_by_what_was_measured():
     tried = {remedy.technique: remedy.tried or "" for remedy in finding.remedies}
     assert "7.76x" in tried["autocast-bf16"]
     assert "4.35x" in tried["tf32"]
+
+
+def test_other_work_of_a_step_is_no_part_of_its_attention():
+    case = seen("written_attention")
+    [rewrite] = [one for one in case.ledger.rewrites if one.kind == "attention"]
+    assert rewrite.seconds > case.step_time.median  # the host's clock, as it was then
+    [finding] = [f for f in findings("written_attention") if f.rule.startswith("G5 ")]
+    assert f"{rewrite.share:.0%} of the time" in finding.claim

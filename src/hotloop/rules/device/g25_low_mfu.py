@@ -1,8 +1,8 @@
 """The GPU computes, but reaches little of what it could.
 
 Looks at: the FLOP/s of the steps against the published peak of the dtype in use.
-Says so when: it is below 30 %, and the loop waits neither for data nor for the host. It is a note:
-    this alone shows nothing that can be avoided.
+Says so when: it is below 30 %, and the loop waits neither for data nor for the host. It is a note
+    without a share: this alone shows nothing that can be avoided.
 Stays silent when: the GPU has no published peak, or something else is the limit (D1, H1).
 Remedy: what the rules below say: 16 bit, fused attention, compilation, larger micro batches.
 Numbers: rounding.
@@ -11,11 +11,11 @@ Source: MFU as in PaLM, appendix B, https://arxiv.org/abs/2204.02311; 30 % is gp
 """
 
 from hotloop.rules.base import WARN, Case, Finding, Needs, Rule, option
-from hotloop.rules.support.costs import compute_dtype, costing, flop_rate
+from hotloop.rules.support.costs import compute_dtype, flop_rate
 
 __all__ = ["RULE"]
 
-LEAST, GOOD = 0.30, 0.50  # of the peak
+LEAST = 0.30  # of the peak
 STARVED = 0.80  # of the steps, as in H1
 
 
@@ -29,11 +29,7 @@ def judge(case: Case) -> Finding | None:
     reached = rate / peak.median
     if waits or reached >= LEAST:
         return None
-    # Well-tuned training reaches half of the peak, so this bounds the saving.
-    saving = (case.row("forward") + case.row("backward")) * (1 - reached / GOOD)
-    return costing(
-        case,
-        saving,
+    return Finding(
         severity="note",
         claim=f"the steps reach {reached:.0%} of the GPU's {dtype} peak",
         evidence={"peak": peak},

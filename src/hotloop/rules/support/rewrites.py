@@ -40,7 +40,9 @@ def rewritten(case: Case, rewrites: Sequence[Rewrite], **fields: Any) -> Finding
     if not rewrites or case.step_time is None:
         return None
     gains = [one.gain for one in case.experiments if one.name == rewrites[0].kind and one.gain]
-    part = min(1.0, sum(one.seconds for one in rewrites) / case.step_time.median)
+    # A recorded step may be slower than the others: what its operators took is a part of them all.
+    of_step = sum(one.seconds for one in rewrites) / case.step_time.median
+    part = min(1.0, of_step, sum(one.share for one in rewrites))
     part = max([part, *(1 - 1 / gain for gain in gains)])  # what was won was taken
     seconds = in_steps(case, part)
     claim = fields.pop("claim")
