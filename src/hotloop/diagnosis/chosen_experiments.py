@@ -59,6 +59,7 @@ _REWRITTEN: Final[Mapping[RewriteKind, str]] = {
     "composed function": "with {} in place of its operators",
     "looped operator": "with one call on all tensors in place of the loop's calls",
     "recurrent cell": "with one call on the whole sequence in place of one for each time step",
+    "sparse product": "with a sparse matrix in place of one that is almost all zeros",
 }
 _OF_DATA: Final = ("ready batches", "ready samples", "worker process")
 _OF_LAYOUT: Final = 0.5  # of a pass, what another memory format or dtype may save

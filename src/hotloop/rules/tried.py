@@ -43,6 +43,7 @@ _SWITCHES: Mapping[str, tuple[str | None, tuple[str, ...]]] = {
     "composed function": (None, IN_STEP),
     "looped operator": (None, IN_STEP),
     "recurrent cell": (None, IN_STEP),
+    "sparse product": (None, IN_STEP),
     "kept calls": (None, IN_STEP),
 }
 

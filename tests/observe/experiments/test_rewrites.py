@@ -5,7 +5,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from hotloop.core.case.rewrite import AttentionMask, LoopedOperator, PointwiseStep, Rewrite
+from hotloop.core.case.rewrite import (
+    AttentionMask,
+    LoopedOperator,
+    PointwiseStep,
+    Rewrite,
+    SparseFactor,
+)
 from hotloop.core.finding import SourceLocation
 from hotloop.observe.experiments import rewrites
 from hotloop.observe.experiments.form_pair import Forms
@@ -82,6 +88,15 @@ CELL = Rewrite(
     places=(SourceLocation(file="train.py", line=12),),
 )
 GRU = replace(CELL, form="gru", shapes=((9, 2, 5), (12, 5), (12, 4)))
+GRAPH = Rewrite(
+    kind="sparse product",
+    sparse=SparseFactor(is_left=True, filled=0.1, is_constant=True),
+    shapes=((40, 30), (30, 4)),
+    needs_grad=(False, True),
+    dtypes=("float32",),
+    calls=1,
+    places=(SourceLocation(file="train.py", line=13),),
+)
 RNN = replace(CELL, form="rnn_relu_cell", shapes=((9, 2, 5), (4, 5), (4, 4)))
 
 
@@ -103,6 +118,15 @@ RNN = replace(CELL, form="rnn_relu_cell", shapes=((9, 2, 5), (4, 5), (4, 4)))
         replace(PAIRS, form="product", shapes=((9, 4, 1), (9, 1, 6)), reduced=(0,)),
         replace(PAIRS, reduced=(0, 1, 2)),
         replace(PAIRS, form="product", shapes=((1, 9, 4), (7, 1, 4)), reduced=(0, 1, 2)),
+        GRAPH,
+        replace(GRAPH, sparse=replace(GRAPH.sparse, is_constant=False), needs_grad=(False, False)),
+        replace(GRAPH, sparse=replace(GRAPH.sparse, is_one_hot=True)),
+        replace(
+            GRAPH,
+            sparse=replace(GRAPH.sparse, is_left=False),
+            shapes=((30, 40), (4, 30)),
+            dtypes=("float64",),
+        ),
         GATES,
         replace(GATES, form="", in_loop=9, needs_grad=(False, True, True, True)),
         LSTM,

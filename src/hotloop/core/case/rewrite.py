@@ -8,11 +8,19 @@ from typing import Literal
 
 from hotloop.core.finding import SourceLocation
 
-__all__ = ["AttentionMask", "LoopedOperator", "PointwiseStep", "Rewrite", "RewriteKind"]
+__all__ = [
+    "AttentionMask",
+    "LoopedOperator",
+    "PointwiseStep",
+    "Rewrite",
+    "RewriteKind",
+    "SparseFactor",
+]
 
 # Product, softmax and product; a broadcast and a sum; several products of one input; a function,
 # element by element, of several operators; one operator that a Python loop calls on many tensors;
-# a recurrent layer that a Python loop calls for each time step.
+# a recurrent layer that a Python loop calls for each time step; a product with a matrix that is
+# almost all zeros.
 RewriteKind = Literal[
     "attention",
     "contraction",
@@ -20,6 +28,7 @@ RewriteKind = Literal[
     "composed function",
     "looped operator",
     "recurrent cell",
+    "sparse product",
 ]
 
 
@@ -55,6 +64,16 @@ class LoopedOperator:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SparseFactor:
+    """A factor of a product that is almost all zeros."""
+
+    is_left: bool  # of both factors; else it is the right one
+    filled: float  # share of its numbers that are not 0, to one digit
+    is_constant: bool  # several steps multiply the same; else each step has its own
+    is_one_hot: bool = False  # a one in each row, and zeros
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rewrite:
     """Calls of one form at one place, with tensors of the same shapes."""
 
@@ -62,7 +81,7 @@ class Rewrite:
     # Of attention: queries, keys and values as (batch, heads, length, size). Of a contraction: both
     # factors, with 1 where one is broadcast. Of products: the input and each weight. Of a looped
     # operator: the tensors of one call. Of a recurrent cell: all inputs as (time, batch, size), and
-    # the weights of the input and of the state.
+    # the weights of the input and of the state. Of a sparse product: the sparse factor, the other.
     shapes: tuple[tuple[int, ...], ...]
     needs_grad: tuple[bool, ...]  # one for each shape
     dtypes: tuple[str, ...]  # of the products; of attention also that of the softmax
@@ -78,6 +97,7 @@ class Rewrite:
     is_copied: bool = False  # queries and keys are views of (batch, length, heads, size)
     steps: tuple[PointwiseStep, ...] = ()  # of a composed function, in their order
     looped: LoopedOperator | None = None
+    sparse: SparseFactor | None = None
     # Calls with the same weights in one step: a Python loop over time. Of a looped operator: calls
     # that one call on all tensors replaces.
     in_loop: int = 1

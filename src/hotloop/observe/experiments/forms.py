@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hotloop.observe.experiments.form_pair import Forms
 from hotloop.observe.experiments.recurrent_forms import recurrent
+from hotloop.observe.experiments.sparse_forms import sparse
 from hotloop.observe.ledger.torch_functions import composed, same_in_torch
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ def forms(rewrite: Rewrite) -> Forms:
             return _written(rewrite) if rewrite.form == "copy_" else _looped(rewrite)
         case "recurrent cell":
             return recurrent(rewrite)
+        case "sparse product":
+            return sparse(rewrite)
     return _lstm(rewrite) if rewrite.form.startswith("lstm") else _products(rewrite)
 
 

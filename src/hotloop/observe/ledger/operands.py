@@ -6,7 +6,7 @@ import math
 import sys
 from typing import TYPE_CHECKING, Any
 
-from hotloop.observe.ledger.operation import Operand
+from hotloop.observe.ledger.operation import Operand, Zeros
 from hotloop.observe.ledger.operator_schema import tensors
 from hotloop.observe.ledger.storages import value_of
 from hotloop.observe.ledger.torch_functions import POINTWISE
@@ -39,6 +39,10 @@ _SHAPED = frozenset(
     for name in ("Unsqueeze", "Squeeze", "View", "T", "Transpose", "Permute", "Expand", "Alias")
 ) | {"SqueezeBackward1", "ReshapeAliasBackward0", "UnsafeViewBackward0"}
 _VIEWS = 6  # of a tensor, one of the other, that are looked through
+_PRODUCTS = frozenset({"mm", "addmm", "bmm"})
+_LARGE = 1 << 14  # numbers of a factor from which its zeros are counted
+_LOOKED_AT = 64  # rows and columns of the sample that says whether to count them all
+_FEW = 0.2  # share of the sample's numbers that are not 0, above which a matrix is not sparse
 _LOW = -1e4  # a number that, if it is added, leaves a score out
 
 
@@ -80,6 +84,7 @@ def _operands(
     """Return the tensors that an operation reads; none if one of them cannot be followed."""
     torch = sys.modules["torch"]
     grad = torch.is_grad_enabled()
+    is_product = name in _PRODUCTS
     operands = []
     keeps = name == "where" and inputs[1][0].numel() > 1  # else the scores come last
     for tensor, address, argument in inputs:
@@ -87,6 +92,7 @@ def _operands(
             return []
         storage, strides, full = storages[address], tensor.stride(), tuple(tensor.shape)
         shape = tuple(1 if stride == 0 else n for n, stride in zip(full, strides, strict=True))
+        identity = (storage.value, tensor.storage_offset(), full, strides)
         may_mask = argument in _MASKS.get(name, ())
         operands.append(
             Operand(
@@ -95,13 +101,14 @@ def _operands(
                 dtype=str(tensor.dtype).removeprefix("torch."),
                 device=tensor.device.type,
                 needs_grad=grad and tensor.requires_grad,
-                identity=(storage.value, tensor.storage_offset(), full, strides),
+                identity=identity,
                 storage=None if storage.is_new else address,
                 writers=tuple(storage.writers),
                 strides=tuple(strides),
                 number=_number(tensor),
                 is_causal=may_mask and _is_causal(tensor, keeps=keeps),
                 is_item=grad and _is_item(tensor.grad_fn),
+                zeros=_zeros_of(tensor, storage, identity) if is_product else None,
             )
         )
     return operands
@@ -117,6 +124,30 @@ def _is_item(node: Any) -> bool:
             return False
         node = node.next_functions[0][0]
     return False
+
+
+def _zeros_of(tensor: Any, storage: TensorStorage, identity: object) -> Zeros | None:
+    """Return how much of a large factor is zero; None if it is differentiated, or small."""
+    if tensor.requires_grad or tensor.numel() < _LARGE or not tensor.is_floating_point():
+        return None
+    if tensor.device.type not in ("cpu", "cuda"):
+        return None
+    if identity not in storage.zeros:
+        storage.zeros[identity] = _zeros(tensor.flatten(0, -2))
+    known: Zeros = storage.zeros[identity]
+    return known
+
+
+def _zeros(matrix: Any) -> Zeros:
+    rows, columns = (max(1, size // _LOOKED_AT) for size in matrix.shape)
+    sample = matrix[::rows, ::columns]
+    filled = float(value_of((sample != 0).float().mean()))
+    if filled > _FEW:  # most matrices: the sample decides
+        return Zeros(filled)
+    is_other = matrix != 0
+    filled = float(value_of(is_other.float().mean()))
+    is_one_hot = (is_other.sum(-1) == 1).all() & ((matrix == 0) | (matrix == 1)).all()
+    return Zeros(filled, bool(value_of(is_one_hot)))
 
 
 def _number(tensor: Any) -> float | None:

@@ -5,9 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Operand", "Operation", "RawStack"]
+__all__ = ["Operand", "Operation", "RawStack", "Zeros"]
 
 RawStack = tuple[tuple[Any, int], ...]  # code and line of each frame, innermost first
+
+
+@dataclass(frozen=True, slots=True)
+class Zeros:
+    """How much of a matrix is zero."""
+
+    filled: float  # share of the numbers that are not 0
+    is_one_hot: bool = False  # a one in each row, and zeros
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +34,7 @@ class Operand:
     number: float | None = None  # of a tensor that is a number on the CPU and is not trained
     is_causal: bool = False  # it leaves out all above the diagonal, and nothing else
     is_item: bool = False  # or a slice, of a tensor that is differentiated
+    zeros: Zeros | None = None  # of a large factor of a product that is not differentiated
 
 
 @dataclass(slots=True)

@@ -19,6 +19,7 @@ from hotloop.observe.ledger.looped_operators import looped
 from hotloop.observe.ledger.pointwise import composed_functions
 from hotloop.observe.ledger.products import products
 from hotloop.observe.ledger.recurrent_cells import recurrent_cells
+from hotloop.observe.ledger.sparse_products import sparse_products
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -115,3 +116,4 @@ def _calls(flow: Flow, breaks: Sequence[int]) -> Iterator[tuple[Rewrite, list[in
     yield from products(flow)
     yield from composed_functions(flow)
     yield from recurrent_cells(flow, breaks)
+    yield from sparse_products(flow)

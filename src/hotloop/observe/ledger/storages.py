@@ -35,6 +35,7 @@ class TensorStorage:
     writers: list[int] = field(default_factory=list)  # operations whose results lie in it
     is_new: bool = True  # made in the window
     step: int = 0
+    zeros: dict[Any, Any] = field(default_factory=dict)  # of each view of it that was looked at
 
 
 def address_of(tensor: Any) -> int | None:
