@@ -30,6 +30,7 @@ RIGHT = {
     "nanogpt": None,
     "ncf_mlp": "MLP.py:155",
     "neural_processes_flow": "train_flow.py:85",
+    "pygcn": "layers.py:32",
     "segm_unet": None,
     "sign_keypoints": "train_model.py:96",
     "simclr": "run.py:77",
