@@ -13,6 +13,7 @@ from hotloop.core.finding import SourceLocation
 from hotloop.rules import ALL
 from hotloop.rules.device.g1_fp32_tc import full_float32
 from hotloop.rules.device.g35_slow_format import slow_format
+from hotloop.rules.support.page_faults import returned_memory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -250,6 +251,9 @@ def _switches(case: Case) -> list[Experiment]:
     threads, cores = case.process.threads, math.floor(case.hardware.cores or 1)
     if not case.on_gpu and threads is not None and threads > cores:
         experiments.append(Experiment(name="threads", what=f"with {cores} threads", count=cores))
+    if returned_memory(case) >= _LEAST and "kept-memory" not in case.techniques:
+        what = "with freed memory kept by the process"
+        experiments.append(Experiment(name="kept memory", what=what))
     if case.share("log") >= _LEAST:
         experiments.append(Experiment(name="no logging", what="without logging", row="logging"))
     return experiments

@@ -33,6 +33,7 @@ _SWITCHES: Mapping[str, tuple[str | None, tuple[str, ...]]] = {
     "fused optimizer": ("fused-adamw", ("optimizer",)),
     "tables": (None, ("optimizer",)),
     "threads": ("threads", IN_STEP),
+    "kept memory": ("kept-memory", IN_STEP),
     "float32": (None, IN_STEP),
     "tf32": ("tf32", IN_STEP),
     "autocast": ("autocast-bf16", IN_STEP),

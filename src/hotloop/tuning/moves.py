@@ -42,6 +42,7 @@ ORDER: Final = (
     "device-prefetch",
     "activation-checkpointing",
     "threads",
+    "kept-memory",
     "sdpa",
     "matmul-onednn",
     "channels-last",

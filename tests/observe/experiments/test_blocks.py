@@ -259,3 +259,29 @@ def test_each_change_is_timed_before_the_next_where_time_is_short():
     first, second, _ = blocks.readings
     assert len(first.ratios) == len(second.ratios) == 2
     assert first.ratios == pytest.approx([2.0, 2.0])
+
+
+class Lasting(Change):
+    """A change that stays after it is switched off."""
+
+    is_last = True
+
+    def switch_off(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("total", [None, 400])
+def test_a_change_that_stays_is_made_when_all_others_are_done(total):
+    first, last = Change(0.005), Lasting(0.0075)
+    now = [0.0]
+    blocks = Blocks([last, first], seconds=60, total=total, clock=lambda: now[0])
+    for _ in range(total or 100_000):
+        now[0] += 0.010 - (last.on and last.seconds) - (first.on and first.seconds)
+        if not blocks.ended_step():
+            break
+    else:
+        pytest.fail("the script ended before the blocks were done")
+    stays, gone = (reading.ratios for reading in blocks.readings)
+    assert stays == pytest.approx([4.0] * len(stays))
+    assert gone == pytest.approx([2.0] * len(gone))
+    assert min(len(stays), len(gone)) >= 2

@@ -34,6 +34,8 @@ class ProcessFacts:
     gc_seconds: float = 0.0
     gc_full: int = 0  # collections of the oldest generation during steps
     gc_longest: float = 0.0  # seconds
+    page_faults: float | None = None  # of a step, the median; those that read nothing
+    fault_seconds: float = 0.0  # of one of them on this machine
     involuntary_switches: float | None = None  # per second
     throttled: float | None = None  # share of cgroup periods
     other_cores: float | None = None  # that other processes kept busy

@@ -30,6 +30,7 @@ _LEAST, _EXTRA = 2, 2.0  # blocks of a variant; of the time, that slow steps get
 _TRIES = 4  # of which so many blocks may come out steady
 _CALLS = 2.0  # least calls of a line in a block
 _ROUNDS, _ENOUGH = 3, 12  # rounds before a variant may be decided; at most
+_AT_THE_END = 0.15  # of the time, for the plain blocks of a change that comes last
 _CLEAR = 0.03  # half-width of the interval at which a gain is known well enough
 _UNSTEADY = 1.3  # largest ratio of the plain blocks on both sides
 _SETTLINGS = 4  # times that a block is made again, until the workers keep pace
@@ -103,6 +104,7 @@ class Blocks:
         self._total = total
         self._in_turn, self._tries = True, [0] * len(variants)
         self._seconds, self._end, self._steps = seconds, math.inf, 0
+        self._kept_steps = 0  # that are left for a change that comes last
         self._longest = math.inf
         self._flow = self._rounds()
         next(self._flow)
@@ -138,14 +140,33 @@ class Blocks:
             left = self._total - self._steps
             room = left // (2 * _ROUNDS * len(self._variants) + 1) - 1
             size = max(fewest, min(size, room))
+        if any(one.is_last for one in self._variants):
+            self._kept_steps = (2 * _ROUNDS + 1) * (size + 1)
         blocks = 2 * _LEAST * len(self._variants)
         self._in_turn = blocks * (size + 1) * pace <= self._seconds
         before = yield from self._block(None, size)
-        while numbers := self._next(size):
+        while not self._is_over() and (numbers := self._next(size)):
             for number in numbers:
                 before = yield from self._pair(number, size, before)
                 if self._is_over():
-                    return
+                    break
+        for number, variant in enumerate(self._variants):
+            if variant.is_last and self.readings[number].why_not is None:
+                yield from self._at_the_end(number, size)
+
+    def _at_the_end(self, number: int, size: int) -> Generator[None]:
+        """Make plain blocks, then as many with a change that leaves something behind."""
+        reading, most = self.readings[number], self._clock() + _AT_THE_END * self._seconds
+        plain: list[_Mean] = []
+        left = math.inf if self._total is None else self._total - self._steps
+        enough = min(_ENOUGH, (left / (size + 1) - 1) // 2)
+        while len(plain) < enough and (len(plain) < _LEAST or self._clock() < most):
+            plain.append((yield from self._block(None, size)))
+        yield from self._block(number, size)  # it takes effect
+        for before in plain:
+            changed = yield from self._block(number, size)
+            reading.ratios.append(before.trimmed / changed.trimmed)
+            reading.steps += size
 
     def _pair(self, number: int, size: int, before: _Mean) -> Generator[None, None, _Mean]:
         """Make a block of a variant and a plain one; return the latter."""
@@ -184,6 +205,8 @@ class Blocks:
 
     def _is_over(self) -> bool:
         """Whether the time is over. Slow steps get more of it, for two blocks of each variant."""
+        if self._total is not None and self._total - self._steps <= self._kept_steps:
+            return True
         late = self._clock() - self._end
         started = [self.readings[n] for n in self._open() if self.readings[n].why_not is None]
         few = any(len(reading.ratios) < _LEAST for reading in started)
@@ -197,7 +220,9 @@ class Blocks:
         return [
             number
             for number, reading in enumerate(self.readings)
-            if not self._is_decided(reading) and reading.why_not in (None, NOT_REACHED)
+            if not self._is_decided(reading)
+            and reading.why_not in (None, NOT_REACHED)
+            and not self._variants[number].is_last
         ]
 
     def _measured_apart(self, number: int, before: _Mean) -> TimedPart | None:

@@ -24,6 +24,7 @@ from hotloop.core.storage import files
 from hotloop.observe.experiments import new_files
 from hotloop.observe.experiments.blocks import Blocks
 from hotloop.observe.experiments.kept_calls import KeptCalls
+from hotloop.observe.experiments.kept_memory import KeptMemory
 from hotloop.observe.experiments.layouts import ChannelsLast
 from hotloop.observe.experiments.lines import Lines
 from hotloop.observe.experiments.model_calls import ModelCalls, ResizingError
@@ -77,6 +78,7 @@ _OF_OPTIMIZERS: Final = {
 _OF_THE_PROCESS: Final = {
     "no anomaly detection": NoAnomalyDetection,
     "no logging": NoLogging,
+    "kept memory": KeptMemory,
     "tf32": Tf32,
     "autocast": Autocast,
 }
@@ -147,12 +149,8 @@ class _Trial:
         self.lines.install()
         self._cadence = Cadence()
         self._optimizers: list[weakref.ref[Any]] = []
-        dead = [
-            n
-            for k, one in enumerate(request.experiments)
-            if one.row == "dead"
-            for n in self._numbers(k)
-        ]
+        of_dead = [k for k, one in enumerate(request.experiments) if one.row == "dead"]
+        dead = [line for number in of_dead for line in self._numbers(number)]
         self._in_step: list[Any] = []  # the optimizers of this step
         self._steps = 0
         self._proofs = Proofs(

@@ -55,6 +55,7 @@ class Variant:
     """A change that is switched on for a block of steps."""
 
     trims = True  # a rare long step (an evaluation) is no part of what it changes
+    is_last = False  # it leaves something behind: it is made when all others are done
 
     def prepare(self) -> str | None:
         """Return why the change cannot be made yet; called again until its first block is made."""

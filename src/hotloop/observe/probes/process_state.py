@@ -12,16 +12,19 @@ import gc
 import io
 import os
 import re
+import statistics
 import sys
 import time
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import psutil
 
 from hotloop.core.env import ENV, named
+from hotloop.machine.kept_memory import fault_seconds, page_faults
 from hotloop.machine.threads import load, others
 from hotloop.observe.hooks.hooks import StandIn
 from hotloop.observe.hooks.listener import Probe
@@ -55,6 +58,7 @@ _SPEAKS = re.compile(
     re.IGNORECASE,
 )
 MOST_LINES, MOST_FILES = 200, 500
+_STEPS = 1000  # whose page faults are counted
 _ALIKE = 20  # kept lines that differ only in their figures: a progress bar has thousands
 _WORDS = re.compile(r"[^A-Za-z]+")
 
@@ -74,6 +78,7 @@ class Surroundings(Probe):
         self._configs = Configs()
         self._threads: list[SourceLocation] = []
         self._load = load()
+        self._faults: list[int] = []  # so far, after each of the first steps
         self._switches = psutil.Process().num_ctx_switches().involuntary
         self._began = time.perf_counter()
         self._throttled = _throttled()
@@ -114,6 +119,8 @@ class Surroundings(Probe):
 
         Workers free their batches when they end, so shared memory is read while they run.
         """
+        if (faults := page_faults()) is not None and len(self._faults) < _STEPS:
+            self._faults.append(faults)
         if (used := _shm_used()) is not None:
             self._shm = max(self._shm or 0.0, used)
         self._aids = _aids()
@@ -208,6 +215,7 @@ class Surroundings(Probe):
         graphs, breaks, reasons = _graphs()
         opened = {path: place for path, place in self._opened.items() if os.path.isfile(path)}
         failed = {path: at for path, at in self._failed.items() if not os.path.exists(path)}
+        faults = [after - before for before, after in pairwise(self._faults)]
         involuntary = psutil.Process().num_ctx_switches().involuntary - self._switches
         process = replace(
             case.process,
@@ -218,6 +226,8 @@ class Surroundings(Probe):
             gc_full=sum(generation == 2 for _, generation, _ in self._pauses),
             gc_longest=max((seconds for _, _, seconds in self._pauses), default=0.0),
             involuntary_switches=involuntary / seconds if seconds else None,
+            page_faults=statistics.median(faults) if faults else None,
+            fault_seconds=fault_seconds() if faults else 0.0,
             throttled=self._throttling(),
             other_cores=others(self._load, now) if now.at > self._load.at + 0.2 else None,
             graphs=graphs,

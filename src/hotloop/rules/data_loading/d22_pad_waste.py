@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hotloop.core.case.steps_and_loaders import BatchFacts
+    from hotloop.core.finding import SourceLocation
 
 __all__ = ["RULE"]
 
@@ -52,7 +53,7 @@ def judge(case: Case) -> Finding | None:
         case,
         f"{padded.padding:.0%} of what the model computes on is padding",
         seconds,
-        places=[padded.place] if padded.place else place_of(feeding(case)),
+        places=_places(case, padded),
         evidence={"median row": f"{lengths[len(lengths) // 2]} of {max(padded.widths)} tokens"}
         if lengths and padded.widths
         else {},
@@ -65,6 +66,12 @@ def judge(case: Case) -> Finding | None:
             code_edit(PACK + MADE * _is_per_token(padded)),
         ],
     )
+
+
+def _places(case: Case, batch: BatchFacts) -> list[SourceLocation]:
+    """Return where the rows are padded, and where the loader is built that puts them together."""
+    loader = next((one for one in case.training_loaders if one.key == batch.loader), feeding(case))
+    return list(dict.fromkeys([*([batch.place] if batch.place else []), *place_of(loader)]))
 
 
 def _bucketed(case: Case, batch: BatchFacts) -> Iterator[Remedy]:

@@ -1,0 +1,41 @@
+"""Memory that glibc keeps is not mapped again."""
+
+import subprocess
+import sys
+
+import pytest
+
+from hotloop.machine.kept_memory import can_keep, fault_seconds, page_faults
+
+PROGRAM = """
+import sys
+import torch
+from hotloop.machine.kept_memory import give_back_memory, keep_memory, page_faults
+def faults():
+    before = page_faults()
+    for _ in range(20):
+        torch.ones(12 << 20)  # 48 MB: larger than what glibc ever keeps by itself
+    return (page_faults() - before) // 20
+usual = faults()
+assert keep_memory()
+faults()
+kept = faults()
+give_back_memory()
+print(usual, kept, faults())
+"""
+
+
+@pytest.mark.skipif(not can_keep(), reason="the C library is not glibc")
+def test_kept_memory_is_not_mapped_again_until_it_is_given_back():
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=120
+    )
+    usual, kept, after = map(int, done.stdout.split())
+    assert usual > 10_000  # pages of 4 KB
+    assert kept < 100
+    assert after > 10_000
+
+
+@pytest.mark.skipif(page_faults() is None, reason="this system does not count page faults")
+def test_a_fault_takes_less_than_a_millisecond():
+    assert 0 <= fault_seconds() < 1e-3
