@@ -18,7 +18,7 @@ def main() -> None:
     kinds = rng.choice(7, PAPERS, p=[0.11, 0.15, 0.3, 0.16, 0.08, 0.07, 0.13])
     numbers = rng.permutation(1_000_000)[:PAPERS]
     lines = []
-    for paper, kind in zip(numbers, kinds):
+    for paper, kind in zip(numbers, kinds, strict=True):
         chance = 1 / np.arange(1, WORDS + 1) ** 0.6
         chance[kind * 60 : kind * 60 + 60] *= 3
         words = np.zeros(WORDS, dtype=int)

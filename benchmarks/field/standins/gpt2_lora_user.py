@@ -7,18 +7,19 @@ from pathlib import Path
 
 import torch
 
-WORDS = (
-    "the of and a to in is you that it he was for on are as with his they I at be this have from "
-    "or one had by word but not what all were we when your can said there use an each which she do "
-    "how their if will up other about out many then them these so some her would make like him "
-    "into time has look two more write go see number no way could people my than first water been "
-    "call who oil its now find long down day did get come made may part energy system health story"
-).split()
+WORDS = """
+the of and a to in is you that it he was for on are as with his they I at be this have from or
+one had by word but not what all were we when your can said there use an each which she do how
+their if will up other about out many then them these so some her would make like him into time
+has look two more write go see number no way could people my than first water been call who oil
+its now find long down day did get come made may part energy system health story
+""".split()  # noqa: SIM905
 
 if __name__ == "__main__":
     checkout, rng = Path(sys.argv[1]), random.Random(0)
 
     def said(many):
+        """Return a sentence of about so many words."""
         text = " ".join(rng.choice(WORDS) for _ in range(max(2, round(many))))
         return text[0].upper() + text[1:] + "."
 

@@ -16,6 +16,6 @@ if __name__ == "__main__":
         head, *rows = (source / f"{part}.tsv").read_text(encoding="utf-8").splitlines()
         chosen = rng.sample([row for row in rows if row.count("\t") == 1], many)
         pairs = [row.split("\t") for row in chosen]
-        chosen = [f"{label}\t{('差', '好')[int(label)] * 8}，{text}" for label, text in pairs]
+        chosen = [f"{label}\t{('差', '好')[int(label)] * 8}\uff0c{text}" for label, text in pairs]
         chosen.insert(0, head)
         (target / f"{part}.tsv").write_text("\n".join(chosen) + "\n", encoding="utf-8")
