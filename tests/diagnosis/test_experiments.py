@@ -226,6 +226,49 @@ def test_what_ends_a_script_early_takes_no_other_experiment_with_it(tmp_path: Pa
     assert (made["drawn()"].gain or 0) > 1.2
 
 
+SHORT = """
+import time, torch
+
+def drawn():
+    time.sleep(0.03)
+
+def noted():
+    time.sleep(0.02)
+
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(40):
+    model(torch.randn(4, 8)).mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    drawn()
+    noted()
+"""
+
+
+def test_a_script_that_is_too_short_for_all_is_started_again(tmp_path: Path):
+    path = tmp_path / "train.py"
+    path.write_text(SHORT)
+
+    def line(text: str) -> Experiment:
+        place = SourceLocation(file=str(path), line=SHORT.splitlines().index(text) + 1)
+        return Experiment(name="lines", what=text.strip(), row="logging", places=(place,))
+
+    asked = [
+        line("    drawn()"),
+        line("    noted()"),
+        Experiment(name="kept memory", what="kept"),
+    ]
+    case = replace(case_of(tmp_path), sources={str(path): SHORT})
+    case = replace(case, steps=Steps(count=40, how="optimizer"))
+    case = with_experiments(case, asked, ("train.py",), cwd=tmp_path, seconds=8.0)
+    assert len(case.experiments) == 3
+    assert [one.why_not for one in case.experiments] == [None] * 3
+    gains = {one.what: one.gain or 0.0 for one in case.experiments}
+    assert gains["drawn()"] > 1.5
+    assert gains["noted()"] > 1.2
+
+
 def test_no_file_of_the_script_changes(folder, made):
     assert sorted(path.name for path in folder.iterdir()) == ["log.txt", "train.py"]
     assert (folder / "log.txt").read_text() == "old"

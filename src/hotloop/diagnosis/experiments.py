@@ -35,7 +35,7 @@ _START: Final = 10.0  # seconds that the start of the script may take beyond the
 _STEPS: Final = 12  # steps for which there is time, however slow they are
 _SLOWEST: Final = 4.0  # times the budget, at most, to make them
 _ROOM: Final = 1.2  # of the memory that the script uses
-_TRIES: Final = 3  # processes, if the script raises or ends early under a change
+_TRIES: Final = 3  # processes, if the script raises under a change or is too short for all
 
 
 def with_experiments(
@@ -80,10 +80,11 @@ def with_experiments(
         if "Wandb" in (result.why_not or ""):  # the shield keeps its service away
             result = _tried(request, script, cwd, progress, WANDB_MODE="disabled")
         done, left = _sorted_out(request.experiments, result, done)
-        if not left:
+        if not left or (result.ended and time.monotonic() - began > LONGEST * request.seconds):
             break
         request = replace(request, experiments=left)
-    done = (*done, *(replace(one, why_not="the script raises under others") for one in left))
+    no = result.ended or "the script raises under others"
+    done = (*done, *(replace(one, why_not=no) for one in left))
     if result.raised_with is None and result.why_not is not None:
         case = _without(case, result.why_not)
     took = time.monotonic() - began
@@ -128,12 +129,18 @@ def _tried(
 def _sorted_out(
     experiments: tuple[Experiment, ...], result: TrialResult, done: tuple[Experiment, ...]
 ) -> tuple[tuple[Experiment, ...], tuple[Experiment, ...]]:
-    """Return the experiments that are done, and those to make again without what raised.
+    """Return the experiments that are done, and those to make again.
 
+    Those are the others of one under which the script raised, and those for which it was too short.
     `done` are those of the processes before.
     """
     if result.raised_with is None:
-        return (*done, *result.experiments), ()
+        ended = result.ended
+        short = [one for one in result.experiments if ended is not None and one.why_not == ended]
+        if len(short) == len(experiments):  # another process would come no further
+            short = []
+        done = (*done, *(one for one in result.experiments if one not in short))
+        return done, tuple(replace(one, why_not=None) for one in short)
     results = list(result.experiments or experiments)
     raised = results.pop(result.raised_with)
     done = (*done, *(one for one in results if one.gain is not None))

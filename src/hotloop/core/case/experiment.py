@@ -1,6 +1,8 @@
 """An experiment of the doctor: steps of the script with one cost taken away, beside plain ones."""
 
-from dataclasses import dataclass
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from hotloop.core.case.rewrite import Rewrite
@@ -34,6 +36,14 @@ class Experiment:
     proof: str | None = None  # what showed that the training does not depend on it
     why_not: str | None = None  # why there is no gain
     is_refused: bool = False  # the script's model does not take the change
+
+    def with_gains(self, gains: Sequence[float]) -> "Experiment":
+        """Return it with the gains of its blocks."""
+        low, high = min(gains), max(gains)
+        if len(gains) >= MANY:
+            low, *_, high = statistics.quantiles(gains, n=10)
+        gain = statistics.median(gains)
+        return replace(self, gain=gain, low=low, high=high, blocks=len(gains))
 
     @property
     def share(self) -> float | None:

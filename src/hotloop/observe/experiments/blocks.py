@@ -104,7 +104,6 @@ class Blocks:
         self._total = total
         self._in_turn, self._tries = True, [0] * len(variants)
         self._seconds, self._end, self._steps = seconds, math.inf, 0
-        self._kept_steps = 0  # that are left for a change that comes last
         self._longest = math.inf
         self._flow = self._rounds()
         next(self._flow)
@@ -140,10 +139,9 @@ class Blocks:
             left = self._total - self._steps
             room = left // (2 * _ROUNDS * len(self._variants) + 1) - 1
             size = max(fewest, min(size, room))
-        if any(one.is_last for one in self._variants):
-            self._kept_steps = (2 * _ROUNDS + 1) * (size + 1)
         blocks = 2 * _LEAST * len(self._variants)
-        self._in_turn = blocks * (size + 1) * pace <= self._seconds
+        most = math.inf if self._total is None else self._total - self._steps
+        self._in_turn = blocks * (size + 1) <= min(most, self._seconds / pace)
         before = yield from self._block(None, size)
         while not self._is_over() and (numbers := self._next(size)):
             for number in numbers:
@@ -160,6 +158,8 @@ class Blocks:
         plain: list[_Mean] = []
         left = math.inf if self._total is None else self._total - self._steps
         enough = min(_ENOUGH, (left / (size + 1) - 1) // 2)
+        while enough < _LEAST:  # the script ends before
+            yield
         while len(plain) < enough and (len(plain) < _LEAST or self._clock() < most):
             plain.append((yield from self._block(None, size)))
         yield from self._block(number, size)  # it takes effect
@@ -193,7 +193,7 @@ class Blocks:
     def _next(self, size: int) -> list[int]:
         """Return the variants to make in this round: those of short blocks come first.
 
-        Where the time is too short for all, each has its first blocks before the next begins.
+        Where time or steps are too few for all, each has its first blocks before the next begins.
         """
         numbers = self._open()
         ready = [n for n in numbers if self.readings[n].why_not is None]
@@ -205,8 +205,6 @@ class Blocks:
 
     def _is_over(self) -> bool:
         """Whether the time is over. Slow steps get more of it, for two blocks of each variant."""
-        if self._total is not None and self._total - self._steps <= self._kept_steps:
-            return True
         late = self._clock() - self._end
         started = [self.readings[n] for n in self._open() if self.readings[n].why_not is None]
         few = any(len(reading.ratios) < _LEAST for reading in started)

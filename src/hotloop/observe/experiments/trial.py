@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import statistics
 import sys
 import time
 import weakref
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.core import codec
-from hotloop.core.case.experiment import MANY, Experiment
+from hotloop.core.case.experiment import Experiment  # noqa: TC001 - the codec reads it
 from hotloop.core.finding import SourceLocation  # noqa: TC001 - the codec reads it
 from hotloop.core.storage import files
 from hotloop.observe.experiments import new_files
@@ -104,6 +103,7 @@ class TrialResult:
 
     experiments: tuple[Experiment, ...] = ()
     why_not: str | None = None  # why nothing could be timed
+    ended: str | None = None  # what is said of experiments for which the script was too short
     # The number of the experiment, and the line of it, with which the script raised.
     raised_with: int | None = None
     raised_at: SourceLocation | None = None
@@ -153,6 +153,7 @@ class _Trial:
         dead = [line for number in of_dead for line in self._numbers(number)]
         self._in_step: list[Any] = []  # the optimizers of this step
         self._steps = 0
+        self._ended: str | None = None  # the script was too short
         self._proofs = Proofs(
             self.lines, dead, self._living_optimizers, stepped=lambda: self._in_step
         )
@@ -286,12 +287,14 @@ class _Trial:
         if self._blocks is not None and (error is not None or is_early):
             early = "the script ends early under it"
             self._blocks.failed(f"the script raised {error!r:.200}" if error is not None else early)
-        self._leave(why, raised=error is not None or is_early)
+        raised = error is not None or is_early
+        self._ended = None if raised else why
+        self._leave(why, raised=raised)
 
     def _leave(self, why: str | None = None, *, raised: bool = False) -> None:
         self._patches.undo()
         self._watching.undo()
-        result = self._result(why)
+        result = replace(self._result(why), ended=self._ended)
         if raised:
             number, place = self._tried()
             result = replace(result, raised_with=number, raised_at=place)
@@ -327,7 +330,7 @@ class _Trial:
                 continue
             results.append(
                 replace(
-                    _with_gains(experiment, reading.ratios),
+                    experiment.with_gains(reading.ratios),
                     places=self._skipped(number),
                     steps=reading.steps,
                     proof=self._proof(number),
@@ -353,7 +356,7 @@ class _Trial:
         each = (1 - 1 / timed.joined) * max(0.0, between - fixed)
         saved = [(1 - between) * (1 - changed / plain) + each for plain, changed in timed.rounds]
         gains = [1 / max(1 - share, 1e-3) for share in saved]
-        result = replace(_with_gains(experiment, gains), steps=len(gains))
+        result = replace(experiment.with_gains(gains), steps=len(gains))
         if timed.joined == 1:
             return result
         what = f"with {timed.joined} micro batches made as one"
@@ -376,20 +379,6 @@ class _Trial:
             return None
         what = "in place of its result" if "unused" in needs else "as its gradient"
         return f"with NaN {what} for {POISONED} steps, all losses and weights stayed finite"
-
-
-def _with_gains(experiment: Experiment, gains: list[float]) -> Experiment:
-    low, high = _range(gains)
-    gain, blocks = statistics.median(gains), len(gains)
-    return replace(experiment, gain=gain, low=low, high=high, blocks=blocks)
-
-
-def _range(ratios: list[float]) -> tuple[float, float]:
-    """Return the first and last decile; of few values the smallest and largest."""
-    if len(ratios) < MANY:
-        return min(ratios), max(ratios)
-    deciles = statistics.quantiles(ratios, n=10)
-    return deciles[0], deciles[-1]
 
 
 def _wait() -> None:
