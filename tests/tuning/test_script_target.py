@@ -7,6 +7,7 @@ from benchmarks.diagnosed import RECORDED, recorded
 from tests.golden.slow_run import CASE
 from tests.preloaded import run_child
 
+from hotloop.core.case.experiment import Experiment
 from hotloop.core.finding import SourceLocation
 from hotloop.core.hardware import Hardware
 from hotloop.core.plan import Plan
@@ -35,6 +36,34 @@ def test_what_the_doctor_names_comes_first():
     assert names[0] == "sample-cache"
     assert names.index("loader-workers") < names.index("threads")
     assert next(move.ids[0] for move in moves(CPU, None)) == "sample-cache"
+
+
+def tried(name: str, gain: float | None) -> Experiment:
+    low = None if gain is None else gain - 0.01
+    high = None if gain is None else gain + 0.01
+    return Experiment(name=name, what="", blocks=12, steps=60, gain=gain, low=low, high=high)
+
+
+def test_what_an_experiment_gained_comes_first_by_its_gain():
+    experiments = (
+        tried("fused optimizer", 1.1),
+        tried("ready samples", 1.3),
+        tried("worker process", 2.0),
+        tried("channels last", 1.0),
+        tried("kept memory", None),
+    )
+    facts = seen("slow-slow_getitem", experiments=experiments)
+    names = list(dict.fromkeys(move.ids[0] for move in moves(CPU, facts)))
+    assert names[:3] == ["loader-workers", "sample-cache", "fused-adamw"]
+    assert names.index("channels-last") > names.index("compile")  # it gains nothing there
+
+
+def test_what_has_next_to_nothing_to_take_away_comes_last():
+    facts = seen("slow-slow_getitem", experiments=())
+    wall = {**facts.case.wall, "optimizer": 1e-6}
+    facts = replace(facts, case=replace(facts.case, wall=wall))
+    names = list(dict.fromkeys(move.ids[0] for move in moves(CPU, facts)))
+    assert names.index("fused-adamw") > names.index("compile")
 
 
 def test_counts_are_those_that_this_machine_has_cores_for():

@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from hotloop.core.finding import Remedy
     from hotloop.rules.base import Rule
 
-__all__ = ["experiment_on", "in_words", "of_row", "share_of_run", "with_results"]
+__all__ = [
+    "experiment_on",
+    "in_words",
+    "of_row",
+    "of_technique",
+    "share_of_run",
+    "with_results",
+]
 
 _BETWEEN = ("evaluate", "save", "log")  # an experiment times whole steps, with what is between them
 _MUCH, _LEAST = 2.0, 0.05  # of the share of a finding; of the run
@@ -122,6 +129,14 @@ def _reading(case: Case, remedy: Remedy) -> Experiment | None:
         if (technique and remedy.technique == technique) or (words and words in remedy.text):
             return experiment if experiment.outcome != "unknown" else None
     return None
+
+
+def of_technique(case: Case, technique: str) -> Experiment | None:
+    """Return the experiment that tried a technique, if one was made."""
+    of_data = {name: known for name, (known, _) in _READINGS.items()}
+    tried = {**{name: known for name, (known, _) in _SWITCHES.items()}, **of_data}
+    made = [one for one in case.experiments if tried.get(one.name) == technique]
+    return next((one for one in made if one.gain is not None), None)
 
 
 def _with_readings(case: Case, finding: Finding) -> Finding:

@@ -13,7 +13,7 @@ from hotloop.techniques.base import HostKind, Numerics
 from hotloop.techniques.selection import find
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan, Use, Value
@@ -174,20 +174,23 @@ def ordered(
     host: HostKind,
     *,
     first: Iterable[str] = (),
+    last: Collection[str] = (),
     choices: Mapping[str, Sequence[Mapping[str, Value]]] | None = None,
     allow_training: bool = False,
     why_not: Callable[[Technique], str | None] = lambda _: None,
 ) -> list[Move]:
     """Return a move for each technique of a host and each of its choices worth trying.
 
-    `first` are ids in the order in which the doctor names them. `choices` replaces the choices of
-    a technique; one without an entry is tried with its default. A technique that cannot work here
-    becomes a move with the reason. Sharing techniques are left out; see `shared`.
+    `first` are ids in the order in which they are tried, `last` those after all others. `choices`
+    replaces the choices of a technique; one without an entry is tried with its default. A technique
+    that cannot work here becomes a move with the reason. Sharing techniques are left out; see
+    `shared`.
     """
     from hotloop.core.plan import Plan, Use
 
     known = {t.id: t for t in techniques.ALL if host in t.hosts and t.id not in SHARING}
     order = dict.fromkeys(id for id in (*first, *ORDER, *known) if id in known)
+    order = dict.fromkeys(sorted(order, key=lambda id: id in last))
     moves = []
     for id in order:
         technique = known[id]

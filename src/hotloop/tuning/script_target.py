@@ -6,6 +6,7 @@ import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from hotloop import techniques
 from hotloop.core.errors import HotloopError
 from hotloop.core.plan import Plan, Value
 from hotloop.core.storage.rundir import RunDir
@@ -15,6 +16,7 @@ from hotloop.diagnosis.script import judge_again
 from hotloop.process import child
 from hotloop.techniques.base import HostKind
 from hotloop.techniques.script_gate import cannot_pay
+from hotloop.tuning.expected_gain import WORTH, expected_gain
 from hotloop.tuning.interleaved_timing import Entry
 from hotloop.tuning.memory_room import most_bytes, why_apart
 from hotloop.tuning.moves import ordered
@@ -133,17 +135,29 @@ class DoctorFacts:
 def moves(
     hardware: Hardware, facts: DoctorFacts | None, *, allow_training: bool = False
 ) -> list[Move]:
-    """Return the moves of a script, the doctor's remedies first."""
+    """Return the moves of a script, those first of which the doctor expects most.
+
+    What it measured comes before what it only names; what gains less than 3 % there comes last.
+    """
     named = [
         remedy.technique
         for finding in (facts.diagnosis.findings if facts else ())
         for remedy in finding.remedies
         if remedy.technique is not None
     ]
+    gains: dict[str, float] = {}
+    small = set[str]()
+    for technique in techniques.ALL:
+        gain = None if facts is None else expected_gain(facts.case, technique.id)
+        if gain is not None and gain < WORTH:
+            small.add(technique.id)
+        elif gain is not None:
+            gains[technique.id] = gain
     return ordered(
         hardware,
         HostKind.SCRIPT,
-        first=named,
+        first=[*sorted(gains, key=lambda id: -gains[id]), *named],
+        last=small,
         choices=_choices(hardware, facts),
         allow_training=allow_training,
         why_not=lambda technique: None if facts is None else cannot_pay(technique, facts.case),
