@@ -14,6 +14,7 @@ from hotloop.core.plan import Plan
 from hotloop.core.trial import Trial
 from hotloop.rules.diagnose import diagnose
 from hotloop.tuning import script_target
+from hotloop.tuning.expected_gain import best_refused
 from hotloop.tuning.script_target import DoctorFacts, Script, costs, edits, moves
 from hotloop.tuning.trial_process import TrialEnded
 
@@ -64,6 +65,25 @@ def test_what_has_next_to_nothing_to_take_away_comes_last():
     facts = replace(facts, case=replace(facts.case, wall=wall))
     names = list(dict.fromkeys(move.ids[0] for move in moves(CPU, facts)))
     assert names.index("fused-adamw") > names.index("compile")
+
+
+def test_what_is_not_tried_without_leave_says_what_it_promises():
+    case = replace(seen("slow-slow_getitem").case, experiments=(tried("cut rows", 1.8),))
+    assert "length-bucketing" in (said := best_refused(case) or "")
+    assert "1.80x" in said
+    assert best_refused(replace(case, experiments=(tried("cut rows", 1.0),))) is None
+    assert best_refused(replace(case, experiments=())) is None
+
+
+@pytest.mark.parametrize(
+    ("threads", "busy", "is_tried"), [(1, 0.0, True), (2, 0.1, False), (1, 1.3, False)]
+)
+def test_other_threads_are_tried_where_cores_are_free_or_too_few(threads, busy, is_tried):
+    facts = seen("slow-slow_getitem")
+    process = replace(facts.case.process, threads=threads, other_cores=busy)
+    hardware = replace(facts.case.hardware, cores=2.0)
+    facts = replace(facts, case=replace(facts.case, process=process, hardware=hardware))
+    assert (why(facts, "threads") == {None}) is is_tried
 
 
 def test_counts_are_those_that_this_machine_has_cores_for():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from hotloop import techniques
 from hotloop.core.errors import PlanError
 from hotloop.core.plan import Plan, Use
+from hotloop.core.units import many
 from hotloop.rules.support.data_wait import feeding, reading_seconds
 from hotloop.techniques.base import HostKind, Stage
 from hotloop.techniques.selection import check
@@ -54,13 +55,26 @@ def cannot_pay(technique: Technique, case: Case) -> str | None:
             return f"the loop waits for data in {waits:.1%} of the time: nothing to gain"
         if technique.id == "sample-cache" and (reads := _reading(case)) < _IDLE:
             return f"reading samples takes {reads:.1%} of the time: nothing to gain"
-    if technique.id == "threads" and case.on_gpu:
-        return "the GPU computes, not the CPU"
+    if technique.id == "threads":
+        return _why_no_other_threads(case)
     if technique.id == "compile":
         time, steps = case.step_time, case.total_steps
         if time is not None and steps is not None:
             return too_short(time.median, steps)
     return None
+
+
+def _why_no_other_threads(case: Case) -> str | None:
+    """Return why another number of threads cannot pay, or None."""
+    if case.on_gpu:
+        return "the GPU computes, not the CPU"
+    threads, cores, busy = case.process.threads, case.hardware.cores, case.process.other_cores
+    if threads is None or cores is None or busy is None:
+        return None
+    free = max(1, round(cores - busy))
+    if threads != free:
+        return None
+    return f"it uses {many(threads, 'thread')}, as many as cores are free"
 
 
 def _reading(case: Case) -> float:

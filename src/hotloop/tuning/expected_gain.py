@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from hotloop import techniques
 from hotloop.core.case.experiment import NO_GAIN
+from hotloop.core.plan import Plan
 from hotloop.rules.support.page_faults import returned_memory
-from hotloop.rules.tried import of_technique, share_of_run
+from hotloop.rules.tried import in_words, of_technique, share_of_run
+from hotloop.techniques.base import HostKind, Numerics
+from hotloop.techniques.script_gate import cannot_pay
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from hotloop.core.case.case import Case
+    from hotloop.core.case.experiment import Experiment
 
-__all__ = ["WORTH", "expected_gain"]
+__all__ = ["WORTH", "best_refused", "expected_gain"]
 
 WORTH: Final = 1 - 1 / NO_GAIN  # share of the run below which a technique waits for all others
 # What a technique that nobody has measured can take away at most.
@@ -27,14 +32,52 @@ _AT_MOST: Final[Mapping[str, Callable[[Case], float]]] = {
 }
 
 
+# What shows how much less padding is worth, for techniques that change the order of samples.
+_OF_PADDING: Final[Mapping[str, str]] = {
+    "dynamic-padding": "cut to the longest row",
+    "length-bucketing": "cut rows",
+    "token-budget": "cut rows",
+}
+
+
 def expected_gain(case: Case, technique: str) -> float | None:
     """Return the share of the run's time that a technique takes away; None: nobody knows.
 
     An experiment that tried it says so. What no experiment showed is 0 where the technique has next
     to nothing to take away.
     """
-    experiment = of_technique(case, technique)
+    experiment = _experiment(case, technique)
     if experiment is not None and experiment.outcome != "unknown":
         return share_of_run(case, experiment) if experiment.outcome == "gain" else 0.0
     most = _AT_MOST.get(technique)
     return 0.0 if most is not None and most(case) < WORTH else None
+
+
+def _experiment(case: Case, technique: str) -> Experiment | None:
+    """Return the experiment that tells what a technique gains, if it was made."""
+    name = _OF_PADDING.get(technique)
+    if name is None:
+        return of_technique(case, technique)
+    return next((one for one in case.experiments if one.name == name and one.gain), None)
+
+
+def best_refused(case: Case) -> str | None:
+    """Return what is not tried without leave and promises most; None if nothing promises 3 %."""
+    gains = {
+        one.id: gain
+        for one in techniques.ALL
+        if one.numerics is Numerics.TRAINING
+        and HostKind.SCRIPT in one.hosts
+        and one.blocked(case.hardware, Plan(micro_batch=1)) is None
+        and cannot_pay(one, case) is None
+        and (gain := expected_gain(case, one.id) or 0.0) >= WORTH
+    }
+    if not gains:
+        return None
+    best = max(gains, key=lambda id: gains[id])
+    experiment = _experiment(case, best)
+    assert experiment is not None
+    return (
+        f"not tried, as it changes the training: {best}; the doctor's experiment says: "
+        f"{in_words(case, experiment)}. --allow training tries it"
+    )

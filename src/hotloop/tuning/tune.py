@@ -14,6 +14,7 @@ from hotloop.core.tuning_result import FixedCost, Tuned
 from hotloop.core.units import duration
 from hotloop.machine.identity import identity
 from hotloop.machine.threads import load, others
+from hotloop.tuning.expected_gain import best_refused
 from hotloop.tuning.script_target import DoctorFacts, Script, costs, edits, moves
 from hotloop.tuning.search import Search
 
@@ -93,7 +94,11 @@ def tune(
             costs=tuple(_costs(search, work.seen)),
             seconds=time.perf_counter() - began,
             stopped=stopped or _budget_note(search.rows),
-            notes=tuple(note for note in (*notes, work.unseen, _busy_note(before, look())) if note),
+            notes=tuple(
+                note
+                for note in (*notes, work.unseen, work.refused, _busy_note(before, look()))
+                if note
+            ),
         )
         measured = where if result.is_proved else None
         status = "complete" if stopped is None else "stopped"
@@ -112,6 +117,13 @@ class _Work:
     notify: Callable[[str], None]
     seen: DoctorFacts | None = None
     unseen: str | None = None  # why the doctor saw nothing, or not all
+
+    @property
+    def refused(self) -> str | None:
+        """What was not tried for want of leave, and what it promises."""
+        if self.seen is None or self.request.allow_training:
+            return None
+        return best_refused(self.seen.case)
 
     def do(self, propose: Callable[[Trial], Sequence[Move]] | None) -> None:
         """Measure the baseline, run the doctor, search, prove the result."""
