@@ -39,7 +39,7 @@ def judge(case: Case) -> Finding | None:
     return rewritten(
         case,
         rewrites,
-        claim=f"products multiply a matrix that is {100 * zeros:.3g} % zeros",
+        claim=f"products multiply a matrix that is {100 * zeros:.4g} % zeros",
         remedies=remedies,
     )
 
