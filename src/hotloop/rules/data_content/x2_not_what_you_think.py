@@ -120,7 +120,7 @@ def _labelling(case: Case, batch: BatchFacts) -> list[SourceLocation]:
     if batch.targets is not None and batch.targets.pad_id != IGNORED and batch.prompt is None:
         return padding_lines(case)
     for module in parse(case.sources).modules if batch.prompt is not None else ():
-        for function in ast.walk(module.tree):
+        for function in module.nodes:
             for node in ast.walk(function) if isinstance(function, Function) else ():
                 keys = node.keys if isinstance(node, ast.Dict) else []
                 fields = {k.value: n for n, k in enumerate(keys) if isinstance(k, ast.Constant)}
@@ -140,10 +140,10 @@ def _is_read(case: Case, name: str) -> bool:
     for module in parse(case.sources).modules:
         written = {
             id(key)
-            for node in ast.walk(module.tree)
+            for node in module.nodes
             for key in (node.keys if isinstance(node, ast.Dict) else _stored(node))
         }
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             is_text = isinstance(node, ast.Constant) and node.value == name
             if (is_text and id(node) not in written) or getattr(node, "arg", None) == name:
                 return True

@@ -74,7 +74,7 @@ def judge(case: Case) -> Finding | None:
 def written_out(module: Module) -> list[Site]:
     """Return the lines from the first to the last product around a softmax, per function."""
     sites = []
-    for function in ast.walk(module.tree):
+    for function in module.nodes:
         if not isinstance(function, ast.FunctionDef):
             continue
         nodes = list(ast.walk(function))

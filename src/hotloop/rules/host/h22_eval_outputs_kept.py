@@ -55,10 +55,8 @@ def judge(case: Case) -> Finding | None:
 def _metrics(case: Case) -> Iterator[SourceLocation]:
     """Yield where compute_metrics is passed to a Trainer, and where it is defined."""
     for module in parse(case.sources).modules:
-        defined = {
-            node.name: node for node in ast.walk(module.tree) if isinstance(node, ast.FunctionDef)
-        }
-        for node in ast.walk(module.tree):
+        defined = {node.name: node for node in module.nodes if isinstance(node, ast.FunctionDef)}
+        for node in module.nodes:
             words = node.keywords if isinstance(node, ast.Call) else ()
             for word in words:
                 if word.arg == "compute_metrics":

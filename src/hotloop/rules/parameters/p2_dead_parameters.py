@@ -80,7 +80,7 @@ def _constructions(case: Case, place: SourceLocation) -> list[SourceLocation]:
     names = {
         node.name
         for module in code.modules
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.ClassDef)
         and place == SourceLocation(file=module.path, line=node.lineno)
     }

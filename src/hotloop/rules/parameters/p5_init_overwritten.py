@@ -134,7 +134,7 @@ def _applied(
 ) -> Iterator[Applied]:
     for module in (module for module in code.modules if ".apply(" in module.text):
         above = idioms.ancestors(module.tree)
-        for call in ast.walk(module.tree):
+        for call in module.nodes:
             if not (isinstance(call, ast.Call) and idioms.last_name(call) == "apply"):
                 continue
             if len(call.args) != 1 or not isinstance(call.func, ast.Attribute):
@@ -167,7 +167,7 @@ def _built_as(module: Module, node: ast.expr) -> set[str]:
     """Return the classes whose instance a name of the script holds: model = Net()."""
     name = ast.unparse(node)
     classes = {idioms.last_name(node)} if isinstance(node, ast.Call) else set()
-    for statement in ast.walk(module.tree):
+    for statement in module.nodes:
         if isinstance(statement, ast.Assign) and name in map(ast.unparse, statement.targets):
             classes.add(idioms.last_name(statement.value))
     return classes

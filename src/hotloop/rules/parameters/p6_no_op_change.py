@@ -75,11 +75,11 @@ def _in_code(module: Module) -> Iterator[tuple[str, ast.AST]]:
     """Yield the names and settings in the code that request bidirectional attention."""
     recurrent = {
         id(below)
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.Call) and idioms.last_name(node) in RECURRENT
         for below in ast.walk(node)
     }
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if id(node) in recurrent:
             continue
         name, value = "", None

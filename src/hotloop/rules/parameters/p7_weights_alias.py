@@ -74,7 +74,7 @@ def _in_loops(code: ProjectCode) -> Iterator[tuple[Module, ast.Assign, int]]:
 def _written_into(case: Case, code: ProjectCode) -> Iterator[tuple[Module, ast.Assign, int]]:
     """Yield what any function keeps under a condition and updates were seen to write into."""
     for module in code.modules:
-        for saved in _saved_weights(ast.walk(module.tree)):
+        for saved in _saved_weights(iter(module.nodes)):
             if _known(case, module, saved) == "proved":
                 yield module, saved, saved.end_lineno or 0
 

@@ -98,7 +98,7 @@ def _seen(case: Case) -> Finding | None:
 def _resuming(code: ProjectCode, module: Module) -> list[ast.AST]:
     """Return the code that resumes: functions so named, and the bodies of such tests."""
     nodes: list[ast.AST] = []
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, Function) and RESUME.search(node.name):
             nodes.append(node)
         elif isinstance(node, ast.If) and RESUME.search(ast.unparse(node.test)):
@@ -133,7 +133,7 @@ def _lost(code: ProjectCode, *, scaled: bool) -> list[str]:
 def _is_looped(module: Module) -> bool:
     return "load_state_dict" in module.text and any(
         any(calls(part, "load_state_dict"))
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.For | ast.comprehension | ast.DictComp | ast.ListComp)
         for part in ast.iter_child_nodes(node)
         if idioms.names(part)

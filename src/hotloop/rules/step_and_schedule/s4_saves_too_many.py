@@ -96,7 +96,7 @@ def _improvement(case: Case, place: SourceLocation) -> SourceLocation | None:
 
 
 def _guarded(module: Module, name: str) -> SourceLocation | None:
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if (
             isinstance(node, ast.If)
             and "best" in ast.unparse(node.test)

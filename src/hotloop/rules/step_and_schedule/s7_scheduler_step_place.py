@@ -176,7 +176,7 @@ def _handed(case: Case) -> list[SourceLocation]:
     return [
         module.place(node)
         for module in (parse(case.sources).modules if case.framework == "lightning" else ())
-        for function in ast.walk(module.tree)
+        for function in module.nodes
         if isinstance(function, ast.FunctionDef) and function.name == "configure_optimizers"
         for node in ast.walk(function)
         if isinstance(node, ast.Return) and "interval" not in ast.unparse(function)

@@ -145,7 +145,7 @@ def _is_known(code: ProjectCode, place: SourceLocation) -> bool:
     """Whether the code at `place` was read and judged, or puts the state back."""
     for module in code.modules:
         if module.path == place.file:
-            lines = {call.lineno for call in _seeds(module, ast.walk(module.tree))}
+            lines = {call.lineno for call in _seeds(module, module.nodes)}
             return place.line in lines or any(word in module.text for word in PUT_BACK)
     return False
 

@@ -94,7 +94,7 @@ def judge(case: Case) -> Finding | None:
 
 
 def _calls(module: Module) -> Iterator[ast.Call]:
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if (
             isinstance(node, ast.Call)
             and len(node.args) >= 2
@@ -107,7 +107,7 @@ def _losses(module: Module) -> set[str]:
     """Return the names that hold one of torch's loss modules: "criterion", "self.criterion"."""
     return {
         ast.unparse(target)
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
         if module.name(node.value).rpartition(".")[2] in MODULES
         for target in node.targets

@@ -196,8 +196,8 @@ def _names(case: Case) -> set[str]:
     """Return all names in the code: variables, attributes, strings that are not dict keys."""
     names: set[str] = set()
     for module in parse(case.sources).modules:
-        written = {id(k) for n in ast.walk(module.tree) if isinstance(n, ast.Dict) for k in n.keys}
-        for node in ast.walk(module.tree):
+        written = {id(k) for n in module.nodes if isinstance(n, ast.Dict) for k in n.keys}
+        for node in module.nodes:
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
                 names.add(node.attr)
             elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):

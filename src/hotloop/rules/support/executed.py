@@ -98,7 +98,7 @@ def _ended(search: _Search, module: Module, node: ast.AST, depth: int) -> bool:
     # The script's own lines run in their order; a module's have run when its import is over.
     if not _is_script(case, module) or (case.stopped is None and case.raised is None):
         return True
-    functions = [n for n in ast.walk(module.tree) if isinstance(n, Function)]
+    functions = [n for n in module.nodes if isinstance(n, Function)]
     return any(
         line > getattr(node, "end_lineno", 0)
         and not any(f.lineno <= line <= (f.end_lineno or 0) for f in functions)

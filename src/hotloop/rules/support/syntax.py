@@ -41,6 +41,8 @@ class Module:
     text: str
     tree: ast.Module
     aliases: Mapping[str, str]  # local name -> dotted origin
+    nodes: tuple[ast.AST, ...]  # all of the tree, as ast.walk yields them
+    calls: tuple[tuple[str, ast.Call], ...]  # each with the last part of its name
 
     def place(self, node: ast.AST) -> SourceLocation:
         """Return the source location of a node."""
@@ -85,15 +87,20 @@ class ProjectCode:
 
     def nodes(self) -> Iterator[tuple[Module, ast.AST]]:
         """Yield all nodes of all files, each with its file."""
-        return ((module, node) for module in self.modules for node in ast.walk(module.tree))
+        return ((module, node) for module in self.modules for node in module.nodes)
 
     def calls(self, *names: str) -> Iterator[tuple[Module, ast.Call]]:
         """Yield the calls whose last name is one of `names`, each with its file."""
-        return ((module, call) for module in self.modules for call in calls(module.tree, *names))
+        return (
+            (module, call)
+            for module in self.modules
+            for name, call in module.calls
+            if name in names
+        )
 
     def module_of(self, node: ast.AST) -> Module:
         """Return the file that contains a node; raise StopIteration if none does."""
-        return next(m for m in self.modules if any(node is n for n in ast.walk(m.tree)))
+        return next(m for m in self.modules if any(node is n for n in m.nodes))
 
 
 def dotted(node: ast.AST) -> str:
@@ -117,7 +124,7 @@ def calls(nodes: ast.AST | Iterator[ast.AST], *names: str) -> Iterator[ast.Call]
     """Return the calls below whose last name is one of `names`: "backward" is "loss.backward"."""
     walked = ast.walk(nodes) if isinstance(nodes, ast.AST) else nodes
     for node in walked:
-        if isinstance(node, ast.Call) and dotted(node.func).rpartition(".")[2] in names:
+        if isinstance(node, ast.Call) and _last_name(node) in names:
             yield node
 
 
@@ -199,10 +206,20 @@ def _parse(sources: Sequence[tuple[str, str]]) -> ProjectCode:
             tree = ast.parse(text)
         except (SyntaxError, ValueError):
             continue
-        modules.append(Module(path=path, text=text, tree=tree, aliases=_aliases(tree)))
+        nodes = tuple(ast.walk(tree))
+        modules.append(
+            Module(
+                path=path,
+                text=text,
+                tree=tree,
+                aliases=_aliases(nodes),
+                nodes=nodes,
+                calls=tuple((_last_name(n), n) for n in nodes if isinstance(n, ast.Call)),
+            )
+        )
     functions: dict[str, tuple[tuple[Module, Function], ...]] = {}
     for module in modules:
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, Function):
                 functions[node.name] = (*functions.get(node.name, ()), (module, node))
     return ProjectCode(
@@ -210,9 +227,13 @@ def _parse(sources: Sequence[tuple[str, str]]) -> ProjectCode:
     )
 
 
-def _aliases(tree: ast.Module) -> dict[str, str]:
+def _last_name(call: ast.Call) -> str:
+    return dotted(call.func).rpartition(".")[2]
+
+
+def _aliases(nodes: Sequence[ast.AST]) -> dict[str, str]:
     aliases = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             aliases.update({a.asname: a.name for a in node.names if a.asname})
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -220,6 +241,7 @@ def _aliases(tree: ast.Module) -> dict[str, str]:
     return aliases
 
 
+_BACKWARD = frozenset({"backward", "manual_backward", "grad"})
 _OFTEN = {
     "forward",
     "__call__",
@@ -240,11 +262,7 @@ def _reached(
     reached: dict[int, Function] = {}
     queue = list(body)
     while queue:
-        for node in ast.walk(queue.pop()):
-            if not isinstance(node, ast.Call):
-                continue
-            name = dotted(node.func).rpartition(".")[2]
-            plain = isinstance(node.func, ast.Name)
+        for name, plain in _called(queue.pop()):
             for _, function in functions.get(name, ()) if plain or name not in _OFTEN else ():
                 if id(function) not in reached:
                     reached[id(function)] = function
@@ -252,12 +270,24 @@ def _reached(
     return tuple(reached.values())
 
 
+@functools.lru_cache(maxsize=1 << 16)
+def _called(node: ast.AST) -> tuple[tuple[str, bool], ...]:
+    """Return the names that a node calls, each once, and whether they have no part before a dot."""
+    called = (one for one in ast.walk(node) if isinstance(one, ast.Call))
+    return tuple(dict.fromkeys((_last_name(one), isinstance(one.func, ast.Name)) for one in called))
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _loops_below(node: ast.AST) -> tuple[ast.AST, ...]:
+    return tuple(one for one in ast.walk(node) if isinstance(one, ast.For | ast.While))
+
+
 def _loops(
     modules: Sequence[Module], functions: Mapping[str, tuple[tuple[Module, Function], ...]]
 ) -> tuple[TrainingLoop, ...]:
     training_loops = []
     for module in modules:
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.For | ast.While):
                 reached = _reached(node.body, functions)
                 if any(_trains(part) for part in (*node.body, *reached)):
@@ -271,7 +301,7 @@ def _loops(
             inner=not any(
                 id(below) in training and below is not node
                 for part in (*node.body, *reached)
-                for below in ast.walk(part)
+                for below in _loops_below(part)
             ),
         )
         for module, node, reached in training_loops
@@ -279,4 +309,4 @@ def _loops(
 
 
 def _trains(node: ast.AST) -> bool:
-    return next(calls(node, "backward", "manual_backward", "grad"), None) is not None
+    return not _BACKWARD.isdisjoint(name for name, _ in _called(node))
