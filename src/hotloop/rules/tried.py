@@ -52,6 +52,7 @@ _SWITCHES: Mapping[str, tuple[str | None, tuple[str, ...]]] = {
     "looped operator": (None, IN_STEP),
     "recurrent cell": (None, IN_STEP),
     "sparse product": (None, IN_STEP),
+    "split heads": (None, IN_STEP),
     "kept calls": (None, IN_STEP),
 }
 

@@ -97,6 +97,18 @@ GRAPH = Rewrite(
     calls=1,
     places=(SourceLocation(file="train.py", line=13),),
 )
+SPLIT = Rewrite(
+    kind="split heads",
+    form="with bias",
+    shapes=((16, 12), (2, 8, 4), (2, 8, 6)),
+    needs_grad=(True, True, True),
+    dtypes=("float32", "float32"),
+    masks=(CAUSAL,),
+    dropout=0.1,
+    in_loop=3,
+    calls=1,
+    places=(SourceLocation(file="train.py", line=14),),
+)
 RNN = replace(CELL, form="rnn_relu_cell", shapes=((9, 2, 5), (4, 5), (4, 4)))
 
 
@@ -118,6 +130,8 @@ RNN = replace(CELL, form="rnn_relu_cell", shapes=((9, 2, 5), (4, 5), (4, 4)))
         replace(PAIRS, form="product", shapes=((9, 4, 1), (9, 1, 6)), reduced=(0,)),
         replace(PAIRS, reduced=(0, 1, 2)),
         replace(PAIRS, form="product", shapes=((1, 9, 4), (7, 1, 4)), reduced=(0, 1, 2)),
+        SPLIT,
+        replace(SPLIT, form="", needs_grad=(False, True, True), masks=()),
         GRAPH,
         replace(GRAPH, sparse=replace(GRAPH.sparse, is_constant=False), needs_grad=(False, False)),
         replace(GRAPH, sparse=replace(GRAPH.sparse, is_one_hot=True)),

@@ -20,7 +20,7 @@ __all__ = [
 # Product, softmax and product; a broadcast and a sum; several products of one input; a function,
 # element by element, of several operators; one operator that a Python loop calls on many tensors;
 # a recurrent layer that a Python loop calls for each time step; a product with a matrix that is
-# almost all zeros.
+# almost all zeros; heads of attention that are computed one by one.
 RewriteKind = Literal[
     "attention",
     "contraction",
@@ -29,6 +29,7 @@ RewriteKind = Literal[
     "looped operator",
     "recurrent cell",
     "sparse product",
+    "split heads",
 ]
 
 
@@ -82,6 +83,7 @@ class Rewrite:
     # factors, with 1 where one is broadcast. Of products: the input and each weight. Of a looped
     # operator: the tensors of one call. Of a recurrent cell: all inputs as (time, batch, size), and
     # the weights of the input and of the state. Of a sparse product: the sparse factor, the other.
+    # Of split heads: the input, and queries and values of one head as (batch, length, size).
     shapes: tuple[tuple[int, ...], ...]
     needs_grad: tuple[bool, ...]  # one for each shape
     dtypes: tuple[str, ...]  # of the products; of attention also that of the softmax
@@ -99,7 +101,7 @@ class Rewrite:
     looped: LoopedOperator | None = None
     sparse: SparseFactor | None = None
     # Calls with the same weights in one step: a Python loop over time. Of a looped operator: calls
-    # that one call on all tensors replaces.
+    # that one call on all tensors replaces. Of split heads: how many.
     in_loop: int = 1
     places: tuple[SourceLocation, ...] = ()  # the project's lines, from the first operator on
     calls: float = 0.0  # of a step; of a looped operator, the loops of a step

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hotloop.observe.ledger.flow import Flow
     from hotloop.observe.ledger.operation import Operand, Operation
 
-__all__ = ["attention"]
+__all__ = ["attention", "sources_of"]
 
 _DEEP = 8  # operators between a product and its softmax
 _KEPT = 0.5  # default of bernoulli_, which its calls leave out
@@ -46,7 +46,7 @@ def attention(flow: Flow, softmax: int) -> tuple[Rewrite, list[int]] | None:
     queries, keys = first.operands[-2:]
     carried, values = last.operands[-2:]
     length, others = scores[-2:] if len(scores) > 1 else (0, 0)
-    if first.shape[-2:] != (length, others) or below[-2] not in _sources(flow, carried):
+    if first.shape[-2:] != (length, others) or below[-2] not in sources_of(flow, carried):
         return None
     if carried.full[-2:] != (length, others) or values.full[-2] != others:
         return None
@@ -92,7 +92,7 @@ def _climb(flow: Flow, scores: Operand, size: int, depth: int) -> list[int] | No
     return [*known[0], number] if len(known) == 1 else None
 
 
-def _sources(flow: Flow, operand: Operand) -> set[int]:
+def sources_of(flow: Flow, operand: Operand) -> set[int]:
     """Return the operations that made a tensor, before it was copied."""
     sources = set(operand.writers)
     for writer in operand.writers:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hotloop.observe.ledger.flow import Flow
     from hotloop.observe.ledger.operation import Operation
 
-__all__ = ["products"]
+__all__ = ["product_sets", "products"]
 
 _GATES, _LOOP = 4, 3  # of an LSTM; time steps from which a loop is one
 _SIGMOIDS = ("aten::sigmoid", "aten::sigmoid_")
@@ -29,7 +29,7 @@ def products(flow: Flow) -> Iterator[tuple[Rewrite, list[int]]]:
     All products of an LSTM over time are one, with all operations of its loop.
     """
     loops: dict[object, list[list[int]]] = defaultdict(list)
-    for numbers in _sets(flow):
+    for numbers in product_sets(flow):
         loops[_signature(flow, numbers)].append(numbers)
     for loop in loops.values():
         if (lstm := _lstm(flow, loop)) is not None:
@@ -39,7 +39,7 @@ def products(flow: Flow) -> Iterator[tuple[Rewrite, list[int]]]:
             yield _side_by_side(flow, numbers, len(loop)), numbers
 
 
-def _sets(flow: Flow) -> Iterator[list[int]]:
+def product_sets(flow: Flow) -> Iterator[list[int]]:
     """Yield products of one input in one step with weights of the same kind, two or more."""
     groups: dict[object, list[list[int]]] = defaultdict(list)
     for number, one in enumerate(flow.operations):

@@ -20,6 +20,7 @@ from hotloop.observe.ledger.pointwise import composed_functions
 from hotloop.observe.ledger.products import products
 from hotloop.observe.ledger.recurrent_cells import recurrent_cells
 from hotloop.observe.ledger.sparse_products import sparse_products
+from hotloop.observe.ledger.split_heads import split_heads
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -117,3 +118,4 @@ def _calls(flow: Flow, breaks: Sequence[int]) -> Iterator[tuple[Rewrite, list[in
     yield from composed_functions(flow)
     yield from recurrent_cells(flow, breaks)
     yield from sparse_products(flow)
+    yield from split_heads(flow)
