@@ -123,12 +123,15 @@ def _without_effect(case: Case) -> Iterator[Fault]:
             continue
         assert isinstance(node, ast.Assign)
         off = isinstance(node.value, ast.Constant) and node.value.value is False
+        is_off = target.attr == "requires_grad" and off and _is_module(target.value)
+        if target.attr not in MISSPELT and not is_off:
+            continue
         known: Known = "proved" if was_executed(case, module, node) else "read"
         assignment = f"'{ast.unparse(node)}' sets an attribute"
         if target.attr in MISSPELT:
             claim = f"{assignment} PyTorch does not know: nothing is frozen"
             yield "critical", claim, module.place(node), known
-        elif target.attr == "requires_grad" and off and _is_module(target.value):
+        else:
             claim = f"{assignment} of a module: its parameters are not frozen"
             yield "critical", claim, module.place(node), known
 

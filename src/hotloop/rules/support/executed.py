@@ -8,11 +8,10 @@ lines run when it is imported.
 from __future__ import annotations
 
 import ast
-import functools
 from typing import TYPE_CHECKING
 
 from hotloop.rules.support.idioms import ancestors, last_name
-from hotloop.rules.support.syntax import Function, calls, parse
+from hotloop.rules.support.syntax import Function, parse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,11 +76,6 @@ class _Search:
         return self._known[key]
 
 
-@functools.lru_cache(maxsize=4096)
-def _calls(tree: ast.AST, name: str) -> tuple[ast.Call, ...]:
-    return tuple(calls(tree, name))
-
-
 def _ended(search: _Search, module: Module, node: ast.AST, depth: int) -> bool:
     case = search.case
     above = ancestors(module.tree)
@@ -144,8 +138,7 @@ def _passed(
         and not leaves
         and any(
             search.ended(caller, call, depth - 1)
-            for caller in parse(search.case.sources).modules
-            for call in _calls(caller.tree, called)
+            for caller, call in parse(search.case.sources).calls(called)
         )
     )
 

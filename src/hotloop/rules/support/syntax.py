@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -42,7 +43,6 @@ class Module:
     tree: ast.Module
     aliases: Mapping[str, str]  # local name -> dotted origin
     nodes: tuple[ast.AST, ...]  # all of the tree, as ast.walk yields them
-    calls: tuple[tuple[str, ast.Call], ...]  # each with the last part of its name
 
     def place(self, node: ast.AST) -> SourceLocation:
         """Return the source location of a node."""
@@ -79,6 +79,7 @@ class ProjectCode:
     modules: tuple[Module, ...]
     functions: Mapping[str, tuple[tuple[Module, Function], ...]]  # bare name -> definitions
     loops: tuple[TrainingLoop, ...]  # training loops, outer ones before inner ones
+    called: Mapping[str, Sequence[tuple[Module, ast.Call]]]  # by the last part of the name
 
     @property
     def inner_loops(self) -> tuple[TrainingLoop, ...]:
@@ -91,12 +92,12 @@ class ProjectCode:
 
     def calls(self, *names: str) -> Iterator[tuple[Module, ast.Call]]:
         """Yield the calls whose last name is one of `names`, each with its file."""
-        return (
-            (module, call)
-            for module in self.modules
-            for name, call in module.calls
-            if name in names
-        )
+        if len(names) == 1:
+            yield from self.called.get(names[0], ())
+            return
+        for module, node in self.nodes():
+            if isinstance(node, ast.Call) and _last_name(node) in names:
+                yield module, node
 
     def module_of(self, node: ast.AST) -> Module:
         """Return the file that contains a node; raise StopIteration if none does."""
@@ -214,16 +215,21 @@ def _parse(sources: Sequence[tuple[str, str]]) -> ProjectCode:
                 tree=tree,
                 aliases=_aliases(nodes),
                 nodes=nodes,
-                calls=tuple((_last_name(n), n) for n in nodes if isinstance(n, ast.Call)),
             )
         )
     functions: dict[str, tuple[tuple[Module, Function], ...]] = {}
+    called: dict[str, list[tuple[Module, ast.Call]]] = defaultdict(list)
     for module in modules:
         for node in module.nodes:
             if isinstance(node, Function):
                 functions[node.name] = (*functions.get(node.name, ()), (module, node))
+            elif isinstance(node, ast.Call):
+                called[_last_name(node)].append((module, node))
     return ProjectCode(
-        modules=tuple(modules), functions=functions, loops=_loops(modules, functions)
+        modules=tuple(modules),
+        functions=functions,
+        loops=_loops(modules, functions),
+        called=dict(called),
     )
 
 
