@@ -18,12 +18,17 @@ RIGHT = {
     "chatbot": "model.py:53",
     "cleanrl_dqn": None,
     "deepfm_criteo": "DeepFM.py:163",
+    "ex_gat": "main.py:125",
     "ex_vae": "main.py:37",
     "ex_wlm": None,
     "flan_t5_dialog": "Fullfinetune.py:75",
     "flownav": "flow_matching.py:169",
+    "gpt2_lora_user": None,
+    "gru4rec_seq2rec": "optimizer.py:23",
     "har_holding": "utils.py:137",
     "hf_olora": None,
+    "image_similarity": "torch_model.py:9",
+    "learn_gpt": "gpt.py:45",
     "lightning_mnist3_user": "dm.py:18",
     "lstm_stock": None,
     "mini_gpt_bpe": "mini_gpt_bpe.py:301",
@@ -31,6 +36,7 @@ RIGHT = {
     "ncf_mlp": "MLP.py:155",
     "neural_processes_flow": "train_flow.py:85",
     "pygcn": "layers.py:32",
+    "road_marking_unet": "train.py:96",
     "segm_unet": None,
     "sign_keypoints": "train_model.py:96",
     "simclr": "run.py:77",
@@ -38,6 +44,7 @@ RIGHT = {
     "steering_user": "train.py:32",
     "svm_pytorch": None,
     "trl_sft": "sft_qwen.py:10",
+    "vae_celeba": None,
 }
 RECORDED = sorted(path.stem for path in KEPT_CASES.glob("*.json"))
 

@@ -35,6 +35,7 @@ _START: Final = 10.0  # seconds that the start of the script may take beyond the
 _STEPS: Final = 12  # steps for which there is time, however slow they are
 _SLOWEST: Final = 4.0  # times the budget, at most, to make them
 _ROOM: Final = 1.2  # of the memory that the script uses
+_LAST: Final = "kept memory"
 _TRIES: Final = 3  # processes, if the script raises under a change or is too short for all
 
 
@@ -74,15 +75,21 @@ def with_experiments(
         new_files=made_since(before, cwd),
     )
     done: tuple[Experiment, ...] = ()
+    later: tuple[Experiment, ...] = ()
     began = time.monotonic()
     for _ in range(_TRIES):
         result = _tried(request, script, cwd, progress)
         if "Wandb" in (result.why_not or ""):  # the shield keeps its service away
             result = _tried(request, script, cwd, progress, WANDB_MODE="disabled")
         done, left = _sorted_out(request.experiments, result, done)
-        if not left or (result.ended and time.monotonic() - began > LONGEST * request.seconds):
+        left = (*left, *later)
+        is_late = time.monotonic() - began > request.start + LONGEST * request.seconds
+        if not left or (result.ended and is_late):
             break
-        request = replace(request, experiments=left)
+        # What comes last of all gets a process of its own, where one is too short.
+        last = tuple(one for one in left if result.ended and one.name == _LAST)
+        later = tuple(one for one in left if last and one not in last)
+        request = replace(request, experiments=last or left)
     no = result.ended or "the script raises under others"
     done = (*done, *(replace(one, why_not=no) for one in left))
     if result.raised_with is None and result.why_not is not None:

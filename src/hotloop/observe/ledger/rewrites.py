@@ -71,6 +71,8 @@ def found(flow: Flow, breaks: Sequence[int] = (), *, framework: int = 0) -> tupl
             continue
         operations = [flow.operations[number] for number in numbers]
         at = _places(one.stack for one in operations)
+        if rewrite.kind == "split heads":  # each line is that of all heads: who calls them?
+            at = (*_callers(one.stack for one in operations), *at)
         if rewrite.kind == "composed function":  # one function, wherever it is called
             places[rewrite].update(dict.fromkeys(at))
         else:
@@ -98,6 +100,13 @@ def _places(stacks: Iterable[RawStack]) -> tuple[SourceLocation, ...]:
     frames = {next((one for one in shown(stack) if one.own), None) for stack in stacks}
     places = {(one.file, one.line) for one in frames if one is not None}
     return tuple(SourceLocation(file=file, line=line) for file, line in sorted(places))
+
+
+def _callers(stacks: Iterable[RawStack]) -> list[SourceLocation]:
+    """Return the lines of the project that call the functions of the innermost ones."""
+    own = [[frame for frame in shown(stack) if frame.own] for stack in stacks]
+    above = {(frames[1].file, frames[1].line) for frames in own if len(frames) > 1}
+    return [SourceLocation(file=file, line=line) for file, line in sorted(above)]
 
 
 def _calls(flow: Flow, breaks: Sequence[int]) -> Iterator[tuple[Rewrite, list[int]]]:
