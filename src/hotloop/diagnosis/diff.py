@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.errors import UsageError
+from hotloop.rules.host.h24_returned_memory import ENVIRONMENT
 from hotloop.rules.support.step_statements import of_a_step
 from hotloop.rules.support.syntax import calls, parse
 
@@ -383,7 +384,7 @@ _MAKERS: Mapping[str, Callable[[_Script, _Choice], _Made]] = {
     "cudnn-benchmark": _at_the_top("torch.backends.cudnn.benchmark = True"),
     "fused-adamw": _fused,
     "gc-freeze": _before_the_loop("gc.collect()", "gc.freeze()", imports="gc"),
-    "kept-memory": lambda *_: "set MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=-1 before python",
+    "kept-memory": lambda *_: f"set {ENVIRONMENT} before python",
     "loader-workers": _workers,
     "matmul-onednn": _at_the_top('torch.set_float32_matmul_precision("medium")'),
     "tf32": _at_the_top('torch.set_float32_matmul_precision("high")'),

@@ -4,8 +4,7 @@ What: tells glibc's malloc to map no block of its own and to give no freed memor
     the next step finds its memory mapped. `MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=-1` does the
     same for a process that starts, and its workers.
 Helps when: steps on the CPU allocate and free large tensors (images, long sequences): each block
-    is mapped anew, and the kernel clears each page of it. On a GPU: batches that are collated in
-    the main process.
+    is mapped anew, and the kernel clears each page of it.
 Does not help when: tensors are small, another allocator is loaded (jemalloc, tcmalloc), or memory
     is so short that other programs need what a step has freed.
 Numbers: bitwise the same.

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from hotloop.observe.ledger.dispatch import KernelClock
+from hotloop.observe.ledger.recorder import Recorder
 
 
 class Event:
@@ -46,7 +47,7 @@ def test_an_operator_takes_what_the_gpu_does_after_it_was_kept_busy():
     cuda = Cuda()
     clock = KernelClock(cuda, lambda: time.sleep(1e-3))
     cuda.calls.clear()
-    assert clock.begin()
+    clock.begin()
     cuda.now += 0.25
     assert clock.end([types.SimpleNamespace(is_cuda=True)], 7) == pytest.approx(250_000, rel=1e-5)
     before, cycles, after = cuda.calls
@@ -61,11 +62,16 @@ def test_an_operator_on_the_cpu_takes_the_hosts_time():
     assert clock.end([torch.ones(1)], 7) == 7
 
 
-def test_nothing_waits_while_a_graph_is_captured():
+def test_a_recording_ends_where_a_graph_is_captured_and_nothing_waits():
     cuda = Cuda(captures=True)
-    clock = KernelClock(cuda, int)
+    recorder = Recorder(is_ours=lambda: False)
+    recorder.start([])
+    recorder._kernels = KernelClock(cuda, int)
     cuda.calls.clear()
-    assert not clock.begin()
+    assert torch.ones(2).sum().item() == 2
+    recorder.stop()
+    assert "captured" in str(recorder.fault)
+    assert not recorder.operations
     assert cuda.calls == []
 
 

@@ -60,14 +60,16 @@ class KernelClock:
         one = torch.ones(1, device="cuda")
         return cls(torch.cuda, lambda: torch.ops.aten.add.Tensor(one, 1))
 
-    def begin(self) -> bool:
-        """Start before an operator; False while a CUDA graph is captured, which allows no wait."""
-        if self._cuda.is_current_stream_capturing():
-            return False
+    @property
+    def is_capturing(self) -> bool:
+        """Whether a CUDA graph is captured, which allows no wait and no value to be read."""
+        return bool(self._cuda.is_current_stream_capturing())
+
+    def begin(self) -> None:
+        """Start before an operator."""
         self._cuda.synchronize()
         self._cuda._sleep(self._cycles)
         self._first.record()
-        return True
 
     def end(self, tensors: Iterable[Any], on_host: int) -> int:
         """Wait for the operator; return its nanoseconds on the GPU, or `on_host` on CPU tensors."""

@@ -11,7 +11,7 @@ from hotloop.core.case.rewrite import Rewrite
 from hotloop.observe.ledger.flow import is_chosen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from hotloop.observe.ledger.flow import Flow
     from hotloop.observe.ledger.operation import Operation
@@ -23,13 +23,13 @@ _SIGMOIDS = ("aten::sigmoid", "aten::sigmoid_")
 _TANHS = ("aten::tanh", "aten::tanh_")
 
 
-def products(flow: Flow) -> Iterator[tuple[Rewrite, list[int]]]:
-    """Yield the products of each input with several weights, with their operations.
+def products(flow: Flow, sets: Iterable[list[int]]) -> Iterator[tuple[Rewrite, list[int]]]:
+    """Yield the products of each input with several weights (`sets`), with their operations.
 
     All products of an LSTM over time are one, with all operations of its loop.
     """
     loops: dict[object, list[list[int]]] = defaultdict(list)
-    for numbers in product_sets(flow):
+    for numbers in sets:
         loops[_signature(flow, numbers)].append(numbers)
     for loop in loops.values():
         if (lstm := _lstm(flow, loop)) is not None:

@@ -24,6 +24,7 @@ from hotloop.observe.ledger.operator_schema import Schema, framework_time, tenso
 from hotloop.observe.ledger.storages import (
     TensorStorage,
     address_of,
+    are_probabilities,
     bytes_of,
     content_of,
     parts_of,
@@ -42,7 +43,6 @@ __all__ = ["MOST_OPERATIONS", "Recorder"]
 _clock = time.perf_counter_ns
 MOST_OPERATIONS = 40_000
 _COUNTED = 2048  # elements from which the rows of a gradient are looked at
-_ROUNDING = 1e-3  # of the sum of probabilities
 _NEVER = frozenset({"aten::empty", "aten::empty_like", "aten::new_empty", "aten::empty_strided"})
 _OF_SHAPE = re.compile("aten::((zeros|ones|full)_like|new_(zeros|ones|full))").fullmatch
 _CHOICES = frozenset({"aten::index", "aten::index_select", "aten::embedding"})
@@ -149,6 +149,10 @@ class Recorder:
     def _dispatched(self, func: Any, args: Any, kwargs: Any) -> Any:
         if self.overflow or self.fault is not None or self._is_ours():
             return func(*args, **kwargs)
+        kernels = self._kernels
+        if kernels is not None and kernels.is_capturing:  # a wait would end the capture
+            self.fault = RuntimeError("a CUDA graph is captured in a recorded step")
+            return func(*args, **kwargs)
         try:
             schema = self._infos.get(func)
             if schema is None:
@@ -161,12 +165,12 @@ class Recorder:
         except Exception as error:  # noqa: BLE001 - told in the report; the script goes on
             self.fault = error
             return func(*args, **kwargs)
-        kernels = self._kernels
-        is_timed = kernels is not None and kernels.begin()
+        if kernels is not None:
+            kernels.begin()
         waited, start = queued(), _clock()
         result = func(*args, **kwargs)
         spent = max(0, _clock() - start - (queued() - waited))  # the clock is read first
-        if kernels is not None and is_timed:
+        if kernels is not None:
             spent = kernels.end([*(one for one, _, _ in inputs), *tensors(result)], spent)
         try:
             self._record(schema, args, kwargs, inputs, value, result, (start, spent))
@@ -203,19 +207,14 @@ class Recorder:
         )
         self.operations.append(operation)
         if schema.name == "aten::_log_softmax":
-            self._look_for_softmax(operation.stack, args[0], args[1])
+            known = self.probabilities.get(operation.stack, True)
+            self.probabilities[operation.stack] = known and are_probabilities(args[0], args[1])
         if operation.node is None:
             self._calls[place := (schema.key, id(operation.stack))] += 1
             calls, kept = self._calls[place], self._storages
             note_operands(operation, args, kwargs, inputs, kept, result, calls=calls)
         self._flow(operation, number, schema, inputs, result)
         self._measure(operation, schema, args, kwargs, inputs, result)
-
-    def _look_for_softmax(self, stack: RawStack, value: Any, dimension: int) -> None:
-        """Note whether the input of a log-softmax consists of probabilities already."""
-        rows = value.detach().float()
-        is_one = ((rows.sum(dimension) - 1).abs() < _ROUNDING).all() & (rows >= 0).all()
-        self.probabilities[stack] = self.probabilities.get(stack, True) and bool(value_of(is_one))
 
     def _flow(
         self,

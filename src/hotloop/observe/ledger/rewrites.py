@@ -17,7 +17,7 @@ from hotloop.observe.ledger.contractions import contraction
 from hotloop.observe.ledger.flow import Flow
 from hotloop.observe.ledger.looped_operators import looped
 from hotloop.observe.ledger.pointwise import composed_functions
-from hotloop.observe.ledger.products import products
+from hotloop.observe.ledger.products import product_sets, products
 from hotloop.observe.ledger.recurrent_cells import recurrent_cells
 from hotloop.observe.ledger.sparse_products import sparse_products
 from hotloop.observe.ledger.split_heads import split_heads
@@ -111,20 +111,23 @@ def _callers(stacks: Iterable[RawStack]) -> list[SourceLocation]:
 
 def _calls(flow: Flow, breaks: Sequence[int]) -> Iterator[tuple[Rewrite, list[int]]]:
     """Yield each call with the numbers of its operations, in their order."""
+    attentions = []
     for number, one in enumerate(flow.operations):
         if not one.operands:
             continue
         match one.name:
             case "aten::_softmax":
                 call = attention(flow, number)
+                attentions += [call] if call is not None else []
             case "aten::mul" | "aten::sub":
                 call = contraction(flow, number)
             case _:
                 call = None
         if call is not None:
             yield call[0], sorted(call[1])
-    yield from products(flow)
+    sets = list(product_sets(flow))
+    yield from products(flow, sets)
     yield from composed_functions(flow)
     yield from recurrent_cells(flow, breaks)
     yield from sparse_products(flow)
-    yield from split_heads(flow)
+    yield from split_heads(flow, attentions, sets)

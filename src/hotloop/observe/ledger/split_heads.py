@@ -7,11 +7,10 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from hotloop.core.case.rewrite import Rewrite
-from hotloop.observe.ledger.attention_forms import attention, sources_of
-from hotloop.observe.ledger.products import product_sets
+from hotloop.observe.ledger.attention_forms import sources_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from hotloop.observe.ledger.flow import Flow
 
@@ -20,17 +19,18 @@ __all__ = ["split_heads"]
 _FACTORS = 3  # queries, keys and values
 
 
-def split_heads(flow: Flow) -> Iterator[tuple[Rewrite, list[int]]]:
-    """Yield heads whose queries, keys and values are products of one input, with all operations."""
-    of_product = {number: n for n, members in enumerate(product_sets(flow)) for number in members}
+def split_heads(
+    flow: Flow, attentions: Iterable[tuple[Rewrite, list[int]]], sets: Iterable[list[int]]
+) -> Iterator[tuple[Rewrite, list[int]]]:
+    """Yield heads whose queries, keys and values are products of one input, with all operations.
+
+    `attentions` are those of `attention_forms`, `sets` the products of one input.
+    """
+    of_product = {number: n for n, members in enumerate(sets) for number in members}
     heads: dict[tuple[int, Rewrite], list[list[int]]] = defaultdict(list)
-    for number, one in enumerate(flow.operations):
-        if one.name != "aten::_softmax" or not one.operands:
-            continue
-        found = attention(flow, number)
-        made = None if found is None else _products_of(flow, found[1], of_product)
-        if found is not None and made is not None:
-            heads[of_product[made[0]], found[0]].append([*made, *found[1]])
+    for head, numbers in attentions:
+        if (made := _products_of(flow, numbers, of_product)) is not None:
+            heads[of_product[made[0]], head].append([*made, *numbers])
     for (_, head), calls in heads.items():
         rewrite = _together(flow, head, calls)
         if rewrite is not None:

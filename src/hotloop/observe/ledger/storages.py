@@ -14,6 +14,7 @@ from hotloop.process.internal_frames import hide
 __all__ = [
     "TensorStorage",
     "address_of",
+    "are_probabilities",
     "bytes_of",
     "content_of",
     "parts_of",
@@ -23,6 +24,7 @@ __all__ = [
 
 _HASHED = 64 << 20  # bytes; of a larger storage, every n-th byte is hashed
 _WORDS = 1 << 20  # the same on a GPU, which needs three times 8 bytes a word meanwhile
+_ROUNDING = 1e-3  # of the sum of probabilities
 _ODD = 0x9E3779B97F4A7C15 - (1 << 64)  # 2**64 divided by the golden ratio, as a signed number
 
 
@@ -49,6 +51,13 @@ def address_of(tensor: Any) -> int | None:
 def value_of(tensor: Any) -> Any:
     """Return the value of a tensor of one number; torch.Tensor.item would count as the script's."""
     return sys.modules["torch"]._C.TensorBase.item(tensor)
+
+
+def are_probabilities(value: Any, dimension: int) -> bool:
+    """Whether the numbers of a tensor are not negative and sum to 1 along a dimension."""
+    rows = value.detach().float()
+    is_one = ((rows.sum(dimension) - 1).abs() < _ROUNDING).all() & (rows >= 0).all()
+    return bool(value_of(is_one))
 
 
 def parts_of(tensor: Any) -> tuple[Any, ...]:
@@ -89,13 +98,8 @@ def content_of(tensor: Any) -> int | None:
     return int(xxhash.xxh3_64_intdigest(memoryview(numpy(whole[::step].contiguous()))))
 
 
-def _content_on_gpu(torch: Any, storage: Any, device: Any) -> int | None:
-    """Return a hash that the GPU computes: a sum of words with odd weights, modulo 2**64.
-
-    None while a CUDA graph is captured, in which no value can be read.
-    """
-    if torch.cuda.is_current_stream_capturing():
-        return None
+def _content_on_gpu(torch: Any, storage: Any, device: Any) -> int:
+    """Return a hash that the GPU computes: a sum of words with odd weights, modulo 2**64."""
     word, kind = (8, torch.int64) if storage.nbytes() % 8 == 0 else (1, torch.uint8)
     whole = torch.empty(0, dtype=kind, device=device).set_(storage)
     part = whole[:: max(1, len(whole) // _WORDS)].to(torch.int64)

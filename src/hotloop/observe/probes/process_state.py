@@ -119,7 +119,7 @@ class Surroundings(Probe):
 
         Workers free their batches when they end, so shared memory is read while they run.
         """
-        if (faults := page_faults()) is not None and len(self._faults) < _STEPS:
+        if len(self._faults) < _STEPS and (faults := page_faults()) is not None:
             self._faults.append(faults)
         if (used := _shm_used()) is not None:
             self._shm = max(self._shm or 0.0, used)

@@ -17,7 +17,7 @@ from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, option
 from hotloop.rules.support.costs import costing, in_steps
 from hotloop.rules.support.page_faults import returned_memory
 
-__all__ = ["RULE"]
+__all__ = ["ENVIRONMENT", "RULE"]
 
 ENVIRONMENT = "MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=-1"  # the same as the technique
 
@@ -29,13 +29,13 @@ def judge(case: Case) -> Finding | None:
     if not part or case.process.page_faults is None or "kept-memory" in case.techniques:
         return None
     part = max((1 - 1 / gain for gain in gains), default=part)
+    what = "each step gets its memory from the system anew," if gains else "page faults take"
     faults, seconds = case.process.page_faults, in_steps(case, part)
     return costing(
         case,
         seconds,
         least=ABSTAIN if gains else WARN,
-        claim=f"each step gets its memory from the system anew, {case.part(seconds):.0%} of "
-        "the time",
+        claim=f"{what} {case.part(seconds):.0%} of the time",
         evidence={"page faults": f"{faults:,.0f} a step"},
         remedies=[
             option("keep freed memory", technique="kept-memory"),
