@@ -3,8 +3,9 @@
     PYTHONPATH=src OMP_NUM_THREADS=1 .venv/bin/python -m benchmarks.rounding [ID ...]
 
 Trains char models of three sizes with dropout for STEPS steps of the engine's own warm-up, plain
-and with each technique, and prints the largest deviations; a run of all is also written to
-benchmarks/results/. What is about convolutions trains the net of benchmarks/images.py. Three
+and with each technique, prints the largest deviations and writes them to benchmarks/results/. What
+is about convolutions trains the net of benchmarks/images.py; what is about padding trains an
+encoder of rows of several lengths under a mask, without dropout, whose masks go by shape. Three
 techniques are looked at through their arithmetic: fp16 autocast with its gate taken away (a step
 that its scaler skips counts in the losses after it), TF32 by rounding what goes into matrix
 products to 10 bits of mantissa, and oneDNN by products in float64, rounded once: another library
@@ -30,7 +31,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from benchmarks import images
 from hotloop import techniques
 from hotloop.core.plan import Plan, Use
-from hotloop.core.storage.files import write_json
+from hotloop.core.storage.files import read_json, write_json
 from hotloop.data.sampling.context_windows import Windows
 from hotloop.engine.apply_plan import prepare
 from hotloop.engine.lr_schedule import schedule
@@ -60,6 +61,7 @@ USES = (
     Use.of("threads", count=2),
 )
 OF_IMAGES = (Use.of("channels-last"),)
+OF_PADDING = Use.of("dynamic-padding")
 RATE = schedule("cosine", peak=1e-3, floor=1e-4, warmup=100, total=5000)  # char-lm's defaults
 KNOWN = [replace(t, blocked=anywhere) for t in techniques.ALL]
 
@@ -138,6 +140,39 @@ def trace(job: Job, use: Use | None) -> Trace:
     return Trace(losses=losses, norms=norms, gradients=gradients)
 
 
+def padded(size: tuple[int, int, int, int], seed: int, *, cut: bool) -> Trace:
+    """Train an encoder on rows of 4 to half the context, padded to it or cut to the longest."""
+    layers, width, heads, context = size
+    torch.manual_seed(seed)
+    kind = torch.nn.TransformerEncoderLayer
+    layer = kind(width, heads, 4 * width, dropout=0.0, batch_first=True)
+    model = torch.nn.ModuleDict(
+        {
+            "words": torch.nn.Embedding(64, width),
+            "layers": torch.nn.TransformerEncoder(layer, layers, enable_nested_tensor=False),
+            "head": torch.nn.Linear(width, 2),
+        }
+    )
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
+    losses, norms, gradients = [], [], dict[str, torch.Tensor]()
+    for _ in range(STEPS):
+        lengths = torch.randint(4, context // 2, (8,))
+        ids, kinds = torch.randint(1, 64, (8, context)), torch.randint(2, (8,))
+        wide = int(-(-lengths.max() // 8) * 8) if cut else context
+        real = torch.arange(wide)[None] < lengths[:, None]
+        found = model["layers"](model["words"](ids[:, :wide]), src_key_padding_mask=~real)
+        mean = (found * real[..., None]).sum(1) / lengths[:, None]
+        loss = torch.nn.functional.cross_entropy(model["head"](mean), kinds)
+        optimizer.zero_grad()
+        loss.backward()
+        flat = {n: p.grad.double().flatten() for n, p in model.named_parameters()}
+        gradients = gradients or flat
+        norms.append(torch.cat(list(flat.values())).norm().item())
+        losses.append(loss.item())
+        optimizer.step()
+    return Trace(losses=losses, norms=norms, gradients=gradients)
+
+
 def deviation(plain: Trace, other: Trace) -> dict[str, float]:
     """Return the largest relative deviations, and 1 - the smallest cosine."""
     relative = [
@@ -150,32 +185,36 @@ def deviation(plain: Trace, other: Trace) -> dict[str, float]:
 
 def main() -> None:
     """Measure the techniques named (or all), print and write."""
-    asked = sys.argv[1:] or [use.id for use in (*USES, *OF_IMAGES)]
-    worst: dict[str, dict[str, float]] = {
-        str(use): {} for use in (*USES, *OF_IMAGES) if use.id in asked
-    }
+    every = (*USES, *OF_IMAGES, OF_PADDING)
+    asked = sys.argv[1:] or [use.id for use in every]
+    worst: dict[str, dict[str, float]] = {str(use): {} for use in every if use.id in asked}
     jobs = [
         (f"{size} seed {seed}", job(size, seed), USES)
         for size in SIZES
         for seed in (SEEDS if size[0] < 6 else SEEDS[:1])
     ]
     jobs += [(f"images seed {seed}", images.job(seed), OF_IMAGES) for seed in SEEDS]
-    for name, made, uses in jobs:
+    for size in SIZES if OF_PADDING.id in asked else ():
+        for seed in SEEDS:
+            found = deviation(padded(size, seed, cut=False), padded(size, seed, cut=True))
+            row = worst[str(OF_PADDING)]
+            row |= {key: max(value, row.get(key, 0.0)) for key, value in found.items()}
+    for name, made, uses in jobs if set(asked) != {OF_PADDING.id} else ():
         plain = trace(made, None)
         for use in (use for use in uses if use.id in asked):
             found = deviation(plain, trace(made, use))
             row = worst[str(use)]
             row |= {key: max(value, row.get(key, 0.0)) for key, value in found.items()}
             print(f"{name} {use!s:24}", *(f"{k} {v:.1e}" for k, v in found.items()), flush=True)
+    known = {} if not sys.argv[1:] or not RESULT.exists() else read_json(RESULT)["worst"]
     value = {
         "schema": 1,
         "hardware": detect().to_json(),
         "steps": STEPS,
         "sizes": SIZES,
-        "worst": worst,
+        "worst": {**known, **worst},
     }
-    if not sys.argv[1:]:
-        write_json(RESULT, value)
+    write_json(RESULT, value)
     for name, row in worst.items():
         print(f"worst {name:24}", *(f"{key} {number:.1e}" for key, number in row.items()))
 

@@ -6,8 +6,7 @@ Where a technique removes the cause, the script under the plan that was found th
 fixed.py, blocks of the same steps by turns: it must take at most 10 % longer. Of every other script
 tune must name the cause's file and line as an edit, or keep a plan that is proved; of a clean one
 it must keep nothing. Losses and first gradients agree in whatever is kept, or it is not kept.
-Scripts that pad need `--allow training`, and get it. Rows of other scripts and of other machines
-stay in the result, benchmarks/results/tuned-cpu.json.
+Rows of other scripts and of other machines stay in the result, benchmarks/results/tuned-cpu.json.
 """
 
 from __future__ import annotations
@@ -39,15 +38,13 @@ REMOVES = {  # class of the cause -> technique that removes it
     "pad_to_max": "dynamic-padding",
     "overthreaded_cpu": "threads",
 }
-CHANGES_TRAINING = ("pad_to_max",)
 WITHIN = 1.10  # times fixed.py's step
 
 
 def tuned(example: Example, budget: str, folder: Path) -> Tuned | str:
     """Run tune as a user would; return its result, or what failed."""
     out = folder / "tuned"
-    allow = ["--allow", "training"] if _kind(example) in CHANGES_TRAINING else []
-    command = [sys.executable, "-m", "hotloop", "tune", "-q", "--budget", budget, *allow]
+    command = [sys.executable, "-m", "hotloop", "tune", "-q", "--budget", budget]
     done = subprocess.run(
         [*command, "--out", str(out), str(example.script), "--out", str(folder / "out")],
         cwd=folder,

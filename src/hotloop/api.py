@@ -316,7 +316,7 @@ def tune(
     `args` are the arguments of the script, or key=value settings of the recipe. `budget` is in
     seconds; the last proof may exceed it. `out` is an unused folder for the results: hotloop run
     and hotloop train accept its plan.json. `options` are those of `hotloop tune` ("--allow",
-    "training"). Raises UsageError if there is neither such a script nor such a recipe, and
+    "order"). Raises UsageError if there is neither such a script nor such a recipe, and
     DataError if nothing could be measured.
     """
     import tempfile

@@ -9,7 +9,15 @@ from hotloop.core.finding import SourceLocation
 from hotloop.core.measurement import Measurement
 from hotloop.core.plan import Plan
 from hotloop.core.trial import Comparison, Trial
-from hotloop.core.tuning_result import SCHEMA, Edit, FixedCost, Tuned, TuneRow, pays_back
+from hotloop.core.tuning_result import (
+    SCHEMA,
+    Edit,
+    FixedCost,
+    Tuned,
+    TuneRow,
+    WholeRun,
+    pays_back,
+)
 
 BASE = Plan(micro_batch=1)
 FAST = BASE.plus("fused-adamw").plus("threads", count=2)
@@ -78,6 +86,25 @@ def test_what_is_damaged_is_refused_with_its_place(change, error, said):
 def test_the_result_in_a_sentence():
     assert FOUND.is_proved
     assert FOUND.said == ("2.00x (1.67-2.50) as fast as the baseline; half the time; equal losses")
+
+
+@pytest.mark.parametrize(
+    ("whole", "said"),
+    [
+        (
+            WholeRun(steps=880, before=(9.0, 11.0), after=(4.0, 4.0)),
+            "2.50x the whole run of 880 steps (4.00 s instead of 10.0 s, measured, n 2)",
+        ),
+        (
+            WholeRun(steps=None, before=(9.0,), after=(10.0,), is_measured=False),
+            "0.90x the whole run (10.0 s instead of 9.00 s, estimated)",
+        ),
+    ],
+)
+def test_the_whole_run_stands_in_the_sentence(whole, said):
+    found = replace(FOUND, whole=whole)
+    assert found.said == f"2.00x (1.67-2.50) a step, {said}; half the time; equal losses"
+    assert Tuned.from_json(found.to_json()) == found
 
 
 @pytest.mark.parametrize(

@@ -77,9 +77,10 @@ class Target:
     baseline = BASE
     reordered = None
 
-    def __init__(self, of=None, *, room=None):
+    def __init__(self, of=None, *, room=None, lanes=2):
         self.of = {(): Spec(), **(of or {})}
         self.now, self.alive, self.runs, self.no_room = 0.0, [], [], room
+        self.side_by_side = lanes
 
     def entry(self, plan, *, epochs, needs):
         def start():
@@ -99,3 +100,12 @@ class Target:
 
     def room(self, trial):
         return self.no_room
+
+    def still(self, plan):
+        ids = ("still", *(use.id for use in plan.techniques))
+        if ids not in self.of:
+            return None
+        return Entry(plan=plan, start=lambda: Fake(self, self.of[ids]))
+
+    def lanes(self, trial):
+        return self.side_by_side

@@ -7,7 +7,7 @@ from tests.golden.slow_run import CASE, FINE, SLOW, TOKENIZE, WRONG
 
 from hotloop.core.case.experiment import Experiment
 from hotloop.core.case.ledger import Ledger, LedgerRow
-from hotloop.core.case.steps_and_loaders import Steps
+from hotloop.core.case.steps_and_loaders import BatchFacts, Steps
 from hotloop.core.finding import Finding, Remedy, SourceLocation, ranked
 from hotloop.core.measurement import Measurement
 from hotloop.report.sentences import (
@@ -211,6 +211,9 @@ def test_a_line_that_takes_most_of_the_time_is_told_where_no_experiment_was_made
         share=0.52,
         places=[place],
     )
+    for rule in ("H19 hot_line", "H25 many_calls"):
+        found = verdict(healthy(), replace(FINE, findings=[replace(hot, rule=rule)]))
+        assert found.said.startswith("train.py: no cost was measured, but one line takes 52%")
     said = verdict(healthy(), replace(FINE, findings=[hot])).said
     assert said.startswith("train.py: no cost was measured, but one line takes 52% of the time")
     assert "model.py:53" in said
@@ -253,6 +256,17 @@ def test_nothing_is_called_fine_that_was_not_looked_into():
         (
             with_row("dead", gain=1.0, low=0.8, high=1.4),
             "at most 1.7x (not measured: blocks of steps differ too much (0.80-1.40x))",
+        ),
+        (
+            with_row("dead", why_not="its result is needed", is_needed=True),
+            "no experiment came to a result",
+        ),
+        (
+            replace(
+                with_row("padding", gain=1.5, low=1.4, high=1.6),
+                batches=(BatchFacts(loader=1, lengths=(64,) * 8, padding=0.0),),
+            ),
+            "nothing worth changing",
         ),
         (with_row("padding"), "positions that no loss depends on"),
         (with_row("padding", share=0.15), "nothing worth changing"),

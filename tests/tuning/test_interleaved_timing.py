@@ -188,6 +188,40 @@ def test_what_is_much_slower_in_the_first_rounds_is_let_go():
     assert len(two.rounds) == 3
 
 
+def test_what_takes_many_times_as_long_in_the_warm_up_is_let_go_before_a_round():
+    log = []
+    plans = [lambda step=step: Fake(step, log, f"{step}") for step in (0.1, 0.9, 0.05)]
+    race_of = [Entry(plan=BASE.plus(f"n{n}"), start=start) for n, start in enumerate(plans)]
+    one, two, three = race(race_of, RaceLength(rounds=8))
+    assert (len(one.rounds), len(two.rounds), len(three.rounds)) == (8, 0, 8)
+    assert two.too_slow == "9 times as long in the warm-up"
+
+
+def test_of_several_the_slow_and_the_failed_leave_and_the_others_go_on():
+    log, bad = [], TrialEnded("failed", "no")
+    plans = [
+        lambda: Fake(0.1, log, "first", total=60),
+        lambda: Fake(0.3, log, "slow", total=60),
+        lambda: Fake(0.1, log, "bad", fails=bad, fails_at=20),
+        lambda: Fake(0.05, log, "good", total=60),
+    ]
+    race_of = [Entry(plan=BASE.plus(f"n{n}"), start=start) for n, start in enumerate(plans)]
+    first, slow, failed, good = race(race_of, RaceLength(rounds=8))
+    assert (len(slow.rounds), failed.outcome) == (3, "failed")
+    assert len(first.rounds) == len(good.rounds) == 8
+    assert log.count(("slow", 1)) == 1, "it is not started again when the scripts are over"
+
+
+def test_memory_limits_how_many_run_beside_each_other():
+    log = []
+    plans = [lambda name=name: Fake(0.1, log, name) for name in ("one", "two", "three")]
+    race_of = [Entry(plan=BASE.plus(f"n{n}"), start=start) for n, start in enumerate(plans)]
+    one, two, three = race(race_of, RaceLength(rounds=8), room=lambda trial: 2)
+    assert (len(one.rounds), len(two.rounds)) == (8, 8)
+    assert (three.outcome, three.reason) == ("not run", "memory does not hold it")
+    assert one.peak_bytes == 5, "it was known after the first one's warm-up"
+
+
 def test_where_it_can_be_told_no_more_rounds_are_made():
     log = []
     one, _ = race(

@@ -108,13 +108,13 @@ def test_what_cannot_work_here_is_a_move_with_its_reason():
 
 
 def test_what_changes_the_training_waits_for_leave():
-    changes = {t.id for t in techniques.ALL if t.numerics is Numerics.TRAINING}
-    assert changes
-    for allow in (False, True):
-        moves = [
-            m for m in ordered(CPU, HostKind.SCRIPT, allow_training=allow) if m.ids[0] in changes
-        ]
-        assert all(("--allow training" in (move.why_not or "")) is not allow for move in moves)
+    grades = {technique.id: technique.numerics for technique in techniques.ALL}
+    assert {grades[id] for id in ("length-bucketing", "token-budget")} == {
+        Numerics.EQUIVALENT, Numerics.TRAINING,
+    }  # fmt: skip
+    for most in Numerics:
+        for move in ordered(CPU, HostKind.SCRIPT, most=most):
+            assert ("it is tried" in (move.why_not or "")) == (grades[move.ids[0]] > most)
 
 
 def test_choices_are_moves_each_and_no_choice_is_no_move():

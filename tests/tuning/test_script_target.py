@@ -13,6 +13,7 @@ from hotloop.core.hardware import Hardware
 from hotloop.core.plan import Plan
 from hotloop.core.trial import Trial
 from hotloop.rules.diagnose import diagnose
+from hotloop.techniques.base import Numerics
 from hotloop.tuning import script_target
 from hotloop.tuning.expected_gain import best_refused
 from hotloop.tuning.script_target import DoctorFacts, Script, costs, edits, moves
@@ -69,10 +70,13 @@ def test_what_has_next_to_nothing_to_take_away_comes_last():
 
 def test_what_is_not_tried_without_leave_says_what_it_promises():
     case = replace(seen("slow-slow_getitem").case, experiments=(tried("cut rows", 1.8),))
-    assert "length-bucketing" in (said := best_refused(case) or "")
+    assert "length-bucketing" in (said := best_refused(case, Numerics.ROUNDING) or "")
     assert "1.80x" in said
-    assert best_refused(replace(case, experiments=(tried("cut rows", 1.0),))) is None
-    assert best_refused(replace(case, experiments=())) is None
+    assert (
+        best_refused(replace(case, experiments=(tried("cut rows", 1.0),)), Numerics.ROUNDING)
+        is None
+    )
+    assert best_refused(replace(case, experiments=()), Numerics.ROUNDING) is None
 
 
 @pytest.mark.parametrize(
@@ -131,17 +135,22 @@ def test_where_nothing_was_seen_all_that_can_work_here_is_tried():
     reasons = {move.ids[0]: move.why_not for move in moves(CPU, None)}
     assert reasons["sample-cache"] is None
     assert "TF32" in reasons["tf32"]
-    assert "--allow training" in reasons["dynamic-padding"]
-    allowed = {move.ids[0]: move.why_not for move in moves(CPU, None, allow_training=True)}
-    assert allowed["dynamic-padding"] is None
+    assert reasons["dynamic-padding"] is None
+    assert "with --allow order" in reasons["length-bucketing"]
+    assert "with --allow training" in reasons["token-budget"]
+    allowed = {move.ids[0]: move.why_not for move in moves(CPU, None, most=Numerics.EQUIVALENT)}
+    assert allowed["length-bucketing"] is None
+    exact = {move.ids[0]: move.why_not for move in moves(CPU, None, most=Numerics.BITWISE)}
+    assert exact["fused-adamw"] == "it rounds otherwise: without --exact it is tried"
+    assert exact["gc-freeze"] is None
 
 
 def test_rows_of_like_length_are_tried_by_lengths_that_are_read_beforehand_and_with_leave():
     found = seen("slow-pad_to_max")
     for id in ("length-bucketing", "token-budget"):
-        (move,) = (m for m in moves(CPU, found, allow_training=True) if m.ids == (id,))
+        (move,) = (m for m in moves(CPU, found, most=Numerics.TRAINING) if m.ids == (id,))
         assert (move.name, move.why_not) == (f"{id}(lengths=read)", None)
-        assert "--allow training" in str(why(found, id))
+        assert "--allow" in str(why(found, id))
 
 
 def test_batches_are_sent_ahead_where_copying_them_takes_time():
@@ -223,7 +232,7 @@ def test_memory_of_a_trial_is_limited(tmp_path):
 
 def test_a_script_that_the_doctor_cannot_see_is_said_to_be_so(tmp_path):
     target = Script(command=("nowhere.py",), cwd=tmp_path, hardware=CPU)
-    said = target.look(tmp_path / "doctor", seconds=1)
+    said = target.look(tmp_path / "doctor", seconds=1, experiments=1)
     assert said.startswith("the doctor saw nothing: exit code 2: ")
     assert "there is no script 'nowhere.py'" in said
 
@@ -265,14 +274,14 @@ def forked_doctor(monkeypatch, preloaded):
 def test_a_look_at_which_the_script_dies_before_a_step_saw_nothing(tmp_path, forked_doctor):
     (tmp_path / "train.py").write_text(DIES.format(at=0))
     target = Script(command=("train.py",), cwd=tmp_path, hardware=CPU)
-    said = target.look(tmp_path / "doctor", seconds=10)
+    said = target.look(tmp_path / "doctor", seconds=10, experiments=10)
     assert said == "the doctor saw no step: exit code 1: KeyError: 'column'"
 
 
 def test_a_look_at_which_the_script_dies_later_leaves_its_steps_unknown(tmp_path, forked_doctor):
     (tmp_path / "train.py").write_text(DIES.format(at=9))
     target = Script(command=("train.py",), cwd=tmp_path, hardware=CPU)
-    found = target.look(tmp_path / "doctor", seconds=10)
+    found = target.look(tmp_path / "doctor", seconds=10, experiments=10)
     assert isinstance(found, DoctorFacts)
     assert found.case.total_steps is None
     assert found.failed == (
@@ -285,5 +294,5 @@ def test_a_look_at_which_the_script_dies_later_leaves_its_steps_unknown(tmp_path
 def test_a_look_at_a_script_without_steps_says_nothing_of_its_loaders(tmp_path, forked_doctor):
     (tmp_path / "train.py").write_text("import torch\n")
     target = Script(command=("train.py",), cwd=tmp_path, hardware=CPU)
-    said = target.look(tmp_path / "doctor", seconds=10)
+    said = target.look(tmp_path / "doctor", seconds=10, experiments=10)
     assert said == "the doctor saw no step: the script ended before one"

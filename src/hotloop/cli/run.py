@@ -55,9 +55,11 @@ def run(args: Sequence[str]) -> int:
     """Run the verb; exit with the script's exit code."""
     options = _parser().parse_args(args)
     target = target_of(options)
-    from hotloop.diagnosis.script_plan import requested_plan
+    from hotloop.diagnosis.script_plan import requested_plan, unproved
 
     plan, origins = requested_plan(options.added, options.plan, here=not options.suggest)
+    if options.plan is not None and (note := unproved(options.plan, target)) is not None:
+        print(f"hotloop: {note}", file=sys.stderr)
     if options.suggest:
         return _suggest(target, plan)
     from hotloop.diagnosis.apply_techniques import AppliedTechniques

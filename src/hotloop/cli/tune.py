@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hotloop.cli.arguments.script import add_script, is_script, target_of
-from hotloop.cli.arguments.tuning import add_tuning, seconds_of
+from hotloop.cli.arguments.tuning import add_tuning, most_of, seconds_of
 from hotloop.cli.terminal.tune_screen import search
 from hotloop.core.errors import DeviceError
 from hotloop.core.secrets import redacted
@@ -22,11 +22,13 @@ __all__ = ["run"]
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="hotloop tune",
-        description="Tries techniques one by one on a training script (or a recipe), in fresh "
-        "processes beside the best plan so far; keeps what is faster and trains alike; proves the "
-        "result against the script as it was. No line of the script changes. The trials run the "
-        "script's first steps many times and end in the middle: they write what it writes, so give "
-        "it an output folder that may be written over.",
+        description="Tries techniques on a training script (or a recipe), in fresh processes beside"
+        " the best plan so far, those first of which the doctor's experiments expect "
+        "most; keeps what is faster and trains alike; proves the result against the "
+        "script as it was. No line of the script changes. The trials run the script's "
+        "first steps many times and end in the middle, and a script of seconds is also "
+        "run whole: they write what it writes, so give it an output folder that may be "
+        "written over.",
     )
     add_tuning(parser)
     add_script(parser)
@@ -43,6 +45,7 @@ def run(args: Sequence[str]) -> int:
         return run_recipe(args)
     options = _parser().parse_args(args)
     target, seconds = target_of(options), seconds_of(options.budget)
+    most = most_of(options)
     from hotloop.diagnosis.script import place_for
     from hotloop.diagnosis.script_plan import machine
     from hotloop.tuning.script_target import Script
@@ -55,4 +58,6 @@ def run(args: Sequence[str]) -> int:
         print(f"hotloop: {warning}", file=sys.stderr)
     script = Script(command=target.command, cwd=Path.cwd(), hardware=machine())
     name = redacted(target.command)
-    return search(script, folder, options, seconds, run=lambda ranks: "hotloop run", name=name)
+    return search(
+        script, folder, options, seconds, most=most, run=lambda ranks: "hotloop run", name=name
+    )

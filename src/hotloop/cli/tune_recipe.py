@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from hotloop.cli.arguments.recipe import ORDER, add_options, request_of, split
-from hotloop.cli.arguments.tuning import add_tuning, seconds_of
+from hotloop.cli.arguments.tuning import add_tuning, most_of, seconds_of
 from hotloop.cli.terminal.lines import console, keep_json
 from hotloop.cli.terminal.train_screen import Screen
 from hotloop.cli.terminal.tune_screen import search
@@ -75,15 +75,18 @@ def run_recipe(args: Sequence[str]) -> int:
 
     target = RecipeTarget(request=record_of(request), prepared=prepared, aside=folder)
 
+    most = most_of(options)
+
     def propose(base: Trial) -> list[Move]:
         step = base.step_time.median if base.step_time else None
-        return moves(target, allow_training="training" in options.allow, seconds_per_step=step)
+        return moves(target, most=most, seconds_per_step=step)
 
     return search(
         target,
         folder,
         options,
         seconds,
+        most=most,
         run=launcher,
         name=_arguments(request.recipe.name, options.config, assignments),
         propose=propose,

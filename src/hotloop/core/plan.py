@@ -11,11 +11,12 @@ from operator import attrgetter, itemgetter
 from hotloop.core.digest import digest
 from hotloop.core.errors import PlanError, did_you_mean
 
-__all__ = ["SCHEMA", "Plan", "Use", "Value", "elsewhere", "measured_on"]
+__all__ = ["SCHEMA", "Plan", "Use", "Value", "elsewhere", "measured_on", "proved_for"]
 
 # History: 1 (2026-11) micro_batch, accumulation, techniques; ranks, for several processes;
-# measured, in files of tune.
+# measured and proved_for, in files of tune.
 SCHEMA = 1
+_PROOF = ("measured", "proved_for")  # keys of a plan file of hotloop tune
 Value = str | int | float | bool
 
 
@@ -128,7 +129,7 @@ class Plan:
         """Read a plan strictly. Raises PlanError for an unknown key, a wrong type or schema."""
         if not isinstance(raw, Mapping):
             raise PlanError(f"{place} must be an object, not {raw!r}")
-        known = ("schema", "micro_batch", "accumulation", "ranks", "techniques", "measured")
+        known = ("schema", "micro_batch", "accumulation", "ranks", "techniques", *_PROOF)
         for key in raw:
             if key not in known:
                 raise PlanError(
@@ -160,14 +161,26 @@ def measured_on(raw: Mapping[str, object]) -> Mapping[str, str] | None:
 
     Raises PlanError if that part is not in the format of hotloop tune.
     """
-    measured = raw.get("measured")
-    if measured is None:
+    return _words(raw, "measured")
+
+
+def proved_for(raw: Mapping[str, object]) -> Mapping[str, str] | None:
+    """Return the run that a plan file was proved for (core/proved_run.py); None if unknown.
+
+    Raises PlanError if that part is not in the format of hotloop tune.
+    """
+    return _words(raw, "proved_for")
+
+
+def _words(raw: Mapping[str, object], name: str) -> Mapping[str, str] | None:
+    words = raw.get(name)
+    if words is None:
         return None
-    if not isinstance(measured, Mapping) or not all(
-        isinstance(key, str) and isinstance(value, str) for key, value in measured.items()
+    if not isinstance(words, Mapping) or not all(
+        isinstance(key, str) and isinstance(value, str) for key, value in words.items()
     ):
-        raise PlanError(f"a plan's 'measured' must map names to words, not be {measured!r}")
-    return measured
+        raise PlanError(f"a plan's {name!r} must map names to words, not be {words!r}")
+    return words
 
 
 def elsewhere(measured: Mapping[str, str], here: Mapping[str, str]) -> list[str]:

@@ -73,6 +73,7 @@ class Trial:
     plan: Plan
     outcome: str = "ok"  # or the status of the process: process/child.py
     reason: str | None = None  # why it is not ok
+    too_slow: str | None = None  # how slow, if that ended it before a round
     rounds: Mapping[int, float] = field(default_factory=dict)  # seconds of a step in each
     pairs: tuple[int, ...] = (0,)  # the first round of each process
     steps: int = 0  # timed

@@ -1,6 +1,7 @@
 """The result of a search for a faster plan: trials, decisions, and the proof of the kept plan."""
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -12,8 +13,19 @@ from hotloop.core.finding import SourceLocation
 from hotloop.core.measurement import Measurement
 from hotloop.core.plan import Plan
 from hotloop.core.trial import Comparison, Trial
+from hotloop.core.units import duration
 
-__all__ = ["SCHEMA", "Decision", "Edit", "FixedCost", "TuneRow", "Tuned", "pays_back", "untried"]
+__all__ = [
+    "SCHEMA",
+    "Decision",
+    "Edit",
+    "FixedCost",
+    "TuneRow",
+    "Tuned",
+    "WholeRun",
+    "pays_back",
+    "untried",
+]
 
 SCHEMA = 1  # of trials.json; history: 1 (2026-11) first
 Decision = Literal[
@@ -67,6 +79,29 @@ class FixedCost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WholeRun:
+    """How long the whole run takes, from its start to its end."""
+
+    steps: int | None  # that it makes; None: unknown
+    before: tuple[float, ...]  # seconds of each run, as it is
+    after: tuple[float, ...]  # under the plan
+    is_measured: bool = True  # False: estimated from its start, its steps and what lies between
+
+    @property
+    def factor(self) -> float:
+        """Return how many times as fast the whole run is under the plan."""
+        return statistics.median(self.before) / statistics.median(self.after)
+
+    @property
+    def said(self) -> str:
+        """Return the gain as a phrase."""
+        steps = f" of {self.steps:,} steps" if self.steps is not None else ""
+        before, after = (duration(statistics.median(each)) for each in (self.before, self.after))
+        how = f"measured, n {len(self.after)}" if self.is_measured else "estimated"
+        return f"{self.factor:.2f}x the whole run{steps} ({after} instead of {before}, {how})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
     """A finding without a technique: the code or a setting has to be changed."""
 
@@ -87,6 +122,7 @@ class Tuned:
     plan: Plan  # the baseline if nothing is worth it
     rows: tuple[TuneRow, ...]
     proof: TuneRow | None = None  # the result against the baseline, measured last
+    whole: WholeRun | None = None  # under the proved plan
     edits: tuple[Edit, ...] = ()
     costs: tuple[FixedCost, ...] = ()
     seconds: float = 0.0
@@ -111,6 +147,8 @@ class Tuned:
             return self._nothing_kept
         if proof is None or proof.comparison is None:
             return "a faster plan was found but not proved against the baseline"
+        if self.whole is not None:
+            return f"{proof.comparison.factor} a step, {self.whole.said}; {proof.why}"
         return f"{proof.comparison.factor} as fast as the baseline; {proof.why}"
 
     @property

@@ -298,6 +298,8 @@ def _kept_positions(case: Case) -> float | None:
         most = max(batches, key=lambda batch: batch.padding or 0.0)
         share = 1 - _sorted_share(most) if most.lengths else most.padding or 0.0
         return 1 - share if share >= _LEAST else None
+    if case.has_full_rows:
+        return None
     rows = case.ledger.rows if case.ledger is not None else ()
     seconds = {row.name: row.seconds for row in rows if row.name in _OF_OPERATORS}
     padding = seconds.get("padding", 0.0)

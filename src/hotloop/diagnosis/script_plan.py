@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hotloop.core.errors import DeviceError, PlanError
 from hotloop.core.hardware import Hardware
-from hotloop.core.plan import Plan
-from hotloop.jobs.request import parse_use, read_plan
+from hotloop.core.plan import Plan, proved_for
+from hotloop.core.proved_run import other_run, run_identity
+from hotloop.jobs.request import parse_use, plan_content, read_plan
 from hotloop.techniques.base import HostKind, anywhere
 from hotloop.techniques.selection import check, check_words, find
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
-__all__ = ["machine", "requested_plan"]
+    from hotloop.process.run_script import ScriptTarget
+
+__all__ = ["machine", "requested_plan", "unproved"]
 
 _LIMIT = 120.0  # seconds; importing torch takes some on a busy machine
 _DETECT = """
@@ -54,6 +57,12 @@ def requested_plan(
     if here and any(find(id).blocked is not anywhere for id in typed):
         check(plan, (look or machine)(), origins, host=HostKind.SCRIPT)
     return plan, origins
+
+
+def unproved(plan_file: Path, target: ScriptTarget) -> str | None:
+    """Return in what a script's run differs from the one that a plan was proved for, or None."""
+    proved = proved_for(plan_content(plan_file))
+    return None if proved is None else other_run(proved, run_identity(target.command, Path.cwd()))
 
 
 def machine() -> Hardware:

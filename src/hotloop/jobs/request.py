@@ -30,6 +30,7 @@ __all__ = [
     "fresh_request",
     "moved_data",
     "parse_use",
+    "plan_content",
     "read_plan",
     "saved_request",
 ]
@@ -173,6 +174,11 @@ def _resolved(
     )
 
 
+def plan_content(path: Path) -> Mapping[str, object]:
+    """Return the content of a plan file, or of the plan of a run folder."""
+    return RunDir.open(path).plan_file() if path.is_dir() else read_json(path)
+
+
 def read_plan(
     path: Path,
     *,
@@ -187,7 +193,7 @@ def read_plan(
     the identity of this machine; tests replace it.
     """
     try:
-        raw = RunDir.open(path).plan_file() if path.is_dir() else read_json(path)
+        raw = plan_content(path)
         plan, measured = Plan.from_json(raw), measured_on(raw)
     except (DataError, PlanError, UsageError) as error:
         raise PlanError(f"--plan {path}: {error}") from error

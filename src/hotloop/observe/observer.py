@@ -337,10 +337,9 @@ class ScriptObserver:
                 describe.model(instance),
                 left_out=tuple(built.left_out),
                 left_out_parameters=sum(built.left_out.values()),
+                unoptimised=built.idle,
+                call_places=(built.called,) if built.called else (),
             )
-            if built.idle:
-                places = (built.called,) if built.called else ()
-                built.facts = replace(built.facts, unoptimised=built.idle, call_places=places)
         self._schedules()
         for built, instance in alive(self.scalers):
             built.facts = describe.scaler(instance, place=built.place)

@@ -131,8 +131,7 @@ def verdict(case: Case, diagnosis: Diagnosis) -> ResultSentence:
         return ResultSentence(said=f"{script}: {_of_row(case, row)}", severity=severity, also=also)
     if slow is not None:
         return ResultSentence(said=f"{script}: {_promise(slow)}", severity=slow.severity)
-    hot = next((finding for finding in diagnosis.findings if _is_unexplained(finding)), None)
-    if hot is not None:
+    if (hot := next(filter(_is_unexplained, diagnosis.findings), None)) is not None:
         place = f" ({where(hot.places[0], folder_of(case))})" if hot.places else ""
         said = f"no cost was measured, but {_claim(hot)}{place}: look at it"
         return ResultSentence(said=f"{script}: {said}", severity=None)
@@ -140,9 +139,9 @@ def verdict(case: Case, diagnosis: Diagnosis) -> ResultSentence:
 
 
 def _is_unexplained(finding: Finding) -> bool:
-    """Whether a finding is a line that takes most of the time, on which no experiment was made."""
-    is_line = finding.rule.startswith("H19 ") and finding.measured is None
-    return is_line and (finding.share or 0.0) >= _MOST_OF_IT
+    """Whether a finding takes most of the time, and no experiment can be made on it."""
+    is_one = finding.rule[:4] in ("H19 ", "H25 ") and finding.measured is None
+    return is_one and (finding.share or 0.0) >= _MOST_OF_IT
 
 
 def is_loud(finding: Finding) -> bool:
@@ -170,8 +169,8 @@ def others(findings: Sequence[Finding]) -> list[Finding]:
 def _leading_row(case: Case, slow: Finding | None) -> LedgerRow | None:
     """Return the avoidable row of the ledger that costs more than any finding explains, if any.
 
-    A row that an experiment refuted does not lead. Padding leads without an experiment only where
-    none could be made and the gate of a critical cost is passed.
+    Not one that an experiment refuted, or showed to be needed. Padding leads without an experiment
+    only where none could be made and the gate of a critical cost is passed.
     """
     rows = [row for row in case.ledger.avoidable if _may_lead(case, row)] if case.ledger else []
     row = max(rows, key=lambda row: _share_of_row(case, row), default=None)
@@ -183,11 +182,12 @@ def _leading_row(case: Case, slow: Finding | None) -> LedgerRow | None:
 def _may_lead(case: Case, row: LedgerRow) -> bool:
     experiment = of_row(case, row.name)
     outcome = "unknown" if experiment is None else experiment.outcome
-    is_open = outcome == "unknown"
+    is_open = outcome == "unknown" and not (experiment and experiment.is_needed)
     if row.name == "padding":  # what it costs depends on the model: no experiment could be made
         was_made = experiment is not None and experiment.gain is not None
         is_open &= not was_made and by_share(_share_of_row(case, row)) == "critical"
-    return row.name in _AVOID and (is_open or outcome == "gain")
+    is_real = row.name in _AVOID and not (row.name == "padding" and case.has_full_rows)
+    return is_real and (is_open or outcome == "gain")
 
 
 def _share_of_row(case: Case, row: LedgerRow) -> float:

@@ -36,7 +36,8 @@ class Numerics(enum.IntEnum):
 
     BITWISE = 0  # losses and gradients are identical, bit for bit
     ROUNDING = 1  # same mathematics, different rounding, within `tolerance` and `cosine`
-    TRAINING = 2  # different mathematics; only a longer run can show whether it is as good
+    EQUIVALENT = 2  # another order of the samples: the same in distribution
+    TRAINING = 3  # different mathematics; only a longer run can show whether it is as good
 
 
 class Stage(enum.IntEnum):
@@ -103,6 +104,7 @@ class Technique:
     # benchmarks/rounding.py measured (results/rounding-cpu.json).
     tolerance: float = 0.0  # largest relative deviation of the losses of the first 10 steps
     cosine: float = 1.0  # least cosine of each tensor's first-step gradient with the plain run's
+    redraws: bool = False  # dropout draws its masks in another shape, so losses differ by them
 
     @property
     def page(self) -> str:

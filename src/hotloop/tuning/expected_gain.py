@@ -11,6 +11,7 @@ from hotloop.rules.support.page_faults import returned_memory
 from hotloop.rules.tried import in_words, of_technique, share_of_run
 from hotloop.techniques.base import HostKind, Numerics
 from hotloop.techniques.script_gate import cannot_pay
+from hotloop.tuning.moves import LEAVE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -61,12 +62,15 @@ def _experiment(case: Case, technique: str) -> Experiment | None:
     return next((one for one in case.experiments if one.name == name and one.gain), None)
 
 
-def best_refused(case: Case) -> str | None:
-    """Return what is not tried without leave and promises most; None if nothing promises 3 %."""
+def best_refused(case: Case, most: Numerics) -> str | None:
+    """Return what changes the numbers more than `most` and promises the largest gain.
+
+    None if nothing promises 3 %.
+    """
     gains = {
         one.id: gain
         for one in techniques.ALL
-        if one.numerics is Numerics.TRAINING
+        if one.numerics > most
         and HostKind.SCRIPT in one.hosts
         and one.blocked(case.hardware, Plan(micro_batch=1)) is None
         and cannot_pay(one, case) is None
@@ -77,7 +81,8 @@ def best_refused(case: Case) -> str | None:
     best = max(gains, key=lambda id: gains[id])
     experiment = _experiment(case, best)
     assert experiment is not None
+    why, how = LEAVE[techniques.get(best).numerics]
     return (
-        f"not tried, as it changes the training: {best}; the doctor's experiment says: "
-        f"{in_words(case, experiment)}. --allow training tries it"
+        f"not tried, as {why}: {best}; the doctor's experiment says: "
+        f"{in_words(case, experiment)}; {how} it is tried"
     )

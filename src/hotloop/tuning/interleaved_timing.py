@@ -15,18 +15,19 @@ from hotloop.core.trial import FEWEST, PAIRS, Scatter, Trial, compare
 from hotloop.tuning.trial_process import TrialEnded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from hotloop.core.plan import Plan
     from hotloop.tuning.trial_process import TrialProcess, TrialReport
 
-__all__ = ["LATE", "Entry", "RaceLength", "begin", "race", "race_apart"]
+__all__ = ["LATE", "OVER", "Entry", "RaceLength", "begin", "race", "race_apart"]
 
 WARM: Final = 10  # steps that are not timed: first allocations, compilation, workers that start
 _AGAIN: Final = 3  # starts of trials whose script ends too soon
 _SMALLEST: Final = 2  # steps of a block: 20 in ten rounds
 _LARGEST: Final = 2_000
 _SLOW: Final = 20.0  # times the expected duration after which a block is taken to hang
+_MANY: Final = 5.0  # times the step of the first lane: a lane is let go in its warm-up
 OVER: Final = "over"  # the script came to its end
 LATE: Final = "too late"  # its second epoch
 
@@ -69,7 +70,18 @@ class _Lane:
     step: float = 0.0  # seconds of a warm step
     epochs: int = 0
     ended: int = 0  # steps after which its script ended
+    is_let_go: bool = False  # too slow: its process was ended
     late: list[float] = field(default_factory=list)
+
+    def let_go(self) -> None:
+        """End its process, which frees its memory for the others."""
+        self.is_let_go = True
+        self.process.close()
+
+    @property
+    def races(self) -> bool:
+        """Whether it makes the next round."""
+        return self.trial.is_ok and not self.is_let_go
 
 
 def race(
@@ -78,31 +90,38 @@ def race(
     *,
     clock: Callable[[], float] = time.perf_counter,
     notify: Callable[[str], None] = lambda _: None,
+    room: Callable[[Trial], int] | None = None,
 ) -> list[Trial]:
     """Return a trial of each entry; the others are compared with the first.
 
     All trials end if the first one fails. Processes whose script ends before there are enough
-    rounds are started again. No process is left running.
+    rounds are started again, without those that failed or were let go. No process is left running.
+    `room` returns how many processes like the first fit into memory, after its warm-up; the entries
+    beyond are not run.
     """
-    trials: list[Trial] = []
+    trials: dict[int, Trial] = {}
+    racing = list(range(len(entries)))  # numbers of the entries that still race
     block: int | None = None
     short = 0  # times that a script was over too soon
     for pair in itertools.count(1):
-        is_even = pair % 2 == 0
-        more, steps_at_end = _race_once(entries, pace, block, clock, notify, reverse=is_even)
-        trials = _join_rounds(trials, more) if trials else more
-        shared = set.intersection(*(set(trial.rounds) for trial in trials))
-        if clock() > pace.deadline:
+        ran = _race_once(
+            [entries[number] for number in racing], pace, block, clock, notify,
+            reverse=pair % 2 == 0, room=room if pair == 1 else None,
+        )  # fmt: skip
+        joined = _join_rounds([trials[n] for n in racing], ran.trials) if trials else ran.trials
+        trials |= zip(racing, joined, strict=True)
+        racing = [n for place, n in enumerate(racing) if place not in ran.gone]
+        if clock() > pace.deadline or 0 not in racing or len(racing) < min(2, len(entries)):
             break
-        if steps_at_end is not None and len(shared) < FEWEST:
+        shared = set.intersection(*(set(trials[number].rounds) for number in racing))
+        if ran.steps_at_end is not None and len(shared) < FEWEST:
             short += 1
-            block = steps_at_end // (FEWEST + 1)  # one more than needed: the last block may be cut
-            failed = any(not (t.is_ok or t.outcome == OVER) for t in trials)
-            if block < _SMALLEST or failed or short == _AGAIN:
+            block = ran.steps_at_end // (FEWEST + 1)  # one more: the last block may be cut
+            if block < _SMALLEST or short == _AGAIN:
                 break
-        elif pair - short >= pace.pairs or not _is_open(trials, pace):
+        elif pair - short >= pace.pairs or not _is_open([trials[n] for n in racing], pace):
             break
-    return [_resolve_end(trial) for trial in trials]
+    return [_resolve_end(trials[number]) for number in range(len(entries))]
 
 
 def _is_open(trials: Sequence[Trial], pace: RaceLength) -> bool:
@@ -128,7 +147,7 @@ def race_apart(
     order = list(range(len(entries)))
     block: int | None = None  # steps of the first trial's blocks, the same for all
     for index in (*order, *order[::-1]):
-        (trial,), _ = _race_once([entries[index]], half, block, clock, notify)
+        (trial,) = _race_once([entries[index]], half, block, clock, notify).trials
         if trial.rounds:
             block = block or trial.steps // len(trial.rounds)
         trials[index] = trials[index].joined(trial, half.rounds) if index in trials else trial
@@ -166,6 +185,15 @@ def _resolve_end(trial: Trial) -> Trial:
     return replace(trial, reason=f"{trial.reason}: too few to compare")
 
 
+@dataclass(frozen=True, slots=True)
+class _Ran:
+    """One process of each entry."""
+
+    trials: Sequence[Trial]
+    gone: Collection[int]  # places of those that failed or were let go
+    steps_at_end: int | None  # timed steps of the first script that came to its end
+
+
 def _race_once(
     entries: Sequence[Entry],
     pace: RaceLength,
@@ -174,38 +202,50 @@ def _race_once(
     notify: Callable[[str], None],
     *,
     reverse: bool = False,
-) -> tuple[list[Trial], int | None]:
-    """Run one process of each entry; return their trials and, if a script ended, its timed steps.
+    room: Callable[[Trial], int] | None = None,
+) -> _Ran:
+    """Run one process of each entry.
 
     With `reverse`, the last entry starts first, and begins each round. The later one is 1 % faster.
     """
     with ExitStack() as stack:
         lanes: list[_Lane] = []
+        most = len(entries)
         for entry in reversed(entries) if reverse else entries:
+            if len(lanes) >= most:
+                break
             lane = _Lane(entry, stack.enter_context(entry.start()), Trial(plan=entry.plan))
             lanes.append(lane)
             _call_guarded(lane, _begin, pace)
             notify("started")
             if not lane.trial.is_ok and entry is entries[0]:
                 break
+            if room is not None and len(lanes) == 1:
+                _call_guarded(lane, _warm, pace, clock)
+                most = max(1, room(_final_trial(lane)))
         lanes = lanes[::-1] if reverse else lanes
         running = [lane for lane in lanes if lane.trial.is_ok]
         for lane in running if len(running) > 1 or len(entries) == 1 else []:
-            _call_guarded(lane, _warm, pace, clock)
+            if not lane.trial.warm_steps:
+                _call_guarded(lane, _warm, pace, clock, lanes[0].step)
         steps = block or _steps(lanes, pace)
         for round in range(pace.rounds):
-            running = [lane for lane in lanes if lane.trial.is_ok]
-            if lanes[0] not in running or clock() > pace.deadline or _is_decided(lanes, pace):
+            running = [lane for lane in lanes if lane.races]
+            is_over = len(running) < min(2, len(entries))
+            if lanes[0] not in running or clock() > pace.deadline or is_over:
                 break
             # Strictly by turns: a block right after one's own is faster.
             for lane in reversed(running) if reverse else running:
                 _call_guarded(lane, _block, steps, round, pace)
+            _let_go(lanes, pace)
             notify(f"round {round + 1}")
         timed = [lane.ended - lane.trial.warm_steps for lane in lanes if lane.ended]
         trials = [_final_trial(lane) for lane in lanes]
-        trials += [Trial(plan=e.plan, outcome="not run", reason="the one before it failed")
-                   for e in entries[len(lanes):]]  # fmt: skip
-        return trials, min(timed, default=None)
+        why = "the one before it failed" if most == len(entries) else "memory does not hold it"
+        trials += [Trial(plan=e.plan, outcome="not run", reason=why) for e in entries[len(lanes) :]]
+        gone = {n for n, t in enumerate(trials) if t.outcome not in ("ok", OVER)}
+        gone |= {n for n, lane in enumerate(lanes) if lane.is_let_go}
+        return _Ran(trials, gone, min(timed, default=None))
 
 
 def _call_guarded(lane: _Lane, act: Callable[..., None], *how: object) -> None:
@@ -233,10 +273,11 @@ def _check_effects(lane: _Lane) -> None:
             raise TrialEnded(word, how)
 
 
-def _warm(lane: _Lane, pace: RaceLength, clock: Callable[[], float]) -> None:
+def _warm(lane: _Lane, pace: RaceLength, clock: Callable[[], float], compared: float = 0.0) -> None:
     """Make the warm-up steps in two blocks; the later one gives the duration of a step.
 
-    If the first epoch costs more, warm-up lasts until the next epoch has begun.
+    If the first epoch costs more, warm-up lasts until the next epoch has begun. A lane is let go
+    whose step takes many times as long as `compared`, that of the first lane; 0 if unknown.
     """
     warmed, made = 0.0, 0
     latest = min(pace.deadline, clock() + pace.epoch)
@@ -248,6 +289,11 @@ def _warm(lane: _Lane, pace: RaceLength, clock: Callable[[], float]) -> None:
         lane.trial = replace(lane.trial, warmed=warmed, warm_steps=made)
         _record_report(lane, report)
         _check_effects(lane)
+        if made >= WARM and lane.step > _MANY * compared > 0:
+            lane.let_go()
+            times = f"{lane.step / compared:.0f} times as long in the warm-up"
+            lane.trial = replace(lane.trial, too_slow=times)
+            return
         if lane.epochs < lane.entry.epochs and clock() > latest:
             why = f"epoch {lane.entry.epochs} had not begun after {warmed:.0f} s ({made} steps)"
             raise TrialEnded(LATE, why)
@@ -255,7 +301,7 @@ def _warm(lane: _Lane, pace: RaceLength, clock: Callable[[], float]) -> None:
 
 def _steps(lanes: Sequence[_Lane], pace: RaceLength) -> int:
     """Return the steps of a block, which shall take the fastest lane `pace.block` seconds."""
-    fastest = min((lane.step for lane in lanes if lane.step > 0), default=1.0)
+    fastest = min((lane.step for lane in lanes if lane.step > 0 and lane.races), default=1.0)
     most = _LARGEST
     if pace.total is not None:  # the script must not end before the rounds do
         warm = max(lane.trial.warm_steps for lane in lanes)
@@ -270,21 +316,16 @@ def _block(lane: _Lane, steps: int, round: int, pace: RaceLength) -> None:
     _record_report(lane, report)
 
 
-def _is_decided(lanes: Sequence[_Lane], pace: RaceLength) -> bool:
-    """Whether every other lane has failed or is hopelessly slow."""
+def _let_go(lanes: Sequence[_Lane], pace: RaceLength) -> None:
+    """End the processes of other plans that were too slow in each of the first rounds."""
     first, *others = lanes
-    if not others or any(
-        lane.trial.is_ok and len(lane.trial.rounds) < pace.look for lane in others
-    ):
-        return False
-    return all(
-        not lane.trial.is_ok
-        or all(
-            lane.trial.rounds[round] > pace.hopeless * first.trial.rounds[round]
-            for round in lane.trial.rounds.keys() & first.trial.rounds.keys()
-        )
-        for lane in others
-    )
+    for lane in others:
+        rounds = lane.trial.rounds
+        if not lane.races or lane.entry.plan == first.entry.plan or len(rounds) < pace.look:
+            continue
+        shared = rounds.keys() & first.trial.rounds.keys()
+        if all(rounds[round] > pace.hopeless * first.trial.rounds[round] for round in shared):
+            lane.let_go()
 
 
 def _record_report(lane: _Lane, report: TrialReport) -> None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from hotloop.core.hardware import Hardware
     from hotloop.core.trial import Trial
 
-__all__ = ["most_bytes", "why_apart"]
+__all__ = ["how_many", "most_bytes", "why_apart"]
 
 _FULL: Final = 0.8  # of the memory that is free
 _CONTEXT: Final = 512 * 1024**2  # GPU bytes of a process's context: a rule of thumb
@@ -26,15 +26,25 @@ def most_bytes(hardware: Hardware, *, available: int | None = None) -> int:
     return int(_FULL * free)
 
 
+def how_many(trial: Trial, hardware: Hardware, *, available: int | None = None) -> int | None:
+    """Return how many trials like this one fit into memory together; None: unknown."""
+    sizes = _sizes(trial, hardware, available)
+    return None if sizes is None else sizes[1] // sizes[0]
+
+
 def why_apart(trial: Trial, hardware: Hardware, *, available: int | None = None) -> str | None:
     """Return why two trials like this one do not fit into memory together, or None."""
-    if trial.peak_bytes is None:
+    sizes = _sizes(trial, hardware, available)
+    if sizes is None or 2 * sizes[0] <= sizes[1]:
         return None
-    if trial.peak_of == "gpu":
-        one, have = trial.peak_bytes + _CONTEXT, hardware.memory_bytes
-        most = None if have is None else int(_FULL * have)
-    else:
-        one, most = trial.peak_bytes, most_bytes(hardware, available=available)
-    if most is None or 2 * one <= most:
+    return f"one takes {bytes_(sizes[0])}, and two may take {bytes_(sizes[1])}"
+
+
+def _sizes(trial: Trial, hardware: Hardware, available: int | None) -> tuple[int, int] | None:
+    """Return the bytes that a trial takes, and those that all may take; None: unknown."""
+    if not trial.peak_bytes:
         return None
-    return f"one takes {bytes_(one)}, and two may take {bytes_(most)}"
+    if trial.peak_of != "gpu":
+        return trial.peak_bytes, most_bytes(hardware, available=available)
+    have = hardware.memory_bytes
+    return None if have is None else (trial.peak_bytes + _CONTEXT, int(_FULL * have))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hotloop.techniques.base import Technique
 
 __all__ = [
+    "LEAVE",
     "Move",
     "added",
     "ordered",
@@ -68,6 +69,13 @@ PAIRS: Final = (
 )
 
 
+# What a technique does that is not tried without leave, and how it is tried.
+LEAVE: Final[Mapping[Numerics, tuple[str, str]]] = {
+    Numerics.ROUNDING: ("it rounds otherwise", "without --exact"),
+    Numerics.EQUIVALENT: ("it puts the samples into another order", "with --allow order"),
+    Numerics.TRAINING: ("it changes the training", "with --allow training"),
+}
+
 # Further choices of a kept technique, tried one after the other.
 _FURTHER: Final[Mapping[str, Sequence[Mapping[str, Value]]]] = {
     "loader-workers": ({"ahead": 4}, {"pin": "off"}),
@@ -82,6 +90,7 @@ class Move:
     change: Callable[[Plan], Plan | None]
     ids: tuple[str, ...] = ()  # techniques that must be in effect for it to count
     why_not: str | None = None  # why it is never tried
+    gain: float | None = None  # share of the run's time that it is expected to take away
     # Returns why it is not tried on the best plan so far, or None.
     barred: Callable[[Plan], str | None] = lambda plan: None
 
@@ -176,15 +185,15 @@ def ordered(
     first: Iterable[str] = (),
     last: Collection[str] = (),
     choices: Mapping[str, Sequence[Mapping[str, Value]]] | None = None,
-    allow_training: bool = False,
+    most: Numerics = Numerics.ROUNDING,
     why_not: Callable[[Technique], str | None] = lambda _: None,
 ) -> list[Move]:
     """Return a move for each technique of a host and each of its choices worth trying.
 
     `first` are ids in the order in which they are tried, `last` those after all others. `choices`
     replaces the choices of a technique; one without an entry is tried with its default. A technique
-    that cannot work here becomes a move with the reason. Sharing techniques are left out; see
-    `shared`.
+    that cannot work here, or may change the numbers more than `most`, becomes a move with the
+    reason. Sharing techniques are left out; see `shared`.
     """
     from hotloop.core.plan import Plan, Use
 
@@ -195,8 +204,8 @@ def ordered(
     for id in order:
         technique = known[id]
         reason = why_not(technique)
-        if reason is None and technique.numerics is Numerics.TRAINING and not allow_training:
-            reason = "it changes the training: --allow training tries it"
+        if reason is None and technique.numerics > most:
+            reason = "{}: {} it is tried".format(*LEAVE[technique.numerics])
         for choice in (choices or {}).get(id, [technique.tried]):
             use = Use.of(id, **choice)
             plan = Plan(micro_batch=1, techniques=(use,))
@@ -238,8 +247,9 @@ def promise(plan: Plan, baseline: Plan, *, known: Sequence[Technique] = techniqu
     return Promise(
         tolerance=tolerance,
         cosine=1 - below,
-        is_training=any(technique.numerics is Numerics.TRAINING for technique in differing),
-        redraws=(plan.micro_batch, plan.ranks) != (baseline.micro_batch, baseline.ranks),
+        is_training=any(technique.numerics >= Numerics.EQUIVALENT for technique in differing),
+        redraws=(plan.micro_batch, plan.ranks) != (baseline.micro_batch, baseline.ranks)
+        or any(technique.redraws for technique in differing),
     )
 
 

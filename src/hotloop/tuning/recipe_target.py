@@ -10,10 +10,10 @@ from hotloop.core.errors import HotloopError
 from hotloop.core.sharding_ids import SHARING
 from hotloop.core.units import many
 from hotloop.jobs.forecast.memory_fit import Forecasts, fit_memory, shapes
-from hotloop.techniques.base import HostKind
+from hotloop.techniques.base import HostKind, Numerics
 from hotloop.techniques.script_gate import too_short
 from hotloop.tuning.interleaved_timing import Entry
-from hotloop.tuning.memory_room import most_bytes, why_apart
+from hotloop.tuning.memory_room import how_many, most_bytes, why_apart
 from hotloop.tuning.moves import Move, both, ordered, removed, resized, shared, varied
 from hotloop.tuning.recipe_trial import assembled, command
 from hotloop.tuning.trial_process import TrialProcess
@@ -96,6 +96,9 @@ class RecipeTarget:
 
         return Entry(plan=plan, start=lambda: self._start(plan), epochs=epochs, needs=tuple(needs))
 
+    def still(self, plan: Plan) -> None:
+        """None: a recipe sets its dropout itself."""
+
     def alone(self) -> Entry:
         """Return how to start the first trial, which also times a validation and a save."""
         plan = self.baseline
@@ -111,6 +114,10 @@ class RecipeTarget:
     def room(self, trial: Trial) -> str | None:
         """Return why two trials do not fit into memory together, or None."""
         return why_apart(trial, self.hardware)
+
+    def lanes(self, trial: Trial) -> int:
+        """Return how many trials fit into memory together; 2 if unknown."""
+        return how_many(trial, self.hardware) or 2
 
     @property
     def reordered(self) -> Plan | None:
@@ -140,7 +147,10 @@ class RecipeTarget:
 
 
 def moves(
-    recipe: RecipeTarget, *, allow_training: bool = False, seconds_per_step: float | None = None
+    recipe: RecipeTarget,
+    *,
+    most: Numerics = Numerics.ROUNDING,
+    seconds_per_step: float | None = None,
 ) -> list[Move]:
     """Return the moves of a recipe: to all GPUs, micro batches, techniques added, then removed."""
     plan, hardware = recipe.baseline, recipe.hardware
@@ -154,7 +164,7 @@ def moves(
         hardware,
         HostKind.ENGINE,
         choices=_choices(hardware, plan),
-        allow_training=allow_training,
+        most=most,
         why_not=why_not,
     )
     has = {use.id for use in plan.techniques}

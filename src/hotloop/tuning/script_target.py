@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hotloop import techniques
@@ -14,11 +15,11 @@ from hotloop.core.tuning_result import Edit, FixedCost
 from hotloop.core.units import many
 from hotloop.diagnosis.script import judge_again
 from hotloop.process import child
-from hotloop.techniques.base import HostKind
+from hotloop.techniques.base import HostKind, Numerics
 from hotloop.techniques.script_gate import cannot_pay
 from hotloop.tuning.expected_gain import WORTH, expected_gain
 from hotloop.tuning.interleaved_timing import Entry
-from hotloop.tuning.memory_room import most_bytes, why_apart
+from hotloop.tuning.memory_room import how_many, most_bytes, why_apart
 from hotloop.tuning.moves import ordered
 from hotloop.tuning.script_trial import command
 from hotloop.tuning.trial_process import TrialProcess
@@ -33,7 +34,16 @@ if TYPE_CHECKING:
     from hotloop.core.trial import Trial
     from hotloop.tuning.moves import Move
 
-__all__ = ["DoctorFacts", "Script", "costs", "edits", "environment", "last_words", "moves"]
+__all__ = [
+    "DoctorFacts",
+    "Script",
+    "costs",
+    "edits",
+    "environment",
+    "epoch_seconds",
+    "last_words",
+    "moves",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,16 +67,20 @@ class Script:
 
     def entry(self, plan: Plan, *, epochs: int, needs: Sequence[str]) -> Entry:
         """Return how to start a trial of a plan."""
-
-        def start() -> TrialProcess:
-            return TrialProcess(
-                lambda channel: command(channel, plan, self.command),
-                memory=self.memory or most_bytes(self.hardware),
-                cwd=self.cwd,
-                environment=environment(),
-            )
-
+        start = partial(self._start, plan)
         return Entry(plan=plan, start=start, epochs=epochs, needs=tuple(needs))
+
+    def still(self, plan: Plan) -> Entry:
+        """Return how to start a trial of a plan without dropout."""
+        return Entry(plan=plan, start=partial(self._start, plan, dropout=False))
+
+    def _start(self, plan: Plan, *, dropout: bool = True) -> TrialProcess:
+        return TrialProcess(
+            lambda channel: command(channel, plan, self.command, dropout=dropout),
+            memory=self.memory or most_bytes(self.hardware),
+            cwd=self.cwd,
+            environment=environment(),
+        )
 
     def alone(self) -> Entry:
         """Return how to start the baseline's first trial."""
@@ -76,17 +90,25 @@ class Script:
         """Return why two trials do not fit into memory together, or None."""
         return why_apart(trial, self.hardware)
 
+    def lanes(self, trial: Trial) -> int:
+        """Return how many trials fit into memory together; 2 if unknown."""
+        return how_many(trial, self.hardware) or 2
+
     @property
     def reordered(self) -> Plan | None:
         """None: the order of summation in a script cannot be changed."""
         return None
 
-    def look(self, folder: Path, *, seconds: float) -> DoctorFacts | str:
-        """Run the doctor on the script for `seconds`; return its facts, or why there are none."""
-        words = ("--time", f"{seconds:g}", "--out", str(folder), *self.command)
+    def look(self, folder: Path, *, seconds: float, experiments: float) -> DoctorFacts | str:
+        """Run the doctor on the script; return its facts, or why there are none.
+
+        It observes `seconds` of training, and tries other forms of the steps for `experiments`.
+        """
+        times = ("--time", f"{seconds:g}", "--experiments", f"{experiments:g}")
+        words = (*times, "--out", str(folder), *self.command)
         outcome = child.run(
             (sys.executable, "-m", "hotloop", "doctor", *words),
-            limits=child.ProcessLimits(seconds=2 * seconds + 60),
+            limits=child.ProcessLimits(seconds=2 * (seconds + experiments) + 60),
             cwd=self.cwd,
             environment=environment(),
         )
@@ -133,7 +155,7 @@ class DoctorFacts:
 
 
 def moves(
-    hardware: Hardware, facts: DoctorFacts | None, *, allow_training: bool = False
+    hardware: Hardware, facts: DoctorFacts | None, *, most: Numerics = Numerics.ROUNDING
 ) -> list[Move]:
     """Return the moves of a script, those first of which the doctor expects most.
 
@@ -153,15 +175,16 @@ def moves(
             small.add(technique.id)
         elif gain is not None:
             gains[technique.id] = gain
-    return ordered(
+    proposed = ordered(
         hardware,
         HostKind.SCRIPT,
         first=[*sorted(gains, key=lambda id: -gains[id]), *named],
         last=small,
         choices=_choices(hardware, facts),
-        allow_training=allow_training,
+        most=most,
         why_not=lambda technique: None if facts is None else cannot_pay(technique, facts.case),
     )
+    return [replace(move, gain=gains.get(move.ids[0])) for move in proposed]
 
 
 def _choices(
@@ -179,6 +202,14 @@ def _choices(
         "length-bucketing": [{"lengths": "read"}],
         "token-budget": [{"lengths": "read"}],
     }
+
+
+def epoch_seconds(case: Case) -> float | None:
+    """Return the seconds of an epoch of the training; None if its length is unknown."""
+    batches = [loader.batches for loader in case.training_loaders if loader.batches is not None]
+    if not batches or case.step_time is None or not case.steps.count:
+        return None
+    return max(batches) * case.step_time.median
 
 
 def costs(facts: DoctorFacts) -> list[FixedCost]:

@@ -25,6 +25,7 @@ from hotloop.observe.when_to_stop import StopLimits
 from hotloop.process import run_script
 from hotloop.process.import_hooks import ImportHooks
 from hotloop.tuning.first_step_record import Witness
+from hotloop.tuning.no_dropout import without_dropout
 from hotloop.tuning.step_gate import Gate
 
 if TYPE_CHECKING:
@@ -40,27 +41,37 @@ _FEW: Final = 256  # backward passes after which an optimizer step is no longer 
 
 
 def command(
-    channel: int, plan: Plan, script: tuple[str, ...], *, module: str = __name__
+    channel: int,
+    plan: Plan,
+    script: tuple[str, ...],
+    *,
+    dropout: bool = True,
+    module: str = __name__,
 ) -> list[str]:
     """Return the command that starts the trial; `script` follows `python` in a usual command.
 
-    `module` is a seam: its `main` may know other techniques.
+    Without `dropout` there is none in the trial. `module` is a seam: its `main` may know other
+    techniques.
     """
-    request = json.dumps({"channel": channel, "plan": plan.to_json()})
+    request = json.dumps({"channel": channel, "plan": plan.to_json(), "dropout": dropout})
     return [sys.executable, "-c", run_script.starter(module), request, *script]
 
 
 def main(argv: list[str], *, known: Sequence[Technique] = techniques.ALL) -> None:
     """Run the script until the parent ends this process; does not return."""
     request = json.loads(argv[0])
-    trial = _ScriptTrial(request["channel"], Plan.from_json(request["plan"]), known)
+    plan = Plan.from_json(request["plan"])
+    trial = _ScriptTrial(request["channel"], plan, known, dropout=request["dropout"])
     run_script.run(run_script.ScriptTarget.of(argv[1:]), finished=trial.script_ended)
 
 
 class _ScriptTrial:
     """Counts steps, records evidence and applies the plan."""
 
-    def __init__(self, channel: int, plan: Plan, known: Sequence[Technique]) -> None:
+    def __init__(
+        self, channel: int, plan: Plan, known: Sequence[Technique], *, dropout: bool
+    ) -> None:
+        self._dropout = dropout
         self._observer = ScriptObserver(StopLimits(full=True, probing=False))
         origins = {use.id: "tune" for use in plan.techniques}
         self._applied = AppliedTechniques(plan, origins, known=known)
@@ -85,6 +96,8 @@ class _ScriptTrial:
         from torch.optim import optimizer
 
         torch.manual_seed(_SEED)
+        if not self._dropout:
+            without_dropout(self._patches)
         backward = torch.autograd.backward
 
         def recording_backward(tensors: Any, *args: Any, **kwargs: Any) -> None:

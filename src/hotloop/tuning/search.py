@@ -1,68 +1,44 @@
-"""Searches for a faster plan by coordinate descent: tries one change after the other.
+"""Searches for a faster plan.
 
-Each candidate races against the best plan so far; its losses and gradients are compared with the
-baseline's. Finally the result races against the baseline once more.
+Short trials come first: the candidates race a few at a time beside the best plan so far, and those
+that are slower in the first rounds are let go. The fastest is kept; what else looks faster is tried
+on top of it, one change after the other. The losses and gradients of each trial are compared with
+the baseline's. Finally the result races against the baseline, unless it has done so already.
 """
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from hotloop import techniques
-from hotloop.core.agreement import Parity, Rounding, agree, noise, rounding
+from hotloop.core.agreement import rounding
 from hotloop.core.errors import DataError
-from hotloop.core.trial import EDGE, PAIRS, Comparison, Trial, compare
-from hotloop.core.tuning_result import Decision, TuneRow, pays_back
-from hotloop.techniques.selection import find
-from hotloop.tuning.interleaved_timing import LATE, Entry, RaceLength, begin, race, race_apart
-from hotloop.tuning.moves import Move, pairs, promise
+from hotloop.core.trial import EDGE, Trial
+from hotloop.core.tuning_result import TuneRow
+from hotloop.tuning.decisions import NO_EFFECT, Judge, ran_out
+from hotloop.tuning.interleaved_timing import LATE, OVER, RaceLength
+from hotloop.tuning.moves import Move, pairs
+from hotloop.tuning.races import CLEAR, Races, last_until, patient, short
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from hotloop.core.agreement import Rounding
     from hotloop.core.plan import Plan
     from hotloop.techniques.base import Technique
+    from hotloop.tuning.races import TuningTarget
 
-__all__ = ["Search", "TuningTarget"]
+__all__ = ["Search"]
 
-_CLEAR: Final = 0.97  # an undecided comparison with a ratio below is made again
-_FINAL_ROUNDS: Final = 16
-_SHARE: Final = 0.1  # of the budget: limit of a move with more than one pair of processes
 _SEARCHED: Final = 4  # pairs of processes of a move, at most; the proof has PAIRS
-_NO_EFFECT: Final[dict[str, Decision]] = {
-    "refused": "refused",
-    "not needed here": "not needed here",
-}
 _SLOW: Final = frozenset({"compile"})  # the first step takes longer than a trial
 _FEW: Final = 3  # moves below which sifting them costs more than it saves
-
-
-class TuningTarget(Protocol):
-    """A script or a recipe that is tuned."""
-
-    @property
-    def baseline(self) -> Plan:
-        """The plan before tuning."""
-
-    @property
-    def total(self) -> int | None:
-        """Optimizer steps of a whole run; None if unknown beforehand."""
-
-    def entry(self, plan: Plan, *, epochs: int, needs: Sequence[str]) -> Entry:
-        """Return how to start a trial of a plan."""
-
-    def alone(self) -> Entry:
-        """Return how to start the baseline's first trial, which may time more than its steps."""
-
-    def room(self, trial: Trial) -> str | None:
-        """Return why two trials do not fit into memory together, or None."""
-
-    @property
-    def reordered(self) -> Plan | None:
-        """The baseline with another order of summation; None if there is no such plan."""
+_LEAD: Final = 2  # moves that race beside the two of the baseline, where nothing is promised
+_PROMISED: Final = 3  # the same, where something is
+_EPOCH: Final = 5.0  # seconds of an epoch that the first race may wait for
+_PROOF: Final = 4.0  # races of two that are kept in reserve for the proof
 
 
 class Search:
@@ -79,64 +55,93 @@ class Search:
         pace: RaceLength | None = None,
         known: Sequence[Technique] = techniques.ALL,
     ) -> None:
-        self._known = known
-        self._target, self._notify, self._keep, self._clock = target, notify, keep, clock
-        self._deadline = clock() + seconds
+        self._target, self._notify, self._keep = target, notify, keep
+        self._seconds, self._deadline = seconds, clock() + seconds
         pace = pace or RaceLength(pairs=_SEARCHED)
-        self._pace = replace(pace, deadline=self._deadline, gain=_CLEAR)
+        pace = replace(pace, deadline=self._deadline, gain=CLEAR)
+        self._races = Races(target, pace, clock=clock, notify=notify, known=known)
+        self._judge = Judge(known=known, without_dropout=self._races.without_dropout)
         self.rows: list[TuneRow] = []
         self.plan = target.baseline
         self.proof: TuneRow | None = None
         self.aside: Mapping[str, float] = {}  # seconds timed besides the baseline's steps
-        self._base: Trial | None = None
-        self._noise = 0.0
-        self._order: Rounding | None = None
-        self._apart: str | None = None
-        self._cost = 0.0  # seconds of a race of two
-        self._hopeless: set[str] = set()
-        self._total: int | None = None
+        self._hopeless: set[str] = set()  # ids of techniques without effect here
         self._kept: list[str] = []  # ids of techniques that made the plan faster
-        self._largest: Trial | None = None  # by memory
+        self._raced: set[str] = set()  # names of moves
+        self._promising: list[tuple[float, Move]] = []  # by the ratio of their step times
         self._unsure: list[tuple[float, Move]] = []
 
     @property
     def base(self) -> Trial:
         """The baseline's trial, after `measure_baseline`."""
-        assert self._base is not None
-        return self._base
+        assert self._judge.base is not None
+        return self._judge.base
 
-    def measure_baseline(self) -> None:
-        """Race the baseline against itself for its noise; raise DataError if it cannot run."""
-        began, plan = self._clock(), self._target.baseline
-        (alone,) = race([self._target.alone()], replace(self._pace, rounds=0), notify=self._notify)
-        if alone.outcome not in ("ok", "over"):
+    def measure_baseline(
+        self,
+        lead: Sequence[Move] = (),
+        *,
+        total: int | None = None,
+        epoch: float | None = None,
+    ) -> None:
+        """Race the baseline against itself for its noise; raise DataError if it cannot run.
+
+        The best of `lead`, which are moves of `try_all`, race beside it. `total` is the number of
+        steps that the target makes in all, `epoch` the seconds of an epoch, if known.
+        """
+        races, plan, began = self._races, self._target.baseline, self._races.clock()
+        self._judge.total = total
+        if self._target.total is None:  # a script ends by itself; a recipe's trial does not
+            races.pace = replace(races.pace, total=total)
+        leaders = self._leaders(lead, epoch)
+        alone = races.alone() if not leaders else None
+        if alone is not None and alone.outcome not in ("ok", OVER):
             raise DataError(f"it cannot be tried as it is: {alone.outcome}, {alone.reason}")
-        self._apart, self.aside = self._target.room(alone), alone.aside
-        before = self._clock()
-        short = replace(self._pace, pairs=1)
-        first, again = self._race(plan, plan, pace=short)
-        self._cost = self._clock() - before
-        most = max(1, int(_SHARE * (self._deadline - began) / max(self._cost, 1e-9)))
-        self._pace = replace(self._pace, pairs=min(most, self._pace.pairs))
-        if not first.is_ok or not again.is_ok:
-            bad = again if first.is_ok else first
-            raise DataError(f"two runs as it is cannot be compared: {bad.outcome}, {bad.reason}")
-        self._noise = max(
-            noise(first.evidence, again.evidence), noise(alone.evidence, first.evidence)
-        )
-        comparison = compare(again, first)
-        scatter = self._pace.scatter.more(comparison.centres, 0.0, lost=0)
-        self._pace = replace(self._pace, scatter=scatter)
-        self._base = first
-        same = "losses equal" if self._noise == 0 else f"losses differ by {self._noise:.1e}"
-        why = f"two runs as it is: {comparison.why}; {same}"
-        self._order = self._other_order(first)
-        if self._order is not None:
-            why += f"; in another order of sums they differ by {self._order.steps:.1e}"
-        if self._apart is not None:
-            why += f"; trials run one after the other: {self._apart}"
-        self._add(TuneRow.of(first, "as it is", "baseline", why, comparison=comparison,
-                         seconds=self._clock() - began))  # fmt: skip
+        first, again, *tried = self._first_race(leaders)
+        if leaders and (races.apart is not None or first.outcome == LATE):
+            leaders = []
+            first, again, *tried = self._first_race(leaders)
+        races.limit_pairs(self._seconds)
+        for trial in (first, again):
+            if not trial.is_ok:
+                how = "two runs as it is cannot be compared"
+                if trial.outcome != OVER and alone is None:
+                    how = "it cannot be tried as it is"
+                raise DataError(f"{how}: {trial.outcome}, {trial.reason}")
+        runs = [first, again]
+        if alone is not None:
+            self.aside = alone.aside
+            runs.insert(0, alone)
+        comparison = self._judge.take_baseline(runs)
+        self._note_scatter()
+        why = f"two runs as it is: {comparison.why}; {self._sameness()}"
+        seconds = (races.clock() - began) / (1 + len(tried))
+        row = TuneRow.of(first, "as it is", "baseline", why, comparison=comparison)
+        self._add(replace(row, plan=plan, seconds=seconds))
+        self._sort_out(leaders, first, tried, seconds)
+
+    def _leaders(self, moves: Sequence[Move], epoch: float | None) -> list[Move]:
+        """Return the moves that race beside the baseline's first two processes."""
+        soon = epoch is not None and epoch < _EPOCH
+        can = [m for m in moves if self._may_race(m) and (soon or not self._races.pays_from(m.ids))]
+        return [move for move in can if move.gain is not None][:_PROMISED] or can[:_LEAD]
+
+    def _first_race(self, lead: Sequence[Move]) -> Sequence[Trial]:
+        """Race the baseline against itself and, where memory holds them, against `lead`."""
+        plan, races = self._target.baseline, self._races
+        tried = [changed for move in lead if (changed := move.change(plan)) is not None]
+        pace = short(races.pace) if lead else replace(races.pace, pairs=1)
+        needs = [(), *(move.ids for move in lead)]
+        return races.of([plan, plan, *tried], needs, pace, room=bool(lead))
+
+    def _sameness(self) -> str:
+        """Return how equal runs of the baseline are, and how they were made."""
+        judge, apart = self._judge, self._races.apart
+        why = "losses equal" if judge.noise == 0 else f"losses differ by {judge.noise:.1e}"
+        judge.order = self._other_order(self.base)
+        if judge.order is not None:
+            why += f"; in another order of sums they differ by {judge.order.steps:.1e}"
+        return why if apart is None else f"{why}; trials run one after the other: {apart}"
 
     def _other_order(self, base: Trial) -> Rounding | None:
         """Return the rounding difference of the baseline in another order of summation, or None."""
@@ -144,28 +149,92 @@ class Search:
         if plan is None or base.evidence.draws:
             return None
         self._notify("as it is, in another order of sums")
-        (trial,) = race([self._entry(plan)], replace(self._pace, rounds=0), notify=self._notify)
-        return rounding(base.evidence, trial.evidence)
+        return rounding(base.evidence, self._races.alone(plan).evidence)
 
-    def try_all(self, moves: Sequence[Move], *, total: int | None = None) -> None:
+    def try_all(self, moves: Sequence[Move]) -> None:
         """Try each move against the best plan so far, then the known pairs, then close calls again.
 
-        `total` is the number of steps that the target makes in all, if known.
+        Moves that can race together do so first, in short trials.
         """
-        self._total = total
-        if self._target.total is None:  # a script ends by itself; a recipe's trial does not
-            self._pace = replace(self._pace, total=total)
-        idle = self._sift(moves)
-        for move in moves:
+        waiting = [move for move in moves if move.name not in self._raced]
+        idle = self._sift(waiting)
+        for move in waiting:
             if (effect := idle.get(move.name)) is not None:
                 self._give_up(move)
-                self._add(TuneRow(name=move.name, decision=_NO_EFFECT[effect[0]], why=effect[1]))
-            else:
+                self._add(TuneRow(name=move.name, decision=NO_EFFECT[effect[0]], why=effect[1]))
+        waiting = [move for move in waiting if move.name not in idle]
+        self._screen(waiting)
+        for _, move in sorted(self._promising, key=lambda entry: entry[0]):
+            self._try(move)
+        for move in waiting:
+            if move.name not in self._raced:
                 self._try(move)
         for pair in pairs(moves, self._hopeless):
             self._try(pair)
         for _, move in sorted(self._unsure, key=lambda entry: entry[0])[:2]:
             self._try(move, again=True)
+
+    def _screen(self, moves: Sequence[Move]) -> None:
+        """Race the moves that may, a few at a time, beside the best plan so far."""
+        races = self._races
+        left = sorted(filter(self._may_race, moves), key=lambda move: races.pays_from(move.ids))
+        while left and races.apart is None and races.lanes > 2:
+            epoch = races.pays_from(left[0].ids)
+            batch = [move for move in left if races.pays_from(move.ids) == epoch]
+            batch = batch[: races.lanes - 1]
+            if races.clock() + races.cost * (1 + len(batch)) / 2 > self._until:
+                return
+            left = left[len(batch) :]
+            self._race_beside([move for move in batch if self._may_race(move)])
+
+    def _may_race(self, move: Move) -> bool:
+        """Whether a move may race beside others against the best plan so far."""
+        changed = None if move.why_not is not None else move.change(self.plan)
+        if changed is None or changed.ranks != self.plan.ranks or set(move.ids) & _SLOW:
+            return False
+        return not set(move.ids) & self._hopeless and move.barred(self.plan) is None
+
+    def _race_beside(self, moves: Sequence[Move]) -> None:
+        """Race moves beside the best plan so far, in short trials."""
+        if not moves:
+            return
+        began = self._races.clock()
+        self._notify(", ".join(move.name for move in moves))
+        plans = [changed for move in moves if (changed := move.change(self.plan)) is not None]
+        needs = [(*move.ids, *self._kept) for move in moves]
+        base, *tried = self._races.of([self.plan, *plans], needs, short(self._races.pace))
+        self._sort_out(moves, base, tried, (self._races.clock() - began) / len(moves))
+
+    def _sort_out(
+        self, moves: Sequence[Move], base: Trial, tried: Sequence[Trial], seconds: float
+    ) -> None:
+        """Keep the fastest of the moves that raced together; note which others look faster."""
+        faster = list[tuple[float, Move, TuneRow, Trial]]()
+        for move, trial in zip(moves, tried, strict=True):
+            if trial.outcome == "not run" or self._is_cut(trial):
+                continue
+            self._raced.add(move.name)
+            if ran_out(trial):  # by itself it may fit
+                self._promising.append((1.0, move))
+                continue
+            row = self._row(move, base, trial, short(self._races.pace))
+            row = replace(row, seconds=seconds)
+            ratio = _ratio(row)
+            if row.decision == "kept":
+                faster.append((ratio, move, row, trial))
+            elif _looks_faster(row):
+                self._promising.append((ratio, move))
+            else:
+                self._add(row)
+        faster.sort(key=lambda entry: entry[0])
+        for place, (ratio, move, row, trial) in enumerate(faster):
+            best = faster[0][1]
+            if place == 0:
+                self._accept(move, row, base, trial)
+            elif set(move.ids) & set(best.ids):
+                self._add(replace(row, decision="dropped", why=f"{best.name} is faster"))
+            else:
+                self._promising.append((ratio, move))
 
     def _sift(self, moves: Sequence[Move]) -> dict[str, tuple[str, str]]:
         """Return the moves without effect, and why, from one process with all compatible moves.
@@ -182,14 +251,14 @@ class Search:
                 continue
             if {use.id for use in changed.techniques} >= {*sifted, *move.ids}:
                 plan, sifted[move.ids[0]] = changed, move
-        if len(sifted) < _FEW or self._clock() > self._deadline:
+        if len(sifted) < _FEW or self._races.clock() > self._deadline:
             return {}
         self._notify("which techniques have an effect")
-        seen = begin(self._entry(plan), self._pace).effects
+        seen = self._races.first_step(plan).effects
         return {
             move.name: seen[id]
             for id, move in sifted.items()
-            if seen.get(id, ("in effect", ""))[0] in _NO_EFFECT
+            if seen.get(id, ("in effect", ""))[0] in NO_EFFECT
         }
 
     def _give_up(self, move: Move) -> None:
@@ -199,27 +268,30 @@ class Search:
             self._hopeless |= set(move.ids)
 
     def prove(self) -> None:
-        """Race the result against the baseline; give it up if it is not faster."""
-        plan, baseline = self.plan, self._target.baseline
-        if plan == baseline:
+        """Race the result against the baseline, unless it has done so; give it up if not faster."""
+        plan, baseline, before, races = self.plan, self._target.baseline, self.proof, self._races
+        if plan == baseline or (before is not None and before.plan == plan):
             return
-        began = self._clock()
-        deadline = began + 10 * self._cost
-        patient = replace(_patient_pace(self._pace), gain=math.inf, deadline=deadline)
-        base, trial = self._race(baseline, plan, needs=self._kept, pace=patient)
-        comparison, parity = self._judge(trial, base, plan)
-        earned = pays_back(trial, base)
-        late = self._why_no_payback(earned)
-        decision, why = _proof_decision(trial, comparison, parity, late, self._pace)
-        if decision != "proved":
-            self.plan = baseline
-        name = " + ".join(plan.differences(baseline)) if not plan.techniques else _plan_name(plan)
-        row = TuneRow.of(trial, name, decision, why, comparison=comparison, parity=parity)
-        self.proof = replace(row, pays_back=earned, seconds=self._clock() - began)
-        self._keep(self.proof)
+        began = races.clock()
+        pace = last_until(races.pace, max(self._deadline, began + _PROOF * races.cost))
+        base, trial = races.of_two(baseline, plan, needs=self._kept, pace=pace)
+        row = self._judge.proof(self._name(plan), base, trial, pace)
+        row = replace(row, seconds=races.clock() - began)
+        if row.decision != "proved" and before is not None:
+            self._add(row)
+            self.settle()
+            return
+        self.plan, self.proof = plan if row.decision == "proved" else baseline, row
+        self._keep(row)
+
+    def settle(self) -> None:
+        """Go back to the plan that was proved, if there is one."""
+        if self.proof is not None and self.proof.plan is not None:
+            self.plan = self.proof.plan
 
     def _try(self, move: Move, *, again: bool = False) -> None:
         """Try one move and keep it if it is faster and trains alike."""
+        races = self._races
         if move.why_not is not None:
             self._give_up(move)
             self._add(TuneRow(name=move.name, decision="refused", why=move.why_not))
@@ -230,148 +302,92 @@ class Search:
         if (why := move.barred(self.plan)) is not None:
             self._add(TuneRow(name=move.name, decision="refused", why=why))
             return
-        if self._clock() + self._cost > self._deadline:
+        if races.clock() + races.cost > self._until:
             self._add(TuneRow(name=move.name, decision="not tried", why="the budget is used up"))
             return
         name = f"{move.name}, again" if again else move.name
         self._notify(name)
-        began = self._clock()
-        pace = _patient_pace(self._pace) if again else self._pace
+        began = races.clock()
+        pace = patient(races.pace) if again else races.pace
         needs = (*move.ids, *self._kept)
-        base, trial = self._race(self.plan, plan, needs=needs, pace=pace)
-        if self._apart is None and any(map(_ran_out, (base, trial))):
-            self._apart = "two did not fit into memory together"
-            base, trial = self._race(self.plan, plan, needs=needs, pace=pace)
-            if _ran_out(trial):  # it does not fit alone either
-                self._apart = None
-        seconds = self._clock() - began
-        self._cost = (self._cost + seconds) / 2
-        row = self._outcome(move, plan, base, trial, again=again)
-        self._add(replace(row, name=name, seconds=seconds))
+        base, trial = races.of_two(self.plan, plan, needs=needs, pace=pace)
+        if races.apart is None and any(map(ran_out, (base, trial))):
+            races.apart = "two did not fit into memory together"
+            base, trial = races.of_two(self.plan, plan, needs=needs, pace=pace)
+            if ran_out(trial):  # it does not fit alone either
+                races.apart = None
+        row = self._row(move, base, trial, pace)
+        row = replace(row, name=name, seconds=races.clock() - began)
+        if row.decision == "kept":
+            self._accept(move, row, base, trial)
+            return
+        if _looks_faster(row) and not again:
+            self._unsure.append((_ratio(row), move))
+        self._add(row)
 
-    def _outcome(
-        self, move: Move, plan: Plan, base: Trial, trial: Trial, *, again: bool
-    ) -> TuneRow:
-        """Return the row of a trial; keep its plan or drop it."""
-        if not base.is_ok:
-            why = f"the plan it was compared with ended: {base.outcome}, {base.reason}"
-            return TuneRow.of(trial, move.name, "cannot be told", why)
-        if trial.outcome in _NO_EFFECT:
+    def _is_cut(self, trial: Trial) -> bool:
+        """Whether the budget ended a trial before anything could be told."""
+        races = self._races
+        is_short = len(trial.rounds) < races.pace.look and trial.too_slow is None
+        return trial.is_ok and is_short and races.clock() > races.pace.deadline
+
+    def _row(self, move: Move, base: Trial, trial: Trial, pace: RaceLength) -> TuneRow:
+        """Return the row of a trial; give up what has no effect."""
+        row = self._judge.row(move.name, base, trial, pace)
+        self._note_scatter()
+        if row.decision in NO_EFFECT.values():
             self._give_up(move)
-            return TuneRow.of(trial, move.name, _NO_EFFECT[trial.outcome], str(trial.reason))
-        if trial.outcome == LATE:
-            return TuneRow.of(trial, move.name, "cannot be told", str(trial.reason))
-        if not trial.is_ok:
-            return TuneRow.of(trial, move.name, "failed", f"{trial.outcome}: {trial.reason}")
-        comparison, parity = self._judge(trial, base, plan)
-        decision, why = _decision(comparison, parity, self._pace)
-        earned, ratio = pays_back(trial, base), comparison.ratio or 1.0
-        if decision == "kept" and (late := self._why_no_payback(earned)) is not None:
-            decision, why = "dropped", f"{late}; {why}"
-        if decision == "kept":
-            self.plan = plan
-            self._kept = [id for id in (*self._kept, *move.ids) if plan.choice(id) is not None]
-        elif decision == "cannot be told" and not again and ratio < _CLEAR:
-            self._unsure.append((ratio, move))
-        row = TuneRow.of(trial, move.name, decision, why, comparison=comparison, parity=parity)
-        return replace(row, pays_back=earned)
+        return row
 
-    def _judge(self, trial: Trial, base: Trial, plan: Plan) -> tuple[Comparison, Parity]:
-        edge = EDGE if self._apart is None else 2 * EDGE
-        wanted = promise(plan, self._target.baseline, known=self._known)
-        known: Any = {"noise": self._noise, "order": self._order}
-        parity = agree(self.base.evidence, trial.evidence, wanted, **known)
-        step = promise(plan, base.plan, known=self._known)
-        if wanted.is_training and not step.is_training and parity.kept:
-            # Against the baseline only the training can be compared; this step promises more.
-            parity = agree(base.evidence, trial.evidence, step, **known)
-        comparison = compare(trial, base, edge=edge, scatter=self._pace.scatter)
-        self._pace = replace(self._pace, scatter=self._pace.scatter.seen(comparison))
-        return comparison, parity
+    def _accept(self, move: Move, row: TuneRow, base: Trial, trial: Trial) -> None:
+        """Keep the plan of a trial. If that certainly beats the baseline, it is proved by that."""
+        plan = trial.plan
+        self.plan = plan
+        self._kept = [id for id in (*self._kept, *move.ids) if plan.choice(id) is not None]
+        self._add(row)
+        if self._judge.is_proof(row, base, trial):
+            self.proof = replace(row, name=self._name(plan), decision="proved", seconds=0.0)
+            self._keep(self.proof)
 
-    def _why_no_payback(self, earned: int | None) -> str | None:
-        """Return why a gain does not pay back its fixed cost in the whole run, or None."""
-        total = self._total
-        if earned is None or total is None or earned < total:
-            return None
-        return f"it pays back after {earned:,} steps, and all are {total:,}"
+    @property
+    def _until(self) -> float:
+        """The time of the clock after which no trial starts, as the proof needs the rest."""
+        proved = self.proof.plan if self.proof is not None else self._target.baseline
+        return self._deadline - (0.0 if self.plan == proved else _PROOF * self._races.cost)
 
-    def _race(
-        self,
-        first: Plan,
-        second: Plan,
-        *,
-        needs: Sequence[str] = (),
-        pace: RaceLength | None = None,
-    ) -> tuple[Trial, Trial]:
-        epochs = max(self._pays_from(first), self._pays_from(second))
-        entries = [
-            self._entry(first, epochs=epochs),
-            self._entry(second, epochs=epochs, needs=needs),
-        ]
-        if self._apart is None and self._largest is not None:
-            self._apart = self._target.room(self._largest)
-        run = race if self._apart is None else race_apart
-        one, two = run(entries, pace or self._pace, clock=self._clock, notify=self._notify)
-        for trial in (one, two):
-            if (trial.peak_bytes or 0) > ((self._largest and self._largest.peak_bytes) or 0):
-                self._largest = trial
-        return one, two
+    def reserve(self, seconds: float) -> None:
+        """Keep `seconds` of the budget for what comes after the search."""
+        self._seconds, self._deadline = self._seconds - seconds, self._deadline - seconds
+        self._races.pace = replace(self._races.pace, deadline=self._deadline)
 
-    def _entry(self, plan: Plan, *, epochs: int = 0, needs: Sequence[str] = ()) -> Entry:
-        return self._target.entry(plan, epochs=epochs, needs=needs)
+    def give_up(self, why: str) -> None:
+        """Drop the plan that was proved, and say why."""
+        assert self.proof is not None
+        self.plan = self._target.baseline
+        self.proof = replace(self.proof, decision="dropped", why=why)
+        self._keep(self.proof)
 
-    def _pays_from(self, plan: Plan) -> int:
-        """Return the epoch that must have begun before steps are representative; 0 for any."""
-        first = max((find(use.id, self._known).pays_from for use in plan.techniques), default=1)
-        return first if first > 1 else 0
+    def _name(self, plan: Plan) -> str:
+        on = f" on {plan.ranks} ranks" if plan.ranks > 1 else ""
+        changes = plan.techniques or plan.differences(self._target.baseline)
+        return " + ".join(map(str, changes)) + (on if plan.techniques else "")
+
+    def _note_scatter(self) -> None:
+        """Let races know how far two processes of one plan lie apart, and how they run."""
+        races, judge = self._races, self._judge
+        races.pace = replace(races.pace, scatter=judge.scatter)
+        judge.edge = EDGE if races.apart is None else 2 * EDGE
 
     def _add(self, row: TuneRow) -> None:
         self.rows.append(row)
         self._keep(row)
 
 
-def _ran_out(trial: Trial) -> bool:
-    return not trial.is_ok and "out of memory" in f"{trial.reason}".lower()
+def _ratio(row: TuneRow) -> float:
+    return (row.comparison.ratio if row.comparison is not None else None) or 1.0
 
 
-def _patient_pace(pace: RaceLength) -> RaceLength:
-    return replace(pace, rounds=_FINAL_ROUNDS, pairs=PAIRS)
-
-
-def _plan_name(plan: Plan) -> str:
-    on = f" on {plan.ranks} ranks" if plan.ranks > 1 else ""
-    return " + ".join(str(use) for use in plan.techniques) + on
-
-
-def _proof_decision(
-    trial: Trial, comparison: Comparison, parity: Parity, late: str | None, pace: RaceLength
-) -> tuple[Decision, str]:
-    """Return the decision of the last comparison, and why."""
-    if not trial.is_ok:
-        return _NO_EFFECT.get(trial.outcome, "failed"), f"in the last comparison: {comparison.why}"
-    decision, why = _decision(comparison, parity, pace)
-    if decision == "cannot be told":
-        return decision, f"the last comparison is too noisy to decide: {why}"
-    if decision == "dropped" or late is not None:
-        return "dropped", f"not better in the last comparison: {late or why}"
-    return "proved", why
-
-
-def _decision(comparison: Comparison, parity: Parity, pace: RaceLength) -> tuple[Decision, str]:
-    """Return the decision about a plan, and why."""
-    if parity.kept is False:
-        return "dropped", parity.why
-    if comparison.verdict == "FASTER":
-        if parity.kept is None:
-            return "cannot be told", f"{comparison.why}, but {parity.why}"
-        return "kept", f"{comparison.why}; {parity.why}"
-    if comparison.verdict == "UNKNOWN":
-        ratio, interval, n = comparison.ratio or 0.0, comparison.interval, comparison.n
-        if interval is None and n >= pace.look and ratio > pace.hopeless:
-            return "dropped", f"{ratio:.1f} times as long in the first {n} rounds"
-        if interval is not None and interval[0] > 1:
-            low, high = interval
-            return "dropped", f"no gain: {ratio:.2f} times as long ({low:.2f}-{high:.2f})"
-        return "cannot be told", comparison.why
-    return "dropped", comparison.why
+def _looks_faster(row: TuneRow) -> bool:
+    """Whether a longer race may show that a plan is faster."""
+    alike = row.parity is not None and row.parity.kept is not False
+    return row.decision == "cannot be told" and alike and _ratio(row) < CLEAR

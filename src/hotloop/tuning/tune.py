@@ -1,39 +1,52 @@
-"""Runs hotloop tune: the baseline, the doctor, the search, the proof, and saving the result."""
+"""Runs hotloop tune: the doctor, the baseline, the search, the proof, and saving the result."""
 
 from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.core import codec
+from hotloop.core.case.experiment import BUDGET
 from hotloop.core.package import __version__
+from hotloop.core.proved_run import run_identity
 from hotloop.core.storage.rundir import RunDir
 from hotloop.core.tuning_result import FixedCost, Tuned
 from hotloop.core.units import duration
 from hotloop.machine.identity import identity
 from hotloop.machine.threads import load, others
+from hotloop.techniques.base import Numerics
 from hotloop.tuning.expected_gain import best_refused
-from hotloop.tuning.script_target import DoctorFacts, Script, costs, edits, moves
+from hotloop.tuning.script_target import (
+    DoctorFacts,
+    Script,
+    costs,
+    edits,
+    epoch_seconds,
+    moves,
+)
 from hotloop.tuning.search import Search
+from hotloop.tuning.whole_run import RUNS, estimated, expected_seconds, measured
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from hotloop.core.case.case import Case
     from hotloop.core.trial import Trial
-    from hotloop.core.tuning_result import TuneRow
+    from hotloop.core.tuning_result import TuneRow, WholeRun
     from hotloop.machine.threads import Load
     from hotloop.tuning.interleaved_timing import RaceLength
     from hotloop.tuning.moves import Move
-    from hotloop.tuning.search import TuningTarget
+    from hotloop.tuning.races import TuningTarget
 
 __all__ = ["TuneRequest", "tune"]
 
-_LOOK: Final = 0.15  # share of the budget that the doctor may take
+_WHOLE: Final = 0.4  # share of the budget that whole runs may take
+_LOOK: Final = 0.08  # share of the budget that the doctor may observe, and that it may try
 _BUSY: Final = 0.3  # cores used by other programs from which a note warns
-_LOOKS: Final = (10.0, 60.0)  # seconds of the doctor, at least and at most
+_LOOKS: Final = ((5.0, 60.0), (6.0, BUDGET))  # seconds of each, at least and at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +54,7 @@ class TuneRequest:
     """The options of a search."""
 
     seconds: float = 600.0  # of the search; the last proof may take longer
-    allow_training: bool = False
+    most: Numerics = Numerics.ROUNDING  # how far a plan may change the numbers
     pace: RaceLength | None = None
 
 
@@ -56,14 +69,15 @@ def tune(
     notify: Callable[[str], None] = lambda _: None,
     row: Callable[[TuneRow], None] = lambda _: None,
     look: Callable[[], Load] = lambda: load(children=True),
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Tuned:
     """Search for a faster plan of a target and write the result into `folder`.
 
     `propose` returns the moves of a target that is not a script, from the trial of its baseline.
     `notes` are added to those of the result. `notify` gets a description of each action, `row` each
     new row. Ctrl-C keeps the rows so far. A plan that was not proved is saved without the identity
-    of this machine. `look` is a seam. Raises UsageError if the folder is used, DataError if the
-    target cannot run as it is.
+    of this machine. `look` and `clock` are seams. Raises UsageError if the folder is used,
+    DataError if the target cannot run as it is.
     """
     began, before = time.perf_counter(), look()
     home, where = RunDir(folder), identity()
@@ -75,7 +89,12 @@ def tune(
             row(new_row)
 
         search = Search(
-            target, seconds=request.seconds, notify=notify, keep=keep, pace=request.pace
+            target,
+            seconds=request.seconds,
+            notify=notify,
+            keep=keep,
+            clock=clock,
+            pace=request.pace,
         )
         work = _Work(target, home, request, search, notify)
         stopped = None
@@ -83,26 +102,18 @@ def tune(
             work.do(propose)
         except KeyboardInterrupt:
             stopped = f"stopped after {duration(time.perf_counter() - began)}"
-        result = Tuned(
+            search.settle()
+        said = (*notes, *work.notes, _busy_note(before, look()))
+        result = work.result(
             target=tuple(name),
             where=where,
-            baseline=target.baseline,
-            plan=search.plan,
-            rows=tuple(search.rows),
-            proof=search.proof,
-            edits=() if work.seen is None else tuple(edits(work.seen, search.plan)),
-            costs=tuple(_costs(search, work.seen)),
             seconds=time.perf_counter() - began,
             stopped=stopped or _budget_note(search.rows),
-            notes=tuple(
-                note
-                for note in (*notes, work.unseen, work.refused, _busy_note(before, look()))
-                if note
-            ),
+            notes=tuple(note for note in said if note),
         )
-        measured = where if result.is_proved else None
+        proof = {"measured": where, **work.run} if result.is_proved else {}
         status = "complete" if stopped is None else "stopped"
-        home.save_tuned(result.to_json(), result.plan, measured, status=status)
+        home.save_tuned(result.to_json(), result.plan, proof, status=status)
     return result
 
 
@@ -116,40 +127,94 @@ class _Work:
     search: Search
     notify: Callable[[str], None]
     seen: DoctorFacts | None = None
-    unseen: str | None = None  # why the doctor saw nothing, or not all
-
-    @property
-    def refused(self) -> str | None:
-        """What was not tried for want of leave, and what it promises."""
-        if self.seen is None or self.request.allow_training:
-            return None
-        return best_refused(self.seen.case)
+    notes: list[str | None] = field(default_factory=list)
+    whole: WholeRun | None = None
+    times_whole_runs: bool = False
 
     def do(self, propose: Callable[[Trial], Sequence[Move]] | None) -> None:
-        """Measure the baseline, run the doctor, search, prove the result."""
-        self.notify("as it is")
-        self.search.measure_baseline()
-        proposed = self._moves(propose)
-        total = self.target.total if self.seen is None else self.seen.case.total_steps
-        self.search.try_all(proposed, total=total)
+        """Run the doctor, measure the baseline, search, prove the result, time the whole run."""
+        search = self.search
+        if propose is None:
+            proposed = self._seen_moves()
+            case = None if self.seen is None else self.seen.case
+            self.notify("as it is, beside what the doctor expects most of")
+            search.measure_baseline(
+                proposed,
+                total=None if case is None else case.total_steps,
+                epoch=None if case is None else epoch_seconds(case),
+            )
+        else:
+            self.notify("as it is")
+            search.measure_baseline(total=self.target.total)
+            proposed = propose(search.base)
+        search.try_all(proposed)
         self.notify("the proof: the result against what it was")
-        self.search.prove()
+        search.prove()
+        if self.seen is not None and search.proof is not None and search.plan.techniques:
+            self._time_whole_runs(self.seen.case, search.proof)
 
-    def _moves(self, propose: Callable[[Trial], Sequence[Move]] | None) -> Sequence[Move]:
+    def result(self, **more: Any) -> Tuned:
+        """Return what was found; `more` are fields that the phases do not know."""
+        search, seen = self.search, self.seen
+        return Tuned(
+            baseline=self.target.baseline,
+            plan=search.plan,
+            rows=tuple(search.rows),
+            proof=search.proof,
+            whole=self.whole,
+            edits=() if seen is None else tuple(edits(seen, search.plan)),
+            costs=tuple(_costs(search, seen)),
+            **more,
+        )
+
+    @property
+    def run(self) -> Mapping[str, Mapping[str, str]]:
+        """The run that a plan is proved for, as a part of its file."""
+        script = self.target
+        if not isinstance(script, Script):
+            return {}
+        return {"proved_for": run_identity(script.command, script.cwd)}
+
+    def _seen_moves(self) -> Sequence[Move]:
+        """Return the moves of a script, those first of which the doctor expects most."""
         target = self.target
-        if propose is not None:
-            return propose(self.search.base)
         assert isinstance(target, Script)
         self.notify("the doctor looks at it")
-        least, most = _LOOKS
-        look = min(most, max(least, _LOOK * self.request.seconds))
-        facts = target.look(self.home.looked, seconds=look)
+        share = _LOOK * self.request.seconds
+        observed, experiments = (min(most, max(least, share)) for least, most in _LOOKS)
+        facts = target.look(self.home.looked, seconds=observed, experiments=experiments)
         if isinstance(facts, str):
-            self.unseen = facts
+            self.notes.append(facts)
         else:
-            self.seen, self.unseen = facts, facts.failed
-        allow = self.request.allow_training
-        return moves(target.hardware, self.seen, allow_training=allow)
+            self.seen = facts
+            self.notes.append(facts.failed)
+            self._reserve(expected_seconds(facts.case))
+        most = self.request.most
+        if self.seen is not None:
+            self.notes.append(best_refused(self.seen.case, most))
+        return moves(target.hardware, self.seen, most=most)
+
+    def _reserve(self, whole: float | None) -> None:
+        """Keep time for whole runs of a script of seconds, which are what its user waits for."""
+        seconds = None if whole is None else RUNS * whole
+        if seconds is not None and seconds <= _WHOLE * self.request.seconds:
+            self.times_whole_runs = True
+            self.search.reserve(seconds)
+
+    def _time_whole_runs(self, case: Case, proof: TuneRow) -> None:
+        """Say what the plan gains in the whole run; give up one that gains nothing there."""
+        search = self.search
+        self.whole = estimated(case, search.rows[0], proof)
+        if not self.times_whole_runs:
+            return
+        assert isinstance(self.target, Script)
+        found = measured(self.target, search.plan, steps=case.total_steps, notify=self.notify)
+        if isinstance(found, str):
+            self.notes.append(f"the time of the whole run is an estimate: {found}")
+            return
+        self.whole = found
+        if found.factor <= 1.0:
+            search.give_up(f"it gains nothing in the end: {found.said}")
 
 
 def _costs(search: Search, seen: DoctorFacts | None) -> list[FixedCost]:

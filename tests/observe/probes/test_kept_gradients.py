@@ -45,6 +45,29 @@ def test_what_the_pass_before_an_update_finds_is_seen(observed, kind, body, shar
     assert case.steps.kept_gradients == share
 
 
+TWICE = f"{CLEARED}; first.step()"
+BOTH = (
+    "first.zero_grad(); second.zero_grad(); two(one(x)).mean().backward(); first.step(); "
+    "second.step()"
+)
+
+
+@pytest.mark.parametrize("kind", ["SGD", "Adam"])
+@pytest.mark.parametrize(
+    ("body", "share"), [(TWICE, 0.6), (CLEARED, 0.0), (PLAIN, 0.0), (ACCUMULATED, 0.0)]
+)
+def test_an_update_without_a_new_pass_is_seen(observed, kind, body, share):
+    case = observed(SCRIPT.format(kind=kind, several=False, body=body))
+    assert case.steps.made_again == share
+    assert case.steps.again_looks == 5
+    assert (case.steps.again_place is not None) == (share > 0)
+
+
+@pytest.mark.parametrize("body", [BOTH, IN_TURN])
+def test_two_optimizers_after_one_pass_make_no_update_again(observed, body):
+    assert observed(SCRIPT.format(kind="Adam", several=True, body=body)).steps.made_again == 0.0
+
+
 def test_optimizers_that_take_turns_clear_their_own(observed):
     case = observed(SCRIPT.format(kind="Adam", several=True, body=IN_TURN))
     assert case.steps.kept_gradients == 0.0

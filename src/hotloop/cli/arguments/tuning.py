@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hotloop.core.errors import UsageError
+from hotloop.techniques.base import Numerics
 
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["add_tuning", "seconds_of"]
+__all__ = ["add_tuning", "most_of", "seconds_of"]
 
 _UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
 
@@ -24,13 +25,26 @@ def add_tuning(parser: argparse.ArgumentParser) -> None:
         "--allow",
         action="append",
         default=[],
-        choices=["training"],
-        help="also try what changes the training, such as the order or padding of samples",
+        choices=["order", "training"],
+        help="also try what puts the samples into another order; training: and what changes the "
+        "objective, the effective batch or the precision of products",
     )
+    add("--exact", action="store_true", help="try only what keeps the losses equal bit for bit")
     add("--out", type=Path, metavar="RUN_DIR", help="default: .hotloop/tune-<name>-<time>")
     add("--json", type=Path, metavar="PATH", help="write the result as JSON")
     add("--html", type=Path, metavar="PATH", help="write the page there as well")
     add("-q", "--quiet", action="store_true", help="the result alone, no progress")
+
+
+def most_of(options: argparse.Namespace) -> Numerics:
+    """Return how far a plan may change the numbers. Raises UsageError for --exact with --allow."""
+    if options.exact and options.allow:
+        raise UsageError("--exact and --allow ask for opposites: leave out one of them")
+    if options.exact:
+        return Numerics.BITWISE
+    if "training" in options.allow:
+        return Numerics.TRAINING
+    return Numerics.EQUIVALENT if "order" in options.allow else Numerics.ROUNDING
 
 
 def seconds_of(text: str) -> float:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from hotloop.core.tuning_result import Edit, Tuned, TuneRow
+    from hotloop.techniques.base import Numerics
 
 __all__ = ["TuneScreen", "search", "show"]
 
@@ -98,18 +99,19 @@ def search(
     options: argparse.Namespace,
     seconds: float,
     *,
+    most: Numerics,
     run: Callable[[int], str],
     **more: Any,
 ) -> int:
     """Search, print and write the result, whether stopped or not; return the exit code.
 
-    `run` returns the command that takes the plan, by its number of ranks. `more` are further
-    arguments of `tuning.tune.tune`.
+    `most` says how far a plan may change the numbers. `run` returns the command that takes the
+    plan, by its number of ranks. `more` are further arguments of `tuning.tune.tune`.
     """
     from hotloop.tuning.tune import TuneRequest, tune
 
     progress = TuneScreen(seconds, quiet=options.quiet)
-    request = TuneRequest(seconds=seconds, allow_training="training" in options.allow)
+    request = TuneRequest(seconds=seconds, most=most)
     try:
         with _stoppable() as stopped:
             result = tune(target, folder, request, notify=progress.notify, row=progress.row, **more)

@@ -148,6 +148,15 @@ class Case:
         return Measurement(unit="s", readings=self.steps.wall) if self.steps.wall else None
 
     @property
+    def has_full_rows(self) -> bool:
+        """Whether rows of tokens were looked at, and none of them ends in padding.
+
+        Positions without a loss, as the visible ones of a masked language model, are no padding.
+        """
+        batches = [batch for batch in self.batches if batch.role == "train" and batch.lengths]
+        return bool(batches) and all(batch.padding == 0 for batch in batches)
+
+    @property
     def training_loaders(self) -> tuple[Loader, ...]:
         """Return the loaders that feed training."""
         return tuple(loader for loader in self.loaders if loader.role == "train")

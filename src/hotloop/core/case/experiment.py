@@ -36,6 +36,7 @@ class Experiment:
     proof: str | None = None  # what showed that the training does not depend on it
     why_not: str | None = None  # why there is no gain
     is_refused: bool = False  # the script's model does not take the change
+    is_needed: bool = False  # what it would leave out was seen to be needed
 
     def with_gains(self, gains: Sequence[float]) -> "Experiment":
         """Return it with the gains of its blocks."""

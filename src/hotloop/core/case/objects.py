@@ -148,6 +148,7 @@ class Modes:
     layers: Mapping[str, int] = field(default_factory=dict)
     off: Mapping[str, int] = field(default_factory=dict)
     updates: int = 0
+    passes: float = 0.0  # calls per step that led to a backward pass
     in_eval: int = 0  # updates that only passes in evaluation mode led to
     turns: int = 0  # changes between the two from one update to the next
     eval_since: int | None = None  # step from which all were in evaluation mode to the end
@@ -201,7 +202,7 @@ class Model:
     sequence_first: tuple[str, ...] = ()  # modules that take the first dimension for the sequence
     mixes_rows: bool | None = None  # a row changes the output for another (probed)
     unoptimised: int = 0  # numbers that got gradients which no optimizer uses
-    call_places: tuple[SourceLocation, ...] = ()  # where the script then calls it
+    call_places: tuple[SourceLocation, ...] = ()  # where the script calls it
     modes: Modes | None = None
     drops: tuple[SourceLocation, ...] = ()  # lines that drop numbers in evaluation mode (probed)
     # Parameters that got gradients, are in no optimizer although others are, and did not change.

@@ -101,6 +101,9 @@ class Steps:
     kept_gradients: float | None = None  # share of updates that add to the gradients of the last
     gradient_looks: int = 0  # of how many updates that share is
     backward_place: SourceLocation | None = None  # where a backward pass is made
+    made_again: float | None = None  # share of updates with the gradients of the last, no new pass
+    again_looks: int = 0  # of how many updates that share is
+    again_place: SourceLocation | None = None  # where such an update is made
     left: int = 0  # backward calls that filled no step, at the end of an epoch or of the run
     optimizers: int = 1  # distinct optimizers stepped in a cycle, the most
     # What ends a step. Only the main thread is observed: updates of other threads make no step.

@@ -137,11 +137,10 @@ class RunDir:
                 journal.close()
 
     def save_tuned(
-        self, result: object, plan: Plan, measured: Mapping[str, str] | None, **fields: object
+        self, result: object, plan: Plan, proof: Mapping[str, Mapping[str, str]], **fields: object
     ) -> None:
-        """Write the result of a search, and its plan with the machine on which it was proved."""
+        """Write the result of a search, and its plan with where and for what it was proved."""
         write_json(self.trials, result)
-        proof = {} if measured is None else {"measured": dict(measured)}
         write_json(self._plan, {**plan.to_json(), **proof})
         self.update(**fields)
 

@@ -326,7 +326,8 @@ class _Trial:
             reading = readings[number]
             if len(reading.ratios) < _LEAST:
                 no = reading.why_not or why or "its time was over"
-                results.append(replace(experiment, why_not=no))
+                needed = no in _NOTHING.values()
+                results.append(replace(experiment, why_not=no, is_needed=needed))
                 continue
             results.append(
                 replace(

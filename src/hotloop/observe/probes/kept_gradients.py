@@ -1,4 +1,4 @@
-"""Whether gradients are cleared between two updates, or add up from step to step."""
+"""Whether gradients add up from step to step, and whether an update is made with the last one's."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["KeptGradients"]
 
 _LOOKED_AT = 4  # weights of an optimizer
+_ALL_SEEN = 6  # updates at the start that are all looked at; later every other one or fewer
 _State = tuple[int, int]  # a tensor, and how often it was written
 
 
@@ -28,6 +29,9 @@ class KeptGradients(Probe):
     and versions of tensors are compared, so that no GPU is waited for. Other optimizers' gradients
     may wait to be cleared meanwhile, as those of a generator do while its critic is trained: what
     counts is the pass that the optimizer's own update follows.
+
+    An update is made again if no pass came since the optimizer's last one, and nothing was written
+    to its gradients.
     """
 
     def __init__(self, observer: Any) -> None:
@@ -40,10 +44,15 @@ class KeptGradients(Probe):
         self._last = 0  # updates at the latest look
         self._is_seen = False  # a pass that adds up since then
         self._place: SourceLocation | None = None
+        self._passes = 0  # backward passes that were seen
+        self._seen: dict[int, int] = {}  # by optimizer: those until its last update
+        self._fresh = self._again = 0  # updates
+        self._again_place: SourceLocation | None = None
 
     def on_backward(self, tensors: Any, adds_up: bool) -> None:
         """See whether the gradients of the last updates are still there."""
         del tensors
+        self._passes += 1
         if not adds_up:
             self._left.clear()  # the script may set gradients by hand
             return
@@ -56,11 +65,14 @@ class KeptGradients(Probe):
         """Count the update, and note its gradients."""
         if updates != self._last + 1 or not self._is_seen:  # something was not looked at
             self._left.clear()
+        if updates != self._last + 1 or not self._observer.hooks.look:
+            self._seen.clear()  # a pass may have come unseen
         self._last, self._is_seen = updates, False
         for built, optimizer in alive(self._observer.optimizers):
             number = built.number
             if number is None or not self._has_stepped(number, optimizer):
                 continue
+            self._compare(number)
             if number in self._left:
                 added = [_is_later(_state(w()), before) for w, before in self._after[number]]
                 is_kept = self._left.pop(number) and all(added)
@@ -71,6 +83,19 @@ class KeptGradients(Probe):
             self._after[number] = noted[:_LOOKED_AT]
             if not noted:
                 del self._after[number]
+
+    def _compare(self, number: int) -> None:
+        """Count an update by whether a pass came since the optimizer's last one."""
+        passes = self._seen.get(number)
+        self._seen[number] = self._passes
+        if passes is None or number not in self._after or self._observer.hooks.updates > _ALL_SEEN:
+            return
+        is_same = all(_state(weight()) == before for weight, before in self._after[number])
+        if passes == self._passes and is_same:
+            self._again += 1
+            self._again_place = self._again_place or here()
+        else:
+            self._fresh += 1
 
     def _has_stepped(self, number: int, optimizer: Any) -> bool:
         """Whether an optimizer has made an update since the last look."""
@@ -83,7 +108,15 @@ class KeptGradients(Probe):
         return count != before
 
     def add_to(self, case: Case) -> Case:
-        """Add the share of updates that came after gradients were kept."""
+        """Add the share of updates that came after gradients were kept, and of those made again."""
+        if compared := self._again + self._fresh:
+            steps = replace(
+                case.steps,
+                made_again=self._again / compared,
+                again_looks=compared,
+                again_place=self._again_place,
+            )
+            case = replace(case, steps=steps)
         looks = self._kept + self._cleared
         if not looks:
             return case

@@ -125,6 +125,7 @@ class ModeLayers(Probe):
             layers=dict(seen.layers),
             off=dict(seen.off),
             updates=counts.updates,
+            passes=folded.roots[number, "train"] / max(1, len(folded.ends)),
             in_eval=counts.in_eval,
             turns=counts.turns,
             eval_since=None if since is None else folded.steps_after(since) + 1,

@@ -3,8 +3,9 @@
 Looks at: the stretches of forward passes without backward, in eval mode or on a loader of their
     own.
 Says so when: they take 20 % of the wall time or more; in a run that was stopped early, of the time
-    from one evaluation to another. A note, with a range, where only one was seen. Before a run: the
-    same of the forecast.
+    from one evaluation to another. A note, with a range, where only one was seen; a note as well
+    where one comes an epoch of the training's loader and takes less time than that epoch, which
+    is what its author asked for. Before a run: the same of the forecast.
 Stays silent when: they take less, or may be a part of training, as an agent's rollouts are.
 Remedy: evaluate less often, on fewer samples or in larger batches; under inference_mode.
 Numbers: training: each iterator over a validation loader draws a seed from the global generator, so
@@ -17,6 +18,7 @@ Source: hotloop; measured there: every 4 or every 8 steps moves the losses by 2.
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
 __all__ = ["RULE"]
 
 LEAST = 0.20
+MUCH = 0.5  # evaluations take longer than the training between them
+FEW = 2.0  # steps of an epoch: full batches have no epochs of a loader
+NEARLY = 0.9  # of an epoch: the first evaluation may come before it
 TINY_EPOCH = 2.0  # seconds, D26
 OFTEN = ("eval_steps", "val_check_interval", "check_val_every_n_epoch", "eval_strategy")
 BATCHES = code_edit(
@@ -60,7 +65,7 @@ def judge(case: Case) -> Finding | None:
         ),
         code_edit("evaluate on a fixed part of the validation data, all of it at the end"),
     ]
-    return costing(
+    found = costing(
         case,
         seconds,
         least=LEAST,
@@ -72,6 +77,15 @@ def judge(case: Case) -> Finding | None:
         evidence={"batches": f"{sum(span.batches for span in evaluations):,}"},
         remedies=[*remedies, BATCHES] if count > 1 else [BATCHES],
     )
+    is_asked_for = share < MUCH and _comes_each_epoch(case, steps / count)
+    return replace(found, severity="note") if found and is_asked_for else found
+
+
+def _comes_each_epoch(case: Case, steps: float) -> bool:
+    """Whether an evaluation comes after `steps` steps, which are an epoch of several or more."""
+    batches = [loader.batches for loader in case.training_loaders if loader.batches is not None]
+    epoch = min(batches, default=0) / max(1.0, case.steps.backwards or 1.0)
+    return epoch >= FEW and steps >= NEARLY * epoch
 
 
 def _observed(case: Case, evaluations: Sequence[EvaluationSpan]) -> tuple[float, float, float]:

@@ -1,0 +1,55 @@
+"""The run that a plan was proved for: the script, its code and its arguments."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hotloop.core.digest import digest
+from hotloop.core.secrets import redacted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["other_run", "run_identity"]
+
+
+def run_identity(command: Sequence[str], cwd: Path) -> dict[str, str]:
+    """Return what identifies a run of `command`, the words that follow `python`.
+
+    Of an argument that names a place only that is kept, as runs write into folders of their own.
+    """
+    is_module = command[0] == "-m"
+    script, *words = command[1:] if is_module else command
+    found = {"script": Path(script).name, "arguments": " ".join(redacted(list(map(_kept, words))))}
+    file = cwd / script
+    if not is_module and file.is_file():
+        found["code"] = digest(file.read_bytes())[:12]
+    return found
+
+
+def _kept(word: str) -> str:
+    name, is_pair, value = word.partition("=")
+    if is_pair and name.startswith("-"):
+        return f"{name}={_kept(value)}"
+    return "PATH" if os.sep in word or os.path.exists(word) else word
+
+
+def other_run(proved: Mapping[str, str], here: Mapping[str, str]) -> str | None:
+    """Return in what this run differs from the one that a plan was proved for, and what holds."""
+    differ = []
+    if proved.get("script") != here.get("script"):
+        differ.append(f"for {proved.get('script')}, not for {here.get('script')}")
+    elif proved.get("code") != here.get("code"):
+        differ.append(f"for another state of {here.get('script')}")
+    if proved.get("arguments") != here.get("arguments"):
+        old, new = (each.get("arguments") or "none" for each in (proved, here))
+        differ.append(f"with the arguments {old}, not {new}")
+    if not differ:
+        return None
+    return (
+        f"the plan was proved {' and '.join(differ)}. Each technique is still put in only where it "
+        "can be, and its effect is read back; whether it gains as much and keeps the losses was "
+        "shown for that run only: hotloop tune shows it for this one"
+    )

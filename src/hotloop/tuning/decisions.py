@@ -1,0 +1,176 @@
+"""Decides about a plan, from its comparison in time and its agreement in training."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from hotloop.core.agreement import agree, noise
+from hotloop.core.trial import EDGE, RISK, Scatter, compare
+from hotloop.core.tuning_result import TuneRow, pays_back
+from hotloop.tuning.interleaved_timing import LATE
+from hotloop.tuning.moves import promise
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from hotloop.core.agreement import Evidence, Parity, Promise, Rounding
+    from hotloop.core.plan import Plan
+    from hotloop.core.trial import Comparison, Trial
+    from hotloop.core.tuning_result import Decision
+    from hotloop.techniques.base import Technique
+    from hotloop.tuning.interleaved_timing import RaceLength
+
+__all__ = ["NO_EFFECT", "Judge", "ran_out"]
+
+NO_EFFECT: Final[dict[str, Decision]] = {
+    "refused": "refused",
+    "not needed here": "not needed here",
+}
+
+
+def ran_out(trial: Trial) -> bool:
+    """Whether a trial ended because memory was full."""
+    return not trial.is_ok and "out of memory" in f"{trial.reason}".lower()
+
+
+@dataclass(slots=True, kw_only=True)
+class Judge:
+    """Compares trials with each other, and their training with the baseline's."""
+
+    known: Sequence[Technique]
+    without_dropout: Callable[[Plan], Evidence | None]  # runs the first steps of a plan so
+    total: int | None = None  # steps of the whole run
+    base: Trial | None = None  # the baseline's
+    noise: float = 0.0  # between runs of the baseline
+    order: Rounding | None = None  # of the baseline in another order of sums
+    scatter: Scatter = field(default_factory=Scatter)
+    edge: float = EDGE
+    _still: Evidence | None = None  # of the baseline, without dropout
+    _raced: int = 0  # plans that were compared with the baseline
+
+    def take_baseline(self, runs: Sequence[Trial]) -> Comparison:
+        """Take runs of the baseline; return the comparison of the last two in time."""
+        self.base = runs[-2]
+        self.noise = max(noise(a.evidence, b.evidence) for a, b in itertools.pairwise(runs))
+        comparison = compare(runs[-1], runs[-2])
+        self.scatter = self.scatter.more(comparison.centres, 0.0, lost=0)
+        return comparison
+
+    def row(self, name: str, base: Trial, trial: Trial, pace: RaceLength) -> TuneRow:
+        """Return the row of a trial that raced beside `base`."""
+        assert self.base is not None
+        self._raced += base.plan == self.base.plan
+        if (ended := _ending(trial, base)) is not None:
+            return TuneRow.of(trial, name, *ended)
+        comparison, parity = self._judged(trial, base)
+        decision, why = _decision(comparison, parity, pace)
+        earned = pays_back(trial, base)
+        if decision == "kept" and (late := self._why_no_payback(earned)) is not None:
+            decision, why = "dropped", f"{late}; {why}"
+        row = TuneRow.of(trial, name, decision, why, comparison=comparison, parity=parity)
+        return replace(row, pays_back=earned)
+
+    def is_proof(self, row: TuneRow, base: Trial, trial: Trial) -> bool:
+        """Whether the race of a kept plan was against the baseline, and shows that it is faster.
+
+        The fastest of several plans may be so by chance; RISK is that for all of them together.
+        """
+        assert self.base is not None
+        n = row.comparison.n if row.comparison is not None else 0
+        risk = RISK / max(1, self._raced)
+        if base.plan != self.base.plan or 2.0 ** (1 - n) > risk:
+            return False
+        faster = compare(trial, base, edge=self.edge, risk=risk, scatter=self.scatter)
+        return faster.verdict == "FASTER"
+
+    def proof(self, name: str, base: Trial, trial: Trial, pace: RaceLength) -> TuneRow:
+        """Return the row of the last race, between the baseline and the result."""
+        comparison, parity = self._judged(trial, base)
+        earned = pays_back(trial, base)
+        late = self._why_no_payback(earned)
+        decision, why = _proof_decision(trial, comparison, parity, late, pace)
+        row = TuneRow.of(trial, name, decision, why, comparison=comparison, parity=parity)
+        return replace(row, pays_back=earned)
+
+    def _judged(self, trial: Trial, base: Trial) -> tuple[Comparison, Parity]:
+        assert self.base is not None
+        wanted = promise(trial.plan, self.base.plan, known=self.known)
+        known: Any = {"noise": self.noise, "order": self.order}
+        parity = agree(self.base.evidence, trial.evidence, wanted, **known)
+        step = promise(trial.plan, base.plan, known=self.known)
+        if wanted.is_training and not step.is_training and parity.kept:
+            # Against the baseline only the training can be compared; this step promises more.
+            parity = agree(base.evidence, trial.evidence, step, **known)
+        if wanted.redraws and not wanted.is_training and not parity.kept:
+            parity = self._agree_without_dropout(trial.plan, wanted) or parity
+        comparison = compare(trial, base, edge=self.edge, scatter=self.scatter)
+        self.scatter = self.scatter.seen(comparison)
+        return comparison, parity
+
+    def _agree_without_dropout(self, plan: Plan, wanted: Promise) -> Parity | None:
+        """Compare the first steps of a plan with the baseline's, both without dropout."""
+        assert self.base is not None
+        if self._still is None:
+            self._still = self.without_dropout(self.base.plan)
+        trial = self.without_dropout(plan) if self._still is not None else None
+        if self._still is None or trial is None:
+            return None
+        parity = agree(self._still, trial, replace(wanted, redraws=False), noise=self.noise)
+        return replace(parity, why=f"without dropout, {parity.why}")
+
+    def _why_no_payback(self, earned: int | None) -> str | None:
+        """Return why a gain does not pay back its fixed cost in the whole run, or None."""
+        if earned is None or self.total is None or earned < self.total:
+            return None
+        return f"it pays back after {earned:,} steps, and all are {self.total:,}"
+
+
+def _ending(trial: Trial, base: Trial) -> tuple[Decision, str] | None:
+    """Return the decision about a plan whose trial has no time to compare; None if it has."""
+    if not base.is_ok:
+        why = f"the plan it was compared with ended: {base.outcome}, {base.reason}"
+        return "cannot be told", why
+    if trial.outcome in NO_EFFECT:
+        return NO_EFFECT[trial.outcome], str(trial.reason)
+    if trial.outcome == LATE:
+        return "cannot be told", str(trial.reason)
+    if not trial.is_ok:
+        return "failed", f"{trial.outcome}: {trial.reason}"
+    if trial.too_slow is not None:
+        return "dropped", trial.too_slow
+    return None
+
+
+def _decision(comparison: Comparison, parity: Parity, pace: RaceLength) -> tuple[Decision, str]:
+    """Return the decision about a plan, and why."""
+    if parity.kept is False:
+        return "dropped", parity.why
+    if comparison.verdict == "FASTER":
+        if parity.kept is None:
+            return "cannot be told", f"{comparison.why}, but {parity.why}"
+        return "kept", f"{comparison.why}; {parity.why}"
+    if comparison.verdict == "UNKNOWN":
+        ratio, interval, n = comparison.ratio or 0.0, comparison.interval, comparison.n
+        if interval is None and n >= pace.look and ratio > pace.hopeless:
+            return "dropped", f"{ratio:.2f} times as long in the first {n} rounds"
+        if interval is not None and interval[0] > 1:
+            low, high = interval
+            return "dropped", f"no gain: {ratio:.2f} times as long ({low:.2f}-{high:.2f})"
+        return "cannot be told", comparison.why
+    return "dropped", comparison.why
+
+
+def _proof_decision(
+    trial: Trial, comparison: Comparison, parity: Parity, late: str | None, pace: RaceLength
+) -> tuple[Decision, str]:
+    """Return the decision of the last comparison, and why. `late`: why it does not pay back."""
+    if not trial.is_ok:
+        return NO_EFFECT.get(trial.outcome, "failed"), f"in the last comparison: {comparison.why}"
+    found, why = _decision(comparison, parity, pace)
+    if found == "cannot be told":
+        return found, f"the last comparison is too noisy to decide: {why}"
+    if found == "dropped" or late is not None:
+        return "dropped", f"not better in the last comparison: {late or why}"
+    return "proved", why
