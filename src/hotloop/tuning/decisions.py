@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from hotloop.techniques.base import Technique
     from hotloop.tuning.interleaved_timing import RaceLength
 
-__all__ = ["NO_EFFECT", "Judge", "ran_out"]
+__all__ = ["CLEAR", "NO_EFFECT", "Judge", "looks_faster", "ran_out", "ratio_of"]
 
+CLEAR: Final = 0.97  # an undecided comparison with a ratio below is made again
 NO_EFFECT: Final[dict[str, Decision]] = {
     "refused": "refused",
     "not needed here": "not needed here",
@@ -33,6 +34,17 @@ NO_EFFECT: Final[dict[str, Decision]] = {
 def ran_out(trial: Trial) -> bool:
     """Whether a trial ended because memory was full."""
     return not trial.is_ok and "out of memory" in f"{trial.reason}".lower()
+
+
+def ratio_of(row: TuneRow) -> float:
+    """Return the step time of a row's trial relative to what it was compared with; 1 if unknown."""
+    return (row.comparison.ratio if row.comparison is not None else None) or 1.0
+
+
+def looks_faster(row: TuneRow) -> bool:
+    """Whether a longer race may show that a plan is faster."""
+    alike = row.parity is not None and row.parity.kept is not False
+    return row.decision == "cannot be told" and alike and ratio_of(row) < CLEAR
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,7 +60,7 @@ class Judge:
     scatter: Scatter = field(default_factory=Scatter)
     edge: float = EDGE
     _still: Evidence | None = None  # of the baseline, without dropout
-    _raced: int = 0  # plans that were compared with the baseline
+    raced: int = 0  # plans that were compared with the baseline
 
     def take_baseline(self, runs: Sequence[Trial]) -> Comparison:
         """Take runs of the baseline; return the comparison of the last two in time."""
@@ -61,7 +73,7 @@ class Judge:
     def row(self, name: str, base: Trial, trial: Trial, pace: RaceLength) -> TuneRow:
         """Return the row of a trial that raced beside `base`."""
         assert self.base is not None
-        self._raced += base.plan == self.base.plan
+        self.raced += base.plan == self.base.plan
         if (ended := _ending(trial, base)) is not None:
             return TuneRow.of(trial, name, *ended)
         comparison, parity = self._judged(trial, base)
@@ -79,7 +91,7 @@ class Judge:
         """
         assert self.base is not None
         n = row.comparison.n if row.comparison is not None else 0
-        risk = RISK / max(1, self._raced)
+        risk = RISK / max(1, self.raced)
         if base.plan != self.base.plan or 2.0 ** (1 - n) > risk:
             return False
         faster = compare(trial, base, edge=self.edge, risk=risk, scatter=self.scatter)

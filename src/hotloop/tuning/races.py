@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from hotloop.core.trial import PAIRS
+from hotloop.core.trial import FEWEST, PAIRS, RISK
 from hotloop.techniques.selection import find
 from hotloop.tuning.interleaved_timing import begin, race, race_apart
 
@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from hotloop.techniques.base import Technique
     from hotloop.tuning.interleaved_timing import Entry, RaceLength
 
-__all__ = ["CLEAR", "Races", "TuningTarget", "patient", "short"]
+__all__ = ["Races", "TuningTarget", "patient", "short"]
 
-CLEAR: Final = 0.97  # an undecided comparison with a ratio below is made again
 _SHARE: Final = 0.1  # of the budget: limit of a move with more than one pair of processes
 _FINAL_ROUNDS: Final = 16
 _SHORT: Final = 0.15  # seconds of a block of a short trial, at least
@@ -64,9 +63,14 @@ def patient(pace: RaceLength) -> RaceLength:
     return replace(pace, rounds=_FINAL_ROUNDS, pairs=PAIRS)
 
 
-def short(pace: RaceLength) -> RaceLength:
-    """Return the length of a short trial, which ends where the first rounds show no gain."""
-    return replace(pace, pairs=1, block=min(pace.block, _SHORT), hopeless=1.0)
+def short(pace: RaceLength, plans: int) -> RaceLength:
+    """Return the length of a short trial, which ends where the first rounds show no gain.
+
+    It has enough rounds to show that one of `plans` plans is faster, with RISK for them all.
+    """
+    rounds = min(pace.rounds, max(FEWEST, 1 + math.ceil(math.log2(max(1, plans) / RISK))))
+    block = min(pace.block, _SHORT)
+    return replace(pace, rounds=rounds, pairs=1, block=block, hopeless=1.0)
 
 
 class Races:

@@ -17,10 +17,10 @@ from hotloop.core.agreement import rounding
 from hotloop.core.errors import DataError
 from hotloop.core.trial import EDGE, Trial
 from hotloop.core.tuning_result import TuneRow
-from hotloop.tuning.decisions import NO_EFFECT, Judge, ran_out
+from hotloop.tuning.decisions import CLEAR, NO_EFFECT, Judge, looks_faster, ran_out, ratio_of
 from hotloop.tuning.interleaved_timing import LATE, OVER, RaceLength
 from hotloop.tuning.moves import Move, pairs
-from hotloop.tuning.races import CLEAR, Races, last_until, patient, short
+from hotloop.tuning.races import Races, last_until, patient, short
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -38,6 +38,7 @@ _FEW: Final = 3  # moves below which sifting them costs more than it saves
 _LEAD: Final = 2  # moves that race beside the two of the baseline, where nothing is promised
 _PROMISED: Final = 3  # the same, where something is
 _EPOCH: Final = 5.0  # seconds of an epoch that the first race may wait for
+_RUNS: Final = 10  # runs of a script in which a trial shall pay
 _PROOF: Final = 4.0  # races of two that are kept in reserve for the proof
 
 
@@ -68,6 +69,7 @@ class Search:
         self._hopeless: set[str] = set()  # ids of techniques without effect here
         self._kept: list[str] = []  # ids of techniques that made the plan faster
         self._raced: set[str] = set()  # names of moves
+        self._whole: float | None = None  # seconds of the whole run
         self._promising: list[tuple[float, Move]] = []  # by the ratio of their step times
         self._unsure: list[tuple[float, Move]] = []
 
@@ -83,14 +85,16 @@ class Search:
         *,
         total: int | None = None,
         epoch: float | None = None,
+        whole: float | None = None,
     ) -> None:
         """Race the baseline against itself for its noise; raise DataError if it cannot run.
 
         The best of `lead`, which are moves of `try_all`, race beside it. `total` is the number of
-        steps that the target makes in all, `epoch` the seconds of an epoch, if known.
+        steps that the target makes in all, `epoch` the seconds of an epoch and `whole` those of the
+        whole run, if known.
         """
         races, plan, began = self._races, self._target.baseline, self._races.clock()
-        self._judge.total = total
+        self._judge.total, self._whole = total, whole
         if self._target.total is None:  # a script ends by itself; a recipe's trial does not
             races.pace = replace(races.pace, total=total)
         leaders = self._leaders(lead, epoch)
@@ -124,13 +128,15 @@ class Search:
         """Return the moves that race beside the baseline's first two processes."""
         soon = epoch is not None and epoch < _EPOCH
         can = [m for m in moves if self._may_race(m) and (soon or not self._races.pays_from(m.ids))]
-        return [move for move in can if move.gain is not None][:_PROMISED] or can[:_LEAD]
+        most = max((move.gain or 0.0 for move in can), default=0.0)
+        promised = [move for move in can if move.gain and move.gain >= most / 2]
+        return promised[:_PROMISED] or can[:_LEAD]
 
     def _first_race(self, lead: Sequence[Move]) -> Sequence[Trial]:
         """Race the baseline against itself and, where memory holds them, against `lead`."""
         plan, races = self._target.baseline, self._races
         tried = [changed for move in lead if (changed := move.change(plan)) is not None]
-        pace = short(races.pace) if lead else replace(races.pace, pairs=1)
+        pace = short(races.pace, len(lead)) if lead else replace(races.pace, pairs=1)
         needs = [(), *(move.ids for move in lead)]
         return races.of([plan, plan, *tried], needs, pace, room=bool(lead))
 
@@ -164,15 +170,24 @@ class Search:
                 self._add(TuneRow(name=move.name, decision=NO_EFFECT[effect[0]], why=effect[1]))
         waiting = [move for move in waiting if move.name not in idle]
         self._screen(waiting)
-        for _, move in sorted(self._promising, key=lambda entry: entry[0]):
-            self._try(move)
+        for ratio, move in sorted(self._promising, key=lambda entry: entry[0]):
+            if self._is_worth(ratio) or move.gain is not None:
+                self._try(move)
+            else:
+                why = "what it may gain in ten runs is less than what a longer trial takes"
+                self._add(TuneRow(name=move.name, decision="cannot be told", why=why))
         for move in waiting:
             if move.name not in self._raced:
                 self._try(move)
         for pair in pairs(moves, self._hopeless):
             self._try(pair)
-        for _, move in sorted(self._unsure, key=lambda entry: entry[0])[:2]:
-            self._try(move, again=True)
+        for ratio, move in sorted(self._unsure, key=lambda entry: entry[0])[:2]:
+            if self._is_worth(ratio):
+                self._try(move, again=True)
+
+    def _is_worth(self, ratio: float) -> bool:
+        """Whether a longer trial costs less than ten runs of a script of seconds may gain by it."""
+        return self._whole is None or (1 - ratio) * _RUNS * self._whole > self._races.cost
 
     def _screen(self, moves: Sequence[Move]) -> None:
         """Race the moves that may, a few at a time, beside the best plan so far."""
@@ -202,7 +217,8 @@ class Search:
         self._notify(", ".join(move.name for move in moves))
         plans = [changed for move in moves if (changed := move.change(self.plan)) is not None]
         needs = [(*move.ids, *self._kept) for move in moves]
-        base, *tried = self._races.of([self.plan, *plans], needs, short(self._races.pace))
+        pace = short(self._races.pace, self._judge.raced + len(moves))
+        base, *tried = self._races.of([self.plan, *plans], needs, pace)
         self._sort_out(moves, base, tried, (self._races.clock() - began) / len(moves))
 
     def _sort_out(
@@ -217,12 +233,12 @@ class Search:
             if ran_out(trial):  # by itself it may fit
                 self._promising.append((1.0, move))
                 continue
-            row = self._row(move, base, trial, short(self._races.pace))
+            row = self._row(move, base, trial, short(self._races.pace, 1))
             row = replace(row, seconds=seconds)
-            ratio = _ratio(row)
+            ratio = ratio_of(row)
             if row.decision == "kept":
                 faster.append((ratio, move, row, trial))
-            elif _looks_faster(row):
+            elif looks_faster(row):
                 self._promising.append((ratio, move))
             else:
                 self._add(row)
@@ -321,8 +337,8 @@ class Search:
         if row.decision == "kept":
             self._accept(move, row, base, trial)
             return
-        if _looks_faster(row) and not again:
-            self._unsure.append((_ratio(row), move))
+        if looks_faster(row) and not again:
+            self._unsure.append((ratio_of(row), move))
         self._add(row)
 
     def _is_cut(self, trial: Trial) -> bool:
@@ -381,13 +397,3 @@ class Search:
     def _add(self, row: TuneRow) -> None:
         self.rows.append(row)
         self._keep(row)
-
-
-def _ratio(row: TuneRow) -> float:
-    return (row.comparison.ratio if row.comparison is not None else None) or 1.0
-
-
-def _looks_faster(row: TuneRow) -> bool:
-    """Whether a longer race may show that a plan is faster."""
-    alike = row.parity is not None and row.parity.kept is not False
-    return row.decision == "cannot be told" and alike and _ratio(row) < CLEAR

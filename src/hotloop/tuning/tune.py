@@ -46,7 +46,7 @@ __all__ = ["TuneRequest", "tune"]
 _WHOLE: Final = 0.4  # share of the budget that whole runs may take
 _LOOK: Final = 0.08  # share of the budget that the doctor may observe, and that it may try
 _BUSY: Final = 0.3  # cores used by other programs from which a note warns
-_LOOKS: Final = ((5.0, 60.0), (6.0, BUDGET))  # seconds of each, at least and at most
+_LOOKS: Final = ((3.0, 60.0), (2.0, BUDGET))  # seconds of each, at least and at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +142,7 @@ class _Work:
                 proposed,
                 total=None if case is None else case.total_steps,
                 epoch=None if case is None else epoch_seconds(case),
+                whole=None if case is None else expected_seconds(case),
             )
         else:
             self.notify("as it is")
