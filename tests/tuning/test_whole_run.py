@@ -68,6 +68,17 @@ def test_whole_runs_are_made_by_turns_as_a_user_makes_them(script, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ran", "train.py"]
 
 
+def test_a_clear_difference_needs_no_second_pair(script, monkeypatch):
+    seconds = {False: 9.0, True: 4.0}
+
+    def ran(command, **how):
+        return whole_run.child.Outcome(status="ok", seconds=seconds["hotloop" in command])
+
+    monkeypatch.setattr(whole_run.child, "run", ran)
+    found = measured(script(0), PLAN, steps=5, notify=lambda _: None)
+    assert (found.before, found.after) == ((9.0,), (4.0,))
+
+
 def test_a_run_that_fails_tells_no_time(script):
     said = measured(script(3), PLAN, steps=None, notify=lambda _: None)
     assert said == "a whole run as it is ended: exit code 3"
