@@ -63,8 +63,8 @@ def measured(
 ) -> WholeRun | str:
     """Run the whole script as it is and under a plan by turns, and time them.
 
-    A second pair of runs is made unless the first differs clearly. Returns why that cannot be told, where the script ends with an error. Raises KeyboardInterrupt
-    on Ctrl-C.
+    A second pair of runs is made unless the first differs clearly. Returns why that cannot be told,
+    where the script ends with an error. Raises KeyboardInterrupt on Ctrl-C.
     """
     uses = ",".join(use.typed for use in plan.techniques)
     tried = (sys.executable, "-m", "hotloop", "run", "-q", "--with", uses)
