@@ -13,11 +13,13 @@ from hotloop.core.case.case import Case
 
 # The place that the verdict names, where a reader found it right (docs/field.md); None: silent.
 RIGHT = {
+    "a2c_basic": "a2c_discrete.py:40",
     "autoencoder_user": "Autoencoder.py:16",
     "char_rnn_user": None,
     "chatbot": "model.py:53",
     "cleanrl_dqn": None,
     "deepfm_criteo": "DeepFM.py:163",
+    "diffusiongpt": None,
     "ex_gat": "main.py:125",
     "ex_vae": "main.py:37",
     "ex_wlm": None,
@@ -43,6 +45,7 @@ RIGHT = {
     "speech_lightning": "dataset.py:560",
     "steering_user": "train.py:32",
     "svm_pytorch": None,
+    "streamad_dl": "train.py:93",
     "trl_sft": "sft_qwen.py:10",
     "vae_celeba": None,
 }

@@ -5,8 +5,11 @@ from dataclasses import replace
 import pytest
 from tests.golden.cases import healthy, wall
 
+from hotloop.core.case.experiment import Experiment
 from hotloop.core.case.steps_and_loaders import EvaluationSpan
+from hotloop.core.finding import by_share
 from hotloop.rules import ALL
+from hotloop.rules.tried import with_results
 
 (H9,) = (rule for rule in ALL if rule.id == "H9")
 
@@ -33,3 +36,9 @@ def test_an_evaluation_of_each_epoch_was_asked_for(every, share, batches, severi
     case = healthy(evaluations=spans, wall=wall(evaluate=seconds), loaders=loaders)
     (found,) = H9.findings(case)
     assert found.severity == severity
+    made = Experiment(name="evaluating", what="without it", steps=9)
+    (measured,), _ = with_results(
+        replace(case, experiments=(made.with_gains([1.5] * 5),)), [found], {"H9": H9}
+    )
+    assert measured.measured is not None
+    assert measured.severity == ("note" if severity == "note" else by_share(measured.share))

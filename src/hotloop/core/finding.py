@@ -88,6 +88,7 @@ class Finding:
     part: float | None = None  # the part of `share` that the claim is about, if that is less
     saves: float | None = None  # seconds per optimizer step, at most
     ceiling: float | None = None  # how many times faster the run can become by it, at most
+    asked_for: bool = False  # by the script's author: a note, whatever it takes
     measured: str | None = None  # what an experiment showed: "measured: a step without it is 2.8x"
     places: Sequence[SourceLocation] = ()
     evidence: Mapping[str, Measurement | str] = field(default_factory=dict)

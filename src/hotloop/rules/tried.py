@@ -216,7 +216,7 @@ def _measured(case: Case, finding: Finding, experiment: Experiment) -> Finding:
             finding,
             known="measured",
             share=share,
-            severity=by_share(share),
+            severity="note" if finding.asked_for else by_share(share),
             ceiling=1 / (1 - share),
             measured=in_words(case, experiment),
         )
@@ -226,7 +226,7 @@ def _measured(case: Case, finding: Finding, experiment: Experiment) -> Finding:
         finding,
         known="proved" if experiment.proof else "measured",
         share=share,
-        severity=by_share(share),
+        severity="note" if finding.asked_for else by_share(share),
         ceiling=1 / (1 - share) if share < 1 else None,
         measured=in_words(case, experiment),
     )

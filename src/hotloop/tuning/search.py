@@ -174,8 +174,10 @@ class Search:
             if self._is_worth(ratio) or move.gain is not None:
                 self._try(move)
             else:
-                why = "what it may gain in ten runs is less than what a longer trial takes"
-                self._add(TuneRow(name=move.name, decision="cannot be told", why=why))
+                why = (
+                    f"{1 / ratio:.2f}x in a short trial: a longer one costs more than 10 runs gain"
+                )
+                self._add(TuneRow(name=move.name, decision="dropped", why=why))
         for move in waiting:
             if move.name not in self._raced:
                 self._try(move)
@@ -234,8 +236,7 @@ class Search:
                 self._promising.append((1.0, move))
                 continue
             row = self._row(move, base, trial, short(self._races.pace, 1))
-            row = replace(row, seconds=seconds)
-            ratio = ratio_of(row)
+            row, ratio = replace(row, seconds=seconds), ratio_of(row)
             if row.decision == "kept":
                 faster.append((ratio, move, row, trial))
             elif looks_faster(row):

@@ -78,7 +78,7 @@ def judge(case: Case) -> Finding | None:
         remedies=[*remedies, BATCHES] if count > 1 else [BATCHES],
     )
     is_asked_for = share < MUCH and _comes_each_epoch(case, steps / count)
-    return replace(found, severity="note") if found and is_asked_for else found
+    return replace(found, severity="note", asked_for=True) if found and is_asked_for else found
 
 
 def _comes_each_epoch(case: Case, steps: float) -> bool:
