@@ -37,6 +37,7 @@ def test_a_finding_is_written_as_the_architecture_says():
         "part": None,
         "saves": 0.05,
         "ceiling": 1.33,
+        "asked_for": False,
         "measured": None,
         "effort": "option",
         "places": [{"file": "train.py", "line": 7}],

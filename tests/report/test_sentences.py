@@ -276,3 +276,11 @@ def test_nothing_is_called_fine_that_was_not_looked_into():
 )
 def test_the_largest_row_leads_unless_an_experiment_refuted_it(case, said: str):
     assert said in verdict(case, FINE).said
+
+
+def test_an_evaluation_that_was_asked_for_does_not_lead():
+    asked = Finding(rule="H9 eval_share", claim="each epoch", severity="note", asked_for=True)
+    case = with_row("evaluating")
+    assert "goes into evaluation" in verdict(case, FINE).said
+    said = verdict(case, replace(FINE, findings=[asked])).said
+    assert "goes into evaluation" not in said

@@ -17,7 +17,7 @@ from hotloop.report.excerpt import visible, where
 from hotloop.rules.tried import in_words, of_row, share_of_run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from hotloop.core.case.case import Case
     from hotloop.core.case.environment import Raised
@@ -121,7 +121,8 @@ def verdict(case: Case, diagnosis: Diagnosis) -> ResultSentence:
         sentence = f"{script} does something else than it says: {_claim(wrong)}"
         also = f"its speed: {_promise(slow)}" if slow else None
         return ResultSentence(said=sentence, severity=wrong.severity, also=also)
-    if (row := _leading_row(case, slow)) is not None:
+    asked_for = {"evaluating" for finding in diagnosis.findings if finding.asked_for}
+    if (row := _leading_row(case, slow, asked_for)) is not None:
         experiment = of_row(case, row.name)
         is_same = slow and experiment and slow.measured == in_words(case, experiment)
         also = (
@@ -133,8 +134,8 @@ def verdict(case: Case, diagnosis: Diagnosis) -> ResultSentence:
         return ResultSentence(said=f"{script}: {_promise(slow)}", severity=slow.severity)
     if (hot := next(filter(_is_unexplained, diagnosis.findings), None)) is not None:
         place = f" ({where(hot.places[0], folder_of(case))})" if hot.places else ""
-        said = f"no cost was measured, but {_claim(hot)}{place}: look at it"
-        return ResultSentence(said=f"{script}: {said}", severity=None)
+        script += f": no cost was measured, but {_claim(hot)}{place}: look at it"
+        return ResultSentence(said=script, severity=None)
     return ResultSentence(said=f"{script}: {_fine(case)}", severity=None)
 
 
@@ -166,22 +167,22 @@ def others(findings: Sequence[Finding]) -> list[Finding]:
     return rest
 
 
-def _leading_row(case: Case, slow: Finding | None) -> LedgerRow | None:
+def _leading_row(case: Case, slow: Finding | None, no: Collection[str]) -> LedgerRow | None:
     """Return the avoidable row of the ledger that costs more than any finding explains, if any.
 
-    Not one that an experiment refuted, or showed to be needed. Padding leads without an experiment
-    only where none could be made and the gate of a critical cost is passed.
+    Not one of `no`, nor one that an experiment refuted or showed to be needed. Padding leads
+    without an experiment only where none could be made and it is a critical cost.
     """
-    rows = [row for row in case.ledger.avoidable if _may_lead(case, row)] if case.ledger else []
+    known = case.ledger.avoidable if case.ledger else ()
+    rows = [row for row in known if row.name not in no and _may_lead(case, row)]
     row = max(rows, key=lambda row: _share_of_row(case, row), default=None)
-    if row is None or _share_of_row(case, row) < max(WARN, (slow and slow.share) or 0.0):
-        return None
-    return row
+    least = max(WARN, (slow and slow.share) or 0.0)
+    return row if row is not None and _share_of_row(case, row) >= least else None
 
 
 def _may_lead(case: Case, row: LedgerRow) -> bool:
     experiment = of_row(case, row.name)
-    outcome = "unknown" if experiment is None else experiment.outcome
+    outcome = experiment.outcome if experiment else "unknown"
     is_open = outcome == "unknown" and not (experiment and experiment.is_needed)
     if row.name == "padding":  # what it costs depends on the model: no experiment could be made
         was_made = experiment is not None and experiment.gain is not None
@@ -201,11 +202,10 @@ def _share_of_row(case: Case, row: LedgerRow) -> float:
 
 def _of_row(case: Case, row: LedgerRow) -> str:
     share, experiment = _share_of_row(case, row), of_row(case, row.name)
-    lines = (row.place,) if experiment is None or not experiment.places else experiment.places
-    place = "" if lines[0] is None else f" ({where(lines[0], folder_of(case))})"
+    line = experiment.places[0] if experiment and experiment.places else row.place
+    place = "" if line is None else f" ({where(line, folder_of(case))})"
     gain = f"without it at most {1 / (1 - share):.1f}x" if share < 0.99 else "it is all there is"
-    if experiment is not None:
-        measured = in_words(case, experiment)
+    if experiment is not None and (measured := in_words(case, experiment)):
         gain = f"{gain} ({measured})" if experiment.outcome == "unknown" else measured
     return f"{share:.0%} of the wall time {_AVOID[row.name]}{place}: {gain}"
 
