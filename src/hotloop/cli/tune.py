@@ -54,8 +54,11 @@ def run(args: Sequence[str]) -> int:
         raise DeviceError("hotloop tune stops processes by signals: use WSL, Linux or macOS")
     folder = place_for(target, options.out, prefix="tune-")
     if not options.quiet:
-        warning = "each trial runs the script's first steps, and writes over what they write"
-        print(f"hotloop: {warning}", file=sys.stderr)
+        print(
+            "hotloop: each trial runs the script's first steps, and a script of seconds is run "
+            "whole at the end: they write over what it writes",
+            file=sys.stderr,
+        )
     script = Script(command=target.command, cwd=Path.cwd(), hardware=machine())
     name = redacted(target.command)
     return search(
