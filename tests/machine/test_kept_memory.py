@@ -31,9 +31,10 @@ def test_kept_memory_is_not_mapped_again_until_it_is_given_back():
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=120
     )
     usual, kept, after = map(int, done.stdout.split())
-    assert usual > 10_000  # pages of 4 KB
+    # 10,000 pages of 4 KB and more, or a few hundred where the kernel has huge ones at hand.
+    assert usual > 400
     assert kept < 100
-    assert after > 10_000
+    assert after > 400
 
 
 @pytest.mark.skipif(page_faults() is None, reason="this system does not count page faults")
