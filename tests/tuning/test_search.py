@@ -275,6 +275,16 @@ def test_losses_that_differ_between_two_runs_as_it_is_widen_what_is_allowed():
     assert decided(search)["a"] == "kept"
 
 
+def test_two_runs_beside_a_move_that_differ_are_followed_by_a_third():
+    ends = itertools.chain([1.5, 1.5003, 1.5009], itertools.repeat(1.5))
+    shaky = (Spec(losses=[3.0, 2.5, 2.0, end]) for end in ends)
+    target = Target({(): itertools.chain(shaky), ("a",): Spec(step=0.05)}, lanes=5)
+    search = Search(target, seconds=1e4, clock=lambda: target.now, pace=PACE, known=PLANTED)
+    search.measure_baseline([move("a")])
+    assert target.runs == [(), (), ("a",), ()]
+    assert search.rows[0].why.endswith("losses differ by 6.0e-04")
+
+
 def test_the_rounding_of_the_baseline_in_another_order_of_sums_is_allowed():
     def found(losses: list[float]) -> Search:
         target = Target(

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from hotloop.core.agreement import noise
 from hotloop.core.trial import FEWEST, PAIRS, RISK
 from hotloop.techniques.selection import find
 from hotloop.tuning.interleaved_timing import begin, race, race_apart
@@ -101,6 +102,13 @@ class Races:
         if plan is None and trial.is_ok:
             self._see_room(trial)
         return trial
+
+    def with_a_third(self, runs: Sequence[Trial]) -> list[Trial]:
+        """Add a third run of the baseline where two differ: one pair tells too little of that."""
+        if len(runs) > 2 or not noise(runs[0].evidence, runs[1].evidence):
+            return list(runs)
+        more = self.alone(runs[0].plan)
+        return [more, *runs] if more.evidence.losses else list(runs)
 
     def without_dropout(self, plan: Plan) -> Evidence | None:
         """Return what the first steps of a plan compute without dropout; None if unknown."""

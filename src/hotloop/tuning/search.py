@@ -116,7 +116,7 @@ class Search:
         if alone is not None:
             self.aside = alone.aside
             runs.insert(0, alone)
-        comparison = self._judge.take_baseline(runs)
+        comparison = self._judge.take_baseline(races.with_a_third(runs))
         self._note_scatter()
         why = f"two runs as it is: {comparison.why}; {self._sameness()}"
         seconds = (races.clock() - began) / (1 + len(tried))
