@@ -22,18 +22,21 @@ def run_identity(command: Sequence[str], cwd: Path) -> dict[str, str]:
     """
     is_module = command[0] == "-m"
     script, *words = command[1:] if is_module else command
-    found = {"script": Path(script).name, "arguments": " ".join(redacted(list(map(_kept, words))))}
+    found = {
+        "script": Path(script).name,
+        "arguments": " ".join(redacted([_kept(word, cwd) for word in words])),
+    }
     file = cwd / script
     if not is_module and file.is_file():
         found["code"] = digest(file.read_bytes())[:12]
     return found
 
 
-def _kept(word: str) -> str:
+def _kept(word: str, cwd: Path) -> str:
     name, is_pair, value = word.partition("=")
     if is_pair and name.startswith("-"):
-        return f"{name}={_kept(value)}"
-    return "PATH" if os.sep in word or os.path.exists(word) else word
+        return f"{name}={_kept(value, cwd)}"
+    return "PATH" if os.sep in word or (cwd / word).exists() else word
 
 
 def other_run(proved: Mapping[str, str], here: Mapping[str, str]) -> str | None:

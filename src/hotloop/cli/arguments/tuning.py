@@ -26,8 +26,8 @@ def add_tuning(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         choices=["order", "training"],
-        help="also try what puts the samples into another order; training: and what changes the "
-        "objective, the effective batch or the precision of products",
+        help="order: also try another order of the samples; training: also try another objective, "
+        "effective batch or precision of products",
     )
     add("--exact", action="store_true", help="try only what keeps the losses equal bit for bit")
     add("--out", type=Path, metavar="RUN_DIR", help="default: .hotloop/tune-<name>-<time>")

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 __all__ = ["KeptGradients"]
 
 _LOOKED_AT = 4  # weights of an optimizer
-_ALL_SEEN = 6  # updates at the start that are all looked at; later every other one or fewer
 _State = tuple[int, int]  # a tensor, and how often it was written
 
 
@@ -30,8 +29,9 @@ class KeptGradients(Probe):
     may wait to be cleared meanwhile, as those of a generator do while its critic is trained: what
     counts is the pass that the optimizer's own update follows.
 
-    An update is made again if no pass came since the optimizer's last one, and nothing was written
-    to its gradients.
+    An update is made again if no backward pass ran since the optimizer's last update, and nothing
+    was written to its gradients. That is asked of the updates at the start, until the first one
+    that is not looked at: later looks come at every other update, which may be the same of two.
     """
 
     def __init__(self, observer: Any) -> None:
@@ -46,6 +46,7 @@ class KeptGradients(Probe):
         self._place: SourceLocation | None = None
         self._passes = 0  # backward passes that were seen
         self._seen: dict[int, int] = {}  # by optimizer: those until its last update
+        self._unbroken: bool | None = None  # whether all since the first look were; None: none was
         self._fresh = self._again = 0  # updates
         self._again_place: SourceLocation | None = None
 
@@ -65,8 +66,9 @@ class KeptGradients(Probe):
         """Count the update, and note its gradients."""
         if updates != self._last + 1 or not self._is_seen:  # something was not looked at
             self._left.clear()
-        if updates != self._last + 1 or not self._observer.hooks.look:
-            self._seen.clear()  # a pass may have come unseen
+        is_seen = updates == self._last + 1 and self._observer.hooks.look
+        if is_seen or self._unbroken:
+            self._unbroken = is_seen and self._unbroken is not False
         self._last, self._is_seen = updates, False
         for built, optimizer in alive(self._observer.optimizers):
             number = built.number
@@ -88,7 +90,7 @@ class KeptGradients(Probe):
         """Count an update by whether a pass came since the optimizer's last one."""
         passes = self._seen.get(number)
         self._seen[number] = self._passes
-        if passes is None or number not in self._after or self._observer.hooks.updates > _ALL_SEEN:
+        if passes is None or number not in self._after or not self._unbroken:
             return
         is_same = all(_state(weight()) == before for weight, before in self._after[number])
         if passes == self._passes and is_same:

@@ -2,7 +2,8 @@
 
 Looks at: whether a backward pass came between two updates of one optimizer, and whether anything
     was written to the gradients of a few weights meanwhile (the first updates, all looked at).
-Says so when: neither was so at two or more of the first five updates that have one before them.
+Says so when: two or more of the first five such updates had no new backward pass and the gradients
+    of the update before.
 Stays silent when: no update has a backward pass, as where gradients are set by hand; or several
     optimizers step after one pass, each once.
 Remedy: one optimizer.step() for each backward pass; a larger learning rate if the second was meant.
