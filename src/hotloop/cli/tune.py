@@ -23,12 +23,12 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="hotloop tune",
         description="Tries techniques on a training script (or a recipe), in fresh processes beside"
-        " the best plan so far, those first of which the doctor's experiments expect "
-        "most; keeps what is faster and trains alike; proves the result against the "
-        "script as it was. No line of the script changes. The trials run the script's "
-        "first steps many times and end in the middle, and a script of seconds is also "
-        "run whole: they write what it writes, so give it an output folder that may be "
-        "written over.",
+        " the best plan so far, beginning with those for which the doctor measured the "
+        "largest gain; keeps what is faster and trains alike; proves the result against"
+        " the script as it was. No line of the script changes. The trials run the "
+        "script's first steps many times and end in the middle, and a script of seconds"
+        " is also run whole: they write what it writes, so give it an output folder "
+        "that may be written over.",
     )
     add_tuning(parser)
     add_script(parser)

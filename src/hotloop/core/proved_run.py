@@ -52,7 +52,7 @@ def other_run(proved: Mapping[str, str], here: Mapping[str, str]) -> str | None:
     if not differ:
         return None
     return (
-        f"the plan was proved {' and '.join(differ)}. Each technique is still put in only where it "
-        "can be, and its effect is read back; whether it gains as much and keeps the losses was "
-        "shown for that run only: hotloop tune shows it for this one"
+        f"the plan was proved {' and '.join(differ)}. Each technique is still applied only where "
+        "it can be, and its effect is checked; the gain and the equal losses were shown for that "
+        "run only, and hotloop tune can show them for this one"
     )
