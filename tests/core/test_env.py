@@ -136,7 +136,7 @@ def test_the_environment_is_written_for_children_only():
         if (isinstance(node, ast.Attribute) and node.attr in writes)
         or (isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del))
     }
-    assert writers == {"observe_children", "forget_children"}
+    assert writers == {"observe_children", "forget_children", "replace_environment"}
 
 
 def test_what_is_set_for_children_is_taken_back(monkeypatch, tmp_path):

@@ -1,15 +1,19 @@
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
+from hotloop.core.env import inherited
 from hotloop.core.errors import ConfigError
-from hotloop.process.child import RESULT, SCRATCH, Beat, Outcome, ProcessLimits, run
+from hotloop.process.child import RESULT, SCRATCH, Beat, Outcome, ProcessLimits, Running, run
+from hotloop.process.fork_server import ForkServer
 
 HANG = "import time; time.sleep(600)"
 # A grandchild in a session of its own, orphaned, deaf to SIGTERM and SIGHUP; it tells its pid.
@@ -30,9 +34,40 @@ subprocess.run([sys.executable, "-c", code, sys.argv[1]], start_new_session=True
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals and sessions are POSIX")
 
 
+# How the children of a test start: "fresh", or "forked" by a server of their own.
+HOW = ["fresh"]
+
+
+@pytest.fixture(
+    params=[
+        "fresh",
+        pytest.param("forked", marks=pytest.mark.skipif(sys.platform != "linux", reason="Linux")),
+    ],
+    autouse=True,
+)
+def how(request: pytest.FixtureRequest):
+    HOW[0] = request.param
+    yield HOW[0]
+    HOW[0] = "fresh"
+
+
+@contextlib.contextmanager
+def server_for(environment: dict | None) -> Iterator[ForkServer | None]:
+    if HOW[0] == "fresh":
+        yield None
+        return
+    with contextlib.closing(ForkServer((), inherited(**(environment or {})))) as server:
+        yield server
+
+
+def start(command: list, *, limits: ProcessLimits, progress=None, **more) -> Outcome:
+    with server_for(more.get("environment")) as server:
+        return Running(command, limits=limits, server=server, **more).wait(progress)
+
+
 def python(code: str, *args: object, seconds: float = 60, **more) -> Outcome:
     limits = more.pop("limits", None) or ProcessLimits(seconds=seconds)
-    return run([sys.executable, "-c", code, *map(str, args)], limits=limits, **more)
+    return start([sys.executable, "-c", code, *map(str, args)], limits=limits, **more)
 
 
 def pid_in(path: Path) -> int:
@@ -221,8 +256,12 @@ def test_a_slow_progress_does_not_hold_up_the_limits():
 def parent_of(code: str, *args: object) -> subprocess.Popen[str]:
     """A process that runs `code` as a child and prints the outcome."""
     run_it = (
-        "import sys\nfrom hotloop.process.child import ProcessLimits, run\n"
-        "outcome = run([sys.executable, '-c', *sys.argv[1:]], limits=ProcessLimits(seconds=60))\n"
+        "import sys\nfrom hotloop.process.child import ProcessLimits, Running\n"
+        "from hotloop.process.fork_server import ForkServer\n"
+        "from hotloop.core.env import inherited\n"
+        f"server = ForkServer((), inherited()) if {HOW[0] == 'forked'} else None\n"
+        "limits, command = ProcessLimits(seconds=60), [sys.executable, '-c', *sys.argv[1:]]\n"
+        "outcome = Running(command, limits=limits, server=server).wait()\n"
         "print(outcome.status)"
     )
     command = [sys.executable, "-c", run_it, code, *map(str, args)]
@@ -256,13 +295,15 @@ def test_when_the_warden_is_killed_the_tree_dies_and_that_is_told(
     monkeypatch.setenv("TMPDIR", str(tmp_path / "scratch"))  # the warden's
 
     others = psutil.Process().children()  # workers of other tests
+    below = 1 if HOW[0] == "forked" else 0  # a forked warden is a child of the server
 
     def murder(_: Beat) -> None:
         if (tmp_path / "pid").exists():
             time.sleep(later)
             for process in psutil.Process().children():
                 if process not in others:
-                    process.kill()
+                    for warden in process.children() if below else [process]:
+                        warden.kill()
 
     outcome = python(STUBBORN + HANG, tmp_path / "pid", progress=murder)
     assert outcome.status == "failed"

@@ -20,6 +20,7 @@ __all__ = [
     "inherited",
     "named",
     "observe_children",
+    "replace_environment",
 ]
 
 _NO_NAME = r'[\\/:*?"<>|]'  # characters that a file name may not hold somewhere
@@ -194,3 +195,9 @@ def forget_children() -> None:
 def inherited(**more: str) -> dict[str, str]:
     """Return the environment for a child process: that of this process now, with `more`."""
     return {**os.environ, **more}
+
+
+def replace_environment(values: Mapping[str, str]) -> None:
+    """Give a forked process the environment that it would have had from its start."""
+    os.environ.clear()
+    os.environ.update(values)

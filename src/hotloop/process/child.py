@@ -29,6 +29,8 @@ from hotloop.process import supervisor
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from hotloop.process.fork_server import ForkServer
+
 __all__ = [
     "RESULT",
     "SCRATCH",
@@ -130,8 +132,12 @@ class Running:
         cwd: str | Path | None = None,
         environment: Mapping[str, str] | None = None,
         channel: int | None = None,
+        server: ForkServer | None = None,
     ) -> None:
-        """Start the child. It inherits the file descriptor `channel` under the same number."""
+        """Start the child. It inherits the file descriptor `channel` under the same number.
+
+        A `server` forks it where it can.
+        """
         arguments = list(map(str, command))
         self._limits = limits
         self._expects_result = any(RESULT in argument for argument in arguments)
@@ -144,7 +150,7 @@ class Running:
             "output": limits.output,
             "channel": channel,
         }
-        self._supervisor = _Supervisor(spec)
+        self._supervisor = _Supervisor(spec, server)
 
     def wait(self, progress: Callable[[Beat], None] | None = None) -> Outcome:
         """Wait for its end and return how it ended; see `run`."""
@@ -166,8 +172,9 @@ class Running:
 class _Supervisor:
     """The connection to the supervisor process."""
 
-    def __init__(self, spec: dict[str, Any]) -> None:
-        self._process = subprocess.Popen(
+    def __init__(self, spec: dict[str, Any], server: ForkServer | None) -> None:
+        forked = None if server is None else server.supervisor(spec, _is_own)
+        self._process = forked or subprocess.Popen(
             _SUPERVISOR,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -230,6 +237,11 @@ class _Supervisor:
         if self._scratch:
             shutil.rmtree(self._scratch, ignore_errors=True)
         return {"unknown": "the process that watched it was killed"}
+
+
+def _is_own(name: str, value: str) -> bool:
+    """Whether a variable differs from child to child."""
+    return name == MARK or SCRATCH in value
 
 
 def _marked(mark: str) -> Iterator[psutil.Process]:

@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
@@ -35,6 +35,11 @@ class ImportHooks:
         self._waiting[name] = then
         if self not in sys.meta_path:
             sys.meta_path.insert(0, self)
+
+    def arrived(self, names: Iterable[str]) -> None:
+        """Call what waits for these modules, which came without an import (see process/preload)."""
+        for name in [name for name in names if name in self._waiting]:
+            self._waiting.pop(name)()
 
     def stop(self) -> None:
         """Stop waiting for modules."""

@@ -19,14 +19,27 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import psutil
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
-__all__ = ["POLL", "SCRATCH", "TAIL", "PipeTail", "die_with_parent", "is_tidier", "kill", "main"]
+__all__ = [
+    "POLL",
+    "SCRATCH",
+    "TAIL",
+    "PipeTail",
+    "Supervised",
+    "adopt_orphans",
+    "children_of",
+    "die_with_parent",
+    "in_scratch",
+    "is_tidier",
+    "kill",
+    "main",
+]
 
 SCRATCH: Final = "{hotloop:scratch}"  # in an argument or variable: a folder that is removed later
 TAIL: Final = 16 * 1024  # bytes of stdout and of stderr that are kept
@@ -45,26 +58,41 @@ _TIDIERS = ("multiprocessing.resource_tracker", "torch_shm_manager")
 _GONE = (psutil.NoSuchProcess, psutil.AccessDenied)
 
 
-def main() -> None:
-    """Run the child that the first line of standard input describes, then report how it ended."""
+class Supervised(Protocol):
+    """A started child: what is used here of Popen."""
+
+    pid: int
+    stdout: Any
+    stderr: Any
+    returncode: Any
+
+    def wait(self, timeout: float) -> int:
+        """Wait for its end. Raises TimeoutExpired."""
+
+
+def main(line: bytes | None = None, start: Callable[..., Supervised] | None = None) -> None:
+    """Run the child that `line` describes, then report how it ended.
+
+    Without `line` it is the first one of standard input. `start` is that of process/fork_server.py.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     stop = threading.Event()
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), lambda *_: stop.set())
     parent = os.getppid()
-    with open(0, "rb", buffering=0, closefd=False) as stream:
-        line = stream.readline()
+    if line is None:
+        with open(0, "rb", buffering=0, closefd=False) as stream:
+            line = stream.readline()
     if not line:
         return  # the parent died before it sent the request
     spec, prctl = json.loads(line), _prctl()
-    if prctl:
-        prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    adopt_orphans()
     with tempfile.TemporaryDirectory(
         prefix="hotloop-child-", ignore_cleanup_errors=True
     ) as scratch:
         try:
-            child = _start(spec, scratch, prctl)
+            child = (start or _start)(spec, scratch, prctl)
         except OSError as error:
             _say({"end": {"unknown": f"it could not be started: {error}"}})
         else:
@@ -131,24 +159,35 @@ def die_with_parent() -> None:
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+def adopt_orphans() -> None:
+    """Have orphans among the descendants of this process become its children (Linux)."""
+    if prctl := _prctl():
+        prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
 def _start(
     spec: dict[str, Any], scratch: str, prctl: Callable[[int, int], object] | None
 ) -> subprocess.Popen[bytes]:
-    def die_with_me() -> None:
-        if prctl:
-            prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
+    # A preexec_fn is safe, because no thread runs yet.
+    command, environment = in_scratch(spec, scratch)
     return subprocess.Popen(
-        [part.replace(SCRATCH, scratch) for part in spec["command"]],
+        command,
         cwd=spec["cwd"],
-        env={key: value.replace(SCRATCH, scratch) for key, value in spec["environment"].items()},
+        env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
         pass_fds=() if spec.get("channel") is None else (spec["channel"],),
-        preexec_fn=die_with_me if prctl else None,  # safe, because no thread runs yet
+        preexec_fn=(lambda: prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)) if prctl else None,
     )
+
+
+def in_scratch(spec: Mapping[str, Any], scratch: str) -> tuple[list[str], dict[str, str]]:
+    """Return the command and the environment of a child with its scratch folder in them."""
+    command = [part.replace(SCRATCH, scratch) for part in spec["command"]]
+    variables = spec["environment"].items()
+    return command, {key: value.replace(SCRATCH, scratch) for key, value in variables}
 
 
 class PipeTail(threading.Thread):
@@ -239,15 +278,15 @@ def _below(process: psutil.Process) -> list[psutil.Process]:
             return list(process.children(recursive=True))  # needs CONFIG_PROC_CHILDREN: proc(5)
         waiting = [process.pid]
         for pid in waiting:
-            waiting += (children := _children(pid))
+            waiting += (children := children_of(pid))
             for child in children:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     descendants.append(psutil.Process(child))
     return descendants
 
 
-def _children(pid: int) -> list[int]:
-    """Return the children of all threads of a process."""
+def children_of(pid: int) -> list[int]:
+    """Return the children of all threads of a process (Linux)."""
     pids: list[int] = []
     with contextlib.suppress(OSError):  # it has ended meanwhile
         for thread in os.listdir(f"/proc/{pid}/task"):
@@ -291,7 +330,7 @@ def _pause(cost: float) -> float:
 class _Watch:
     """Holds one child to its limits."""
 
-    def __init__(self, spec: dict[str, Any], child: subprocess.Popen[bytes]) -> None:
+    def __init__(self, spec: dict[str, Any], child: Supervised) -> None:
         self._spec, self._child = spec, child
         self._out, self._err = PipeTail(child.stdout), PipeTail(child.stderr)
         self._tree = _Tree()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hotloop import techniques
+from hotloop.core.env import inherited
 from hotloop.core.errors import HotloopError
 from hotloop.core.plan import Plan, Value
 from hotloop.core.storage.rundir import RunDir
@@ -25,13 +27,14 @@ from hotloop.tuning.script_trial import command
 from hotloop.tuning.trial_process import TrialProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from hotloop.core.case.case import Case
     from hotloop.core.finding import Diagnosis
     from hotloop.core.hardware import Hardware
     from hotloop.core.trial import Trial
+    from hotloop.process.fork_server import ForkServer
     from hotloop.tuning.moves import Move
 
 __all__ = [
@@ -45,6 +48,9 @@ __all__ = [
     "moves",
 ]
 
+# What each script of PyTorch imports; an optimizer brings the last one (torch 2.13).
+_IMPORTED: Final = ("numpy", "torch", "torch._dynamo")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
@@ -54,6 +60,7 @@ class Script:
     cwd: Path
     hardware: Hardware
     memory: int | None = None  # bytes that a trial may take
+    server: ForkServer | None = None  # forks the trials
 
     @property
     def baseline(self) -> Plan:
@@ -74,12 +81,24 @@ class Script:
         """Return how to start a trial of a plan without dropout."""
         return Entry(plan=plan, start=partial(self._start, plan, dropout=False))
 
+    @contextmanager
+    def forking(self) -> Iterator[Script]:
+        """Yield this target with a server that forks its trials, where processes can be forked."""
+        if sys.platform != "linux":
+            yield self
+            return
+        from hotloop.process.fork_server import ForkServer
+
+        with closing(ForkServer(_IMPORTED, inherited(**environment()))) as server:
+            yield replace(self, server=server)
+
     def _start(self, plan: Plan, *, dropout: bool = True) -> TrialProcess:
         return TrialProcess(
             lambda channel: command(channel, plan, self.command, dropout=dropout),
             memory=self.memory or most_bytes(self.hardware),
             cwd=self.cwd,
             environment=environment(),
+            server=self.server,
         )
 
     def alone(self) -> Entry:

@@ -24,6 +24,7 @@ from hotloop.observe.whatif.without_one_cost import Patches
 from hotloop.observe.when_to_stop import StopLimits
 from hotloop.process import run_script
 from hotloop.process.import_hooks import ImportHooks
+from hotloop.process.preload import saved_seconds
 from hotloop.tuning.first_step_record import Witness
 from hotloop.tuning.no_dropout import without_dropout
 from hotloop.tuning.step_gate import Gate
@@ -81,7 +82,7 @@ class _ScriptTrial:
         self._backwards = 0
         self._optimizers: dict[int, int] = {}  # id -> number, in the order of their first steps
         line = socket.socket(fileno=channel)
-        self._gate = Gate(line, wait=wait, more=self._more)
+        self._gate = Gate(line, wait=wait, more=self._more, saved=saved_seconds)
         self._epochs = _Epochs()
         self._observer.probes.append(self._epochs)
         self._observer.start()

@@ -36,7 +36,8 @@ class Gate:
     """Counts the steps of this process.
 
     `wait` waits for the device; the report at each rest includes the values of `more`. The first
-    block is one step, timed from the construction of this object. Child processes, such as loader
+    block is one step, timed from the construction of this object; `saved` returns the seconds that
+    a fork did not need until then and another process would. Child processes, such as loader
     workers, sleep between blocks, as they would work ahead.
     """
 
@@ -46,8 +47,10 @@ class Gate:
         *,
         wait: Callable[[], None],
         more: Callable[[], Mapping[str, Any]],
+        saved: Callable[[], float] = lambda: 0.0,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
+        self._saved = saved
         self._line, self._lines = line, line.makefile("r")
         self._wait, self._more, self._clock = wait, more, clock
         self._process = os.getpid()
@@ -68,7 +71,7 @@ class Gate:
 
     def _rest(self) -> None:
         self._wait()
-        seconds = self._clock() - self._began
+        seconds = self._clock() - self._began + (0.0 if self._first else self._saved())
         asleep = children_asleep()
         self._say({"seconds": seconds, "made": self.steps - self._first})
         line = self._lines.readline()

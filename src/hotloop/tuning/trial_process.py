@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from hotloop.process.fork_server import ForkServer
+
 __all__ = ["TrialEnded", "TrialProcess", "TrialReport"]
 
 _LOOK: Final = 0.1  # seconds between two checks that the process is alive
@@ -58,9 +60,13 @@ class TrialProcess:
         output: int = 64 * 1024**2,
         cwd: Path | None = None,
         environment: Mapping[str, str] | None = None,
+        server: ForkServer | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """Start `command(channel descriptor)`; `memory` and `output` are limits in bytes."""
+        """Start `command(channel descriptor)`; `memory` and `output` are limits in bytes.
+
+        A `server` forks it where it can.
+        """
         ours, theirs = socket.socketpair()
         self._socket, self._clock, self._began = ours, clock, clock()
         limits = child.ProcessLimits(seconds=_LONGEST, memory=memory, output=output)
@@ -71,6 +77,7 @@ class TrialProcess:
                 cwd=cwd,
                 environment=environment,
                 channel=theirs.fileno(),
+                server=server,
             )
         self._text = b""
         self._outcome: child.Outcome | None = None

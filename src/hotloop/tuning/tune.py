@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -82,7 +83,9 @@ def tune(
     began, before = time.perf_counter(), look()
     home, where = RunDir(folder), identity()
     record = {"kind": "tune", "status": "running", "target": list(name), "hotloop": __version__}
-    with home.tuning(record) as journal:
+    with home.tuning(record) as journal, ExitStack() as stack:
+        if isinstance(target, Script):
+            target = stack.enter_context(target.forking())
 
         def keep(new_row: TuneRow) -> None:
             journal.append([json.dumps(codec.to_json(new_row))])
