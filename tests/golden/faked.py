@@ -1,6 +1,7 @@
 """Trials that are told how fast they are and how they end, and a target that has them."""
 
 import itertools
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from hotloop.core.plan import Plan
@@ -106,6 +107,9 @@ class Target:
         if ids not in self.of:
             return None
         return Entry(plan=plan, start=lambda: Fake(self, self.of[ids]))
+
+    def forking(self):
+        return nullcontext(self)
 
     def lanes(self, trial):
         return self.side_by_side

@@ -13,6 +13,7 @@ from hotloop.tuning.interleaved_timing import begin, race, race_apart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from hotloop.core.agreement import Evidence
     from hotloop.core.plan import Plan
@@ -38,6 +39,9 @@ class TuningTarget(Protocol):
     @property
     def total(self) -> int | None:
         """Optimizer steps of a whole run; None if unknown beforehand."""
+
+    def forking(self) -> AbstractContextManager[TuningTarget]:
+        """Return this target with trials that are forked, as long as the context lasts."""
 
     def entry(self, plan: Plan, *, epochs: int, needs: Sequence[str]) -> Entry:
         """Return how to start a trial of a plan."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +17,7 @@ from hotloop.tuning.interleaved_timing import Entry
 from hotloop.tuning.memory_room import how_many, most_bytes, why_apart
 from hotloop.tuning.moves import Move, both, ordered, removed, resized, shared, varied
 from hotloop.tuning.recipe_trial import assembled, command
-from hotloop.tuning.trial_process import TrialProcess
+from hotloop.tuning.trial_process import TrialProcess, fork_server
 from hotloop.tuning.trial_ranks import environment
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from hotloop.core.plan import Plan, Value
     from hotloop.core.trial import Trial
     from hotloop.jobs.job import PreparedRun
+    from hotloop.process.fork_server import ForkServer
 
 __all__ = ["RecipeTarget", "moves"]
 
@@ -39,6 +41,8 @@ _FURTHER: Final = (varied("ddp", bucket_mib=100), varied("fsdp2", reshard="off")
 # Techniques without effect in a trial, and why.
 _NOT_IN_A_TRIAL: Final = {"async-checkpoint": "it saves in the background: a trial saves nothing"}
 
+_IMPORTED: Final = ("numpy", "torch", "torch._dynamo")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecipeTarget:
@@ -47,6 +51,7 @@ class RecipeTarget:
     request: Mapping[str, Any]  # recipe_trial.record_of
     prepared: PreparedRun
     aside: Path | None = None  # a folder in which a save is timed, once
+    server: ForkServer | None = None  # forks the trials
 
     @property
     def baseline(self) -> Plan:
@@ -91,6 +96,12 @@ class RecipeTarget:
         """Optimizer steps of a whole run."""
         return self.prepared.steps
 
+    @contextmanager
+    def forking(self) -> Iterator[RecipeTarget]:
+        """Yield this target with a server that forks the trials of one rank."""
+        with fork_server(_IMPORTED, environment(1)) as server:
+            yield replace(self, server=server)
+
     def entry(self, plan: Plan, *, epochs: int, needs: Sequence[str]) -> Entry:
         """Return how to start a trial of a plan."""
 
@@ -109,6 +120,7 @@ class RecipeTarget:
             lambda channel: command(channel, plan, self.request, aside=aside),
             memory=most_bytes(self.hardware),
             environment=environment(plan.ranks),
+            server=self.server,
         )
 
     def room(self, trial: Trial) -> str | None:

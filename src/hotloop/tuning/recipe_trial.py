@@ -24,6 +24,7 @@ from hotloop.jobs.request import saved_request
 from hotloop.machine.clock import clock, process_began
 from hotloop.machine.gc_pause import collector_off
 from hotloop.process import run_script
+from hotloop.process.preload import saved_seconds
 from hotloop.session.ranks import SINGLE_PROCESS
 from hotloop.tuning.first_step_record import Witness
 from hotloop.tuning.script_trial import by_id, device_peak, wait
@@ -114,7 +115,7 @@ class RecipeTrial:
         self._gate: Gate | Ungated = Ungated()
         if self._world == 1 or ENV.rank == 0:
             line = socket.socket(fileno=requested["channel"])
-            self._gate = Gate(line, wait=wait, more=self._more)
+            self._gate = Gate(line, wait=wait, more=self._more, saved=saved_seconds)
 
     def run(self) -> None:
         """Build the session as the engine does, and make its steps."""

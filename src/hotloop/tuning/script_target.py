@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from hotloop import techniques
-from hotloop.core.env import inherited
 from hotloop.core.errors import HotloopError
 from hotloop.core.plan import Plan, Value
 from hotloop.core.storage.rundir import RunDir
@@ -24,7 +23,7 @@ from hotloop.tuning.interleaved_timing import Entry
 from hotloop.tuning.memory_room import how_many, most_bytes, why_apart
 from hotloop.tuning.moves import ordered
 from hotloop.tuning.script_trial import command
-from hotloop.tuning.trial_process import TrialProcess
+from hotloop.tuning.trial_process import TrialProcess, fork_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -83,13 +82,8 @@ class Script:
 
     @contextmanager
     def forking(self) -> Iterator[Script]:
-        """Yield this target with a server that forks its trials, where processes can be forked."""
-        if sys.platform != "linux":
-            yield self
-            return
-        from hotloop.process.fork_server import ForkServer
-
-        with closing(ForkServer(_IMPORTED, inherited(**environment()))) as server:
+        """Yield this target with a server that forks its trials."""
+        with fork_server(_IMPORTED, environment()) as server:
             yield replace(self, server=server)
 
     def _start(self, plan: Plan, *, dropout: bool = True) -> TrialProcess:

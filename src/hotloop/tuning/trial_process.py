@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import socket
+import sys
 import threading
 import time
 from dataclasses import dataclass
@@ -14,16 +15,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import psutil
 
+from hotloop.core.env import inherited
 from hotloop.process import child
 from hotloop.tuning.suspend import put_to_sleep, wake
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from hotloop.process.fork_server import ForkServer
 
-__all__ = ["TrialEnded", "TrialProcess", "TrialReport"]
+__all__ = ["TrialEnded", "TrialProcess", "TrialReport", "fork_server"]
 
 _LOOK: Final = 0.1  # seconds between two checks that the process is alive
 _LONGEST: Final = 24 * 3600.0  # seconds of a whole trial; each block has its own limit
@@ -38,6 +40,23 @@ class TrialReport:
     made: int  # steps of the block
     at: int  # steps since the start
     more: Mapping[str, Any]  # the whole report, without the fields above
+
+
+@contextlib.contextmanager
+def fork_server(
+    modules: Sequence[str], environment: Mapping[str, str]
+) -> Iterator[ForkServer | None]:
+    """Yield a server for trials that import `modules`; None where processes cannot be forked so.
+
+    `environment` is added to that of this process, as for a trial.
+    """
+    if sys.platform != "linux":
+        yield None
+        return
+    from hotloop.process.fork_server import ForkServer
+
+    with contextlib.closing(ForkServer(modules, inherited(**environment))) as server:
+        yield server
 
 
 class TrialEnded(Exception):  # noqa: N818 - an outcome, not an error

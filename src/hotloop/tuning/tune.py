@@ -84,8 +84,7 @@ def tune(
     home, where = RunDir(folder), identity()
     record = {"kind": "tune", "status": "running", "target": list(name), "hotloop": __version__}
     with home.tuning(record) as journal, ExitStack() as stack:
-        if isinstance(target, Script):
-            target = stack.enter_context(target.forking())
+        target = stack.enter_context(target.forking())
 
         def keep(new_row: TuneRow) -> None:
             journal.append([json.dumps(codec.to_json(new_row))])
