@@ -119,6 +119,16 @@ def test_what_could_not_be_told_but_looks_faster_is_tried_again():
     assert search.proof.decision == "proved"
 
 
+@pytest.mark.parametrize(("steps", "again"), [(60, False), (200_000, True)])
+def test_nothing_is_tried_again_for_longer_than_ten_runs_may_gain(steps, again):
+    wild = Spec(step=0.09, jitter=0.4)
+    target = Target({("a",): itertools.chain([wild], itertools.repeat(Spec(step=0.09)))})
+    search = Search(target, seconds=10_000.0, clock=lambda: target.now, pace=PACE, known=PLANTED)
+    search.measure_baseline(total=steps)
+    search.try_all([move("a")])
+    assert ("a, again" in decided(search)) is again
+
+
 def test_what_ran_out_of_memory_beside_another_is_tried_again_alone():
     out = Spec(ends=TrialEnded("failed", "CUDA out of memory. Tried to allocate 2 GiB"))
     then = itertools.chain([out], itertools.repeat(Spec(step=0.05)))

@@ -63,6 +63,8 @@ def test_the_folder_holds_the_record_the_rows_the_result_and_the_plan(folder):
     assert (record["kind"], record["status"]) == ("tune", "complete")
     assert record["target"] == ["train.py", "--size", "2"]
     assert Tuned.from_json(read_json(RunDir(folder).trials)) == found
+    assert list(found.phases) == ["the recipe as it is", "techniques", "the proof"]
+    assert sum(found.phases.values()) <= found.seconds
 
 
 def test_the_journal_has_each_row_as_it_was_made_and_the_proof(folder):

@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from hotloop.core.agreement import Parity
@@ -126,6 +126,7 @@ class Tuned:
     edits: tuple[Edit, ...] = ()
     costs: tuple[FixedCost, ...] = ()
     seconds: float = 0.0
+    phases: Mapping[str, float] = field(default_factory=dict)  # seconds, in their order
     stopped: str | None = None  # why it ended before everything was tried
     notes: tuple[str, ...] = ()
 
@@ -133,6 +134,16 @@ class Tuned:
     def is_proved(self) -> bool:
         """Whether the plan was measured against the baseline, and is faster at equal losses."""
         return self.proof is not None and self.proof.decision == "proved"
+
+    @property
+    def spent(self) -> str:
+        """Return what the time went to, as a phrase; without phases of less than 1 %."""
+        spent = [
+            f"{name} {duration(seconds)}"
+            for name, seconds in self.phases.items()
+            if seconds >= 0.01 * self.seconds
+        ]
+        return ", ".join(spent)
 
     @property
     def said(self) -> str:

@@ -59,7 +59,7 @@ def _about(result: Tuned) -> dict[str, object]:
     return {
         "target": code(shlex.join(result.target)),
         "plan": plan if result.plan.techniques else "as it was" if not lines else "; ".join(lines),
-        "time": duration(result.seconds),
+        "time": duration(result.seconds) + (f": {result.spent}" if result.spent else ""),
         **result.where,
     }
 
@@ -74,11 +74,12 @@ def _trials(rows: Sequence[TuneRow]) -> Html:
             "" if row.step_time is None else moment(row.step_time.median),
             "" if row.peak_bytes is None else bytes_(row.peak_bytes),
             "" if not row.pays_back else f"{row.pays_back:,} steps",
+            "" if not row.seconds else duration(row.seconds),
             row.why,
         )
         for row in rows
     ]
-    titles = ("what", "decision", "times as fast", "a step", "memory", "pays back", "why")
+    titles = ("what", "decision", "times as fast", "a step", "memory", "pays back", "took", "why")
     caption = (
         "How many times as fast as the best plan until then (the last row: as it was at first), "
         "with an interval of 99 %, of these processes. Same steps, by turns."

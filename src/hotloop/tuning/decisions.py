@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["CLEAR", "NO_EFFECT", "Judge", "looks_faster", "ran_out", "ratio_of"]
 
 CLEAR: Final = 0.97  # an undecided comparison with a ratio below is made again
+_RUNS: Final = 10  # runs in which a trial shall pay
 NO_EFFECT: Final[dict[str, Decision]] = {
     "refused": "refused",
     "not needed here": "not needed here",
@@ -61,6 +62,7 @@ class Judge:
     edge: float = EDGE
     _still: Evidence | None = None  # of the baseline, without dropout
     raced: int = 0  # plans that were compared with the baseline
+    planned: Trial | None = None  # the trial of the best plan so far
 
     def take_baseline(self, runs: Sequence[Trial]) -> Comparison:
         """Take runs of the baseline; return the comparison of the last two in time."""
@@ -83,6 +85,16 @@ class Judge:
             decision, why = "dropped", f"{late}; {why}"
         row = TuneRow.of(trial, name, decision, why, comparison=comparison, parity=parity)
         return replace(row, pays_back=earned)
+
+    def pays(self, ratio: float, cost: float) -> bool:
+        """Whether a trial of `cost` seconds takes less time than ten runs may gain by it.
+
+        `ratio` is that of the step times; the steps of a run are those under the plan so far.
+        """
+        time = None if self.planned is None else self.planned.step_time
+        if self.total is None or time is None:
+            return True
+        return (1 - ratio) * _RUNS * self.total * time.median > cost
 
     def is_proof(self, row: TuneRow, base: Trial, trial: Trial) -> bool:
         """Whether the race of a kept plan was against the baseline, and shows that it is faster.

@@ -38,7 +38,6 @@ _FEW: Final = 3  # moves below which sifting them costs more than it saves
 _LEAD: Final = 2  # moves that race beside the two of the baseline, where nothing is promised
 _PROMISED: Final = 3  # the same, where something is
 _EPOCH: Final = 5.0  # seconds of an epoch that the first race may wait for
-_RUNS: Final = 10  # runs of a script in which a trial shall pay
 _PROOF: Final = 4.0  # races of two that are kept in reserve for the proof
 
 
@@ -69,7 +68,6 @@ class Search:
         self._hopeless: set[str] = set()  # ids of techniques without effect here
         self._kept: list[str] = []  # ids of techniques that made the plan faster
         self._raced: set[str] = set()  # names of moves
-        self._whole: float | None = None  # seconds of the whole run
         self._promising: list[tuple[float, Move]] = []  # by the ratio of their step times
         self._unsure: list[tuple[float, Move]] = []
 
@@ -85,16 +83,14 @@ class Search:
         *,
         total: int | None = None,
         epoch: float | None = None,
-        whole: float | None = None,
     ) -> None:
         """Race the baseline against itself for its noise; raise DataError if it cannot run.
 
-        The best of `lead`, which are moves of `try_all`, race beside it. `total` is the number of
-        steps that the target makes in all, `epoch` the seconds of an epoch and `whole` those of the
-        whole run, if known.
+        The best of `lead`, which are moves of `try_all`, race beside it. `total` are the steps that
+        the target makes in all and `epoch` the seconds of an epoch, if known.
         """
         races, plan, began = self._races, self._target.baseline, self._races.clock()
-        self._judge.total, self._whole = total, whole
+        self._judge.total = total
         if self._target.total is None:  # a script ends by itself; a recipe's trial does not
             races.pace = replace(races.pace, total=total)
         leaders = self._leaders(lead, epoch)
@@ -122,6 +118,7 @@ class Search:
         seconds = (races.clock() - began) / (1 + len(tried))
         row = TuneRow.of(first, "as it is", "baseline", why, comparison=comparison)
         self._add(replace(row, plan=plan, seconds=seconds))
+        self._judge.planned = first
         self._sort_out(leaders, first, tried, seconds)
 
     def _leaders(self, moves: Sequence[Move], epoch: float | None) -> list[Move]:
@@ -171,11 +168,11 @@ class Search:
         waiting = [move for move in waiting if move.name not in idle]
         self._screen(waiting)
         for ratio, move in sorted(self._promising, key=lambda entry: entry[0]):
-            if self._is_worth(ratio) or move.gain is not None:
+            if self._judge.pays(ratio, self._races.cost) or move.gain is not None:
                 self._try(move)
             else:
                 why = (
-                    f"{1 / ratio:.2f}x in a short trial: a longer one costs more than 10 runs gain"
+                    f"{1 / ratio:.2f}x in a short trial: a longer one costs more than ten runs gain"
                 )
                 self._add(TuneRow(name=move.name, decision="dropped", why=why))
         for move in waiting:
@@ -184,12 +181,8 @@ class Search:
         for pair in pairs(moves, self._hopeless):
             self._try(pair)
         for ratio, move in sorted(self._unsure, key=lambda entry: entry[0])[:2]:
-            if self._is_worth(ratio):
+            if self._judge.pays(ratio, self._races.cost):
                 self._try(move, again=True)
-
-    def _is_worth(self, ratio: float) -> bool:
-        """Whether a longer trial costs less than ten runs of a script of seconds may gain by it."""
-        return self._whole is None or (1 - ratio) * _RUNS * self._whole > self._races.cost
 
     def _screen(self, moves: Sequence[Move]) -> None:
         """Race the moves that may, a few at a time, beside the best plan so far."""
@@ -359,7 +352,7 @@ class Search:
     def _accept(self, move: Move, row: TuneRow, base: Trial, trial: Trial) -> None:
         """Keep the plan of a trial. If that certainly beats the baseline, it is proved by that."""
         plan = trial.plan
-        self.plan = plan
+        self.plan, self._judge.planned = plan, trial
         self._kept = [id for id in (*self._kept, *move.ids) if plan.choice(id) is not None]
         self._add(row)
         if self._judge.is_proof(row, base, trial):

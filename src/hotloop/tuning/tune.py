@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,7 +31,7 @@ from hotloop.tuning.search import Search
 from hotloop.tuning.whole_run import RUNS, estimated, expected_seconds, measured
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from hotloop.core.case.case import Case
@@ -132,29 +132,44 @@ class _Work:
     notes: list[str | None] = field(default_factory=list)
     whole: WholeRun | None = None
     times_whole_runs: bool = False
+    phases: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Count the seconds of a phase, also of one that ends with an error."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.phases[name] = time.perf_counter() - began
 
     def do(self, propose: Callable[[Trial], Sequence[Move]] | None) -> None:
         """Run the doctor, measure the baseline, search, prove the result, time the whole run."""
         search = self.search
         if propose is None:
-            proposed = self._seen_moves()
+            with self.phase("the doctor"):
+                proposed = self._seen_moves()
             case = None if self.seen is None else self.seen.case
             self.notify("as it is, beside what the doctor expects most of")
-            search.measure_baseline(
-                proposed,
-                total=None if case is None else case.total_steps,
-                epoch=None if case is None else epoch_seconds(case),
-                whole=None if case is None else expected_seconds(case),
-            )
+            with self.phase("the script as it is"):
+                search.measure_baseline(
+                    proposed,
+                    total=None if case is None else case.total_steps,
+                    epoch=None if case is None else epoch_seconds(case),
+                )
         else:
             self.notify("as it is")
-            search.measure_baseline(total=self.target.total)
+            with self.phase("the recipe as it is"):
+                search.measure_baseline(total=self.target.total)
             proposed = propose(search.base)
-        search.try_all(proposed)
+        with self.phase("techniques"):
+            search.try_all(proposed)
         self.notify("the proof: the result against what it was")
-        search.prove()
+        with self.phase("the proof"):
+            search.prove()
         if self.seen is not None and search.proof is not None and search.plan.techniques:
-            self._time_whole_runs(self.seen.case, search.proof)
+            with self.phase("whole runs"):
+                self._time_whole_runs(self.seen.case, search.proof)
 
     def result(self, **more: Any) -> Tuned:
         """Return what was found; `more` are fields that the phases do not know."""
@@ -165,6 +180,7 @@ class _Work:
             rows=tuple(search.rows),
             proof=search.proof,
             whole=self.whole,
+            phases=self.phases,
             edits=() if seen is None else tuple(edits(seen, search.plan)),
             costs=tuple(_costs(search, seen)),
             **more,

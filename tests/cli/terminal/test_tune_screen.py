@@ -25,8 +25,9 @@ def test_the_result_comes_first_then_every_trial_and_what_to_type():
         "hotloop tune: 2.00x (1.67-2.50) as fast as the baseline; half the time; equal losses"
     )
     text = "\n".join(lines)
+    assert "what was tried, in 1:01\nthe doctor 20.0 s, techniques 40.6 s\n" in text
     assert "fused-adamw: kept  2.00x (1.67-2.50)" in text
-    assert "50 ms a step (n 8 blocks), 9 B, pays back after 40 steps" in text
+    assert "50 ms a step (n 8 blocks), 9 B, took 9.50 s, pays back after 40 steps" in text
     assert "start: 2.00 s, 14.0 s under the plan (imports)\na save: 500 ms\n" in text
     assert "refused: tf32\n   no GPU" in text
     assert "H2 (20% of the time): it waits\n   train.py:7\n   read it less often" in text

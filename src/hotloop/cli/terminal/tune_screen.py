@@ -137,6 +137,8 @@ def show(result: Tuned, out: Console, *, folder: Path, run: str) -> None:
     for note in result.notes:
         out.print(Text(visible(note)))
     out.print(Text(f"\nwhat was tried, in {duration(result.seconds)}", style="bold"))
+    if result.spent:
+        out.print(Text(result.spent))
     rows = [*result.rows, *([result.proof] if result.proof else [])]
     for row in rows:
         if row.plan is not None:
@@ -172,6 +174,8 @@ def _figures(row: TuneRow, out: Console) -> None:
         figures.append(f"{moment(row.step_time.median)} a step (n {row.step_time.n} blocks)")
     if row.peak_bytes is not None:
         figures.append(bytes_(row.peak_bytes))
+    if row.seconds:
+        figures.append(f"took {duration(row.seconds)}")
     if row.pays_back and row.decision in ("kept", "proved"):
         figures.append(f"pays back after {row.pays_back:,} steps")
     if figures:
