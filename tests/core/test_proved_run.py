@@ -1,6 +1,6 @@
 import pytest
 
-from hotloop.core.proved_run import other_run, run_identity
+from hotloop.core.proved_run import data_identity, other_data, other_run, run_identity
 
 
 @pytest.fixture
@@ -44,3 +44,21 @@ def test_another_script_is_named_and_a_module_has_no_file(folder):
 
 def test_a_secret_is_not_kept(folder):
     assert "hunter2" not in str(identity(folder, "--api-key", "hunter2"))
+
+
+def test_other_data_are_named():
+    proved = {"data": data_identity([("Speeches", 1759), ("Lines", None), ("Speeches", 1759)])}
+    assert proved["data"] == "Speeches of 1,759 samples and a stream of Lines"
+    for same in [("Speeches", 1759)], [("Lines", None)]:
+        assert other_data(proved, data_identity(same)) is None
+    said = other_data(proved, data_identity([("Speeches", 1760)]))
+    assert said.startswith(
+        "the plan was proved on Speeches of 1,759 samples and a stream of Lines, not on Speeches "
+        "of 1,760 samples. Each technique is still applied "
+    )
+
+
+def test_data_of_which_nothing_is_known_are_compared_with_nothing():
+    here = data_identity([("Speeches", 1)])
+    assert other_data({"data": ""}, here) is None
+    assert other_data({}, here) is None

@@ -1,4 +1,4 @@
-"""The run that a plan was proved for: the script, its code and its arguments."""
+"""The run that a plan was proved for: the script, its code, its arguments and its data."""
 
 from __future__ import annotations
 
@@ -8,11 +8,18 @@ from typing import TYPE_CHECKING
 
 from hotloop.core.digest import digest
 from hotloop.core.secrets import redacted
+from hotloop.core.units import many
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["other_run", "run_identity"]
+__all__ = ["data_identity", "other_data", "other_run", "run_identity"]
+
+_AND = " and "
+_HOLDS = (
+    "Each technique is still applied only where it can be, and its effect is checked; the gain and "
+    "the equal losses were shown for that run only, and hotloop tune can show them for this one"
+)
 
 
 def run_identity(command: Sequence[str], cwd: Path) -> dict[str, str]:
@@ -51,8 +58,24 @@ def other_run(proved: Mapping[str, str], here: Mapping[str, str]) -> str | None:
         differ.append(f"with the arguments {old}, not {new}")
     if not differ:
         return None
-    return (
-        f"the plan was proved {' and '.join(differ)}. Each technique is still applied only where "
-        "it can be, and its effect is checked; the gain and the equal losses were shown for that "
-        "run only, and hotloop tune can show them for this one"
+    return f"the plan was proved {' and '.join(differ)}. {_HOLDS}"
+
+
+def data_identity(loaders: Iterable[tuple[str, int | None]]) -> str:
+    """Return what identifies the data of a run: the type and the samples of each data set."""
+    described = (
+        f"{name} of {many(samples, 'sample')}" if samples is not None else f"a stream of {name}"
+        for name, samples in loaders
     )
+    return _AND.join(dict.fromkeys(described))
+
+
+def other_data(proved: Mapping[str, str], here: str) -> str | None:
+    """Return that a loader reads other data than those that a plan was proved on, or None.
+
+    `here` is the `data_identity` of one loader.
+    """
+    known = proved.get("data")
+    if not known or here in known.split(_AND):
+        return None
+    return f"the plan was proved on {known}, not on {here}. {_HOLDS}"

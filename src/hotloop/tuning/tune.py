@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hotloop.core import codec
 from hotloop.core.case.experiment import BUDGET
 from hotloop.core.package import __version__
-from hotloop.core.proved_run import run_identity
+from hotloop.core.proved_run import data_identity, run_identity
 from hotloop.core.storage.rundir import RunDir
 from hotloop.core.tuning_result import FixedCost, Tuned
 from hotloop.core.units import duration
@@ -192,7 +192,9 @@ class _Work:
         script = self.target
         if not isinstance(script, Script):
             return {}
-        return {"proved_for": run_identity(script.command, script.cwd)}
+        loaders = () if self.seen is None else self.seen.case.training_loaders
+        data = data_identity((loader.dataset, loader.length) for loader in loaders)
+        return {"proved_for": {**run_identity(script.command, script.cwd), "data": data}}
 
     def _seen_moves(self) -> Sequence[Move]:
         """Return the moves of a script, those first of which the doctor expects most."""

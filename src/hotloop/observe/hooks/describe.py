@@ -18,6 +18,7 @@ from hotloop.observe.hooks.stack_frames import is_own
 from hotloop.process.internal_frames import hide
 
 __all__ = [
+    "length_of",
     "loader",
     "model",
     "nbytes",
@@ -95,8 +96,8 @@ def loader(loader: Any, *, key: int, place: SourceLocation | None) -> Loader:
         getitem=own_code(getitem) if getitem else None,
         collate=getattr(collate, "__name__", type(collate).__name__),
         collate_place=own_code(collate) or own_code(type(collate)),
-        length=_length(loader.dataset),
-        batches=_length(loader),
+        length=length_of(loader.dataset),
+        batches=length_of(loader),
         batch_size=size,
         workers=loader.num_workers,
         pin_memory=bool(loader.pin_memory),
@@ -162,7 +163,7 @@ def _once(loader: Any, sampler: Any) -> bool | None:
     if isinstance(sampler, samplers.WeightedRandomSampler):
         return not sampler.replacement
     if isinstance(sampler, samplers.RandomSampler):
-        data = _length(sampler.data_source)
+        data = length_of(sampler.data_source)
         return not sampler.replacement and data is not None and sampler.num_samples <= data
     if isinstance(sampler, samplers.SubsetRandomSampler):
         return len(set(sampler.indices)) == len(sampler.indices)
@@ -170,7 +171,8 @@ def _once(loader: Any, sampler: Any) -> bool | None:
     return True if once else None
 
 
-def _length(data: Any) -> int | None:
+def length_of(data: Any) -> int | None:
+    """Return the samples of a data set or the batches of a loader; None for a stream."""
     try:
         return len(data)
     except (TypeError, NotImplementedError, AttributeError):  # iterable data have none
