@@ -75,7 +75,7 @@ def beside_fixed(example: Example, found: Tuned, folder: Path) -> dict[str, Any]
         return None
     words = ("--out", str(folder / "out"))
     scripts = [
-        Script(command=(str(script), *words), cwd=folder, hardware=detect("cpu"))
+        Script(command=(str(script), *words), cwd=folder, detect=lambda: detect("cpu"))
         for script in (twin, example.script)
     ]
     later = 2 if found.plan.choice("sample-cache") is not None else 0

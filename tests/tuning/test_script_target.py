@@ -1,3 +1,4 @@
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -187,7 +188,7 @@ def test_what_a_technique_of_the_plan_mends_needs_no_edit():
 
 
 def script(**more) -> Script:
-    return Script(command=("train.py",), cwd=Path.cwd(), hardware=CPU, **more)
+    return Script(command=("train.py",), cwd=Path.cwd(), detect=lambda: CPU, **more)
 
 
 def test_two_trials_must_fit_into_the_memory_that_is_free():
@@ -199,7 +200,7 @@ def test_two_trials_must_fit_into_the_memory_that_is_free():
 
 
 def test_on_a_gpu_it_is_the_gpus_memory_that_counts():
-    on_gpu = replace(script(), hardware=GPU)
+    on_gpu = replace(script(), detect=lambda: GPU)
     assert on_gpu.room(Trial(plan=BASE, peak_bytes=3 << 30, peak_of="gpu")) is None
     assert on_gpu.room(Trial(plan=BASE, peak_bytes=5 << 30, peak_of="gpu")) == (
         "one takes 5.5 GiB, and two may take 8 GiB"
@@ -212,7 +213,7 @@ def test_a_trial_runs_in_the_scripts_folder_and_sends_no_tracker_anything(tmp_pa
         "said = os.getcwd(), sys.argv, os.environ['WANDB_MODE'], os.environ['PYTHONHASHSEED']\n"
         "raise RuntimeError(repr(said))\n"
     )
-    target = Script(command=("train.py", "--size", "2"), cwd=tmp_path, hardware=CPU)
+    target = Script(command=("train.py", "--size", "2"), cwd=tmp_path, detect=lambda: CPU)
     entry = target.entry(BASE, epochs=2, needs=("gc-freeze",))
     assert (entry.plan, entry.epochs, entry.needs) == (BASE, 2, ("gc-freeze",))
     with entry.start() as live, pytest.raises(TrialEnded) as ended:
@@ -224,14 +225,14 @@ def test_a_trial_runs_in_the_scripts_folder_and_sends_no_tracker_anything(tmp_pa
 
 def test_memory_of_a_trial_is_limited(tmp_path):
     (tmp_path / "train.py").write_text("import time\nkept = b'x' * (600 << 20)\ntime.sleep(60)\n")
-    target = Script(command=("train.py",), cwd=tmp_path, hardware=CPU, memory=300 << 20)
+    target = Script(command=("train.py",), cwd=tmp_path, detect=lambda: CPU, memory=300 << 20)
     with target.entry(BASE, epochs=0, needs=()).start() as live, pytest.raises(TrialEnded) as ended:
         live.first(seconds=60)
     assert ended.value.outcome == "over memory"
 
 
 def test_a_script_that_the_doctor_cannot_see_is_said_to_be_so(tmp_path):
-    target = Script(command=("nowhere.py",), cwd=tmp_path, hardware=CPU)
+    target = Script(command=("nowhere.py",), cwd=tmp_path, detect=lambda: CPU)
     said = target.look(tmp_path / "doctor", seconds=1, experiments=1)
     assert said.startswith("the doctor saw nothing: exit code 2: ")
     assert "there is no script 'nowhere.py'" in said
@@ -273,14 +274,14 @@ def forked_doctor(monkeypatch, preloaded):
 
 def test_a_look_at_which_the_script_dies_before_a_step_saw_nothing(tmp_path, forked_doctor):
     (tmp_path / "train.py").write_text(DIES.format(at=0))
-    target = Script(command=("train.py",), cwd=tmp_path, hardware=CPU)
+    target = Script(command=("train.py",), cwd=tmp_path, detect=lambda: CPU)
     said = target.look(tmp_path / "doctor", seconds=10, experiments=10)
     assert said == "the doctor saw no step: exit code 1: KeyError: 'column'"
 
 
 def test_a_look_at_which_the_script_dies_later_leaves_its_steps_unknown(tmp_path, forked_doctor):
     (tmp_path / "train.py").write_text(DIES.format(at=9))
-    target = Script(command=("train.py",), cwd=tmp_path, hardware=CPU)
+    target = Script(command=("train.py",), cwd=tmp_path, detect=lambda: CPU)
     found = target.look(tmp_path / "doctor", seconds=10, experiments=10)
     assert isinstance(found, DoctorFacts)
     assert found.case.total_steps is None
@@ -293,6 +294,16 @@ def test_a_look_at_which_the_script_dies_later_leaves_its_steps_unknown(tmp_path
 
 def test_a_look_at_a_script_without_steps_says_nothing_of_its_loaders(tmp_path, forked_doctor):
     (tmp_path / "train.py").write_text("import torch\n")
-    target = Script(command=("train.py",), cwd=tmp_path, hardware=CPU)
+    target = Script(command=("train.py",), cwd=tmp_path, detect=lambda: CPU)
     said = target.look(tmp_path / "doctor", seconds=10, experiments=10)
     assert said == "the doctor saw no step: the script ended before one"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux")
+def test_while_it_forks_the_machine_is_looked_at_once_and_by_a_fork():
+    with script().forking() as given:
+        assert given.hardware is CPU, "what was given is taken"
+    with Script(command=("train.py",), cwd=Path.cwd()).forking() as forking:
+        assert forking.hardware is forking.hardware
+        assert forking.hardware.device in ("cpu", "cuda")
+        assert forking.server is not None

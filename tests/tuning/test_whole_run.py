@@ -52,7 +52,9 @@ def script(tmp_path):
 
     def of(code: int) -> Script:
         words = ("train.py", str(tmp_path / "ran"), str(code))
-        return Script(command=words, cwd=tmp_path, hardware=Hardware(device="cpu", name="CPU"))
+        return Script(
+            command=words, cwd=tmp_path, detect=lambda: Hardware(device="cpu", name="CPU")
+        )
 
     return of
 

@@ -47,7 +47,6 @@ def run(args: Sequence[str]) -> int:
     target, seconds = target_of(options), seconds_of(options.budget)
     most = most_of(options)
     from hotloop.diagnosis.script import place_for
-    from hotloop.diagnosis.script_plan import machine
     from hotloop.tuning.script_target import Script
 
     if sys.platform == "win32":
@@ -59,7 +58,7 @@ def run(args: Sequence[str]) -> int:
             "whole at the end: they write over what it writes",
             file=sys.stderr,
         )
-    script = Script(command=target.command, cwd=Path.cwd(), hardware=machine())
+    script = Script(command=target.command, cwd=Path.cwd())
     name = redacted(target.command)
     return search(
         script, folder, options, seconds, most=most, run=lambda ranks: "hotloop run", name=name

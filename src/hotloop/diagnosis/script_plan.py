@@ -18,6 +18,7 @@ from hotloop.techniques.selection import check, check_words, find
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from hotloop.process.fork_server import ForkServer
     from hotloop.process.run_script import ScriptTarget
 
 __all__ = ["machine", "requested_plan", "unproved"]
@@ -65,14 +66,22 @@ def unproved(plan_file: Path, target: ScriptTarget) -> str | None:
     return None if proved is None else other_run(proved, run_identity(target.command, Path.cwd()))
 
 
-def machine() -> Hardware:
+def machine(
+    *, environment: Mapping[str, str] | None = None, server: ForkServer | None = None
+) -> Hardware:
     """Detect the hardware in another process; raise DeviceError if that fails.
 
-    This process must not import torch, as the script may set variables before it does.
+    This process must not import torch, as the script may set variables before it does. A `server`
+    with that `environment` forks the process.
     """
     from hotloop.process import child
 
-    outcome = child.run((sys.executable, "-c", _DETECT), limits=child.ProcessLimits(seconds=_LIMIT))
+    outcome = child.Running(
+        (sys.executable, "-c", _DETECT),
+        limits=child.ProcessLimits(seconds=_LIMIT),
+        environment=environment,
+        server=server,
+    ).wait()
     if not outcome.ok:
         raise DeviceError(
             f"the hardware could not be looked at, so --with cannot be checked: {outcome.reason}\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
 from hotloop import techniques
@@ -15,6 +15,7 @@ from hotloop.core.storage.rundir import RunDir
 from hotloop.core.tuning_result import Edit, FixedCost
 from hotloop.core.units import many
 from hotloop.diagnosis.script import judge_again
+from hotloop.diagnosis.script_plan import machine
 from hotloop.process import child
 from hotloop.techniques.base import HostKind, Numerics
 from hotloop.techniques.script_gate import cannot_pay
@@ -26,7 +27,7 @@ from hotloop.tuning.script_trial import command
 from hotloop.tuning.trial_process import TrialProcess, fork_server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from hotloop.core.case.case import Case
@@ -57,9 +58,14 @@ class Script:
 
     command: tuple[str, ...]
     cwd: Path
-    hardware: Hardware
+    detect: Callable[[], Hardware] = machine  # takes seconds
     memory: int | None = None  # bytes that a trial may take
     server: ForkServer | None = None  # forks the trials
+
+    @property
+    def hardware(self) -> Hardware:
+        """The machine."""
+        return self.detect()
 
     @property
     def baseline(self) -> Plan:
@@ -84,7 +90,10 @@ class Script:
     def forking(self) -> Iterator[Script]:
         """Yield this target with a server that forks its trials."""
         with fork_server(_IMPORTED, environment()) as server:
-            yield replace(self, server=server)
+            detect = self.detect
+            if detect is machine:
+                detect = cache(partial(machine, environment=environment(), server=server))
+            yield replace(self, server=server, detect=detect)
 
     def _start(self, plan: Plan, *, dropout: bool = True) -> TrialProcess:
         return TrialProcess(
