@@ -103,3 +103,13 @@ def test_a_server_that_cannot_import_serves_nothing(tmp_path):
     (tmp_path / "mended.py").write_text("raise ValueError('damaged')")
     with serving() as server:
         assert run(IS_FORK, server=server).stdout == "False\n"
+
+
+def test_what_children_used_counts_once_the_server_is_closed():
+    spin = "import time\nwhile time.process_time() < 0.5: pass"
+    before = os.times()
+    with serving() as server:
+        assert run(spin, server=server).ok
+    after = os.times()
+    used = after.children_user + after.children_system
+    assert used - (before.children_user + before.children_system) >= 0.5

@@ -31,6 +31,7 @@ __all__ = ["ForkServer", "ForkedSupervisor", "main"]
 
 _TICK: Final = 0.25  # seconds between two looks at the parent and at what has ended
 _IMPORTS: Final = 120.0  # seconds for the imports, at most
+_END: Final = 5.0  # seconds that the supervisors have to end their trees
 _HIGH: Final = 200  # a descriptor from which on none is used yet
 _LINE: Final = 1 << 20  # bytes of a request, at most
 _READY: Final = b"ready\n"
@@ -152,6 +153,11 @@ def _serve(door: socket.socket, preload: Preload) -> Callable[[], None] | None:
             continue
         door.close()
         return _supervise(files, preload, server, is_fresh=bool(fresh))
+    # What they used counts as used by this process, and so by its parent, once they are reaped.
+    deadline = time.monotonic() + _END
+    while supervisors and time.monotonic() < deadline:
+        _reap(supervisors)
+        time.sleep(0.01)
     return None
 
 

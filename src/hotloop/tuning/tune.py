@@ -105,6 +105,7 @@ def tune(
         except KeyboardInterrupt:
             stopped = f"stopped after {duration(time.perf_counter() - began)}"
             search.settle()
+        stack.close()  # then what the trials used is known as used by this process
         said = (*notes, *work.notes, _busy_note(before, look()))
         result = work.result(
             target=tuple(name),
