@@ -4,16 +4,27 @@ One condition is "step_time>+10%", "samples_per_s<-5%" or "new-findings>=warn"; 
 several.
 """
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from hotloop.core.errors import UsageError, did_you_mean
 from hotloop.core.finding import Severity
+from hotloop.core.two_runs import Change
 
-__all__ = ["NEW_FINDINGS", "FailCondition", "Worse", "parse_conditions"]
+__all__ = [
+    "NEW_FINDINGS",
+    "ConditionVerdict",
+    "FailCondition",
+    "Outcome",
+    "Worse",
+    "exit_code",
+    "parse_conditions",
+]
 
+Outcome = Literal["REGRESSED", "held", "UNKNOWN"]
 Worse = Literal["more", "less"]  # the direction in which a figure gets worse
 NEW_FINDINGS = "new-findings"
 _WORD = re.compile(r"([A-Za-z_-]+?)(>=|<=|>|<)([+-]?)(.+)")
@@ -34,6 +45,34 @@ class FailCondition:
     def most(self) -> float:
         """Return the limit as a ratio of costs, now over before; a rate's cost is its inverse."""
         return 1 + self.limit if self.worse == "more" else 1 / (1 - self.limit)
+
+    def outcome(self, change: Change) -> Outcome:
+        """Judge the change of a cost.
+
+        REGRESSED: it is beyond the limit, and its whole interval beyond half of the limit. held:
+        the whole interval is within the limit.
+        """
+        if change.ratio is None or change.interval is None:
+            return "UNKNOWN"
+        low, high = change.interval
+        if change.ratio > self.most and low > math.sqrt(self.most):
+            return "REGRESSED"
+        return "held" if high <= self.most else "UNKNOWN"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConditionVerdict:
+    """Whether a condition of --fail-on is met, and why."""
+
+    condition: str  # as typed
+    outcome: Outcome
+    why: str  # a sentence without its full stop
+
+
+def exit_code(verdicts: Sequence[ConditionVerdict], *, fails_on_unknown: bool) -> int | None:
+    """Return 1 if a condition is met, or undecided and that counts as well; else None."""
+    bad = ("REGRESSED", "UNKNOWN") if fails_on_unknown else ("REGRESSED",)
+    return 1 if any(verdict.outcome in bad for verdict in verdicts) else None
 
 
 def parse_conditions(

@@ -22,6 +22,7 @@ __all__ = [
     "change_of_counts",
     "change_of_steps",
     "change_of_values",
+    "load_bound",
 ]
 
 RISK = 0.02  # that the interval misses the true ratio: 1 % at its lower end, the false alarms
@@ -56,12 +57,34 @@ class Change:
             return "UNKNOWN"
         return verdict_of(self.interval[0], self.ratio, self.interval[1], edge)
 
+    def shown(self, worse: str = "more") -> str:
+        """Return the change in percent with its interval; of a rate, which gets worse as "less"."""
+        if self.ratio is None or self.interval is None:
+            return "-"
+        ends = [self.ratio, *self.interval]
+        if worse == "less":
+            ends = [1 / end if end else math.inf for end in (self.ratio, *self.interval[::-1])]
+        ratio, low, high = (f"{end - 1:+.0%}" for end in ends)
+        return f"{ratio} ({low} to {high})"
+
     def over(self, factor: float) -> "Change":
         """Return the change of a cost that is `factor` times as large in the present run."""
         if self.ratio is None or self.interval is None:
             return self
         low, high = (factor * end for end in self.interval)
         return Change(ratio=factor * self.ratio, interval=(low, high), widest=self.widest)
+
+
+def load_bound(others: float | None, cores: float | None, own: float | None = None) -> float:
+    """Return the logarithm of the factor by which other processes slow a run at most.
+
+    They keep `others` of `cores` busy, the run keeps `own` of them busy (1 if unknown). Cores that
+    are in use twice are shared; and two cores may be two threads of one, so that even free ones
+    may be slower. Unknown counts as no load.
+    """
+    if not cores or not others:
+        return 0.0
+    return math.log(max(1 + others / cores, ((own or 1.0) + others) / cores))
 
 
 def change_of_steps(

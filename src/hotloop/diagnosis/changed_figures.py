@@ -15,6 +15,7 @@ from hotloop.core.two_runs import (
     change_of_counts,
     change_of_steps,
     change_of_values,
+    load_bound,
 )
 from hotloop.core.units import bytes_, count, duration, moment
 from hotloop.diagnosis.baseline import MEMORY, TIMES, WAITS, reasons
@@ -53,23 +54,9 @@ class FigureChange:
     why: str | None = None  # why it is unknown
 
     @property
-    def interval(self) -> tuple[float, float, float] | None:
-        """Return the change of the figure itself and its interval: ratio, low end, high end."""
-        ratio, interval = self.change.ratio, self.change.interval
-        if ratio is None or interval is None:
-            return None
-        if FIGURES[self.name] == "more":
-            return ratio, *interval
-        low, high = interval
-        return 1 / ratio if ratio else math.inf, 1 / high, 1 / low if low else math.inf
-
-    @property
     def changed(self) -> str:
-        """Return the change in percent with its interval, for a table."""
-        if self.interval is None:
-            return "-"
-        ratio, low, high = (f"{end - 1:+.0%}" for end in self.interval)
-        return f"{ratio} ({low} to {high})"
+        """Return the change of the figure in percent with its interval, for a table."""
+        return self.change.shown(FIGURES[self.name])
 
     def shown(self, value: float | None) -> str:
         """Return a value as people read it."""
@@ -84,11 +71,7 @@ class FigureChange:
 
 
 def machine_drift(before: Sequence[RunFacts], now: RunFacts) -> MachineDrift:
-    """Return how far load and the machine's own speed may have moved the ratio of times.
-
-    A run that shares its cores is slowed by at most the share that the others take: of cores that
-    are in use twice, or, as two cores may be one with two threads, of all cores.
-    """
+    """Return how far load and the machine's own speed may have moved the ratio of times."""
     faster = [_slower(now, run) for run in before]
     slower = [_slower(run, now) for run in before]
     return MachineDrift(
@@ -97,10 +80,8 @@ def machine_drift(before: Sequence[RunFacts], now: RunFacts) -> MachineDrift:
 
 
 def _load(facts: RunFacts) -> float:
-    cores, others = facts.machine_cores or facts.hardware.cores, facts.other_cores
-    if not cores or not others:
-        return 0.0
-    return math.log(max(1 + others / cores, ((facts.own_cores or 1.0) + others) / cores))
+    cores = facts.machine_cores or facts.hardware.cores
+    return load_bound(facts.other_cores, cores, facts.own_cores)
 
 
 def _slower(run: RunFacts, other: RunFacts) -> float:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from hotloop.core.codec import to_json
-from hotloop.core.fail_on import NEW_FINDINGS
+from hotloop.core.fail_on import NEW_FINDINGS, ConditionVerdict
 from hotloop.core.finding import Severity
 from hotloop.core.units import many
 from hotloop.diagnosis.baseline import NEW, reasons, unlike
@@ -17,23 +16,12 @@ from hotloop.diagnosis.changed_figures import changed_figures
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hotloop.core.fail_on import FailCondition
+    from hotloop.core.fail_on import FailCondition, Outcome
     from hotloop.diagnosis.baseline import Unlike
     from hotloop.diagnosis.changed_figures import FigureChange
     from hotloop.diagnosis.recorded_run import ComparedFinding, RecordedRun
 
-__all__ = ["BaselineComparison", "ConditionVerdict", "compare_runs"]
-
-Outcome = Literal["REGRESSED", "held", "UNKNOWN"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConditionVerdict:
-    """Whether a condition of --fail-on is met, and why."""
-
-    condition: str  # as typed
-    outcome: Outcome
-    why: str  # a sentence without its full stop
+__all__ = ["BaselineComparison", "compare_runs"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +33,6 @@ class BaselineComparison:
     figures: tuple[FigureChange, ...]
     new: tuple[ComparedFinding, ...]  # findings of which no baseline had one by the same rule
     conditions: tuple[ConditionVerdict, ...] = ()
-
-    def has(self, outcome: Outcome) -> bool:
-        """Whether a condition came out so."""
-        return any(one.outcome == outcome for one in self.conditions)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -82,22 +66,14 @@ def _judged(
     before: Sequence[RecordedRun],
     now: RecordedRun,
 ) -> ConditionVerdict:
-    """Judge a figure: REGRESSED if the change is beyond the limit, and its whole interval beyond
-    half of it; held if the whole interval is within the limit.
-    """
+    """Judge a figure by its change."""
     figure = next(one for one in figures if one.name == condition.name)
-    change, most = figure.change, condition.most
-    if change.ratio is None or change.interval is None:
-        why = f"cannot be told: {figure.why}"
-        return ConditionVerdict(condition=condition.text, outcome="UNKNOWN", why=why)
-    low, high = change.interval
-    values = f"{figure.shown(figure.now)}, {figure.shown(figure.before)} before: {figure.changed}"
-    if change.ratio > most and low > math.sqrt(most):
-        return ConditionVerdict(condition=condition.text, outcome="REGRESSED", why=values)
-    if high <= most:
-        return ConditionVerdict(condition=condition.text, outcome="held", why=values)
-    why = f"cannot be told: {values}; {_remedy(change.widest, before, now)}"
-    return ConditionVerdict(condition=condition.text, outcome="UNKNOWN", why=why)
+    outcome, why = condition.outcome(figure.change), f"cannot be told: {figure.why}"
+    if figure.change.interval is not None:
+        why = f"{figure.shown(figure.now)}, {figure.shown(figure.before)} before: {figure.changed}"
+        if outcome == "UNKNOWN":
+            why = f"cannot be told: {why}; {_remedy(figure.change.widest, before, now)}"
+    return ConditionVerdict(condition=condition.text, outcome=outcome, why=why)
 
 
 def _remedy(widest: str, before: Sequence[RecordedRun], now: RecordedRun) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hotloop.core.errors import UsageError
-from hotloop.core.fail_on import parse_conditions
+from hotloop.core.fail_on import exit_code, parse_conditions
 
 if TYPE_CHECKING:
     import argparse
@@ -19,9 +19,14 @@ if TYPE_CHECKING:
     from hotloop.diagnosis.recorded_run import RecordedRun
     from hotloop.diagnosis.regressions import BaselineComparison
 
-__all__ = ["BaselineGate", "add_baseline", "gate_of", "refuse_baseline"]
-
-_REGRESSED = 1  # exit code
+__all__ = [
+    "BaselineGate",
+    "add_baseline",
+    "add_conditions",
+    "gate_of",
+    "refuse_baseline",
+    "refuse_unknown_alone",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,16 +50,13 @@ class BaselineGate:
 
     def exit_code(self, result: BaselineComparison | None) -> int | None:
         """Return the exit code of a comparison; None: that of the run."""
-        if result is None:
-            return None
-        failed = result.has("REGRESSED") or (self.fails_on_unknown and result.has("UNKNOWN"))
-        return _REGRESSED if failed else None
+        verdicts = () if result is None else result.conditions
+        return exit_code(verdicts, fails_on_unknown=self.fails_on_unknown)
 
 
 def add_baseline(parser: argparse.ArgumentParser, *, of: str = "") -> None:
     """Add --baseline, --fail-on and --fail-on-unknown; `of` begins their help."""
-    add = parser.add_argument
-    add(
+    parser.add_argument(
         "--baseline",
         type=Path,
         action="append",
@@ -62,13 +64,19 @@ def add_baseline(parser: argparse.ArgumentParser, *, of: str = "") -> None:
         help=f"{of}compare with an earlier run: the file of its --json, or its run folder; given "
         "several times: with several runs of it, which tell how far such runs differ",
     )
-    add(
-        "--fail-on",
-        metavar="CONDITIONS",
-        help=f'{of}exit 1 if a figure got worse: "step_time>+10%% new-findings>=warn"; others: '
+    add_conditions(
+        parser,
+        f'{of}exit 1 if a figure got worse: "step_time>+10%% new-findings>=warn"; others: '
         "samples_per_s<-10%%, tokens_per_s<-10%%, start>+20%%, peak_memory>+10%%, "
         "waits_per_step>+0%%",
+        of=of,
     )
+
+
+def add_conditions(parser: argparse.ArgumentParser, help: str, *, of: str = "") -> None:
+    """Add --fail-on, with its `help`, and --fail-on-unknown; `of` begins the latter's help."""
+    add = parser.add_argument
+    add("--fail-on", metavar="CONDITIONS", help=help)
     add(
         "--fail-on-unknown",
         action="store_true",
@@ -77,14 +85,19 @@ def add_baseline(parser: argparse.ArgumentParser, *, of: str = "") -> None:
     )
 
 
+def refuse_unknown_alone(options: argparse.Namespace, example: str) -> None:
+    """Raise UsageError for --fail-on-unknown without conditions."""
+    if options.fail_on_unknown and options.fail_on is None:
+        raise UsageError(f'--fail-on-unknown needs conditions: --fail-on "{example}"')
+
+
 def gate_of(options: argparse.Namespace) -> BaselineGate | None:
     """Return the requested comparison, or None.
 
     Raises UsageError for conditions that cannot be read or a missing baseline, and DataError for a
     file that is no baseline.
     """
-    if options.fail_on_unknown and options.fail_on is None:
-        raise UsageError('--fail-on-unknown needs conditions: --fail-on "step_time>+10%"')
+    refuse_unknown_alone(options, "step_time>+10%")
     if options.fail_on is None and options.baseline is None:
         return None
     from hotloop.diagnosis.baseline import read_baseline

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from hotloop.bench.compare import Ratio
+    from hotloop.bench.compare import LadderComparison, Ratio
     from hotloop.bench.result import Result, RungResult
     from hotloop.bench.targets import RequirementVerdict
 
-__all__ = ["show", "show_ratios", "show_verdicts"]
+__all__ = ["show", "show_comparison_of_ladders", "show_verdicts"]
 
 _RATES = {"tokens_per_s": "tokens/s", "targets_per_s": "loss tok/s", "samples_per_s": "samples/s"}
 _USE = {
@@ -129,26 +129,43 @@ def show_verdicts(verdicts: Sequence[RequirementVerdict], name: str, out: Consol
         out.print(f"{word} {escape(verdict.target.text)} ({name}): {escape(verdict.why)}")
 
 
-def show_ratios(ratios: Sequence[Ratio], out: Console) -> None:
-    """Print two results side by side."""
+def show_comparison_of_ladders(result: LadderComparison, out: Console) -> None:
+    """Print two results side by side, and the conditions."""
+    _ratios(result.rungs, out)
+    for verdict in result.conditions:
+        out.print(escape(f"{verdict.outcome} {verdict.condition}: {verdict.why}"))
+
+
+def _ratios(ratios: Sequence[Ratio], out: Console) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    for title in ("rung", "A tokens/s", "B tokens/s", "B/A", "A", "B", "B/A"):
+    for title in ("rung", "A tokens/s", "B tokens/s", "B/A", "98 %", "B is", "A", "B", "B/A"):
         table.add_column(title, justify="left" if title == "rung" else "right")
     for ratio in ratios:
         if ratio.why is not None:
-            table.add_row(escape(ratio.name), *["-"] * 6)
+            table.add_row(escape(ratio.name), *["-"] * 8)
             continue
         table.add_row(
             escape(ratio.name),
             *(count(rate) for rate in (ratio.a, ratio.b) if rate is not None),
-            *(_times(x) for x in (ratio.ratio, ratio.factor_a, ratio.factor_b, ratio.of_factors)),
+            _times(ratio.ratio),
+            _interval(ratio),
+            ratio.verdict,
+            *(_times(x) for x in (ratio.factor_a, ratio.factor_b, ratio.of_factors)),
         )
     out.print(table)
     for ratio in ratios:
         if ratio.why is not None:
             out.print(f"{ratio.name}: {ratio.why}")
+    out.print("98 %: the interval of B/A; equal runs at separate times and other load are in it")
     out.print("the last three columns are times before, within each result: they hold where the")
     out.print("machine was slower on one day; the two results were not measured by turns")
+
+
+def _interval(ratio: Ratio) -> str:
+    if ratio.change.interval is None:
+        return "-"
+    low, high = ratio.change.interval
+    return f"{1 / high:.2f}-{1 / low:.2f}"
 
 
 def _times(value: float | None) -> str:
