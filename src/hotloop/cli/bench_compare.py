@@ -49,7 +49,7 @@ def run(args: Sequence[str]) -> int:
         got = len(options.results)
         raise UsageError(f"hotloop bench compare A.json B.json: expected two results, got {got}")
     from hotloop.bench.compare import FIGURES, compare_files
-    from hotloop.cli.terminal.bench_table import show_comparison_of_ladders
+    from hotloop.cli.terminal.bench_table import show_conditions, show_ratios
 
     conditions = (
         []
@@ -57,6 +57,8 @@ def run(args: Sequence[str]) -> int:
         else parse_conditions(options.fail_on, FIGURES, findings=False)
     )
     result = compare_files(options.results[0], options.results[1], conditions)
-    show_comparison_of_ladders(result, console_of(sys.stdout, _WIDTH))
+    out = console_of(sys.stdout, _WIDTH)
+    show_ratios(result.rungs, out)
+    show_conditions(result.conditions, out)
     keep_json(options.json, to_json(result, schema=1))
     return exit_code(result.conditions, fails_on_unknown=options.fail_on_unknown) or 0

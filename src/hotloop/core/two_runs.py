@@ -59,13 +59,18 @@ class Change:
 
     def shown(self, worse: str = "more") -> str:
         """Return the change in percent with its interval; of a rate, which gets worse as "less"."""
-        if self.ratio is None or self.interval is None:
+        ratio, interval = self.of_figure(worse)
+        if ratio is None or interval is None:
             return "-"
-        ends = [self.ratio, *self.interval]
-        if worse == "less":
-            ends = [1 / end if end else math.inf for end in (self.ratio, *self.interval[::-1])]
-        ratio, low, high = (f"{end - 1:+.0%}" for end in ends)
-        return f"{ratio} ({low} to {high})"
+        middle, low, high = (f"{end - 1:+.0%}" for end in (ratio, *interval))
+        return f"{middle} ({low} to {high})"
+
+    def of_figure(self, worse: str) -> tuple[float | None, tuple[float, float] | None]:
+        """Return the ratio of the figure and its interval: of a rate ("less"), the inverse."""
+        if worse == "more" or self.ratio is None or self.interval is None:
+            return self.ratio, self.interval
+        low, high = self.interval
+        return 1 / self.ratio, (1 / high, 1 / low)
 
     def over(self, factor: float) -> "Change":
         """Return the change of a cost that is `factor` times as large in the present run."""
@@ -75,16 +80,26 @@ class Change:
         return Change(ratio=factor * self.ratio, interval=(low, high), widest=self.widest)
 
 
-def load_bound(others: float | None, cores: float | None, own: float | None = None) -> float:
+def load_bound(
+    others: float | None,
+    cores: float | None,
+    *,
+    own: float | None = None,
+    wanted: float | None = None,
+) -> float:
     """Return the logarithm of the factor by which other processes slow a run at most.
 
-    They keep `others` of `cores` busy, the run keeps `own` of them busy (1 if unknown). Cores that
-    are in use twice are shared; and two cores may be two threads of one, so that even free ones
-    may be slower. Unknown counts as no load.
+    They keep `others` of `cores` busy, the run keeps `own` of them busy (1 if unknown) and could
+    use `wanted` (all if unknown). Where no core is free, the run may have waited for all that the
+    others took; and as two cores may be two threads of one, even its own may have been slower.
+    Unknown counts as no load.
     """
     if not cores or not others:
         return 0.0
-    return math.log(max(1 + others / cores, ((own or 1.0) + others) / cores))
+    own = own or 1.0
+    free = max(0.0, cores - own - others)
+    alone = min(own + max(0.0, others - free), max(own, wanted or cores))
+    return math.log(alone / own * (1 + others / cores))
 
 
 def change_of_steps(

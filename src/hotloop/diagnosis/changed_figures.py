@@ -58,6 +58,19 @@ class FigureChange:
         """Return the change of the figure in percent with its interval, for a table."""
         return self.change.shown(FIGURES[self.name])
 
+    def to_json(self) -> dict[str, object]:
+        """Return plain JSON values; `ratio` and `interval` are those of the figure itself."""
+        ratio, interval = self.change.of_figure(FIGURES[self.name])
+        return {
+            "name": self.name,
+            "before": self.before,
+            "now": self.now,
+            "ratio": ratio,
+            "interval": interval,
+            "verdict": self.verdict,
+            "why": self.why,
+        }
+
     def shown(self, value: float | None) -> str:
         """Return a value as people read it."""
         if value is None:
@@ -81,7 +94,8 @@ def machine_drift(before: Sequence[RunFacts], now: RunFacts) -> MachineDrift:
 
 def _load(facts: RunFacts) -> float:
     cores = facts.machine_cores or facts.hardware.cores
-    return load_bound(facts.other_cores, cores, facts.own_cores)
+    wanted = None if facts.threads is None else facts.threads + facts.workers
+    return load_bound(facts.other_cores, cores, own=facts.own_cores, wanted=wanted)
 
 
 def _slower(run: RunFacts, other: RunFacts) -> float:

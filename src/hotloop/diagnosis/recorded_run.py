@@ -35,6 +35,7 @@ class RunFacts:
     hardware: Hardware
     world: int = 1
     threads: int | None = None  # of torch
+    workers: int = 0  # processes of the training loaders
     machine_cores: int | None = None  # that the operating system counts
     own_cores: float | None = None  # that the processes of the run kept busy, median
     other_cores: float | None = None  # that other processes kept busy
@@ -91,6 +92,7 @@ def facts_of(case: Case) -> RunFacts:
         hardware=case.hardware,
         world=process.world,
         threads=process.threads,
+        workers=sum(loader.workers for loader in case.training_loaders),
         machine_cores=process.machine_cores,
         own_cores=statistics.median(cores) if cores else None,
         other_cores=process.other_cores,

@@ -8,32 +8,35 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from hotloop.core.errors import HotloopError
-from hotloop.machine.matmul_rate import measure_gemm
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = ["reference_seconds"]
 
-_SECONDS = 0.1  # for each piece: the fastest of about 100 loops, or of 10 products
-_NUMBERS = (
-    20_000  # of one loop in Python: about 1 ms, which 0.1 us of a clock read do not matter to
-)
+_SECONDS = 0.1  # for each piece: about 100 times, of which load leaves some alone
+_NUMBERS = 20_000  # of one loop in Python: about 1 ms, so that reading the clock does not matter
+_SIZE = 256  # of the product's matrices: about 0.3 ms on one core
 
 
 def reference_seconds(clock: Callable[[], float] = time.perf_counter) -> dict[str, float]:
-    """Return seconds by piece of work, the fastest of some: load of a moment does not count.
+    """Return seconds by piece of work: a loop in Python, and a product in torch on the CPU.
 
-    The product is left out if it cannot be measured; it runs with the threads that torch has now.
+    Each is the fastest of many, so that other processes hardly matter: their load is known apart.
     """
+    import torch
+
+    matrix = torch.ones(_SIZE, _SIZE)
+    out = torch.empty_like(matrix)
+    with torch.no_grad():
+        return {
+            "Python": _fastest(lambda: sum(n * n for n in range(_NUMBERS)), clock),
+            "products": _fastest(lambda: torch.mm(matrix, matrix, out=out), clock),
+        }
+
+
+def _fastest(work: Callable[[], object], clock: Callable[[], float]) -> float:
     began, fastest = clock(), float("inf")
     while (now := clock()) < began + _SECONDS:
-        sum(number * number for number in range(_NUMBERS))
+        work()
         fastest = min(fastest, clock() - now)
-    seconds = {"Python": fastest}
-    try:
-        rates = measure_gemm("cpu", "fp32", budget_s=_SECONDS).readings
-    except HotloopError:  # no product runs here: Python's loop remains
-        return seconds
-    return {**seconds, "products": 1e12 / max(rates)}  # of 1e12 FLOP
+    return fastest

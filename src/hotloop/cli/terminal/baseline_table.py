@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
+from hotloop.cli.terminal.bench_table import show_conditions
 from hotloop.cli.terminal.lines import facts, plain_table
 
 if TYPE_CHECKING:
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from hotloop.diagnosis.regressions import BaselineComparison
 
 __all__ = ["show_comparison"]
-
-_COLOUR = {"REGRESSED": "bold red", "held": "bold green", "UNKNOWN": "bold yellow"}
 
 
 def show_comparison(result: BaselineComparison | None, out: Console) -> None:
@@ -28,14 +27,11 @@ def show_comparison(result: BaselineComparison | None, out: Console) -> None:
     out.print(f"\n[bold]compared with {escape(name)}[/bold]")
     facts(out, *(f"- {one.said}" for one in result.differences))
     table = plain_table("figure", "baseline", "now", "change (98 % interval)", "verdict")
-    known = [one for one in result.figures if one.before is not None and one.now is not None]
+    known = [one for one in result.figures if one.before or one.now]
     for figure in known:
         values = (figure.shown(figure.before), figure.shown(figure.now), figure.changed)
         table.add_row(figure.name, *values, figure.verdict)
     if known:
         out.print(table)
     facts(out, *(f"new {one.severity}: {one.rule}: {one.claim}" for one in result.new))
-    for verdict in result.conditions:
-        colour = _COLOUR[verdict.outcome]
-        text = f"{escape(verdict.condition)}: {escape(verdict.why)}"
-        out.print(f"[{colour}]{verdict.outcome}[/{colour}] {text}")
+    show_conditions(result.conditions, out)
