@@ -4,12 +4,14 @@
 
 Each round runs the doctor on each script as it is and with 30 % of each step added in a busy loop.
 Then each run is compared with the runs as it is before it: with the last one, and with the last
-three. A second call goes on from the runs in FOLDER.
+three. A run begins when nothing else keeps a core busy. A second call goes on from the runs in
+FOLDER.
 """
 
 import shutil
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -22,9 +24,11 @@ from hotloop.diagnosis.baseline import read_baseline
 from hotloop.diagnosis.changed_figures import FIGURES
 from hotloop.diagnosis.regressions import compare_runs
 from hotloop.machine.detect import detect
+from hotloop.machine.threads import load, others
 
 SCRIPTS = ("slow_getitem", "after_step_work", "double_attention")
 ADDED = 0.3  # of each step
+QUIET, PATIENCE = 0.2, 120.0  # cores, s
 CONDITIONS = "step_time>+10% start>+25% peak_memory>+10% new-findings>=warn"
 HOLD = f"""
 
@@ -53,6 +57,16 @@ def planted(script: Path, folder: Path) -> Path:
     last = max(n for n, line in enumerate(lines) if line.startswith(("import ", "from ")))
     copy.write_text("\n".join([*lines[: last + 1], HOLD, *lines[last + 1 :]]) + "\n")
     return copy
+
+
+def wait_until_quiet() -> None:
+    """Wait until other processes keep less than QUIET of a core busy, or PATIENCE is over."""
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        before = load()
+        time.sleep(1.0)
+        if others(before, load()) < QUIET:
+            return
 
 
 def run(script: Path, result: Path) -> None:
@@ -98,6 +112,7 @@ def main(words: list[str]) -> None:
             for kind in ("plain", "slower"):
                 result = folder / f"{name}-{n}-{kind}.json"
                 if not result.exists():
+                    wait_until_quiet()
                     run(script if kind == "plain" else planted(script, folder), result)
     rows = [
         row

@@ -20,12 +20,12 @@ def run(seed: int, middle: float, *, n: int = 200, apart: float = 0.0, spread: f
 
 
 def test_equal_runs_are_rarely_told_apart_however_many_steps_they_have():
-    # Of a pair of runs the logarithm of the ratio has the deviation 0.06, that of a run 0.042.
+    # Of a pair of runs the logarithm of the ratio has the deviation 0.082, that of a run 0.058.
     told = [
-        change_of_steps([run(2 * s, 1.0, apart=0.042)], run(2 * s + 1, 1.0, apart=0.042)).verdict()
+        change_of_steps([run(2 * s, 1.0, apart=0.058)], run(2 * s + 1, 1.0, apart=0.058)).verdict()
         for s in range(200)
     ]
-    assert told.count("SLOWER") + told.count("FASTER") <= 6  # 2 % of 200, and two
+    assert told.count("SLOWER") + told.count("FASTER") <= 10  # 5 % of 200
 
 
 def test_a_clear_change_is_told_in_both_directions():

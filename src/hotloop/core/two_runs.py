@@ -25,13 +25,13 @@ __all__ = [
     "load_bound",
 ]
 
-RISK = 0.02  # that the interval misses the true ratio: 1 % at its lower end, the false alarms
+RISK = 0.05  # that the interval misses the true ratio
 BLOCKS = 10  # of consecutive steps: enough for FEWEST, as long as possible, so nearly independent
 
-# Of the logarithm of the ratio of two runs of one script at separate times. Measured on 2 shared
-# cores of an AMD EPYC (docs/log.md, 2026-11-27); worth 8 readings, so that several baselines of the
-# present machine soon count for more.
-APART = Scatter(squares=8 * 0.06**2, freedom=8)
+# Of the logarithm of the ratio of two runs of one script at separate times, with the weight of the
+# 15 runs of three scripts that it was measured on: 2 shared cores of an AMD EPYC with nothing else
+# to do (docs/log.md, 2026-11-27). Several baselines of the present machine are joined with it.
+APART = Scatter(squares=12 * 0.082**2, freedom=12)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

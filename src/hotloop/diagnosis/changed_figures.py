@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 
 __all__ = ["FIGURES", "FigureChange", "changed_figures", "machine_drift"]
 
-# Of the logarithm of the ratio of two runs of one script, as APART: the start reads files that may
-# be cached or not; the memory is sampled four times a second.
-_STARTS = Scatter(squares=8 * 0.12**2, freedom=8)
+# Of the logarithm of the ratio of two runs of one script, measured as APART: the start reads files
+# that may be cached or not; the memory is sampled four times a second.
+_STARTS = Scatter(squares=12 * 0.104**2, freedom=12)
+_MEMORIES = Scatter(squares=12 * 0.056**2, freedom=12)
 FIGURES: Final[dict[str, Worse]] = {
     "step_time": "more",
     "samples_per_s": "less",
@@ -179,7 +180,7 @@ def _change(
     if name == "peak_memory":
         if len({run.facts.peak_of for run in (*before, now)}) > 1:
             return Change(why="one is of the GPU, one of the process")
-        return change_of_values(*values)
+        return change_of_values(*values, scatter=_MEMORIES)
     change = change_of_steps([run.times for run in before], now.times, drift=drift)
     if name == "step_time":
         return change

@@ -26,7 +26,7 @@ def show_comparison(result: BaselineComparison | None, out: Console) -> None:
     name = result.baselines[0] if several == 1 else f"{several} runs"
     out.print(f"\n[bold]compared with {escape(name)}[/bold]")
     facts(out, *(f"- {one.said}" for one in result.differences))
-    table = plain_table("figure", "baseline", "now", "change (98 % interval)", "verdict")
+    table = plain_table("figure", "baseline", "now", "change (95 % interval)", "verdict")
     known = [one for one in result.figures if one.before or one.now]
     for figure in known:
         values = (figure.shown(figure.before), figure.shown(figure.now), figure.changed)

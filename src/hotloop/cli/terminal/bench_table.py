@@ -142,7 +142,7 @@ def show_conditions(verdicts: Sequence[ConditionVerdict], out: Console) -> None:
 def show_ratios(ratios: Sequence[Ratio], out: Console) -> None:
     """Print two results side by side, with the interval of B/A and its verdict."""
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    for title in ("rung", "A tokens/s", "B tokens/s", "B/A", "A", "B", "B/A", "98 %", "B is"):
+    for title in ("rung", "A tokens/s", "B tokens/s", "B/A", "A", "B", "B/A", "95 %", "B is"):
         table.add_column(title, justify="left" if title == "rung" else "right")
     for ratio in ratios:
         if ratio.why is not None:
@@ -161,7 +161,7 @@ def show_ratios(ratios: Sequence[Ratio], out: Console) -> None:
             out.print(f"{ratio.name}: {ratio.why}")
     out.print("A, B and B/A on the right are times before, within each result: they hold where")
     out.print("the machine was slower on one day; the two results were not measured by turns.")
-    out.print("98 %: the interval of B/A in tokens/s, with what equal runs at separate times and")
+    out.print("95 %: the interval of B/A in tokens/s, with what equal runs at separate times and")
     out.print("other load differ by; B is FASTER or SLOWER only beyond that")
 
 
