@@ -122,7 +122,7 @@ def test_a_machine_that_became_slower_gives_no_verdict():
 
 def test_steps_that_vary_ask_for_a_longer_run():
     noisy = raw(0.012, seed=2)
-    noisy["step_time"]["readings"] = [0.004 * (1 + n // 20) for n in range(200)]
+    noisy["step_time"]["readings"] = [0.003 * (1 + n // 20) for n in range(200)]
     _, by_name = compared(raw(), noisy)
     assert "run longer: --time" in by_name["step_time"].why
 
