@@ -43,7 +43,7 @@ def raw(seconds: float = 0.01, *, seed: int = 1, found=(), **run) -> dict:
         "machine_cores": 2,
         "own_cores": 1.0,
         "other_cores": 0.0,
-        "reference": {"Python": 0.001},
+        "reference": {"products": 0.001},
         "steps": [*range(2, 2 + n)],
         "samples": 32.0,
         "start": 2.0,
@@ -115,7 +115,7 @@ def test_another_load_gives_no_verdict(side):
 
 
 def test_a_machine_that_became_slower_gives_no_verdict():
-    _, by_name = compared(raw(), raw(0.014, seed=2, reference={"Python": 0.0014}))
+    _, by_name = compared(raw(), raw(0.014, seed=2, reference={"products": 0.0014}))
     assert by_name["step_time"].outcome == "UNKNOWN"
     assert "another speed" in by_name["step_time"].why
 

@@ -1,4 +1,4 @@
-"""Times two fixed pieces of work, so that two runs can tell whether the machine itself changed.
+"""Times a fixed piece of work, so that two runs can tell whether the machine itself changed.
 
 A CPU of the same name may be clocked lower, or be another one below a virtual machine.
 """
@@ -13,30 +13,24 @@ if TYPE_CHECKING:
 
 __all__ = ["reference_seconds"]
 
-_SECONDS = 0.1  # for each piece: about 100 times, of which load leaves some alone
-_NUMBERS = 20_000  # of one loop in Python: about 1 ms, so that reading the clock does not matter
-_SIZE = 256  # of the product's matrices: about 0.3 ms on one core
+_SECONDS = 0.1  # about 300 products, of which load leaves some alone
+_SIZE = 256  # of the matrices: about 0.3 ms on one core
 
 
 def reference_seconds(clock: Callable[[], float] = time.perf_counter) -> dict[str, float]:
-    """Return seconds by piece of work: a loop in Python, and a product in torch on the CPU.
+    """Return seconds by piece of work: a product of float32 matrices in torch on the CPU.
 
-    Each is the fastest of many, so that other processes hardly matter: their load is known apart.
+    It is the fastest of many, so that other processes hardly matter: their load is known apart. It
+    repeats within 1 % from process to process on one machine; a loop in Python does not (0.68 to
+    0.85 ms, docs/log.md, 2026-11-27).
     """
     import torch
 
-    matrix = torch.ones(_SIZE, _SIZE)
+    matrix = torch.ones(_SIZE, _SIZE, dtype=torch.float32, device="cpu")
     out = torch.empty_like(matrix)
-    with torch.no_grad():
-        return {
-            "Python": _fastest(lambda: sum(n * n for n in range(_NUMBERS)), clock),
-            "products": _fastest(lambda: torch.mm(matrix, matrix, out=out), clock),
-        }
-
-
-def _fastest(work: Callable[[], object], clock: Callable[[], float]) -> float:
     began, fastest = clock(), float("inf")
-    while (now := clock()) < began + _SECONDS:
-        work()
-        fastest = min(fastest, clock() - now)
-    return fastest
+    with torch.no_grad():
+        while (now := clock()) < began + _SECONDS:
+            torch.mm(matrix, matrix, out=out)
+            fastest = min(fastest, clock() - now)
+    return {"products": fastest}
