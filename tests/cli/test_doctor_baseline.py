@@ -117,6 +117,11 @@ def test_a_comparison_that_could_not_be_made_does_not_pass(doctor, baseline, tmp
     [
         (["--fail-on", "step_tme>+10%", "--baseline", "b.json"], 2, "did you mean step_time?"),
         (["--fail-on", "step_time>+10%"], 2, "--fail-on needs the run to compare with"),
+        (
+            ["--no-rules", "--fail-on", "new-findings>=warn", "--baseline", "b.json"],
+            2,
+            "--no-rules leaves out the findings",
+        ),
         (["--fail-on-unknown"], 2, "--fail-on-unknown needs conditions"),
         (["--baseline", "nowhere.json"], 2, "there is no such file or folder; write it with"),
         (["--baseline", "old.json"], 65, "an older version of hotloop wrote it"),
@@ -149,6 +154,7 @@ def test_run_folders_are_compared_without_running_anything(doctor, tmp_path, cap
     assert "REGRESSED step_time>+10%" in capsys.readouterr().out
     assert main(["doctor", "--baseline", two, *condition, one]) == 0
     assert "held step_time>+10%" in capsys.readouterr().out
-    both = ["--baseline", one, "--baseline", one]
-    assert main(["doctor", *both, two]) == 0
+    assert main(["doctor", "--baseline", one, "--baseline", two, two]) == 0
     assert "compared with 2 runs" in capsys.readouterr().out
+    assert main(["doctor", "--baseline", one, "--baseline", one, two]) == 2
+    assert "are the same run: each must be a run of its own" in capsys.readouterr().err

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from hotloop.diagnosis.recorded_run import RunFacts
 
-__all__ = ["Unlike", "read_baseline", "unlike"]
+__all__ = ["Unlike", "read_baseline", "read_baselines", "reasons", "unlike"]
 
 TIMES: Final = "times"
 MEMORY: Final = "memory"
@@ -60,6 +60,23 @@ def read_baseline(path: Path) -> RecordedRun:
             f"--json {path} train.py"
         )
     return recorded(read_json(path), name=str(path))
+
+
+def read_baselines(paths: Sequence[Path]) -> list[RecordedRun]:
+    """Return the runs in several files or folders.
+
+    Raises what `read_baseline` raises, and UsageError for a run that is given twice: it would look
+    as if runs did not differ.
+    """
+    runs = [read_baseline(path) for path in paths]
+    for n, run in enumerate(runs):
+        for other in runs[:n]:
+            if run.step_time is not None and run.step_time == other.step_time:
+                raise UsageError(
+                    f"--baseline {other.name} and --baseline {run.name} are the same run: each "
+                    "must be a run of its own, as their differences are measured"
+                )
+    return runs
 
 
 def unlike(before: RecordedRun, now: RecordedRun) -> Iterator[Unlike]:

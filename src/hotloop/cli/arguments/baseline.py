@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hotloop.core.errors import UsageError
-from hotloop.core.fail_on import exit_code, parse_conditions
+from hotloop.core.fail_on import NEW_FINDINGS, exit_code, parse_conditions
 
 if TYPE_CHECKING:
     import argparse
@@ -100,14 +100,16 @@ def gate_of(options: argparse.Namespace) -> BaselineGate | None:
     refuse_unknown_alone(options, "step_time>+10%")
     if options.fail_on is None and options.baseline is None:
         return None
-    from hotloop.diagnosis.baseline import read_baseline
+    from hotloop.diagnosis.baseline import read_baselines
     from hotloop.diagnosis.changed_figures import FIGURES
 
     conditions = [] if options.fail_on is None else parse_conditions(options.fail_on, FIGURES)
+    if getattr(options, "no_rules", False) and any(one.level for one in conditions):
+        raise UsageError(f"--no-rules leaves out the findings: leave out {NEW_FINDINGS} as well")
     if options.baseline is None:
         raise UsageError("--fail-on needs the run to compare with: --baseline findings.json")
     return BaselineGate(
-        baselines=[read_baseline(path) for path in options.baseline],
+        baselines=read_baselines(options.baseline),
         conditions=conditions,
         fails_on_unknown=options.fail_on_unknown,
     )
