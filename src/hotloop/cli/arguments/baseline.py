@@ -67,7 +67,7 @@ def add_baseline(parser: argparse.ArgumentParser, *, of: str = "") -> None:
     add_conditions(
         parser,
         f'{of}exit 1 if a figure got worse: "step_time>+10%% new-findings>=warn"; others: '
-        "samples_per_s<-10%%, tokens_per_s<-10%%, start>+20%%, peak_memory>+10%%, "
+        "samples_per_s<-10%%, tokens_per_s<-10%%, start>+25%%, peak_memory>+30%%, "
         "waits_per_step>+0%%",
         of=of,
     )
