@@ -314,31 +314,32 @@ def tune(
     """Search for a faster plan for a script or recipe in a process of its own; return the result.
 
     `args` are the arguments of the script, or key=value settings of the recipe. `budget` is in
-    seconds; the last proof may exceed it. `out` is an unused folder for the results: hotloop run
-    and hotloop train accept its plan.json. `options` are those of `hotloop tune` ("--allow",
-    "order"). Raises UsageError if there is neither such a script nor such a recipe, and
-    DataError if nothing could be measured.
+    seconds; the last proof may exceed it. `out` is an unused folder for the results (default: one
+    in .hotloop): hotloop run and hotloop train accept its plan.json. `options` are those of
+    `hotloop tune` ("--allow", "order"). A notebook shows the result as a table; its `rows` and
+    `plan` are values. Ctrl-C, or the interrupt of a notebook, ends the search in order and raises
+    KeyboardInterrupt; what was measured is in `out`. Raises UsageError if there is neither such a
+    script nor such a recipe, and DataError if nothing could be measured.
     """
-    import tempfile
-
     if str(what) not in RECIPES and not Path(what).exists():
         raise UsageError(
             f"there is no script {str(what)!r} in {Path.cwd()}, and no recipe of that name: "
             f"there are {', '.join(RECIPES)}"
         )
-    with tempfile.TemporaryDirectory(prefix="hotloop-") as folder:
-        run = RunDir(Path(folder, "run") if out is None else Path(out))
-        run.refuse_if_used()
-        _run("tune", run.path, "--budget", f"{budget:g}", *options, str(what), *args)
-        if not run.trials.exists():
-            raise DataError(f"nothing was measured of {what}: it says why above")
-        return Tuned.from_json(read_json(run.trials))
+    from hotloop.diagnosis.script import place_named
+
+    run = RunDir(place_named(f"tune-{Path(what).stem}", None if out is None else Path(out)))
+    run.refuse_if_used()
+    _run("tune", run.path, "--budget", f"{budget:g}", *options, str(what), *args)
+    if not run.trials.exists():
+        raise DataError(f"nothing was measured of {what}: it says why above")
+    return Tuned.from_json(read_json(run.trials))
 
 
 def _run(verb: str, out: Path, *words: str) -> None:
-    """Run a hotloop command in a process of its own, with the output of this process."""
-    import subprocess
+    """Run a hotloop command in a process of its own, whose output becomes that of this process."""
     import sys
 
-    command = [sys.executable, "-m", "hotloop", verb, "--out", str(out), *words]
-    subprocess.run(command, check=False)
+    from hotloop.process.shown_child import run_shown
+
+    run_shown([sys.executable, "-m", "hotloop", verb, "--out", str(out), *words])

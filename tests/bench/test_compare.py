@@ -3,8 +3,9 @@ import json
 
 import pytest
 
-from hotloop.bench.compare import compare_files, ratios, unlike
+from hotloop.bench.compare import FIGURES, compare_files, ratios, unlike
 from hotloop.core.errors import ConfigError, DataError
+from hotloop.core.fail_on import parse_conditions
 
 
 @pytest.fixture
@@ -68,3 +69,67 @@ def test_a_file_that_is_none_is_refused(tmp_path):
     (tmp_path / "a.json").write_text("{}")
     with pytest.raises(DataError, match="schema 1"):
         compare_files(tmp_path / "a.json", tmp_path / "a.json")
+
+
+def slowed(raw: dict, factor: float, **more) -> dict:
+    """Return a result whose rung "own" has steps of `factor` times the length."""
+    other = {**copy.deepcopy(raw), **more}
+    for row in other["rows"]:
+        if row["id"] == "own":
+            row["step"]["readings"] = [factor * time for time in row["step"]["readings"]]
+            row["figures"]["tokens_per_s"] /= factor
+    return other
+
+
+def judged(a: dict, b: dict, tmp_path, text: str):
+    paths = tmp_path / "a.json", tmp_path / "b.json"
+    for path, raw in zip(paths, (a, b), strict=True):
+        path.write_text(json.dumps(raw))
+    return compare_files(*paths, parse_conditions(text, FIGURES, findings=False))
+
+
+def quiet(raw: dict) -> dict:
+    return {**raw, "busy_cores": 0.0}
+
+
+def test_a_slower_rung_has_a_verdict_and_an_equal_one_has_none(a, tmp_path):
+    a = quiet(a)
+    result = judged(a, slowed(a, 1.5), tmp_path, "tokens_per_s<-10%")
+    rungs = {rung.id: rung for rung in result.rungs}
+    assert rungs["own"].verdict == "SLOWER"
+    assert rungs["own"].change.ratio == pytest.approx(1.5)
+    assert rungs["sdpa"].verdict == "UNKNOWN"  # equal runs may differ by more than 3 %
+    (condition,) = result.conditions
+    assert condition.outcome == "REGRESSED"
+    assert "-33% (" in condition.why
+    assert "(rung own)" in condition.why
+    (condition,) = judged(a, a, tmp_path, "tokens_per_s<-40%").conditions
+    assert condition.outcome == "held"
+
+
+def test_what_noise_or_load_may_explain_is_unknown(a, tmp_path):
+    a = quiet(a)
+    (noise,) = judged(a, slowed(a, 1.15), tmp_path, "tokens_per_s<-10%").conditions
+    assert (noise.outcome, "equal runs may differ" in noise.why) == ("UNKNOWN", True)
+    busy = slowed(a, 1.5, busy_cores=float(a["hardware"]["cores"]))
+    (load,) = judged(a, busy, tmp_path, "tokens_per_s<-10%").conditions
+    assert (load.outcome, "other processes were busy" in load.why) == ("UNKNOWN", True)
+
+
+def test_a_smaller_batch_in_less_time_is_no_slower_rate(a, tmp_path):
+    a = quiet(a)
+    b = slowed(a, 0.5)  # a step takes half the time,
+    own = next(row for row in b["rows"] if row["id"] == "own")
+    own["figures"]["tokens_per_s"] /= 2  # as it has half the tokens
+    result = judged(a, b, tmp_path, "tokens_per_s<-40%")
+    assert next(rung for rung in result.rungs if rung.id == "own").change.ratio == pytest.approx(1)
+    assert result.conditions[0].outcome == "held"
+
+
+def test_a_figure_or_rung_that_is_missing_is_unknown(a, tmp_path):
+    (vram,) = judged(a, a, tmp_path, "vram>+10%").conditions
+    assert (vram.outcome, vram.why) == ("UNKNOWN", "cannot be told: vram is not known in A and B")
+    without = {**a, "rows": [row for row in a["rows"] if row["id"] != "own"]}
+    (rung,) = judged(a, without, tmp_path, "tokens_per_s<-10%").conditions
+    assert rung.outcome == "UNKNOWN"
+    assert "the rung own was not measured in B" in rung.why

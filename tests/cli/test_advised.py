@@ -32,7 +32,12 @@ FOREIGN = {"--nproc-per-node", "--nnodes", "--max-restarts", "--shm-size", "--ip
 FOREIGN |= {"--debug", "--help", "--version"}
 TRAINING = ("train", "doctor", "tune")  # what takes a recipe and techniques
 DATA = ("data tokenize", "data stats")
-SPEAKS_FOR = {  # the longest beginning of the path counts
+SPEAKS_FOR = {
+    "cli/arguments/baseline.py": ("doctor",),
+    "cli/bench_compare.py": ("bench",),
+    "core/fail_on.py": ("doctor",),
+    "diagnosis/baseline.py": ("doctor",),
+    "diagnosis/regressions.py": ("doctor",),  # the longest beginning of the path counts
     "bench/": ("bench",),
     "bench/whole_run.py": ("train",),
     "cleanup/": ("clean",),

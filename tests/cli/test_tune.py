@@ -1,3 +1,5 @@
+import contextlib
+import io
 import os
 import signal
 import subprocess
@@ -153,3 +155,16 @@ def test_what_is_neither_script_nor_recipe_is_refused_before_a_process_is_starte
     with pytest.raises(UsageError, match="and no recipe of that name: there are char-lm"):
         hotloop.tune(what, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_from_a_notebook_the_output_is_printed_there_and_the_folder_stays(tmp_path, monkeypatch):
+    """A notebook replaces sys.stdout and sys.stderr by objects without a descriptor."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("raise RuntimeError('no data here')")
+    out, err = io.StringIO(), io.StringIO()
+    streams = contextlib.redirect_stdout(out), contextlib.redirect_stderr(err)
+    with streams[0], streams[1], pytest.raises(DataError, match="nothing was measured of"):
+        hotloop.tune("train.py", budget=5)
+    assert "no data here" in err.getvalue()
+    (folder,) = (tmp_path / ".hotloop").glob("tune-train-*")
+    assert RunDir(folder).read()["status"] == "failed"

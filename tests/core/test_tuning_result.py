@@ -163,3 +163,18 @@ def test_what_is_paid_once_is_earned_back_after_so_many_steps():
 )
 def test_what_saves_nothing_or_is_unknown_never_pays_back(slow):
     assert pays_back(slow, trial(0.1)) is None
+
+
+def test_a_notebook_shows_a_table_and_print_the_same_in_lines():
+    refused = TuneRow(name="compile <b>", decision="refused", why="no compiler & no time")
+    found = replace(FOUND, rows=(*FOUND.rows, refused), notes=("other programs were busy",))
+    shown = found._repr_html_()
+    assert shown.startswith(f"<p><strong>{found.said}</strong></p><p>other programs were busy</p>")
+    assert shown.count("<tr>") == 1 + len(FOUND.rows) + 1 + 1  # titles, trials, proof, refused
+    assert "<td>2.00x (1.67-2.50)</td>" in shown
+    assert "compile &lt;b&gt;" in shown
+    assert "no compiler &amp; no time" in shown
+    lines = str(found).splitlines()
+    assert lines[0] == found.said
+    assert len(lines) == 1 + len(FOUND.rows) + 1 + 1
+    assert lines[-1] == "  compile <b>; refused; no compiler & no time"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from hotloop.bench.ladders import LADDERS, find
 from hotloop.bench.targets import judge, parse
+from hotloop.cli import bench_compare
 from hotloop.cli.arguments.recipe import ORDER, split
 from hotloop.cli.terminal.lines import console_of, keep_json, redraw
 from hotloop.core.errors import UsageError, did_you_mean
@@ -40,7 +41,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="hotloop bench",
         description="Measure a ladder: the loop before, then one technique at a time, up to "
         f"hotloop's own choice.\n\nladders: {', '.join(LADDERS)}\n\n{ORDER}\n"
-        "hotloop bench compare A.json B.json compares two results of one machine.",
+        "hotloop bench compare A.json B.json compares two results of one machine; with --help it "
+        "tells more.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
@@ -60,10 +62,10 @@ def _parser() -> argparse.ArgumentParser:
 
 def run(args: Sequence[str]) -> int:
     """Run the verb."""
+    if args and args[0] == "compare":
+        return bench_compare.run(args[1:])
     watch()  # what other processes use while torch loads
     options = _parser().parse_intermixed_args(args)
-    if options.what[:1] == ["compare"]:
-        return _compare(options.what[1:])
     name, assignments = split(options.what)
     if name is None:
         raise UsageError(f"which ladder? There are: {', '.join(LADDERS)}")
@@ -166,17 +168,6 @@ def _end(options: argparse.Namespace, result: Result, targets: Sequence[Requirem
 
 def _write(path: Path | None, result: Result, verdicts: Sequence[RequirementVerdict]) -> None:
     keep_json(path, {**result.to_json(), "targets": [v.to_json() for v in verdicts]})
-
-
-def _compare(paths: Sequence[str]) -> int:
-    from hotloop.bench.compare import compare_files
-    from hotloop.cli.terminal.bench_table import show_ratios
-
-    if len(paths) != 2:
-        raise UsageError(f"hotloop bench compare A.json B.json: two results, got {len(paths)}")
-    ratios = compare_files(Path(paths[0]), Path(paths[1]))
-    show_ratios(ratios, console_of(sys.stdout, _WIDTH))
-    return 0
 
 
 class _Progress:

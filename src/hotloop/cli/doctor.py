@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hotloop.cli.arguments.baseline import add_baseline, gate_of, refuse_baseline
 from hotloop.cli.arguments.recipe import ORDER, add_options, request_of, split
 from hotloop.cli.arguments.script import (
     add_script,
@@ -21,7 +22,7 @@ from hotloop.cli.terminal.lines import console, keep_json, telling
 from hotloop.cli.terminal.preflight_text import PreflightText
 from hotloop.cli.terminal.train_screen import Screen
 from hotloop.core.case.experiment import BUDGET
-from hotloop.core.errors import UsageError
+from hotloop.core.errors import HotloopError, UsageError
 from hotloop.core.storage.rundir import RunDir
 from hotloop.core.units import duration
 from hotloop.engine.signals import Dropped, Signals
@@ -34,7 +35,11 @@ from hotloop.recipes.registry import RECIPES, summaries
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from rich.console import Console
+
+    from hotloop.cli.arguments.baseline import BaselineGate
     from hotloop.core.case.case import Case
+    from hotloop.core.finding import Diagnosis
     from hotloop.diagnosis.script import Observed
     from hotloop.process.child import Beat
 
@@ -67,17 +72,22 @@ def _parser() -> argparse.ArgumentParser:
     add("--json", type=Path, metavar="PATH", help="write the findings as JSON")
     add("--html", type=Path, metavar="PATH", help="of a run folder: write the page there")
     add("--all", action="store_true", help="of a run folder: print all findings")
+    add_baseline(parser, of="of a run folder: ")
     add("-q", "--quiet", action="store_true", help="the report alone, no progress")
     return parser
 
 
 def run(args: Sequence[str]) -> int:
-    """Run the verb; return 0 if all could be checked, whatever the findings."""
+    """Run the verb; return 0 if all could be checked, whatever the findings.
+
+    With conditions of --fail-on, return 1 if one of them is met.
+    """
     if is_script(args):
         return _script(args)
     options = _parser().parse_intermixed_args(args)
     if len(options.what) == 1 and RunDir(Path(options.what[0])).exists:
         return _run_folder(options)
+    refuse_baseline(options)
     if options.html is not None or options.all:
         option = "--all" if options.all else "--html"
         raise UsageError(f"{option} is for a script or the run folder of one")
@@ -126,6 +136,7 @@ def _script_parser() -> argparse.ArgumentParser:
     add("--all", action="store_true", help="print all findings, not only the first three")
     add("--no-rules", action="store_true", help="print the ledger alone: what each second was for")
     add("--json", type=Path, metavar="PATH", help="write the findings as JSON")
+    add_baseline(parser)
     add("--html", type=Path, metavar="PATH", help="write the page there as well")
     add("--out", type=Path, metavar="RUN_DIR", help="default: .hotloop/<script>-<time>")
     add_script(parser)
@@ -134,18 +145,19 @@ def _script_parser() -> argparse.ArgumentParser:
 
 def _script(args: Sequence[str]) -> int:
     options = _script_parser().parse_args(args)
-    target, limits = target_of(options), limits_of(options)
+    target, limits, gate = target_of(options), limits_of(options), gate_of(options)
     from hotloop.cli.terminal.diagnosis import show
     from hotloop.diagnosis.script import observe, place_for
     from hotloop.report.diagnosis import page
 
-    def notify(observed: Observed) -> None:
+    def notify(observed: Observed) -> int | None:
         case, diagnosis = observed.case, observed.diagnosis
         kept = {"folder": observed.folder, "page": observed.page}
         show(case, diagnosis, console(), **kept, every=options.all)
         if observed.problem is not None:
             say(f"hotloop: nothing was kept: {observed.problem}")
-        keep_copies(case, diagnosis, json=options.json, html=options.html)
+        copies = {"json": options.json, "html": options.html}
+        return _compared(gate, case, diagnosis, console(), **copies)
 
     observe(
         target,
@@ -155,8 +167,27 @@ def _script(args: Sequence[str]) -> int:
         page=page,
         further=_further_runs(options, target.command),
         by_rules=not options.no_rules,
+        unreported=None if gate is None else HotloopError.exit_code,
     )
     return 0
+
+
+def _compared(
+    gate: BaselineGate | None,
+    case: Case,
+    diagnosis: Diagnosis,
+    out: Console,
+    **copies: Path | None,
+) -> int | None:
+    """Compare with the baselines, if any, print and write the result, and return its exit code."""
+    result = None if gate is None else gate.compared(case, diagnosis)
+    keep_copies(case, diagnosis, comparison=None if result is None else result.to_json(), **copies)
+    if gate is None:
+        return None
+    from hotloop.cli.terminal.baseline_table import show_comparison
+
+    show_comparison(result, out)
+    return gate.exit_code(result)
 
 
 def _seconds(text: str) -> float:
@@ -175,6 +206,7 @@ def _further_runs(options: argparse.Namespace, command: Sequence[str]) -> Callab
     def further(case: Case) -> Case:
         from hotloop.diagnosis.chosen_experiments import chosen
         from hotloop.diagnosis.experiments import with_experiments
+        from hotloop.machine.reference_speed import reference_seconds
         from hotloop.observe.build_case import with_products
         from hotloop.observe.whatif import ceilings
         from hotloop.rules.diagnose import diagnose
@@ -184,6 +216,9 @@ def _further_runs(options: argparse.Namespace, command: Sequence[str]) -> Callab
 
         with telling() as notify:
             try:
+                if case.steps.count:
+                    reference = reference_seconds()
+                    case = replace(case, process=replace(case.process, reference=reference))
                 if tries and case.raised is None:
                     case = with_experiments(
                         case,
@@ -218,12 +253,12 @@ def _run_folder(options: argparse.Namespace) -> int:
     from hotloop.cli.terminal.diagnosis import show
     from hotloop.diagnosis.script import judge_again
 
-    folder = Path(options.what[0])
+    folder, gate = Path(options.what[0]), gate_of(options)
     case, diagnosis = judge_again(folder)
-    keep_copies(case, diagnosis, json=options.json, html=options.html)
     page = RunDir(folder).report if RunDir(folder).report.exists() else None
-    show(case, diagnosis, console(stdout=True), folder=folder, page=page, every=options.all)
-    return 0
+    out = console(stdout=True)
+    show(case, diagnosis, out, folder=folder, page=page, every=options.all)
+    return _compared(gate, case, diagnosis, out, json=options.json, html=options.html) or 0
 
 
 def _refuse_options(options: argparse.Namespace) -> None:

@@ -3,7 +3,8 @@
 Format history of findings.json: schema 1 (2026-11); a finding has the kind of its rule (2026-12,
 additional: older files lack it, and it is looked up in the list of rules); `ledger` (2026-12,
 additional: of an observed script); `known` of a finding, `tried` of a remedy, and `machine`
-(2026-12, additional).
+(2026-12, additional); `run`, what a later run is compared by, and `comparison`, with a baseline
+(2026-12, additional: of an observed script).
 """
 
 from __future__ import annotations

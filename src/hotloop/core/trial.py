@@ -27,6 +27,7 @@ __all__ = [
     "compare",
     "signed_rank_interval",
     "student",
+    "verdict_of",
 ]
 
 Verdict = Literal["FASTER", "SLOWER", "SAME", "UNKNOWN"]
@@ -262,14 +263,28 @@ def _by_process(
     return enough or [[(trial.rounds[n], other.rounds[n]) for n in shared]]
 
 
-def _verdict(low: float, middle: float, high: float, edge: float) -> tuple[Verdict, str]:
+def verdict_of(low: float, middle: float, high: float, edge: float) -> Verdict:
+    """Return the verdict on the ratio `middle` of two step times, whose interval is `low`-`high`.
+
+    FASTER and SLOWER: the interval is beyond 1 -+ edge / 2 and the ratio beyond 1 -+ edge. SAME:
+    the interval is within 1 -+ edge.
+    """
     if high < 1 - edge / 2 and middle < 1 - edge:
-        return "FASTER", f"a step takes {middle:.2f} of the time ({low:.2f}-{high:.2f})"
+        return "FASTER"
     if low > 1 + edge / 2 and middle > 1 + edge:
-        return "SLOWER", f"a step takes {middle:.2f} times as long ({low:.2f}-{high:.2f})"
-    if 1 - edge <= low and high <= 1 + edge:
-        return "SAME", f"no more than {edge:.0%} apart ({low:.2f}-{high:.2f})"
-    return "UNKNOWN", f"the ratio of step times lies between {low:.2f} and {high:.2f}"
+        return "SLOWER"
+    return "SAME" if 1 - edge <= low and high <= 1 + edge else "UNKNOWN"
+
+
+def _verdict(low: float, middle: float, high: float, edge: float) -> tuple[Verdict, str]:
+    verdict = verdict_of(low, middle, high, edge)
+    why = {
+        "FASTER": f"a step takes {middle:.2f} of the time ({low:.2f}-{high:.2f})",
+        "SLOWER": f"a step takes {middle:.2f} times as long ({low:.2f}-{high:.2f})",
+        "SAME": f"no more than {edge:.0%} apart ({low:.2f}-{high:.2f})",
+        "UNKNOWN": f"the ratio of step times lies between {low:.2f} and {high:.2f}",
+    }
+    return verdict, why[verdict]
 
 
 def signed_rank_interval(values: Sequence[float], risk: float = RISK) -> tuple[float, float, float]:

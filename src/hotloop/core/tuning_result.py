@@ -1,5 +1,6 @@
 """The result of a search for a faster plan: trials, decisions, and the proof of the kept plan."""
 
+import html
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ from hotloop.core.finding import SourceLocation
 from hotloop.core.measurement import Measurement
 from hotloop.core.plan import Plan
 from hotloop.core.trial import Comparison, Trial
-from hotloop.core.units import duration
+from hotloop.core.units import bytes_, duration, moment
 
 __all__ = [
     "SCHEMA",
@@ -59,6 +60,18 @@ class TuneRow:
     peak_bytes: int | None = None
     pays_back: int | None = None  # steps after which the one-time cost is recovered
     seconds: float = 0.0  # that the trial took
+
+    @property
+    def cells(self) -> tuple[str, str, str, str, str, str]:
+        """Return it as texts: name, decision, times as fast, seconds of a step, memory, why."""
+        return (
+            self.name,
+            self.decision,
+            "" if self.comparison is None else self.comparison.factor,
+            "" if self.step_time is None else f"{moment(self.step_time.median)} a step",
+            "" if self.peak_bytes is None else bytes_(self.peak_bytes),
+            self.why,
+        )
 
     @classmethod
     def of(cls, trial: Trial, name: str, decision: Decision, why: str, **more: object) -> "TuneRow":
@@ -179,6 +192,34 @@ class Tuned:
             names = ", ".join(self.unsure)
             return f"nothing was shown to be faster; the trials are too noisy to decide on {names}"
         return f"nothing that was tried is worth it{why}"
+
+    def __str__(self) -> str:
+        """Return the result as text: the sentence, and a line for each row."""
+        lines = (f"  {'; '.join(filter(None, cells))}" for cells in self._table)
+        return "\n".join([self.said, *lines])
+
+    def _repr_html_(self) -> str:
+        """Return the result as a notebook shows it: the sentence, and the table of the trials."""
+        titles = ("what", "decision", "times as fast", "a step", "memory", "why")
+        rows = [
+            "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+            for tag, cells in (("th", titles), *(("td", cells) for cells in self._table))
+        ]
+        texts = [f"<p>{html.escape(text)}</p>" for text in (self.stopped, *self.notes) if text]
+        said = f"<p><strong>{html.escape(self.said)}</strong></p>"
+        return "".join([said, *texts, "<table>", *rows, "</table>"])
+
+    @property
+    def _table(self) -> list[tuple[str, ...]]:
+        """Return the cells of all trials with the proof, then of what was not tried, by reason."""
+        rows = [*self.rows, *([self.proof] if self.proof else [])]
+        return [
+            *(row.cells for row in rows if row.plan is not None),
+            *(
+                (", ".join(names), decision, "", "", "", why)
+                for (decision, why), names in untried(rows).items()
+            ),
+        ]
 
     def to_json(self) -> dict[str, object]:
         """Return trials.json."""

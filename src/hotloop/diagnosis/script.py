@@ -24,6 +24,7 @@ from hotloop.core.package import __version__
 from hotloop.core.secrets import Hider, redacted
 from hotloop.core.storage.files import read_json, write_file
 from hotloop.core.storage.rundir import OBSERVED, RunDir
+from hotloop.diagnosis.recorded_run import facts_of
 from hotloop.diagnosis.run_record import case_of_run
 from hotloop.observe.build_case import build_case
 from hotloop.observe.merge_ranks import gathered, leave, wait_for
@@ -88,28 +89,30 @@ def observe(
     limits: StopLimits,
     *,
     folder: Path,
-    notify: Callable[[Observed], None],
+    notify: Callable[[Observed], int | None],
     page: Callable[[Case, Diagnosis], str] | None = None,
     techniques: AppliedTechniques | None = None,
     further: Callable[[Case], Case] = lambda case: case,
     by_rules: bool = True,
+    unreported: int | None = None,
 ) -> None:
     """Run the script, pass the result to `notify`, then exit as the script would.
 
-    The exit code of a script that was stopped early is 0. `techniques` is applied in the script
-    and its children; `further` may add later measurements to the case; without `by_rules`
-    it has only its ledger. With several ranks, rank 0 reports what all ranks saw and does not call
-    `further`, as the process group is gone.
+    The exit code of a script that was stopped early is 0. Where the script came to a good end, the
+    exit code that `notify` returns takes its place, or `unreported` if the report failed.
+    `techniques` is applied in the script and its children; `further` may add later measurements to
+    the case; without `by_rules` it has only its ledger. With several ranks, rank 0 reports what all
+    ranks saw and does not call `further`, as the process group is gone.
     """
     observer = ScriptObserver(limits)
     if techniques is not None:
         techniques.join(observer)
-
     process = os.getpid()
 
     def finished(error: BaseException | None) -> int | None:
         if os.getpid() != process:  # a forked child ends by itself
             return None
+        code = unreported if ENV.rank == 0 else None
         try:
             _wait_for_imports()
             observer.finish()
@@ -118,28 +121,42 @@ def observe(
             if ENV.rank > 0:
                 leave(here, children)
             else:
-                wait_for(range(1, ENV.world), children)
-                case, is_here = gathered(here, children)
-                if case.raised is None and here.raised is not None:  # a child trained
-                    case = replace(case, stopped=here.stopped, raised=here.raised)
+                case, is_here = _of_all_ranks(here, children)
                 effects = _effects(techniques, case, is_here=is_here)
                 if ENV.world == 1 and not isinstance(error, KeyboardInterrupt):
                     case = further(case)
                 diagnosis = diagnose(case, rules=ALL if by_rules else ())
                 plan = None if techniques is None else techniques.plan
-                notify(_save(case, diagnosis, folder, target, page, plan, effects))
+                code = notify(_save(case, diagnosis, folder, target, page, plan, effects))
         except Exception:  # noqa: BLE001 - a bug of hotloop must not change how the script ends
             with contextlib.suppress(OSError, ValueError):  # nor must a closed stderr
                 heading = "hotloop: its own report failed; the script was not touched:"
                 print(heading, file=sys.stderr)
                 traceback.print_exc()
-        return 0 if isinstance(error, Stopped) else None
+        return _exit_code(error, code)
 
     limited = {"steps": limits.steps, "seconds": limits.seconds, "full": limits.full}
     planned = None if techniques is None else techniques.plan.to_json()
     observe_children(RunDir(folder).children, limited, planned)
     observer.start()
     run(target, finished=finished)
+
+
+def _of_all_ranks(here: Case, children: Path) -> tuple[Case, bool]:
+    """Return the case of all ranks, or of the child that trained; and whether it is of `here`."""
+    wait_for(range(1, ENV.world), children)
+    case, is_here = gathered(here, children)
+    if case.raised is None and here.raised is not None:  # a child trained
+        case = replace(case, stopped=here.stopped, raised=here.raised)
+    return case, is_here
+
+
+def _exit_code(error: BaseException | None, code: int | None) -> int | None:
+    """Return `code` if the script would exit with 0; None leaves the exit code to the script."""
+    is_good_end = error is None or (isinstance(error, SystemExit) and error.code in (None, 0))
+    if is_good_end and code is not None:
+        return code
+    return 0 if isinstance(error, Stopped) else None
 
 
 def _wait_for_imports() -> None:
@@ -203,10 +220,15 @@ def _save(
 
 
 def findings_json(case: Case, diagnosis: Diagnosis) -> dict[str, object]:
-    """Return findings.json of an observed script, with its ledger and experiments."""
+    """Return findings.json of an observed script, with its ledger, experiments and facts."""
     ledger = None if case.ledger is None else to_json(case.ledger)
     experiments = [to_json(experiment) for experiment in case.experiments]
-    return {**diagnosis.to_json(), "ledger": ledger, "experiments": experiments}
+    return {
+        **diagnosis.to_json(),
+        "ledger": ledger,
+        "experiments": experiments,
+        "run": to_json(facts_of(case)),
+    }
 
 
 def judge_again(folder: Path) -> tuple[Case, Diagnosis]:

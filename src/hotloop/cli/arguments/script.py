@@ -11,7 +11,7 @@ from hotloop.core.errors import UsageError
 from hotloop.core.storage.files import write_file
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from hotloop.core.case.case import Case
     from hotloop.core.finding import Diagnosis
@@ -22,7 +22,7 @@ __all__ = ["add_script", "is_script", "keep_copies", "limits_of", "target_of"]
 
 _VALUES = frozenset({
     "--steps", "--time", "--json", "--log", "--html", "--out", "--with", "--plan", "--config",
-    "--without", "--budget", "--allow", "--experiments"
+    "--without", "--budget", "--allow", "--experiments", "--baseline", "--fail-on"
 })  # fmt: skip
 
 
@@ -73,12 +73,18 @@ def limits_of(options: argparse.Namespace) -> StopLimits:
 
 
 def keep_copies(
-    case: Case, diagnosis: Diagnosis, *, json: Path | None, html: Path | None = None
+    case: Case,
+    diagnosis: Diagnosis,
+    *,
+    json: Path | None,
+    html: Path | None = None,
+    comparison: Mapping[str, object] | None = None,
 ) -> None:
-    """Write the requested copies of the result."""
+    """Write the requested copies of the result, with its comparison with a baseline."""
     from hotloop.diagnosis.script import findings_json
 
-    keep_json(json, findings_json(case, diagnosis))
+    compared = {} if comparison is None else {"comparison": comparison}
+    keep_json(json, findings_json(case, diagnosis) | compared)
     if html is not None:
         from hotloop.report.diagnosis import page
 

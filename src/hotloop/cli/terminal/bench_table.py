@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from hotloop.bench.compare import Ratio
     from hotloop.bench.result import Result, RungResult
     from hotloop.bench.targets import RequirementVerdict
+    from hotloop.core.fail_on import ConditionVerdict
 
-__all__ = ["show", "show_ratios", "show_verdicts"]
+__all__ = ["show", "show_conditions", "show_ratios", "show_verdicts"]
 
 _RATES = {"tokens_per_s": "tokens/s", "targets_per_s": "loss tok/s", "samples_per_s": "samples/s"}
 _USE = {
@@ -33,6 +34,7 @@ _USE = {
     "ram": "RAM",
     "temperature_c": "heat",
 }
+_OUTCOME = {"REGRESSED": "bold red", "held": "bold green", "UNKNOWN": "bold yellow"}
 _ONCE = {"start_s": "start", "compile_s": "compile", "epoch_s": "whole epoch"}
 
 
@@ -129,26 +131,45 @@ def show_verdicts(verdicts: Sequence[RequirementVerdict], name: str, out: Consol
         out.print(f"{word} {escape(verdict.target.text)} ({name}): {escape(verdict.why)}")
 
 
+def show_conditions(verdicts: Sequence[ConditionVerdict], out: Console) -> None:
+    """Print the verdict on each condition of --fail-on."""
+    for verdict in verdicts:
+        colour = _OUTCOME[verdict.outcome]
+        text = escape(f"{verdict.condition}: {verdict.why}")
+        out.print(f"[{colour}]{verdict.outcome}[/{colour}] {text}")
+
+
 def show_ratios(ratios: Sequence[Ratio], out: Console) -> None:
-    """Print two results side by side."""
+    """Print two results side by side, with the interval of B/A and its verdict."""
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    for title in ("rung", "A tokens/s", "B tokens/s", "B/A", "A", "B", "B/A"):
+    for title in ("rung", "A tokens/s", "B tokens/s", "B/A", "A", "B", "B/A", "95 %", "B is"):
         table.add_column(title, justify="left" if title == "rung" else "right")
     for ratio in ratios:
         if ratio.why is not None:
-            table.add_row(escape(ratio.name), *["-"] * 6)
+            table.add_row(escape(ratio.name), *["-"] * 8)
             continue
         table.add_row(
             escape(ratio.name),
             *(count(rate) for rate in (ratio.a, ratio.b) if rate is not None),
             *(_times(x) for x in (ratio.ratio, ratio.factor_a, ratio.factor_b, ratio.of_factors)),
+            _interval(ratio),
+            ratio.verdict,
         )
     out.print(table)
     for ratio in ratios:
         if ratio.why is not None:
             out.print(f"{ratio.name}: {ratio.why}")
-    out.print("the last three columns are times before, within each result: they hold where the")
-    out.print("machine was slower on one day; the two results were not measured by turns")
+    out.print("A, B and B/A on the right are times before, within each result: they hold where")
+    out.print("the machine was slower on one day; the two results were not measured by turns.")
+    out.print("95 %: the interval of B/A in tokens/s, with what equal runs at separate times and")
+    out.print("other load differ by; B is FASTER or SLOWER only beyond that")
+
+
+def _interval(ratio: Ratio) -> str:
+    if ratio.change.interval is None:
+        return "-"
+    low, high = ratio.change.interval
+    return f"{1 / high:.2f}-{1 / low:.2f}"
 
 
 def _times(value: float | None) -> str:

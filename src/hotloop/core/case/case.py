@@ -1,12 +1,12 @@
 """The Case that rules judge: all facts of one run, as one value that JSON can hold.
 
 Format history of case.json: schema 1 (2026-11); `planned`, `ledger`, and of the process
-`failed_at`, `states_aliased`, `exchanging`, of the steps `repeated_graph`, `order`, `resumes` and
-`kept_gradients` (2026-12, additional). The first files had more fields, which are skipped when they
-are read: `read` of a configuration, with keys that a tracked dict had noted; `kind` of a loader,
-`outputs_unused` of a model and `step_places` of a schedule, which were never filled; and
-`shared_graph` of the steps, in place of which `repeated_graph` came. `gpu` of the steps was called
-`card`.
+`failed_at`, `states_aliased`, `exchanging`, `machine_cores`, `reference`, of the steps
+`repeated_graph`, `order`, `resumes` and `kept_gradients` (2026-12, additional). The first files had
+more fields, which are skipped when they are read: `read` of a configuration, with keys that a
+tracked dict had noted; `kind` of a loader, `outputs_unused` of a model and `step_places` of a
+schedule, which were never filled; and `shared_graph` of the steps, in place of which
+`repeated_graph` came. `gpu` of the steps was called `card`.
 """
 
 from collections.abc import Mapping

@@ -39,6 +39,9 @@ class ProcessFacts:
     involuntary_switches: float | None = None  # per second
     throttled: float | None = None  # share of cgroup periods
     other_cores: float | None = None  # that other processes kept busy
+    machine_cores: int | None = None  # that the operating system counts, on which those ran
+    # Seconds of fixed pieces of work after the run, by name: how fast the machine was.
+    reference: Mapping[str, float] = field(default_factory=dict)
     graphs: int = 0  # Dynamo's
     graph_breaks: int = 0
     break_reasons: tuple[str, ...] = ()

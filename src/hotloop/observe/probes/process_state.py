@@ -230,6 +230,7 @@ class Surroundings(Probe):
             fault_seconds=fault_seconds() if faults else 0.0,
             throttled=self._throttling(),
             other_cores=others(self._load, now) if now.at > self._load.at + 0.2 else None,
+            machine_cores=psutil.cpu_count(),
             graphs=graphs,
             graph_breaks=breaks,
             break_reasons=reasons,
