@@ -121,7 +121,7 @@ def _suspects(failed: str, techniques: Sequence[str]) -> str:
 def _suggest(target: ScriptTarget, plan: Plan, options: argparse.Namespace) -> int:
     """Print the changed command line and the diff on stdout, what is known of them on stderr."""
     from hotloop.diagnosis.script_plan import machine
-    from hotloop.tuning.timed_edits import summary
+    from hotloop.tuning.timed_edits import compared
     from hotloop.tuning.verify_edits import verify_edits
 
     if target.is_module:
@@ -131,8 +131,17 @@ def _suggest(target: ScriptTarget, plan: Plan, options: argparse.Namespace) -> i
     path = Path(target.name)
     with telling() as notify:
         notify("making some steps with the changes")
-        suggested = verify_edits(path, target.args, plan, edit_defaults=options.edit_defaults)
-        said = summary(path, target.args, plan, suggested, look=machine, notify=notify)
+        defaults = options.edit_defaults
+        suggested = verify_edits(path, target.args, plan, edit_defaults=defaults)
+        suggested, said = compared(
+            path,
+            target.args,
+            plan,
+            suggested,
+            look=machine,
+            edit_defaults=defaults,
+            notify=notify,
+        )
     for note in (*suggested.notes, said):
         print(f"hotloop: {note}", file=sys.stderr)
     if suggested.files and suggested.root != Path.cwd():

@@ -25,7 +25,7 @@ from hotloop.rules.support.step_statements import of_a_step
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from hotloop.core.plan import Plan, Value
+    from hotloop.core.plan import Plan, Use, Value
     from hotloop.diagnosis.script_source import ScriptSource
 
 __all__ = ["Suggested", "suggest"]
@@ -57,6 +57,7 @@ class Suggested:
     notes: tuple[str, ...]
     args: tuple[str, ...]  # of the script; as they were if no option changes
     root: Path  # the folder that the names in the diff start from
+    uses: tuple[Use, ...] = ()  # the techniques that it changes something for
     files: Mapping[Path, bytes] = field(default_factory=dict)  # the edited files, by real path
     total: int | None = None  # optimizer steps of the whole run, if a run has shown it
     step: float | None = None  # seconds of a step there, roughly
@@ -76,13 +77,14 @@ def suggest(
     """
     project = read_project(path)
     origins = Origins(project, Options(project, args), edit_defaults=edit_defaults)
-    changes, notes = list[Change](), list[str]()
+    changes, notes, placed = list[Change](), list[str](), list["Use"]()
     for use in plan.techniques:
         result, beside = _made(origins, use.id, dict(use.choice))
         if isinstance(result, str):
             notes.append(f"{use.id}: {result}")
         else:
             changes += result
+            placed.append(use)
             notes += [f"{use.id}: {note}" for note in beside]
     edits = [change for change in changes if isinstance(change, Edit)]
     root = _root(path.resolve())
@@ -97,7 +99,14 @@ def suggest(
     diffs = (
         _diff(file.relative_to(root), file.read_bytes(), after) for file, after in files.items()
     )
-    return Suggested(diff="".join(diffs), notes=tuple(notes), args=words, root=root, files=files)
+    return Suggested(
+        diff="".join(diffs),
+        notes=tuple(notes),
+        args=words,
+        root=root,
+        uses=tuple(placed),
+        files=files,
+    )
 
 
 def _made(origins: Origins, id: str, choice: _Choice) -> tuple[list[Change] | str, Sequence[str]]:

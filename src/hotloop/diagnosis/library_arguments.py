@@ -34,6 +34,7 @@ class Library:
 
     packages: tuple[str, ...]
     names: tuple[str, ...]  # of the function, or the end of it after a star
+    having: str = ""  # a keyword: other calls that have it are meant as well
     needs: tuple[str, ...] = ()  # methods, without a call of which the arguments do nothing
 
 
@@ -55,7 +56,8 @@ LIBRARIES: Mapping[str, Library] = {
     "lightning": Library(packages=("lightning", "pytorch_lightning"), names=("Trainer", "Fabric")),
     "accelerate": Library(packages=("accelerate",), names=("Accelerator",),
         needs=("prepare", "prepare_model")),
-    "pretrained": Library(packages=("transformers",), names=("from_pretrained", "from_config")),
+    "pretrained": Library(packages=("transformers",), names=("from_pretrained", "from_config"),
+        having="attn_implementation"),
 }  # fmt: skip
 
 _FUSED = Arguments(
@@ -163,7 +165,11 @@ def _in_library(
             word.arg: origins.current(source, word.value) for word in call.keywords if word.arg
         }
         values = _wanted(arguments, present, choice)
-        made = values if isinstance(values, str) else origins.arguments(source, call, values)
+        made = (
+            values
+            if isinstance(values, str)
+            else origins.arguments(source, call, values, own_lines=True)
+        )
         if isinstance(made, str):
             return made
         changes += made
@@ -245,7 +251,9 @@ def _calls(origins: Origins, library: Library) -> Iterator[tuple[ScriptSource, a
         head = origin.partition(".")[0]
         named = any(name == n or (n[0] == "*" and name.endswith(n[1:])) for n in library.names)
         unpacks = any(word.arg is None for word in call.keywords)
-        if named and head in library.packages and not unpacks:
+        if library.having and keyword(call, library.having) is not None:
+            yield source, call
+        elif named and head in library.packages and not unpacks:
             if name.startswith("from_") and "Model" not in origin:
                 continue  # tokenizers and configurations
             yield source, call

@@ -226,7 +226,8 @@ class Options:
             for before, after in _neighbours(source.tree):
                 if isinstance(before, ast.Assign) and before.value is call:
                     target = before.targets[0]
-                    line = f"{ast.unparse(target)}.set_defaults({name}={setting.value})"
+                    value = source.quoted(setting.value)
+                    line = f"{ast.unparse(target)}.set_defaults({name}={value})"
                     edit = source.before(after, line)
                     return [edit] if edit else f"put {line} after the parser is built"
         return f"call set_defaults({name}={setting.value}) of the parser"

@@ -41,6 +41,7 @@ class Edit:
     start: int
     end: int
     text: str
+    is_argument: bool = False  # added to a call, where others may be added as well
 
 
 def read_source(path: Path) -> ScriptSource:
@@ -79,8 +80,11 @@ class ScriptSource:
             if is_listed and not starred and not unpacked:
                 yield call
 
-    def keywords(self, call: ast.Call, **values: str) -> list[Edit]:
-        """Return the edits that set these keywords of a call, replacing those it has."""
+    def keywords(self, call: ast.Call, *, own_lines: bool = False, **values: str) -> list[Edit]:
+        """Return the edits that set these keywords of a call, replacing those it has.
+
+        With `own_lines`, each is added on a line of its own where the call's last argument has one.
+        """
         edits = []
         for keyword in call.keywords:
             if keyword.arg is not None and (value := values.pop(keyword.arg, None)) is not None:
@@ -90,13 +94,19 @@ class ScriptSource:
             return edits
         _, over = self.span(call)
         end = self._ends[bisect.bisect_right(self._ends, over - 1) - 1]  # before the parenthesis
+        words: list[Any] = [*call.args, *call.keywords]
+        last = max(words, key=lambda word: word.lineno, default=None)
+        if own_lines and last and last.lineno > call.lineno and self.source[end - 1 : end] == b",":
+            indent = self.newline + " " * last.col_offset
+            text = "".join(f"{indent}{name}={value}," for name, value in values.items())
+            return [*edits, Edit(self.path, end, end, text)]
         comma = {b"(": "", b",": " "}.get(self.source[end - 1 : end], ", ")
         text = comma + ", ".join(f"{name}={value}" for name, value in values.items())
         first = self.span(call.args[0]) if call.args else (0, 0)
         if first[1] == over:  # a sole generator argument has no parentheses of its own
             edits.append(Edit(self.path, first[0], first[0], "("))
             text = f"){text}"
-        return [*edits, Edit(self.path, end, end, text)]
+        return [*edits, Edit(self.path, end, end, text, is_argument=True)]
 
     def span(self, node: Any) -> tuple[int, int]:
         """Return the byte offsets between which an expression or a statement stands."""
@@ -139,9 +149,13 @@ class ScriptSource:
 
     def edited(self, edits: Iterable[Edit]) -> bytes:
         """Return the whole file with those of the edits that are its own."""
-        after = self.source
+        after, begun = self.source, set[int]()
         for edit in sorted({edit for edit in edits if edit.path == self.path}, reverse=True):
-            after = after[: edit.start] + edit.text.encode() + after[edit.end :]
+            text, rest = edit.text, after[edit.end :]
+            if edit.is_argument and edit.start in begun:
+                rest = b", " + rest.lstrip(b", ")  # what was added there follows
+            begun |= {edit.start} if edit.is_argument else set()
+            after = after[: edit.start] + text.encode() + rest
         ast.parse(after)  # an edit that breaks the script would be a bug of hotloop
         return self.mark + after
 

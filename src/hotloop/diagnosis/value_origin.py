@@ -88,7 +88,12 @@ class Origins:
         return [*edits, setting]  # a default has no effect where the option is typed
 
     def arguments(
-        self, source: ScriptSource, call: ast.Call, values: Mapping[str, str]
+        self,
+        source: ScriptSource,
+        call: ast.Call,
+        values: Mapping[str, str],
+        *,
+        own_lines: bool = False,
     ) -> list[Change] | str:
         """Return the changes that give keywords of a call these values, or why they cannot be.
 
@@ -110,7 +115,8 @@ class Origins:
                 changes.append(origin.source.replacing(origin.node, origin.source.quoted(value)))
             else:
                 in_call[name] = source.quoted(value)
-        return [*changes, *(source.keywords(call, **in_call) if in_call else [])]
+        added = source.keywords(call, own_lines=own_lines, **in_call) if in_call else []
+        return [*changes, *added]
 
     def _of_name(self, source: ScriptSource, node: ast.Name, deep: int) -> Typed | Option | None:
         for function in _around(source, node):

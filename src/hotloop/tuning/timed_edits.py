@@ -5,100 +5,157 @@ from __future__ import annotations
 import math
 import sys
 import time
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hotloop.core.plan import Plan
 from hotloop.core.trial import FEWEST, compare
 from hotloop.core.units import duration, many, moment
+from hotloop.diagnosis.diff import suggest
 from hotloop.tuning.edited_copy import NO_GIT, edited_copy, why_not_applied
 from hotloop.tuning.interleaved_timing import LEAST_STEPS, RaceLength, race
 from hotloop.tuning.script_target import Script
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from hotloop.core.hardware import Hardware
     from hotloop.core.trial import Comparison
     from hotloop.diagnosis.diff import Suggested
 
-__all__ = ["summary"]
+__all__ = ["compared"]
 
-_SECONDS: Final = 90.0  # after which no further pair of processes is started
-_PAIRS: Final = 4  # of processes, at most
+_SECONDS: Final = 60.0  # after which no further pair of processes is started
+_PAIRS: Final = 3  # of processes, at most
 _LONGEST: Final = 240.0  # seconds of one pair of processes, beyond which none is started
 
 
-def summary(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Times:
+    """The time of a step with the changes, beside that under the plan."""
+
+    ours: float  # seconds
+    plans: float  # seconds
+    comparison: Comparison
+    refused: Mapping[str, str]  # techniques that are not in effect under the plan, and why
+
+
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """A script with its arguments, and the plan that changes of it are compared with."""
+
+    script: Path
+    args: Sequence[str]
+    plan: Plan
+    look: Callable[[], Hardware]
+    notify: Callable[[str], None]
+
+
+def compared(
     script: Path,
     args: Sequence[str],
     plan: Plan,
     suggested: Suggested,
     *,
     look: Callable[[], Hardware],
+    edit_defaults: bool = False,
     notify: Callable[[str], None] = lambda _: None,
-) -> str:
-    """Return a sentence: whether the changes apply, run, and are as fast as the plan.
+) -> tuple[Suggested, str]:
+    """Return the changes, and a sentence: whether they apply, run, and are as fast as the plan.
 
-    `args` are those of the script without the changes; `look` detects the hardware.
+    Where they are slower, techniques that `hotloop run` does not put into this script are left out,
+    and the others are compared again. `args` are those of the script without the changes; `look`
+    detects the hardware.
     """
+    beside = _Beside(script, args, plan, look, notify)
     if not suggested.changes(args):
-        return "nothing changes: see the reasons above"
+        return suggested, "nothing changes, for the reasons above"
+    times = _times(beside, suggested)
+    if isinstance(times, _Times) and times.comparison.verdict == "SLOWER":
+        kept = tuple(use for use in suggested.uses if use.id not in times.refused)
+        if len(kept) < len(suggested.uses):
+            fewer = suggest(
+                script, replace(plan, techniques=kept), args, edit_defaults=edit_defaults
+            )
+            gone = {use.id for use in suggested.uses} - {use.id for use in kept}
+            notes = [n for n in suggested.notes if n.partition(":")[0] not in gone]
+            notes += [f"{id}: left out, {_why_left(id, times)}" for id in sorted(gone)]
+            more = {"total": suggested.total, "step": suggested.step}
+            suggested = replace(fewer, notes=tuple(notes), **more)
+            if not kept:
+                return suggested, "nothing changes, for the reasons above"
+            times = _times(beside, suggested)
+    return suggested, _sentence(beside, suggested, times)
+
+
+def _why_left(id: str, times: _Times) -> str:
+    return (
+        f"for hotloop run does not put it in here ({times.refused[id]}), and with the change "
+        f"{times.comparison.why}"
+    )
+
+
+def _sentence(beside: _Beside, suggested: Suggested, times: _Times | str) -> str:
+    """Say what of the changes has been shown."""
     unsure = why_not_applied(suggested) if suggested.files else None
     if unsure not in (None, NO_GIT):
         return f"{unsure}"
+    is_retyped = suggested.args != tuple(beside.args)
     done = ["applies"] if suggested.files and unsure is None else []
-    is_retyped = suggested.args != tuple(args)
     done.append("runs" + " with the changed command line" * (is_retyped and bool(suggested.files)))
     what = "the diff" if suggested.files else "the changed command line"
-    times = _times(script, args, plan, suggested, look, notify)
     end = "" if unsure is None else f"; {unsure}"
     if isinstance(times, str):
         return (
             f"{what} {' and '.join(done)}; its time was not compared with the plan's: {times}{end}"
         )
-    said = ", ".join(done)
-    ours, plans, comparison = times
+    end += "".join(f"; the plan has no {id}: {why}" for id, why in times.refused.items())
     return (
-        f"{what} {said} and takes {moment(ours)} a step; the plan takes {moment(plans)} "
-        f"({comparison.verdict}: {comparison.why}){end}"
+        f"{what} {', '.join(done)} and takes {moment(times.ours)} a step; the plan takes "
+        f"{moment(times.plans)} ({times.comparison.verdict}: {times.comparison.why}){end}"
     )
 
 
-def _times(
-    script: Path,
-    args: Sequence[str],
-    plan: Plan,
-    suggested: Suggested,
-    look: Callable[[], Hardware],
-    notify: Callable[[str], None],
-) -> tuple[float, float, Comparison] | str:
-    """Return the seconds of a step with the changes and under the plan; or why they are unknown."""
+def _times(beside: _Beside, suggested: Suggested) -> _Times | str:
+    """Time the script with the changes and under the plan by turns; or say why not."""
     if sys.platform == "win32":
         return "runs are compared by turns on Linux and macOS only"
     if suggested.total is not None and suggested.total < LEAST_STEPS:
         return f"it makes {many(suggested.total, 'step')}, and {LEAST_STEPS} are needed"
     if suggested.step is not None and 2 * LEAST_STEPS * suggested.step > _LONGEST:
         long = duration(2 * LEAST_STEPS * suggested.step)
-        return f"a step takes {moment(suggested.step)}, and a comparison {long}: run both yourself"
-    notify("timing it beside the plan")
-    hardware = look()
+        return f"a step takes {moment(suggested.step)}, and a comparison {long}"
+    beside.notify("timing it beside the plan")
+    hardware = beside.look()
     # The script must not come to its end, where it would write its results.
     total = None if suggested.total is None else suggested.total - 1
-    with edited_copy(script, suggested) as edited:
-        commands = ((str(script), *args), (str(edited), *suggested.args))
+    with edited_copy(beside.script, suggested) as edited:
+        tried = {
+            (str(beside.script), *beside.args): beside.plan,
+            (str(edited), *suggested.args): Plan(micro_batch=1),
+        }
         entries = [
             Script(command=command, cwd=Path.cwd(), hardware=hardware).entry(
-                under, epochs=0, needs=()
+                plan, epochs=0, needs=()
             )
-            for command, under in zip(commands, (plan, Plan(micro_batch=1)), strict=True)
+            for command, plan in tried.items()
         ]
         deadline = time.perf_counter() + _SECONDS
         pace = RaceLength(
             rounds=FEWEST, pairs=_PAIRS, hopeless=math.inf, total=total, deadline=deadline
         )
-        under_plan, ours = race(entries, pace, notify=notify)
+        under_plan, ours = race(entries, pace, notify=beside.notify)
     comparison = compare(ours, under_plan)
     if comparison.ratio is None or ours.step_time is None or under_plan.step_time is None:
         return comparison.why
-    return ours.step_time.median, under_plan.step_time.median, comparison
+    return _Times(
+        ours=ours.step_time.median,
+        plans=under_plan.step_time.median,
+        comparison=comparison,
+        refused={
+            id: f"{word}: {how}"
+            for id, (word, how) in sorted(under_plan.effects.items())
+            if word != "in effect"
+        },
+    )
