@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from hotloop.diagnosis.library_arguments import library_changes
 from hotloop.diagnosis.project_source import read_project
-from hotloop.diagnosis.script_options import Options, Setting
-from hotloop.diagnosis.script_source import Edit
+from hotloop.diagnosis.script_options import Options, OptionValue
+from hotloop.diagnosis.script_source import SourceEdit
 from hotloop.diagnosis.torch_arguments import TORCH_MAKERS
 from hotloop.diagnosis.value_origin import Change, Origins
 from hotloop.rules.host.h24_returned_memory import ENVIRONMENT
@@ -59,7 +59,7 @@ class Suggested:
     root: Path  # the folder that the names in the diff start from
     uses: tuple[Use, ...] = ()  # the techniques that it changes something for
     files: Mapping[Path, bytes] = field(default_factory=dict)  # the edited files, by real path
-    total: int | None = None  # optimizer steps of the whole run, if a run has shown it
+    least: int | None = None  # optimizer steps that a run makes at least, if one has shown it
     step: float | None = None  # seconds of a step there, roughly
 
     def changes(self, args: Sequence[str]) -> bool:
@@ -86,7 +86,7 @@ def suggest(
             changes += result
             placed.append(use)
             notes += [f"{use.id}: {note}" for note in beside]
-    edits = [change for change in changes if isinstance(change, Edit)]
+    edits = [change for change in changes if isinstance(change, SourceEdit)]
     root = _root(path.resolve())
     files = {
         source.path: source.edited(edits)
@@ -94,7 +94,7 @@ def suggest(
         if any(edit.path == source.path for edit in edits)
     }
     words = tuple(args)
-    for setting in (change for change in changes if isinstance(change, Setting)):
+    for setting in (change for change in changes if isinstance(change, OptionValue)):
         words = origins.typed(setting, words)
     diffs = (
         _diff(file.relative_to(root), file.read_bytes(), after) for file, after in files.items()
@@ -160,7 +160,7 @@ def _lines(text: bytes) -> list[str]:
     return [*(f"{line}\n" for line in lines), *([last] if last else [])]
 
 
-_Made = list[Edit] | str
+_Made = list[SourceEdit] | str
 _Choice = dict[str, "Value"]
 
 
@@ -229,7 +229,7 @@ def _autocast(script: ScriptSource, choice: _Choice) -> _Made:
         return f"call {name or 'the model'} within torch.autocast(device_type, torch.bfloat16)"
     last = statements[0].end_lineno or statements[0].lineno
     line_starts = [script.offset(line) for line in range(statements[0].lineno + 1, last + 1)]
-    return [edit, *(Edit(script.path, start, start, "    ") for start in line_starts)]
+    return [edit, *(SourceEdit(script.path, start, start, "    ") for start in line_starts)]
 
 
 def _has_long_string(statement: ast.stmt) -> bool:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hotloop.diagnosis.project_source import Project
-    from hotloop.diagnosis.script_source import Edit, ScriptSource
+    from hotloop.diagnosis.script_source import ScriptSource, SourceEdit
 
-__all__ = ["Kind", "Option", "Options", "Setting", "typed_value"]
+__all__ = ["Kind", "Option", "OptionValue", "Options", "typed_value"]
 
 _HF_PARSERS = ("HfArgumentParser", "TrlParser")
 _HF_CLASSES = ("TrainingArguments", "SFTConfig", "DPOConfig", "RewardConfig", "GRPOConfig")
@@ -56,7 +56,7 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class OptionValue:
     """An option with the value that it shall have, as Python text."""
 
     option: Option
@@ -204,7 +204,7 @@ class Options:
         ]
         return bool(parses) and all(call.args or keyword(call, "args") for call in parses)
 
-    def default_edits(self, setting: Setting) -> list[Edit] | str:
+    def default_edits(self, setting: OptionValue) -> list[SourceEdit] | str:
         """Return the edits that make a value the default of an option, or why there are none."""
         option, value = setting.option, setting.value
         source, node = option.source, option.node
@@ -219,7 +219,7 @@ class Options:
             return f"the field {option.name} has no default"
         return [source.replacing(node.value, source.quoted(value))]
 
-    def _set_defaults(self, setting: Setting) -> list[Edit] | str:
+    def _set_defaults(self, setting: OptionValue) -> list[SourceEdit] | str:
         """Return the edits of a default that is written in a library."""
         name = setting.option.name
         for source, call in self.parsers:

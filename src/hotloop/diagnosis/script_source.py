@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from hotloop.rules.support.syntax import Module
 
-__all__ = ["Edit", "ScriptSource", "read_source"]
+__all__ = ["ScriptSource", "SourceEdit", "read_source"]
 
 _BLANK = {
     tokenize.COMMENT,
@@ -34,7 +34,7 @@ _BLANK = {
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Edit:
+class SourceEdit:
     """A replacement of the text of a file between two byte offsets."""
 
     path: Path
@@ -80,7 +80,9 @@ class ScriptSource:
             if is_listed and not starred and not unpacked:
                 yield call
 
-    def keywords(self, call: ast.Call, *, own_lines: bool = False, **values: str) -> list[Edit]:
+    def keywords(
+        self, call: ast.Call, *, own_lines: bool = False, **values: str
+    ) -> list[SourceEdit]:
         """Return the edits that set these keywords of a call, replacing those it has.
 
         With `own_lines`, each is added on a line of its own where the call's last argument has one.
@@ -89,7 +91,7 @@ class ScriptSource:
         for keyword in call.keywords:
             if keyword.arg is not None and (value := values.pop(keyword.arg, None)) is not None:
                 start, end = self.span(keyword.value)
-                edits.append(Edit(self.path, start, end, value))
+                edits.append(SourceEdit(self.path, start, end, value))
         if not values:
             return edits
         _, over = self.span(call)
@@ -99,14 +101,14 @@ class ScriptSource:
         if own_lines and last and last.lineno > call.lineno and self.source[end - 1 : end] == b",":
             indent = self.newline + " " * last.col_offset
             text = "".join(f"{indent}{name}={value}," for name, value in values.items())
-            return [*edits, Edit(self.path, end, end, text)]
+            return [*edits, SourceEdit(self.path, end, end, text)]
         comma = {b"(": "", b",": " "}.get(self.source[end - 1 : end], ", ")
         text = comma + ", ".join(f"{name}={value}" for name, value in values.items())
         first = self.span(call.args[0]) if call.args else (0, 0)
         if first[1] == over:  # a sole generator argument has no parentheses of its own
-            edits.append(Edit(self.path, first[0], first[0], "("))
+            edits.append(SourceEdit(self.path, first[0], first[0], "("))
             text = f"){text}"
-        return [*edits, Edit(self.path, end, end, text, is_argument=True)]
+        return [*edits, SourceEdit(self.path, end, end, text, is_argument=True)]
 
     def span(self, node: Any) -> tuple[int, int]:
         """Return the byte offsets between which an expression or a statement stands."""
@@ -123,7 +125,7 @@ class ScriptSource:
             if token.type not in _BLANK
         ]
 
-    def before(self, statement: ast.stmt, *lines: str, deeper: str = "") -> Edit | None:
+    def before(self, statement: ast.stmt, *lines: str, deeper: str = "") -> SourceEdit | None:
         """Return the edit that inserts lines before a statement, at its indentation.
 
         `deeper` is added to the indentation of the statement itself. Return None if other code
@@ -136,18 +138,18 @@ class ScriptSource:
         if indent.strip():
             return None
         text = "".join(f"{line}{self.newline}{indent}" for line in lines)
-        return Edit(self.path, end, end, text + deeper)
+        return SourceEdit(self.path, end, end, text + deeper)
 
     def quoted(self, value: str) -> str:
         """Return Python text with the kind of quotes that the file has most of."""
         prefers_double = self.source.count(b'"') >= self.source.count(b"'")
         return value.replace("'", '"') if prefers_double else value
 
-    def replacing(self, node: ast.expr, text: str) -> Edit:
+    def replacing(self, node: ast.expr, text: str) -> SourceEdit:
         """Return the edit that puts other text in the place of an expression."""
-        return Edit(self.path, *self.span(node), text)
+        return SourceEdit(self.path, *self.span(node), text)
 
-    def edited(self, edits: Iterable[Edit]) -> bytes:
+    def edited(self, edits: Iterable[SourceEdit]) -> bytes:
         """Return the whole file with those of the edits that are its own."""
         after, begun = self.source, set[int]()
         for edit in sorted({edit for edit in edits if edit.path == self.path}, reverse=True):
@@ -159,7 +161,7 @@ class ScriptSource:
         ast.parse(after)  # an edit that breaks the script would be a bug of hotloop
         return self.mark + after
 
-    def importing(self, name: str) -> list[Edit] | None:
+    def importing(self, name: str) -> list[SourceEdit] | None:
         """Return the edits that import a module at the top; None if that is not safe."""
         imports = [node for node in ast.walk(self.tree) if _binds(node, name)]
         if imports:

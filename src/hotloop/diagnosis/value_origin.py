@@ -10,8 +10,8 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hotloop.diagnosis.script_options import Option, Setting, typed_value
-from hotloop.diagnosis.script_source import Edit
+from hotloop.diagnosis.script_options import Option, OptionValue, typed_value
+from hotloop.diagnosis.script_source import SourceEdit
 from hotloop.rules.support.syntax import keyword
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Change", "Origins", "Typed"]
 
-Change = Edit | Setting
+Change = SourceEdit | OptionValue
 _DEEP = 6  # steps from a call to the place where a value is typed
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -67,7 +67,7 @@ class Origins:
 
     def setting(self, option: Option, value: str) -> list[Change] | str:
         """Return the changes that give an option a value, or why it cannot be given."""
-        setting = Setting(option, value)
+        setting = OptionValue(option, value)
         if self._edit_defaults:
             return self._default(setting)
         why = self.options.why_fixed or setting.why_not(self.options.args)
@@ -75,11 +75,11 @@ class Origins:
             return f"set {option.name} to {value}: {why}"
         return [setting]
 
-    def typed(self, setting: Setting, args: Sequence[str]) -> tuple[str, ...]:
+    def typed(self, setting: OptionValue, args: Sequence[str]) -> tuple[str, ...]:
         """Return the command line with a setting put into it."""
         return setting.put_into(args)
 
-    def _default(self, setting: Setting) -> list[Change] | str:
+    def _default(self, setting: OptionValue) -> list[Change] | str:
         edits = self.options.default_edits(setting)
         option = setting.option
         is_typed = typed_value(option, self.options.args) != option.default

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from hotloop.core.hardware import Hardware
-    from hotloop.core.trial import Comparison
+    from hotloop.core.trial import Comparison, Trial
     from hotloop.diagnosis.diff import Suggested
+    from hotloop.tuning.interleaved_timing import Entry
 
 __all__ = ["compared"]
 
@@ -50,6 +51,7 @@ class _Beside:
     plan: Plan
     look: Callable[[], Hardware]
     notify: Callable[[str], None]
+    race: Callable[[Sequence[Entry], RaceLength], Sequence[Trial]]
 
 
 def compared(
@@ -61,16 +63,20 @@ def compared(
     look: Callable[[], Hardware],
     edit_defaults: bool = False,
     notify: Callable[[str], None] = lambda _: None,
+    race: Callable[[Sequence[Entry], RaceLength], Sequence[Trial]] = race,
 ) -> tuple[Suggested, str]:
     """Return the changes, and a sentence: whether they apply, run, and are as fast as the plan.
 
     Where they are slower, techniques that `hotloop run` does not put into this script are left out,
     and the others are compared again. `args` are those of the script without the changes; `look`
-    detects the hardware.
+    detects the hardware, and `race` is a seam.
     """
-    beside = _Beside(script, args, plan, look, notify)
+    beside = _Beside(script, args, plan, look, notify, race)
     if not suggested.changes(args):
         return suggested, "nothing changes, for the reasons above"
+    refusal = why_not_applied(suggested) if suggested.files else None
+    if refusal not in (None, NO_GIT):
+        return suggested, f"{refusal}"
     times = _times(beside, suggested)
     if isinstance(times, _Times) and times.comparison.verdict == "SLOWER":
         kept = tuple(use for use in suggested.uses if use.id not in times.refused)
@@ -81,12 +87,13 @@ def compared(
             gone = {use.id for use in suggested.uses} - {use.id for use in kept}
             notes = [n for n in suggested.notes if n.partition(":")[0] not in gone]
             notes += [f"{id}: left out, {_why_left(id, times)}" for id in sorted(gone)]
-            more = {"total": suggested.total, "step": suggested.step}
-            suggested = replace(fewer, notes=tuple(notes), **more)
+            suggested = replace(
+                fewer, notes=tuple(notes), least=suggested.least, step=suggested.step
+            )
             if not kept:
                 return suggested, "nothing changes, for the reasons above"
             times = _times(beside, suggested)
-    return suggested, _sentence(beside, suggested, times)
+    return suggested, _sentence(beside, suggested, times, refusal)
 
 
 def _why_left(id: str, times: _Times) -> str:
@@ -96,11 +103,10 @@ def _why_left(id: str, times: _Times) -> str:
     )
 
 
-def _sentence(beside: _Beside, suggested: Suggested, times: _Times | str) -> str:
-    """Say what of the changes has been shown."""
-    unsure = why_not_applied(suggested) if suggested.files else None
-    if unsure not in (None, NO_GIT):
-        return f"{unsure}"
+def _sentence(
+    beside: _Beside, suggested: Suggested, times: _Times | str, unsure: str | None
+) -> str:
+    """Say what of the changes has been shown; `unsure` is why git did not try them."""
     is_retyped = suggested.args != tuple(beside.args)
     done = ["applies"] if suggested.files and unsure is None else []
     done.append("runs" + " with the changed command line" * (is_retyped and bool(suggested.files)))
@@ -110,7 +116,8 @@ def _sentence(beside: _Beside, suggested: Suggested, times: _Times | str) -> str
         return (
             f"{what} {' and '.join(done)}; its time was not compared with the plan's: {times}{end}"
         )
-    end += "".join(f"; the plan has no {id}: {why}" for id, why in times.refused.items())
+    missing = [use.id for use in suggested.uses if use.id in times.refused]
+    end += "".join(f"; under the plan {id} is {times.refused[id]}" for id in missing)
     return (
         f"{what} {', '.join(done)} and takes {moment(times.ours)} a step; the plan takes "
         f"{moment(times.plans)} ({times.comparison.verdict}: {times.comparison.why}){end}"
@@ -121,15 +128,19 @@ def _times(beside: _Beside, suggested: Suggested) -> _Times | str:
     """Time the script with the changes and under the plan by turns; or say why not."""
     if sys.platform == "win32":
         return "runs are compared by turns on Linux and macOS only"
-    if suggested.total is not None and suggested.total < LEAST_STEPS:
-        return f"it makes {many(suggested.total, 'step')}, and {LEAST_STEPS} are needed"
+    if suggested.least is None:
+        return (
+            "it is not known how many steps the script makes, and it must not come to its end "
+            "here, where it writes its results"
+        )
+    if suggested.least < LEAST_STEPS:
+        steps = many(suggested.least, "step")
+        return f"{steps} are sure to be made, and {LEAST_STEPS} are needed"
     if suggested.step is not None and 2 * LEAST_STEPS * suggested.step > _LONGEST:
         long = duration(2 * LEAST_STEPS * suggested.step)
         return f"a step takes {moment(suggested.step)}, and a comparison {long}"
     beside.notify("timing it beside the plan")
     hardware = beside.look()
-    # The script must not come to its end, where it would write its results.
-    total = None if suggested.total is None else suggested.total - 1
     with edited_copy(beside.script, suggested) as edited:
         tried = {
             (str(beside.script), *beside.args): beside.plan,
@@ -143,9 +154,13 @@ def _times(beside: _Beside, suggested: Suggested) -> _Times | str:
         ]
         deadline = time.perf_counter() + _SECONDS
         pace = RaceLength(
-            rounds=FEWEST, pairs=_PAIRS, hopeless=math.inf, total=total, deadline=deadline
+            rounds=FEWEST,
+            pairs=_PAIRS,
+            hopeless=math.inf,
+            total=suggested.least - 1,
+            deadline=deadline,
         )
-        under_plan, ours = race(entries, pace, notify=beside.notify)
+        under_plan, ours = beside.race(entries, pace)
     comparison = compare(ours, under_plan)
     if comparison.ratio is None or ours.step_time is None or under_plan.step_time is None:
         return comparison.why

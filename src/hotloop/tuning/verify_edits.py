@@ -136,9 +136,20 @@ def verify_edits(
     return replace(
         suggested,
         notes=(*suggested.notes, *left_out, *unseen),
-        total=trials.seen[-1].total_steps if trials.seen else None,
+        least=_least_steps(trials.seen[-1]) if trials.seen else None,
         step=_step_seconds(trials.seen[-1]) if trials.seen else None,
     )
+
+
+def _least_steps(case: Case) -> int | None:
+    """Return how many steps a whole run makes at least: all, or those of the first epoch."""
+    if case.total_steps is not None:
+        return case.total_steps
+    batches = [loader.batches for loader in case.training_loaders]
+    known = [number for number in batches if number is not None]
+    if not known or len(known) < len(batches):
+        return None
+    return int(min(known) / max(1.0, case.steps.backwards or 1.0))
 
 
 def _step_seconds(case: Case) -> float | None:
