@@ -60,7 +60,7 @@ def test_git_applies_the_diff_of_a_file_with(text: str, tmp_path: Path) -> None:
     suggested = suggest(path, PLAN)
     assert why_not_applied(suggested) is None
     assert output(path, suggested) == "True 1\n"
-    git(tmp_path, "apply", text=suggested.diff)
+    git(tmp_path, "apply", text=f"python train.py --bf16\n{suggested.diff}")  # as it is printed
     after = path.read_bytes()
     assert after == suggested.files[path]
     assert after.count(b"\r\n") in (0, after.count(b"\n")), "the ends of lines are of one kind"
