@@ -24,6 +24,7 @@ __all__ = ["Kind", "Option", "OptionValue", "Options", "typed_value"]
 
 _HF_PARSERS = ("HfArgumentParser", "TrlParser")
 _HF_CLASSES = ("TrainingArguments", "SFTConfig", "DPOConfig", "RewardConfig", "GRPOConfig")
+_NEGATION = "no-"
 _PARSES = ("parse_args", "parse_known_args", "parse_args_into_dataclasses", "parse_args_and_config")
 
 
@@ -33,7 +34,7 @@ class Kind(Enum):
     VALUE = "a value"
     ON = "nothing; it sets True"
     OFF = "nothing; it sets False"
-    EITHER = "nothing; --no- sets False"
+    EITHER = "nothing; its negation sets False"
     BOOLEAN = "True, False, or nothing for True"  # of HfArgumentParser
 
 
@@ -53,6 +54,11 @@ class Option:
     def flag(self) -> str:
         """The flag as a message names it."""
         return self.flags[0]
+
+    @property
+    def negated(self) -> str:
+        """The flag that sets False, as argparse.BooleanOptionalAction spells it."""
+        return f"--{_NEGATION}{self.flag[2:]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +92,7 @@ class OptionValue:
             Kind.VALUE: (option.flag, value),
             Kind.ON: (option.flag,) if value == "True" else (),
             Kind.OFF: (option.flag,) if value == "False" else (),
-            Kind.EITHER: (option.flags[0] if value == "True" else f"--no-{option.flag[2:]}",),
+            Kind.EITHER: (option.flags[0] if value == "True" else option.negated,),
             Kind.BOOLEAN: (option.flag,) if value == "True" else (option.flag, value),
         }[option.kind]
         return (*kept[:place], *words, *kept[place:])
@@ -109,13 +115,13 @@ def typed_value(option: Option, args: Sequence[str]) -> str | None:
         elif option.kind is Kind.BOOLEAN and following.lower() in ("true", "false"):
             value = following.capitalize()
         else:
-            value = str(not (word.startswith("--no-") or option.kind is Kind.OFF))
+            value = str(not (word == option.negated or option.kind is Kind.OFF))
     return value
 
 
 def _is(word: str, option: Option) -> bool:
     name = word.partition("=")[0]
-    no = f"--no-{option.flag[2:]}" if option.kind is Kind.EITHER else None
+    no = option.negated if option.kind is Kind.EITHER else None
     return name in option.flags or (no is not None and name == no)
 
 

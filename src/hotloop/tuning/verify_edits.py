@@ -121,9 +121,13 @@ def verify_edits(
     placed = [use for use in plan.techniques if trials.suggested([use]).changes(args)]
     why = trials.faults(placed)
     if why and len(placed) > 1:
+        together = why
         why = {use: fault for use in placed for fault in trials.faults([use]).values()}
         rest = [use for use in placed if use not in why]
-        why |= trials.faults(rest) if why else dict.fromkeys(placed, "it fails beside the others")
+        if why:
+            why |= trials.faults(rest)
+        else:
+            why = {use: f"beside the others {fault}" for use, fault in together.items()}
     if placed and not trials.seen and isinstance(plain := _run(path, trials.suggested([])), str):
         raise UsageError(f"{path} fails without any change as well: {plain}; mend that first")
     suggested = trials.suggested([use for use in plan.techniques if use not in why])
