@@ -103,9 +103,56 @@ def test_suggest_prints_a_diff_with_which_steps_were_made(tmp_path: Path, hotloo
     uses = ("--suggest", "--with", "fused-adamw")
     done = hotloop("run", *uses, "train.py", "0")
     assert done.returncode == 0
-    assert done.stderr == ""
+    assert done.stderr == (
+        "hotloop: the diff applies and runs; its time was not compared with the plan's: 6 steps "
+        "are sure to be made, and 28 are needed\n"
+    )
     assert "+optimizer = torch.optim.AdamW(net.parameters(), fused=True)" in done.stdout
     assert not (tmp_path / "net.pt").exists()
+
+
+WORKERS = """\
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("code")
+parser.add_argument("--workers", type=int, default=0)
+options = parser.parse_args()
+import sys
+sys.argv[1:] = [options.code]
+"""
+
+
+def test_suggest_prints_the_changed_command_line_that_was_run(tmp_path: Path, hotloop) -> None:
+    script = WORKERS + SCRIPT.replace(
+        "shuffle=True)", "shuffle=True, persistent_workers=options.workers > 0, "
+        "num_workers=options.workers)"
+    )  # fmt: skip
+    uses = ("--suggest", "--with", "loader-workers:count=1")
+    done = hotloop("run", *uses, "train.py", "0", script=script)
+    assert (done.returncode, done.stdout) == (0, "python train.py 0 --workers 1\n"), done.stderr
+    assert done.stderr.splitlines()[-1] == (
+        "hotloop: the changed command line runs; its time was not compared with the plan's: 6 "
+        "steps are sure to be made, and 28 are needed"
+    )
+    done = hotloop("run", "--edit-defaults", *uses, "train.py", "0", script=script)
+    assert '+parser.add_argument("--workers", type=int, default=1)' in done.stdout.splitlines()
+    assert done.stdout.startswith("--- ")
+    assert not (tmp_path / "net.pt").exists()
+
+
+def test_edit_defaults_without_suggest_is_refused(tmp_path: Path, hotloop) -> None:
+    done = hotloop("run", "--edit-defaults", "--with", "fused-adamw", "train.py", "0")
+    assert done.returncode == 2
+    assert "--edit-defaults belongs to --suggest" in done.stderr
+    assert not (tmp_path / "net.pt").exists()
+
+
+def test_a_script_that_fails_without_any_change_is_refused(tmp_path: Path, hotloop) -> None:
+    script = SCRIPT.replace("loss.backward()", "raise KeyError('lost')")
+    done = hotloop("run", "--suggest", "--with", "fused-adamw", "train.py", "0", script=script)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "train.py fails without any change as well: " in done.stderr
+    assert "KeyError: 'lost'" in done.stderr
 
 
 FAILS_LATE = """\

@@ -234,7 +234,7 @@ def test_progress_is_told_while_it_runs():
     assert python("import time; time.sleep(0.8)", progress=beats.append).ok
     assert len(beats) >= 2
     assert beats[-1].seconds > beats[0].seconds
-    assert beats[-1].rss_bytes > 2**20
+    assert beats[-2].rss_bytes > 2**20  # at the last one it may just have ended
 
 
 def test_an_error_in_progress_passes_through_and_the_tree_is_dead(tmp_path: Path):

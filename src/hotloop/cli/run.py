@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,7 +43,14 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--suggest",
         action="store_true",
-        help="print the script with them as a diff, once some steps were made with it",
+        help="print the changed command line and the diff of the script that do the same, after "
+        "running them",
+    )
+    add(
+        "--edit-defaults",
+        action="store_true",
+        help="with --suggest: change the defaults of the script's options in its code rather than "
+        "its command line",
     )
     add("--out", type=Path, metavar="RUN_DIR", help="default: .hotloop/<script>-<time>")
     add("--json", type=Path, metavar="PATH", help="write the findings as JSON")
@@ -58,10 +66,12 @@ def run(args: Sequence[str]) -> int:
     from hotloop.diagnosis.script_plan import requested_plan, unproved
 
     plan, origins = requested_plan(options.added, options.plan, here=not options.suggest)
+    if options.edit_defaults and not options.suggest:
+        raise UsageError("--edit-defaults belongs to --suggest: add --suggest, or leave it out")
     if options.plan is not None and (note := unproved(options.plan, target)) is not None:
         print(f"hotloop: {note}", file=sys.stderr)
     if options.suggest:
-        return _suggest(target, plan)
+        return _suggest(target, plan, options)
     from hotloop.diagnosis.apply_techniques import AppliedTechniques
     from hotloop.diagnosis.script import observe, place_for
     from hotloop.observe.when_to_stop import StopLimits
@@ -108,17 +118,35 @@ def _suspects(failed: str, techniques: Sequence[str]) -> str:
     )
 
 
-def _suggest(target: ScriptTarget, plan: Plan) -> int:
+def _suggest(target: ScriptTarget, plan: Plan, options: argparse.Namespace) -> int:
+    """Print the changed command line and the diff on stdout, what is known of them on stderr."""
+    from hotloop.diagnosis.script_plan import machine
+    from hotloop.tuning.timed_edits import compared
     from hotloop.tuning.verify_edits import verify_edits
 
     if target.is_module:
         raise UsageError("--suggest edits a script: name its file instead of -m")
     if not plan.techniques:
         raise UsageError("--suggest needs --with or --plan: what is it to put in?")
+    path = Path(target.name)
     with telling() as notify:
-        notify("making some steps with the edits")
-        suggested = verify_edits(Path(target.name), target.args, plan)
-    for note in suggested.notes:
+        notify("making some steps with the changes")
+        defaults = options.edit_defaults
+        suggested = verify_edits(path, target.args, plan, edit_defaults=defaults)
+        suggested, said = compared(
+            path,
+            target.args,
+            plan,
+            suggested,
+            look=machine,
+            edit_defaults=defaults,
+            notify=notify,
+        )
+    for note in (*suggested.notes, said):
         print(f"hotloop: {note}", file=sys.stderr)
+    if suggested.files and suggested.root != Path.cwd():
+        print(f"hotloop: apply the diff with git -C {suggested.root} apply", file=sys.stderr)
+    if suggested.args != target.args:
+        print(shlex.join(("python", target.name, *suggested.args)))
     sys.stdout.write(suggested.diff)
     return 0

@@ -1,47 +1,35 @@
-"""Writes techniques into a script: the smallest edits that do what `hotloop run` does, as a diff.
+"""Writes techniques into a script: the smallest changes that do what `hotloop run` does.
 
-The script is read but not run; tuning/verify_edits.py runs the edited copies. An edit that has no
-safe place in the script is described in words.
+An argument of the library that trains comes first (library_arguments.py), in the code or on the
+command line, whichever has it; else the code is edited. The script is read but not run;
+tuning/verify_edits.py runs the edited copies. A change without a safe place is told in words.
 """
 
 from __future__ import annotations
 
 import ast
-import bisect
 import difflib
-import io
-import itertools
-import tokenize
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from hotloop.core.errors import UsageError
+from hotloop.diagnosis.library_arguments import library_changes
+from hotloop.diagnosis.project_source import read_project
+from hotloop.diagnosis.script_options import Options, OptionValue
+from hotloop.diagnosis.script_source import SourceEdit
+from hotloop.diagnosis.torch_arguments import TORCH_MAKERS
+from hotloop.diagnosis.value_origin import Change, Origins
 from hotloop.rules.host.h24_returned_memory import ENVIRONMENT
 from hotloop.rules.support.step_statements import of_a_step
-from hotloop.rules.support.syntax import calls, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Mapping, Sequence
 
-    from hotloop.core.plan import Plan, Value
-    from hotloop.rules.support.syntax import Module
+    from hotloop.core.plan import Plan, Use, Value
+    from hotloop.diagnosis.script_source import ScriptSource
 
 __all__ = ["Suggested", "suggest"]
 
-_FUSED = ("AdamW", "Adam", "SGD", "Adagrad")
-_BEFORE_WORKERS = 5  # parameters of DataLoader before num_workers
-_NO_WORKERS = {"persistent_workers": "False", "prefetch_factor": "None", "timeout": "0"}
-_UNSAID = {"num_workers": "0", "pin_memory": "False"}  # the defaults of DataLoader
-_BLANK = {
-    tokenize.COMMENT,
-    tokenize.NL,
-    tokenize.NEWLINE,
-    tokenize.INDENT,
-    tokenize.DEDENT,
-    tokenize.ENDMARKER,
-}
 _IN_WORDS = {
     "autocast-fp16": "wrap the model's call in torch.autocast(..., torch.float16), and scale the "
     "loss with torch.amp.GradScaler; unscale_ before gradients are clipped",
@@ -63,275 +51,155 @@ _IN_WORDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suggested:
-    """A unified diff, empty if no edit could be placed, and notes on it."""
+    """A unified diff and a command line, and notes on them."""
 
-    diff: str
+    diff: str  # empty if no file changes
     notes: tuple[str, ...]
-    source: bytes  # the edited script
+    args: tuple[str, ...]  # of the script; as they were if no option changes
+    root: Path  # the folder that the names in the diff start from
+    uses: tuple[Use, ...] = ()  # the techniques that it changes something for
+    files: Mapping[Path, bytes] = field(default_factory=dict)  # the edited files, by real path
+    least: int | None = None  # optimizer steps that a run makes at least, if one has shown it
+    step: float | None = None  # seconds of a step there, roughly
+
+    def changes(self, args: Sequence[str]) -> bool:
+        """Whether it changes anything for a script that is called with `args`."""
+        return bool(self.files) or self.args != tuple(args)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class _Edit:
-    """A replacement of the source text between two byte offsets."""
+def suggest(
+    path: Path, plan: Plan, args: Sequence[str] = (), *, edit_defaults: bool = False
+) -> Suggested:
+    """Return the changes of a plan to the script in `path`, which is called with `args`.
 
-    start: int
-    end: int
-    text: str
-
-
-def suggest(path: Path, plan: Plan) -> Suggested:
-    """Return the edits of a plan to the script in `path`; UsageError when it cannot be read."""
-    try:
-        source = path.read_bytes()
-        ast.parse(source, filename=str(path))
-        [module] = parse({str(path): source.decode("utf-8-sig")}).modules
-    except (OSError, SyntaxError, ValueError) as error:
-        raise UsageError(f"{path} cannot be read as Python: {error}") from error
-    script = _Script(module)
-    edits, notes = list[_Edit](), list[str]()
+    With `edit_defaults`, the defaults of its options change instead of its command line. Raises
+    UsageError if the script cannot be read.
+    """
+    project = read_project(path)
+    origins = Origins(project, Options(project, args), edit_defaults=edit_defaults)
+    changes, notes, placed = list[Change](), list[str](), list["Use"]()
     for use in plan.techniques:
-        result = _MAKERS.get(use.id, _no_edit)(script, dict(use.choice))
+        result, beside = _made(origins, use.id, dict(use.choice))
         if isinstance(result, str):
-            notes.append(f"{use.id}: {_IN_WORDS.get(use.id, result)}")
-        edits += result if isinstance(result, list) else []
-        if (beside := _BESIDE.get(use.id)) is not None and isinstance(result, list):
-            notes.append(f"{use.id}: {beside}")
-    after = script.source
-    for edit in sorted(set(edits), reverse=True):
-        after = after[: edit.start] + edit.text.encode() + after[edit.end :]
-    ast.parse(after)  # an edit that breaks the script would be a bug of hotloop
-    name = path.as_posix().lstrip("/")
-    lines = difflib.unified_diff(_lines(script.source), _lines(after), f"a/{name}", f"b/{name}")
-    terminated = (
+            notes.append(f"{use.id}: {result}")
+        else:
+            changes += result
+            placed.append(use)
+            notes += [f"{use.id}: {note}" for note in beside]
+    edits = [change for change in changes if isinstance(change, SourceEdit)]
+    root = _root(path.resolve())
+    files = {
+        source.path: source.edited(edits)
+        for source in project.sources
+        if any(edit.path == source.path for edit in edits)
+    }
+    words = tuple(args)
+    for setting in (change for change in changes if isinstance(change, OptionValue)):
+        words = origins.typed(setting, words)
+    diffs = (
+        _diff(file.relative_to(root), file.read_bytes(), after) for file, after in files.items()
+    )
+    return Suggested(
+        diff="".join(diffs),
+        notes=tuple(notes),
+        args=words,
+        root=root,
+        uses=tuple(placed),
+        files=files,
+    )
+
+
+def _made(origins: Origins, id: str, choice: _Choice) -> tuple[list[Change] | str, Sequence[str]]:
+    """Return the changes of a technique, or why there are none, and notes on the changes."""
+    beside = _BESIDE.get(id, ())
+    made = library_changes(origins, id, choice)
+    if made is not None:
+        return made, beside if id == "loader-workers" else ()
+    reasons = list[str]()
+    for source in origins.project.sources:
+        result = _in_code(origins, source, id, choice)
+        if not isinstance(result, str):
+            return [*result], beside
+        reasons.append(result)
+    return _IN_WORDS.get(id, reasons[0]), ()
+
+
+def _in_code(
+    origins: Origins, source: ScriptSource, id: str, choice: _Choice
+) -> list[Change] | str:
+    if id in TORCH_MAKERS:
+        return TORCH_MAKERS[id](origins, source, choice)
+    made = _MAKERS.get(id, _no_edit)(source, choice)
+    return made if isinstance(made, str) else [*made]
+
+
+def _root(path: Path) -> Path:
+    """Return the folder that `git apply` takes names to start from, for a file.
+
+    It is the top of the file's repository, else the current folder if the file is below it.
+    """
+    for folder in path.parents:
+        if (folder / ".git").exists():
+            return folder
+    here = Path.cwd()
+    return here if path.is_relative_to(here) else Path(path.anchor)
+
+
+def _diff(name: Path, before: bytes, after: bytes) -> str:
+    """Return the unified diff of a file; its lines end at LF only, as git counts them."""
+    end = "\t" if " " in name.as_posix() else ""  # by which git ends a name with spaces
+    old, new = (f"{side}/{name.as_posix()}{end}" for side in "ab")
+    lines = difflib.unified_diff(_lines(before), _lines(after), old, new)
+    return "".join(
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
     )
-    return Suggested(diff="".join(terminated), notes=tuple(notes), source=after)
 
 
-def _lines(source: bytes) -> list[str]:
-    """Return the lines as Python and patch count them; str.splitlines also splits at form feeds."""
-    return [line.decode() for line in source.splitlines(keepends=True)]
+def _lines(text: bytes) -> list[str]:
+    *lines, last = text.decode().split("\n")
+    return [*(f"{line}\n" for line in lines), *([last] if last else [])]
 
 
-class _Script:
-    """A script's text and tree."""
-
-    def __init__(self, module: Module) -> None:
-        self.module, self.tree, self.source = module, module.tree, module.text.encode()
-        sizes = (len(line) for line in self.source.splitlines(keepends=True))
-        self._starts = [0, *itertools.accumulate(sizes)]
-
-    def offset(self, line: int, column: int = 0) -> int:
-        """Return the byte offset of an ast position: lines count from 1, columns in bytes."""
-        return self._starts[line - 1] + column
-
-    def calls(self, package: str, *names: str) -> Iterator[ast.Call]:
-        """Yield the calls of a package's functions that have no starred argument."""
-        for call in (node for node in ast.walk(self.tree) if isinstance(node, ast.Call)):
-            origin, _, name = self.module.name(call).rpartition(".")
-            starred = any(isinstance(argument, ast.Starred) for argument in call.args)
-            unpacked = any(keyword.arg is None for keyword in call.keywords)
-            is_listed = name in names and f"{origin}.".startswith(f"{package}.")
-            if is_listed and not starred and not unpacked:
-                yield call
-
-    def keywords(self, call: ast.Call, **values: str) -> list[_Edit]:
-        """Return the edits that set these keywords of a call, replacing those it has."""
-        edits = []
-        for keyword in call.keywords:
-            if keyword.arg is not None and (value := values.pop(keyword.arg, None)) is not None:
-                start, end = self._span(keyword.value)
-                edits.append(_Edit(start, end, value))
-        if not values:
-            return edits
-        _, over = self._span(call)
-        end = self._ends[bisect.bisect_right(self._ends, over - 1) - 1]  # before the parenthesis
-        comma = {b"(": "", b",": " "}.get(self.source[end - 1 : end], ", ")
-        text = comma + ", ".join(f"{name}={value}" for name, value in values.items())
-        first = self._span(call.args[0]) if call.args else (0, 0)
-        if first[1] == over:  # a sole generator argument has no parentheses of its own
-            edits.append(_Edit(first[0], first[0], "("))
-            text = f"){text}"
-        return [*edits, _Edit(end, end, text)]
-
-    def _span(self, node: Any) -> tuple[int, int]:
-        start = self.offset(node.lineno, node.col_offset)
-        return start, self.offset(node.end_lineno, node.end_col_offset)
-
-    @cached_property
-    def _ends(self) -> list[int]:
-        """The end offsets of all tokens except comments and blanks, in order."""
-        tokens = tokenize.generate_tokens(io.StringIO(self.module.text).readline)
-        return [
-            self.offset(token.end[0], len(token.line[: token.end[1]].encode()))
-            for token in tokens
-            if token.type not in _BLANK
-        ]
-
-    def before(self, statement: ast.stmt, *lines: str, deeper: str = "") -> _Edit | None:
-        """Return the edit that inserts lines before a statement, at its indentation.
-
-        `deeper` is added to the indentation of the statement itself. Return None if other code
-        precedes the statement on its line.
-        """
-        decorators = getattr(statement, "decorator_list", [])
-        start = self.offset(min(node.lineno for node in (statement, *decorators)))
-        end = start + statement.col_offset
-        indent = self.source[start:end].decode()
-        if indent.strip():
-            return None
-        return _Edit(end, end, "".join(f"{line}\n{indent}" for line in lines) + deeper)
-
-    def importing(self, name: str) -> list[_Edit] | None:
-        """Return the edits that import a module at the top; None if that is not safe."""
-        imports = [node for node in ast.walk(self.tree) if _binds(node, name)]
-        if imports:
-            return [] if all(node in self.tree.body for node in imports) else None
-        for node in self.tree.body:
-            if _imports(node) and getattr(node, "module", "") != "__future__":
-                edit = self.before(node, f"import {name}")
-                return [edit] if edit else None
-        return None
-
-    def knows(self, name: str, statement: ast.stmt) -> bool:
-        """Whether a name is bound at the top, or in a function that contains the statement."""
-        around = [
-            node
-            for node in ast.walk(self.tree)
-            if isinstance(node, ast.FunctionDef) and statement in ast.walk(node)
-        ]
-        bodies = (self.tree.body, *(function.body for function in around))
-        arguments = {
-            argument.arg
-            for f in around
-            for argument in ast.walk(f.args)
-            if isinstance(argument, ast.arg)
-        }
-        return name in arguments or any(name in _assigned(body) for body in bodies)
-
-    @cached_property
-    def loop(self) -> ast.For | ast.While | None:
-        """The outermost loop that contains a backward pass."""
-        for node in ast.walk(self.tree):  # breadth first, so that the outermost loop comes first
-            if isinstance(node, ast.For | ast.While) and any(calls(node, "backward")):
-                return node
-        return None
-
-    @cached_property
-    def model(self) -> str | None:
-        """The variable whose parameters go to an optimizer."""
-        for call in calls(self.tree, "parameters"):
-            owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-            if isinstance(owner, ast.Name):
-                return owner.id
-        return None
-
-    @property
-    def first(self) -> ast.stmt | None:
-        """The first top-level statement after `import torch` and the imports that follow it."""
-        for number, node in enumerate(self.tree.body):
-            if _binds(node, "torch"):
-                return next(itertools.dropwhile(_imports, self.tree.body[number:]), None)
-        return None
-
-
-def _assigned(body: Sequence[ast.stmt]) -> set[str]:
-    """Return the names that statements bind, except in nested functions and classes."""
-    names, pending = set[str](), list[ast.AST](body)
-    while pending:
-        node = pending.pop()
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            names.add(node.id)
-        if not isinstance(node, ast.FunctionDef | ast.Lambda | ast.ClassDef):
-            pending += ast.iter_child_nodes(node)
-    return names
-
-
-def _imports(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Import | ast.ImportFrom)
-
-
-def _binds(node: ast.AST, module: str) -> bool:
-    """Whether the node is an import that binds a module under its own name."""
-    names = node.names if isinstance(node, ast.Import) else []
-    return any(not a.asname and a.name.partition(".")[0] == module for a in names)
-
-
-def _off(call: ast.Call, name: str) -> bool:
-    """Whether a keyword is absent, or is a literal 0, False or None."""
-    values = [keyword.value for keyword in call.keywords if keyword.arg == name]
-    return all(isinstance(value, ast.Constant) and not value.value for value in values)
-
-
-_Made = list[_Edit] | str
+_Made = list[SourceEdit] | str
 _Choice = dict[str, "Value"]
 
 
-def _no_edit(script: _Script, choice: _Choice) -> _Made:
+def _no_edit(script: ScriptSource, choice: _Choice) -> _Made:
     del script, choice
     return "it has no edit of its own; use hotloop run"
 
 
-def _fused(script: _Script, choice: _Choice) -> _Made:
-    del choice
-    edits: list[_Edit] = []
-    for call in script.calls("torch.optim", *_FUSED):
-        if all(_off(call, name) for name in ("fused", "foreach", "differentiable")):
-            edits += script.keywords(call, fused="True")
-    return edits or "no optimizer of torch's is built in this file that could take it"
-
-
-def _workers(script: _Script, choice: _Choice) -> _Made:
-    loaders = [
-        (call, words)
-        for call in script.calls("torch.utils.data", "DataLoader")
-        if len(call.args) <= _BEFORE_WORKERS and (words := _loader_words(call, choice))
-    ]
-    shuffled = [pair for pair in loaders if any(k.arg == "shuffle" for k in pair[0].keywords)]
-    edits: list[_Edit] = []
-    for call, words in shuffled or loaders:
-        edits += script.keywords(call, **words)
-    return (
-        edits or "no DataLoader whose plain number of worker processes would change is built here"
-    )
-
-
-def _loader_words(call: ast.Call, choice: _Choice) -> dict[str, str]:
-    """Return the keywords that a DataLoader shall have.
-
-    Return none if it has them already, or if its number of workers is not a literal.
-    """
-    present = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
-    count, pin = choice.get("count", 2), {"on": "True", "off": "False"}.get(str(choice.get("pin")))
-    words = {"num_workers": str(count)} | ({"pin_memory": pin} if pin else {})
-    if not count:  # DataLoader raises ValueError for options of workers without workers
-        words |= {name: off for name, off in _NO_WORKERS.items() if name in present}
-    else:
-        words |= {"persistent_workers": "True"} if _off(call, "persistent_workers") else {}
-        if "ahead" in choice or "prefetch_factor" in present:
-            words["prefetch_factor"] = str(choice.get("ahead", 2))
-    plain = present.get("num_workers", "0").isdigit()
-    changes = any(present.get(name, _UNSAID.get(name)) != word for name, word in words.items())
-    return words if plain and changes else {}
-
-
-def _threads(script: _Script, choice: _Choice) -> _Made:
+def _threads(script: ScriptSource, choice: _Choice) -> _Made:
     if not choice.get("count"):
         return "give torch.set_num_threads the number of cores this process may use"
     return _at_the_top("torch.set_num_threads({count})")(script, choice)
 
 
-def _at_the_top(line: str) -> Callable[[_Script, _Choice], _Made]:
-    def make(script: _Script, choice: _Choice) -> _Made:
+def _at_the_top(line: str) -> Callable[[ScriptSource, _Choice], _Made]:
+    def make(script: ScriptSource, choice: _Choice) -> _Made:
         text = line.format(**choice)
-        edit = script.before(script.first, text) if script.first else None
-        return [edit] if edit else f"put {text} after the imports"
+        above = [] if script.first else script.importing("torch")
+        first = script.first or script.after_imports
+        edit = script.before(first, text) if first else None
+        return [*above, edit] if edit and above is not None else f"put {text} after the imports"
 
     return make
 
 
-def _before_the_loop(*lines: str, imports: str = "") -> Callable[[_Script, _Choice], _Made]:
-    def make(script: _Script, choice: _Choice) -> _Made:
+def _compile(script: ScriptSource, choice: _Choice) -> _Made:
+    """Compile the model in place before the loop; a library that fits it gets it compiled."""
+    start = script.trainer_start
+    if start is None or start[1].func.attr != "fit":  # type: ignore[attr-defined]
+        in_place = "{model}.compile()  # in place; the names of its weights stay"
+        return _before_the_loop(in_place)(script, choice)
+    call = start[1]
+    if not call.args or not isinstance(call.args[0], ast.Name) or script.first is None:
+        return "pass torch.compile(model) to the trainer's fit"
+    return [script.replacing(call.args[0], f"torch.compile({call.args[0].id})")]
+
+
+def _before_the_loop(*lines: str, imports: str = "") -> Callable[[ScriptSource, _Choice], _Made]:
+    def make(script: ScriptSource, choice: _Choice) -> _Made:
         del choice
         model, loop = script.model, script.loop
         texts = [line.format(model=model or "model") for line in lines]
@@ -348,7 +216,7 @@ def _before_the_loop(*lines: str, imports: str = "") -> Callable[[_Script, _Choi
     return make
 
 
-def _autocast(script: _Script, choice: _Choice) -> _Made:
+def _autocast(script: ScriptSource, choice: _Choice) -> _Made:
     """Put the statement that calls the model for the backward pass under autocast."""
     del choice
     name = script.model
@@ -361,7 +229,7 @@ def _autocast(script: _Script, choice: _Choice) -> _Made:
         return f"call {name or 'the model'} within torch.autocast(device_type, torch.bfloat16)"
     last = statements[0].end_lineno or statements[0].lineno
     line_starts = [script.offset(line) for line in range(statements[0].lineno + 1, last + 1)]
-    return [edit, *(_Edit(start, start, "    ") for start in line_starts)]
+    return [edit, *(SourceEdit(script.path, start, start, "    ") for start in line_starts)]
 
 
 def _has_long_string(statement: ast.stmt) -> bool:
@@ -377,22 +245,24 @@ def _calls_name(statement: ast.stmt, name: str | None) -> bool:
     return any(isinstance(call.func, ast.Name) and call.func.id == name for call in calls)
 
 
-_MAKERS: Mapping[str, Callable[[_Script, _Choice], _Made]] = {
+_MAKERS: Mapping[str, Callable[[ScriptSource, _Choice], _Made]] = {
     "autocast-bf16": _autocast,
     "channels-last": _before_the_loop("{model}.to(memory_format=torch.channels_last)"),
-    "compile": _before_the_loop("{model}.compile()  # in place; the names of its weights stay"),
+    "compile": _compile,
     "cudnn-benchmark": _at_the_top("torch.backends.cudnn.benchmark = True"),
-    "fused-adamw": _fused,
     "gc-freeze": _before_the_loop("gc.collect()", "gc.freeze()", imports="gc"),
     "kept-memory": lambda *_: f"set {ENVIRONMENT} before python",
-    "loader-workers": _workers,
     "matmul-onednn": _at_the_top('torch.set_float32_matmul_precision("medium")'),
     "tf32": _at_the_top('torch.set_float32_matmul_precision("high")'),
     "threads": _threads,
 }
-_BESIDE = {
-    "autocast-bf16": "a loss computed outside of it gets bfloat16 outputs: give it outputs.float()",
-    "channels-last": "give it images in torch.channels_last as well",
-    "loader-workers": "from its second epoch on another order may be drawn than now (persistent "
-    "workers draw no seed, others do); hotloop run keeps the order",
+_BESIDE: Mapping[str, Sequence[str]] = {
+    "autocast-bf16": (
+        "a loss computed outside of it gets bfloat16 outputs: give it outputs.float()",
+    ),
+    "channels-last": ("give it images in torch.channels_last as well",),
+    "loader-workers": (
+        "from its second epoch on another order may be drawn than now (persistent workers draw no "
+        "seed, others do); hotloop run keeps the order",
+    ),
 }

@@ -20,12 +20,13 @@ if TYPE_CHECKING:
     from hotloop.core.plan import Plan
     from hotloop.tuning.trial_process import TrialProcess, TrialReport
 
-__all__ = ["LATE", "OVER", "Entry", "RaceLength", "begin", "race", "race_apart"]
+__all__ = ["LATE", "LEAST_STEPS", "OVER", "Entry", "RaceLength", "begin", "race", "race_apart"]
 
 WARM: Final = 10  # steps that are not timed: first allocations, compilation, workers that start
 _AGAIN: Final = 3  # starts of trials whose script ends too soon
 _SMALLEST: Final = 2  # steps of a block: 20 in ten rounds
 _LARGEST: Final = 2_000
+LEAST_STEPS: Final = WARM + _SMALLEST * (FEWEST + 1)  # that a script must make to be compared
 _SLOW: Final = 20.0  # times the expected duration after which a block is taken to hang
 _MANY: Final = 5.0  # times the step of the first lane: a lane is let go in its warm-up
 OVER: Final = "over"  # the script came to its end

@@ -1,20 +1,19 @@
-"""Runs a script with the edits of `suggest` for some steps and reads their effect back."""
+"""Runs a script with the changes of `suggest` for some steps and reads their effect back."""
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from hotloop.core.errors import HotloopError
-from hotloop.core.storage.files import make_folder, write_file
+from hotloop.core.errors import HotloopError, UsageError
 from hotloop.core.storage.rundir import RunDir
 from hotloop.diagnosis.diff import Suggested, suggest
 from hotloop.diagnosis.script import judge_again
 from hotloop.process import child
+from hotloop.tuning.edited_copy import edited_copy
 from hotloop.tuning.script_target import environment, last_words
 
 if TYPE_CHECKING:
@@ -50,17 +49,29 @@ def _is_compiled(case: Case, choice: _Choice) -> bool:
     return bool(case.process.graphs) or any(model.compiled for model in case.models)
 
 
+def _recomputes(case: Case, choice: _Choice) -> bool:
+    recomputes = any(model.checkpointed for model in case.models if model.role == "train")
+    return recomputes == (choice.get("mode") != "off")
+
+
+def _attends(case: Case, choice: _Choice) -> bool:
+    del choice
+    return any(attention.kind == "sdpa" for model in case.models for attention in model.attention)
+
+
 def _switch(name: str, value: str) -> Callable[[Case, _Choice], bool]:
     return lambda case, choice: case.process.switches.get(name) == value
 
 
 # How a case shows that an edit is in effect; for other edits it only shows that the script runs.
 _READ: Final[Mapping[str, Callable[[Case, _Choice], bool]]] = {
+    "activation-checkpointing": _recomputes,
     "autocast-bf16": _computes,
     "compile": _is_compiled,
     "cudnn-benchmark": _switch("cudnn.benchmark", "True"),
     "fused-adamw": _is_fused,
     "loader-workers": _has_workers,
+    "sdpa": _attends,
     "matmul-onednn": _switch("float32_matmul_precision", "medium"),
     "tf32": _switch("float32_matmul_precision", "high"),
     "threads": lambda case, choice: case.process.threads == choice.get("count"),
@@ -68,72 +79,97 @@ _READ: Final[Mapping[str, Callable[[Case, _Choice], bool]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Script:
-    """A script and its arguments."""
+class _Trials:
+    """A script with its arguments, a plan, and the cases of runs with parts of it."""
 
     path: Path
     args: Sequence[str]
+    plan: Plan
+    edit_defaults: bool
+    seen: list[Case] = field(default_factory=list)
+
+    def suggested(self, uses: Sequence[Use]) -> Suggested:
+        """Return the changes of some of the plan's techniques."""
+        plan = replace(self.plan, techniques=tuple(uses))
+        return suggest(self.path, plan, self.args, edit_defaults=self.edit_defaults)
+
+    def faults(self, uses: Sequence[Use]) -> dict[Use, str]:
+        """Run the script with the changes of `uses`; return the uses without effect, and why."""
+        if not uses:
+            return {}
+        case = _run(self.path, self.suggested(uses))
+        if isinstance(case, str):
+            return dict.fromkeys(uses, case)
+        self.seen.append(case)
+        return {
+            use: "it has no effect there"
+            for use in uses
+            if use.id in _READ and not _READ[use.id](case, dict(use.choice))
+        }
 
 
-def verify_edits(path: Path, args: Sequence[str], plan: Plan) -> Suggested:
-    """Return the edits of a plan that are in effect in a run; notes name the others.
+def verify_edits(
+    path: Path, args: Sequence[str], plan: Plan, *, edit_defaults: bool = False
+) -> Suggested:
+    """Return the changes of a plan that are in effect in a run; notes name the others.
 
-    All edits are run together and, if that fails, each by itself. A copy of the script, beside
-    links to the files of its folder, is started in the current folder and trains for some steps
-    under the doctor. Raises UsageError if the script cannot be read.
+    All changes are run together and, if that fails, each by itself. A copy of the edited files,
+    beside links to the others, is started in the current folder and trains for some steps under the
+    doctor. Raises UsageError if the script cannot be read, or fails as it is.
     """
-    script = _Script(path, args)
-    placed = [use for use in plan.techniques if suggest(path, _only(plan, [use])).diff]
-    why = _faults(script, plan, placed)
+    trials = _Trials(path, args, plan, edit_defaults)
+    placed = [use for use in plan.techniques if trials.suggested([use]).changes(args)]
+    why = trials.faults(placed)
     if why and len(placed) > 1:
-        why = {use: fault for use in placed for fault in _faults(script, plan, [use]).values()}
+        together = why
+        why = {use: fault for use in placed for fault in trials.faults([use]).values()}
         rest = [use for use in placed if use not in why]
-        why |= (
-            _faults(script, plan, rest)
-            if why
-            else dict.fromkeys(placed, "it fails beside the others")
-        )
-    suggested = suggest(path, _only(plan, [use for use in plan.techniques if use not in why]))
+        if why:
+            why |= trials.faults(rest)
+        else:
+            why = {use: f"beside the others {fault}" for use, fault in together.items()}
+    if placed and not trials.seen and isinstance(plain := _run(path, trials.suggested([])), str):
+        raise UsageError(f"{path} fails without any change as well: {plain}; mend that first")
+    suggested = trials.suggested([use for use in plan.techniques if use not in why])
     left_out = [f"{use.id}: left out, for {fault}" for use, fault in why.items()]
     unseen = [
         f"{use.id}: the script runs with it; no figure shows its effect"
         for use in placed
         if use not in why and use.id not in _READ
     ]
-    return replace(suggested, notes=(*suggested.notes, *left_out, *unseen))
+    return replace(
+        suggested,
+        notes=(*suggested.notes, *left_out, *unseen),
+        least=_least_steps(trials.seen[-1]) if trials.seen else None,
+        step=_step_seconds(trials.seen[-1]) if trials.seen else None,
+    )
 
 
-def _only(plan: Plan, uses: Sequence[Use]) -> Plan:
-    return replace(plan, techniques=tuple(uses))
+def _least_steps(case: Case) -> int | None:
+    """Return how many steps a whole run makes at least: all, or those of the first epoch."""
+    if case.total_steps is not None:
+        return case.total_steps
+    batches = [loader.batches for loader in case.training_loaders]
+    known = [number for number in batches if number is not None]
+    if not known or len(known) < len(batches):
+        return None
+    return int(min(known) / max(1.0, case.steps.backwards or 1.0))
 
 
-def _faults(script: _Script, plan: Plan, uses: Sequence[Use]) -> dict[Use, str]:
-    """Run the script with the edits of `uses`; return the uses without effect, and why."""
-    if not uses:
-        return {}
-    case = _run(script, suggest(script.path, _only(plan, uses)).source)
-    if isinstance(case, str):
-        return dict.fromkeys(uses, case)
-    return {
-        use: "it has no effect there"
-        for use in uses
-        if use.id in _READ and not _READ[use.id](case, dict(use.choice))
-    }
+def _step_seconds(case: Case) -> float | None:
+    return None if case.step_time is None else case.step_time.median
 
 
-def _run(script: _Script, source: bytes) -> Case | str:
-    """Return the doctor's case of an edited script, or why it fails."""
-    with tempfile.TemporaryDirectory(prefix="hotloop-suggest-") as name:
-        beside, out = Path(name, "script"), Path(name, "run")
-        make_folder(beside)
-        for neighbour in script.path.resolve().parent.iterdir():
-            if neighbour.name != script.path.name:
-                os.symlink(neighbour, beside / neighbour.name)
-        edited = beside / script.path.name
-        write_file(edited, source)
+def _run(script: Path, suggested: Suggested) -> Case | str:
+    """Return the doctor's case of a script with changes, or why it fails."""
+    with (
+        tempfile.TemporaryDirectory(prefix="hotloop-seen-") as name,
+        edited_copy(script, suggested) as edited,
+    ):
+        out = Path(name, "run")
         words = ("--steps", str(_STEPS), "--time", f"{_SECONDS:g}", "--out", str(out))
         outcome = child.run(
-            (sys.executable, "-m", "hotloop", "doctor", *words, str(edited), *script.args),
+            (sys.executable, "-m", "hotloop", "doctor", *words, str(edited), *suggested.args),
             limits=child.ProcessLimits(seconds=2 * _SECONDS + 120),
             environment=environment(),
         )
