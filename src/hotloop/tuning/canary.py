@@ -207,7 +207,7 @@ class _Trials:
         self._short: str | None = None  # why no losses are compared
         self.same: dict[frozenset[Use], str] = {}  # how sets of techniques that pass were compared
         self._unsure: dict[frozenset[Use], str] = {}
-        self._idle: dict[str, str] = {}  # techniques without effect
+        self._effects: dict[str, str] = {}  # technique -> word
 
     def see_plain(self) -> str | None:
         """Run the script as it is; return why nothing can be checked, or None."""
@@ -233,7 +233,7 @@ class _Trials:
         self._notify(f"canary: the first steps with {names}")
         plan = replace(_PLAIN, techniques=tuple(uses))
         ran = self._made(plan, self._plain.first + self._patience)
-        self._idle |= {id: word for id, word in ran.effects.items() if word != "in effect"}
+        self._effects |= ran.effects
         found = self._fault(ran)
         if found is not None and any(word in found.text for word in _DENIED):
             self._unsure[frozenset(uses)] = f"the process may write no file: {found.text}"
@@ -249,8 +249,8 @@ class _Trials:
         found = [self._unsure.get(frozenset(kept))]
         if self._short is not None:
             found.append(f"losses were not compared: {self._short}")
-        if idle := [use.id for use in kept if use.id in self._idle]:
-            found.append(f"without effect in the canary: {', '.join(idle)}")
+        if refused := [use.id for use in kept if self._effects.get(use.id) == "refused"]:
+            found.append(f"refused in the canary: {', '.join(refused)}")
         return [note for note in found if note]
 
     def _made(self, plan: Plan, patience: float) -> _Ran:
@@ -328,7 +328,8 @@ def _why_no_step(plain: _Ran, patience: float) -> str:
     """Return why the script as it is shows nothing."""
     assert plain.ended is not None
     if plain.ended.outcome == "timeout":
-        return f"the first step had not come after {patience:.0f} s"
+        longer = f"hotloop run --canary {10 * patience:.0f} waits longer"
+        return f"the first step had not come after {patience:.0f} s; {longer}"
     if plain.is_over:
         return plain.ended.reason
     return f"the script fails without techniques too: {_words(plain)}"
@@ -339,7 +340,7 @@ def _words(ran: _Ran) -> str:
     assert ran.ended is not None
     raised = _traceback(ran.stderr).rpartition("\n")[2]
     if not raised:
-        return ran.ended.reason
+        return f"the script's process ended: {ran.ended.reason}"
     return f"the script raises {raised:.300} after {many(ran.at, 'step')}"
 
 

@@ -95,13 +95,18 @@ def _folders(script: run_script.ScriptTarget) -> list[Path]:
 def _let_denied_writes_go_nowhere(patches: Patches) -> None:
     """Open the null device in place of a file that may not be written; make no denied folder."""
     real_open, real_mkdir = builtins.open, os.mkdir
+    unmade: set[str] = set()  # denied folders
+
+    def is_denied(error: OSError, path: Any) -> bool:
+        inside = os.path.dirname(os.path.abspath(os.fsdecode(path))) in unmade
+        return isinstance(error, PermissionError) or inside
 
     @functools.wraps(real_open)
     def open_or_nowhere(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
         try:
             return real_open(file, mode, *args, **kwargs)
-        except PermissionError:
-            if not _WRITING & set(mode):
+        except (PermissionError, FileNotFoundError) as error:
+            if not _WRITING & set(mode) or isinstance(file, int) or not is_denied(error, file):
                 raise
             return real_open(os.devnull, mode.replace("x", "w"), *args, **kwargs)
 
@@ -109,8 +114,10 @@ def _let_denied_writes_go_nowhere(patches: Patches) -> None:
     def make_or_not(path: Any, *args: Any, **kwargs: Any) -> None:
         try:
             real_mkdir(path, *args, **kwargs)
-        except PermissionError:
-            return
+        except (PermissionError, FileNotFoundError) as error:
+            if not is_denied(error, path):
+                raise
+            unmade.add(os.path.abspath(os.fsdecode(path)))
 
     patches.put(builtins, "open", open_or_nowhere)
     patches.put(io, "open", open_or_nowhere)  # what pathlib calls
