@@ -1,4 +1,4 @@
-"""The canary of hotloop run, from outside: what it leaves out, what it leaves alone, how it ends."""
+"""The canary of hotloop run, from outside: what it leaves out and alone, and how it ends."""
 
 import json
 import os
@@ -162,6 +162,7 @@ def test_a_plan_that_was_proved_for_this_run_is_not_tried_unless_asked_for(run, 
     [
         (("--canary", "5"), "--canary tries techniques: name them with --with or --plan"),
         (("--canary", "0", *USES), "--canary 0: a time above 0 s is needed"),
+        (("--canary", "5", "--suggest", *USES), "leave --canary out"),
         (("--canary", "5", "--no-canary", *USES), "not allowed with argument --canary"),
     ],
 )
@@ -181,7 +182,8 @@ def test_several_ranks_have_no_canary_and_one_that_is_asked_for_is_refused(run, 
     ranks(monkeypatch, 0)
     asked = run("--canary", "5", *USES, "train.py", "0")
     assert asked.returncode == 2
-    assert "--canary starts one process, and this run has 2 ranks" in asked.stderr
+    said = "it starts one process, and this run has 2 ranks"
+    assert f"--canary cannot be had here: {said}" in asked.stderr
     ranks(monkeypatch, 1)
     second = run(*USES, "train.py", "0")
     assert "canary" not in second.stderr

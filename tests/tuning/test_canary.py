@@ -221,7 +221,9 @@ def test_where_two_plain_runs_differ_losses_tell_nothing_and_nothing_is_left_out
     found = machine.canary("gc-freeze")
     assert ids(found.plan) == ["gc-freeze"]
     assert found.same is None
-    said = "losses tell nothing: two runs as it is differ by 2.0e-01: set a seed, then it can be told"
+    said = (
+        "losses tell nothing: two runs as it is differ by 2.0e-01: set a seed, then it can be told"
+    )
     assert found.unchecked == [said]
     assert [bool(put_in) for put_in, _ in machine.started] == [False, True, False, False]
 
@@ -268,4 +270,11 @@ def test_the_search_ends_in_time_and_puts_in_only_what_has_passed():
     found = machine.canary("channels-last", "fused-adamw", "gc-freeze", "threads", patience=3.0)
     assert ids(found.plan) == ["channels-last", "fused-adamw"]
     assert [one.use.id for one in found.left_out] == ["gc-freeze", "threads"]
-    assert found.left_out[1].why == "the canary had no time left to try it, after 15 s"
+    assert found.left_out[1].why == "the canary had no time left to try it"
+
+
+def test_compiling_may_take_longer_and_is_tried_last():
+    machine = Machine(with_={"compile": Behaviour(ends=TrialEnded("timeout", "x"))})
+    found = machine.canary("compile", "fused-adamw", "gc-freeze")
+    assert machine.started[2:] == [({"fused-adamw"}, True), ({"fused-adamw", "gc-freeze"}, True)]
+    assert found.left_out[0].why.startswith("the first step had not come after 300 s")

@@ -86,6 +86,7 @@ def run(args: Sequence[str]) -> int:
     from hotloop.diagnosis.script import observe, place_for
     from hotloop.observe.when_to_stop import StopLimits
 
+    folder = place_for(target, options.out)
     plan, left_out = _tried(options, target, plan, origins)
     techniques = AppliedTechniques(plan, origins) if plan.techniques else None
 
@@ -96,7 +97,7 @@ def run(args: Sequence[str]) -> int:
     observe(
         target,
         limits,
-        folder=place_for(target, options.out),
+        folder=folder,
         notify=notify,
         techniques=techniques,
         left_out=left_out,
@@ -105,18 +106,26 @@ def run(args: Sequence[str]) -> int:
 
 
 def _check_canary(options: argparse.Namespace) -> None:
-    """Raise UsageError for a canary that cannot be what was meant."""
+    """Raise UsageError for a canary that was asked for and cannot be what was meant."""
     if options.canary is None:
         return
+    if options.suggest:
+        raise UsageError("--suggest makes some steps with the edits itself: leave --canary out")
     if not 0 < options.canary < float("inf"):
         raise UsageError(f"--canary {options.canary:g}: a time above 0 s is needed")
     if not options.added and options.plan is None:
         raise UsageError("--canary tries techniques: name them with --with or --plan")
+    if (why := _why_no_canary()) is not None:
+        raise UsageError(f"--canary cannot be had here: {why}. Leave it out, or take --no-canary")
+
+
+def _why_no_canary() -> str | None:
+    """Return why no canary can be started here, or None."""
+    from hotloop.observe.experiments.shield import why_no_shield
+
     if ENV.world > 1:
-        raise UsageError(
-            f"--canary starts one process, and this run has {ENV.world} ranks: try the techniques "
-            "in a run of one rank, then leave --canary out"
-        )
+        return f"it starts one process, and this run has {ENV.world} ranks"
+    return why_no_shield()
 
 
 def _tried(
@@ -129,9 +138,9 @@ def _tried(
         return plan, ()
     if options.canary is None and not options.added and is_proved(options.plan, target):
         return plan, ()
-    if ENV.world > 1:
+    if (why := _why_no_canary()) is not None:
         if ENV.rank == 0 and not options.quiet:
-            say(f"hotloop: no canary: it starts one process, and this run has {ENV.world} ranks")
+            say(f"hotloop: no canary: {why}")
         return plan, ()
     from hotloop.cli.terminal.canary_lines import show_canary
     from hotloop.machine.detect import host

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from hotloop import techniques
+from hotloop.core.env import compile_cache, use_caches_in
 from hotloop.observe.experiments.shield import UnshieldedError, shield
 from hotloop.observe.whatif.without_one_cost import Patches
 from hotloop.process import child, run_script
@@ -57,8 +58,7 @@ def variables() -> dict[str, str]:
     return {
         **environment(),
         "TMPDIR": temporary,
-        "TORCHINDUCTOR_CACHE_DIR": f"{temporary}/inductor",
-        "TRITON_CACHE_DIR": f"{temporary}/triton",
+        "TORCHINDUCTOR_CACHE_DIR": str(compile_cache()),  # what it has is read, nothing is added
         # Without a network each would wait for its server. Sources (2026-11):
         # https://docs.wandb.ai/guides/track/environment-variables,
         # https://docs.neptune.ai/logging/modes,
@@ -80,6 +80,7 @@ def main(argv: list[str], *, known: Sequence[Technique] = techniques.ALL) -> Non
     except UnshieldedError as error:
         sys.exit(str(error))
     if how == "denied":
+        use_caches_in(Path(scratch, _TEMPORARY))
         _let_denied_writes_go_nowhere(Patches())
     script_trial.main(trial, known=known)
 

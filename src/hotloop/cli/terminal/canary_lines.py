@@ -28,5 +28,7 @@ def show_canary(found: CanaryResult, *, quiet: bool) -> None:
         said.append(f"the run goes on with {names}" if names else "the run goes on without any")
     if found.same is not None and names:
         said.append(f"with {names}: {found.same}")
+    if found.left_out:
+        said.append("--no-canary of hotloop run puts in all (hotloop explain left-out)")
     said += [f"not checked: {visible(what)}" for what in found.unchecked]
     say("; ".join(said))

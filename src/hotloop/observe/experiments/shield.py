@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["How", "UnshieldedError", "shield"]
+__all__ = ["How", "UnshieldedError", "shield", "why_no_shield"]
 
 How = Literal["overlay", "denied"]
 
@@ -53,9 +53,9 @@ def shield(scratch: Path, folders: Iterable[Path], *, network: bool = True) -> H
     whether the folders are covered by overlays. The process must have one thread only.
     Raises UnshieldedError, with nothing changed, if the system has no Landlock.
     """
-    version = _call(_CREATE_RULESET, None, ctypes.c_size_t(0), 1) if sys.platform == "linux" else 0
-    if version < 1:
-        raise UnshieldedError("this system cannot keep a process from writing files (no Landlock)")
+    if (why := why_no_shield()) is not None:
+        raise UnshieldedError(why)
+    version = _landlock()
     covered = _outermost(folders)
     if covered and _succeeds(lambda: _cover(covered, scratch, network=network)):
         _cover(covered, scratch, network=network)
@@ -65,6 +65,20 @@ def shield(scratch: Path, folders: Iterable[Path], *, network: bool = True) -> H
         return "overlay"
     _deny([scratch], version, network=network)
     return "denied"
+
+
+def why_no_shield() -> str | None:
+    """Return why this system cannot keep a process from changing files, or None."""
+    if _landlock() >= 1:
+        return None
+    return "this system cannot keep a process from writing files (no Landlock)"
+
+
+def _landlock() -> int:
+    """Return the version of Landlock; below 1 without it."""
+    if sys.platform != "linux":
+        return 0
+    return _call(_CREATE_RULESET, None, ctypes.c_size_t(0), 1)
 
 
 def _outermost(folders: Iterable[Path]) -> list[Path]:
