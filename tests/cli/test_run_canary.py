@@ -231,3 +231,13 @@ def is_alive(process: psutil.Process) -> bool:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+@pytest.mark.slow
+def test_the_standard_input_is_the_real_runs(run):
+    argv = (sys.executable, "-m", "hotloop", "run", *USES, "train.py", "0")
+    where = {"cwd": run.folder, "timeout": 240}
+    done = subprocess.run(argv, input="typed", capture_output=True, text=True, **where)
+    assert (done.returncode, done.stdout.count("\n")) == (0, 1)
+    assert (run.folder / "log.txt").read_text() == "old typed"
+    assert done.stderr.count("canary") == 1

@@ -1,7 +1,6 @@
 """The process of the canary: no file of the user changes, and the script reaches its steps."""
 
 import hashlib
-import os
 import signal
 import subprocess
 import sys
@@ -144,12 +143,17 @@ def test_a_module_is_run_as_one_with_the_techniques(tmp_path: Path):
     assert report.more["effects"]["fused-adamw"][0] == "in effect"
 
 
-def test_what_the_arguments_name_may_be_written_to(tmp_path: Path, monkeypatch):
-    from hotloop.process.run_script import ScriptTarget
-
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "train.py").touch()
-    argv = ["train.py", "--out=/var/tmp/not-there/run", "deep/er", "steps=10", "--lr", "1"]
-    folders = canary_trial._folders(ScriptTarget.of(argv))
+def test_what_the_arguments_name_may_be_written_to(tmp_path: Path):
+    script = ["train.py", "--out=/var/tmp/not-there/run", "deep/er", "steps=10", "/dev/null"]
+    folders = canary_trial._folders(script, tmp_path)
     assert folders == [tmp_path, Path.home(), Path("/tmp"), Path("/var/tmp"), tmp_path]
-    assert os.getcwd() == str(tmp_path)
+
+
+def test_what_was_compiled_before_is_read_where_writes_are_thrown_away(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "compiled"))
+    found = {}
+    for covers in (True, False):
+        monkeypatch.setattr(canary_trial, "can_cover", lambda *_, covers=covers, **__: covers)
+        found[covers] = canary_trial.variables(("train.py",), tmp_path)
+    assert found[True]["TORCHINDUCTOR_CACHE_DIR"] == str(tmp_path / "compiled")
+    assert found[False]["TORCHINDUCTOR_CACHE_DIR"].startswith(found[False]["TMPDIR"])

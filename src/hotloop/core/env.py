@@ -20,7 +20,6 @@ __all__ = [
     "inherited",
     "named",
     "observe_children",
-    "use_caches_in",
 ]
 
 _NO_NAME = r'[\\/:*?"<>|]'  # characters that a file name may not hold somewhere
@@ -172,12 +171,6 @@ def compile_cache() -> Path:
     except (KeyError, ImportError, OSError):  # a container's user without an entry in /etc/passwd
         user = f"uid_{os.getuid()}" if hasattr(os, "getuid") else "unknown_user"
     return Path(tempfile.gettempdir()) / f"torchinductor_{re.sub(_NO_NAME, '_', user)}"
-
-
-def use_caches_in(folder: Path) -> None:
-    """Have torch.compile and Triton keep what they compile in this process in `folder`."""
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "inductor")
-    os.environ["TRITON_CACHE_DIR"] = str(folder / "triton")
 
 
 def named(names: Iterable[str]) -> dict[str, str]:

@@ -95,7 +95,7 @@ class CanaryTarget:
             partial(_command, plan, self.command, dropout),
             memory=self.memory,
             cwd=self.cwd,
-            environment=canary_trial.variables(),
+            environment=canary_trial.variables(self.command, self.cwd),
         )
 
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from hotloop import techniques
-from hotloop.core.env import compile_cache, use_caches_in
-from hotloop.observe.experiments.shield import UnshieldedError, shield
+from hotloop.core.env import compile_cache
+from hotloop.observe.experiments.shield import UnshieldedError, can_cover, shield
 from hotloop.observe.whatif.without_one_cost import Patches
 from hotloop.process import child, run_script
 from hotloop.tuning import script_trial
@@ -34,6 +34,7 @@ __all__ = ["command", "main", "variables"]
 
 _TEMPORARY: Final = "tmp"  # folder below the scratch folder for temporary files
 _WRITING: Final = frozenset("wax+")
+_OF_THE_SYSTEM: Final = ("/dev", "/proc", "/sys")  # not covered: they hold no files of the user
 
 
 def command(
@@ -52,13 +53,19 @@ def command(
     return [python, flag, run_script.starter(module), child.SCRATCH, *request]
 
 
-def variables() -> dict[str, str]:
-    """Return environment variables: trackers are off, caches lie in the scratch folder."""
+def variables(script: Sequence[str], cwd: Path) -> dict[str, str]:
+    """Return environment variables: trackers are off, temporary files go to the scratch folder.
+
+    What torch.compile has compiled before is read where the process can be shown its own writes.
+    """
     temporary = f"{child.SCRATCH}/{_TEMPORARY}"
+    seen = can_cover(_folders(script, cwd), network=False)
+    own = {"TORCHINDUCTOR_CACHE_DIR": f"{temporary}/inductor"}
+    own |= {"TRITON_CACHE_DIR": f"{temporary}/triton"}
     return {
         **environment(),
+        **({"TORCHINDUCTOR_CACHE_DIR": str(compile_cache())} if seen else own),
         "TMPDIR": temporary,
-        "TORCHINDUCTOR_CACHE_DIR": str(compile_cache()),  # what it has is read, nothing is added
         # Without a network each would wait for its server. Sources (2026-11):
         # https://docs.wandb.ai/guides/track/environment-variables,
         # https://docs.neptune.ai/logging/modes,
@@ -73,24 +80,23 @@ def variables() -> dict[str, str]:
 def main(argv: list[str], *, known: Sequence[Technique] = techniques.ALL) -> None:
     """Run the script until the parent ends this process; does not return."""
     scratch, *trial = argv
-    script = run_script.ScriptTarget.of(trial[1:])
     Path(scratch, _TEMPORARY).mkdir(exist_ok=True)
     try:
-        how = shield(Path(scratch), _folders(script), network=False)
+        how = shield(Path(scratch), _folders(trial[1:], Path.cwd()), network=False)
     except UnshieldedError as error:
         sys.exit(str(error))
     if how == "denied":
-        use_caches_in(Path(scratch, _TEMPORARY))
         _let_denied_writes_go_nowhere(Patches())
     script_trial.main(trial, known=known)
 
 
-def _folders(script: run_script.ScriptTarget) -> list[Path]:
+def _folders(script: Sequence[str], cwd: Path) -> list[Path]:
     """Return the folders that a script usually writes to, and those that its arguments name."""
-    names = [word.partition("=")[2] or word for word in (script.name, *script.args)]
-    named = [Path(os.path.abspath(name)) for name in names if os.sep in name]
+    names = [word.partition("=")[2] or word for word in script]
+    named = [Path(os.path.normpath(cwd / name)) for name in names if os.sep in name]
     nearest = [next(p for p in (path, *path.parents) if p.is_dir()) for path in named]
-    return [Path.cwd(), Path.home(), Path("/tmp"), *nearest]
+    theirs = [path for path in nearest if not str(path).startswith(_OF_THE_SYSTEM)]
+    return [cwd, Path.home(), Path("/tmp"), *theirs]
 
 
 def _let_denied_writes_go_nowhere(patches: Patches) -> None:

@@ -64,6 +64,20 @@ def test_no_file_of_the_user_changes(tmp_path: Path, covered: bool):
         assert seen["rewritten"] == seen["removed"] == seen["truncated"] == "PermissionError"
 
 
+def test_whether_a_folder_can_be_covered_is_told_without_covering_it(tmp_path: Path):
+    work, scratch = tmp_path / "work", tmp_path / "scratch"
+    work.mkdir()
+    scratch.mkdir()
+    (work / "kept.txt").write_text("old")
+    code = PROGRAM.replace("seen = {", "from hotloop.observe.experiments.shield import can_cover\n"
+                           "can = can_cover(folders)\nseen = {\"can\": can, ")  # fmt: skip
+    argv = [sys.executable, "-c", code, str(scratch), str(work)]
+    subprocess.run(argv, cwd=work, check=True, timeout=60)
+    seen = json.loads((scratch / "seen.json").read_text())
+    assert seen["can"] == (seen["how"] == "overlay")
+    assert (work / "kept.txt").read_text() == "old"
+
+
 def test_the_scratch_folder_may_lie_below_a_covered_one(tmp_path: Path):
     scratch = tmp_path / "scratch"
     scratch.mkdir()

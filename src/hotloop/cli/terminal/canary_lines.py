@@ -29,6 +29,6 @@ def show_canary(found: CanaryResult, *, quiet: bool) -> None:
     if found.same is not None and names:
         said.append(f"with {names}: {found.same}")
     if found.left_out:
-        said.append("--no-canary of hotloop run puts in all (hotloop explain left-out)")
+        said.append("hotloop run --no-canary puts in all (hotloop explain left-out)")
     said += [f"not checked: {visible(what)}" for what in found.unchecked]
     say("; ".join(said))

@@ -20,13 +20,14 @@ import os
 import socket
 import struct
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["How", "UnshieldedError", "shield", "why_no_shield"]
+__all__ = ["How", "UnshieldedError", "can_cover", "shield", "why_no_shield"]
 
 How = Literal["overlay", "denied"]
 
@@ -72,6 +73,15 @@ def why_no_shield() -> str | None:
     if _landlock() >= 1:
         return None
     return "this system cannot keep a process from writing files (no Landlock)"
+
+
+def can_cover(folders: Iterable[Path], *, network: bool = True) -> bool:
+    """Whether `shield` can show a process what it writes below `folders`; tried in a fork."""
+    covered = _outermost(folders)
+    if not covered or why_no_shield() is not None:
+        return False
+    with tempfile.TemporaryDirectory(prefix="hotloop-shield-") as scratch:
+        return _succeeds(lambda: _cover(covered, Path(scratch), network=network))
 
 
 def _landlock() -> int:
