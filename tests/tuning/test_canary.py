@@ -16,6 +16,7 @@ Traceback (most recent call last):
   File "train.py", line 3, in <module>
     optimizer.step()
 RuntimeError: planted
+of two lines
 """
 
 
@@ -245,7 +246,7 @@ def test_a_changed_training_is_looked_at_for_longer():
 
 def test_where_dropout_draws_other_masks_all_run_without_it():
     machine = Machine()
-    machine.canary("dynamic-padding")
+    assert machine.canary("dynamic-padding").same == "without dropout, 8 losses equal bit for bit"
     assert [dropout for _, dropout in machine.started] == [False, False]
 
 

@@ -324,7 +324,7 @@ class _Trials:
         if parity.kept is None:
             self._unsure[uses] = f"losses tell nothing: {parity.why}"
         else:
-            self.same[uses] = parity.why
+            self.same[uses] = parity.why if self._dropout else f"without dropout, {parity.why}"
         return None
 
     def _measured_noise(self, base: Evidence) -> float:
@@ -353,7 +353,8 @@ def _why_no_step(plain: _Ran, patience: float) -> str:
 def _words(ran: _Ran) -> str:
     """Return how the script failed."""
     assert ran.ended is not None
-    raised = _traceback(ran.stderr).rpartition("\n")[2]
+    lines = _traceback(ran.stderr).splitlines()[1:]
+    raised = next((line for line in lines if line.strip() and not line.startswith(" ")), "")
     if not raised:
         return f"the script's process ended: {ran.ended.reason}"
     return f"the script raises {raised:.300} after {many(ran.at, 'step')}"
