@@ -120,7 +120,7 @@ def _contact(
         plain = [runs["plain"], runs["again"]] if remedies else []
         bare = [run("-m", "hotloop", "run") for _ in plain]  # it costs its start and its watching
         for use, finding in remedies.items():
-            made = [run("-m", "hotloop", "run", "--with", use) for _ in plain]
+            made = [run("-m", "hotloop", "run", "--no-canary", "--with", use) for _ in plain]
             gain = {"of": finding.rule, "with": use, "exit code": made[0].code}
             gain |= {"says": finding.measured, "run": _ratio(plain, made, "seconds")}
             gain["run in CPU seconds"] = _ratio(plain, made, "cpu")

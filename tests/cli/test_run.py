@@ -65,7 +65,10 @@ def test_a_run_with_bitwise_techniques_is_the_scripts_own_and_says_what_was_put_
     assert (done.returncode, done.stdout) == (3, plain.stdout), done.stderr
     assert (tmp_path / "a/net.pt").read_bytes() == (tmp_path / "b/net.pt").read_bytes()
     assert "1 loader processes, 2 batches ahead each" in done.stderr
-    assert done.stderr.count("in effect") == 2
+    assert done.stderr.count("in effect") == 3
+    said = "in effect when the script failed: gc-freeze, loader-workers(count=1); without them: "
+    assert done.stderr.endswith(f"hotloop: {said}python train.py 3\n")
+    assert "with gc-freeze, loader-workers: 8 losses equal bit for bit" in done.stderr
     assert "next: train.py:" in done.stderr
     assert json.loads((tmp_path / "b/found.json").read_text())["schema"] == 1
 
@@ -173,10 +176,12 @@ def test_a_script_that_fails_names_what_was_put_in_and_nothing_where_nothing_was
     done = hotloop("run", "-q", *uses, "train.py", script=FAILS_LATE)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
-        "hotloop: the script failed (IndexError: Target 53 is out of bounds.) with fused-adamw, "
-        "gc-freeze put in. Run it without them to see whether it fails by itself; leave out one "
-        "at a time to see which"
+        "hotloop: in effect when the script failed: fused-adamw, gc-freeze; without them: "
+        "python train.py"
     )
+    traceback, _, after = done.stderr.partition("IndexError: Target 53 is out of bounds.\nmore\n")
+    assert traceback.startswith("Traceback (most recent call last):\n")
+    assert after.count("\n") == 1
     uses = ("--with", "channels-last")
     done = hotloop("run", "-q", *uses, "train.py", script=FAILS_LATE)
     assert done.returncode == 1

@@ -6,7 +6,9 @@ import pytest
 from hotloop.core.errors import PlanError
 from hotloop.core.hardware import Hardware
 from hotloop.core.plan import Plan
-from hotloop.diagnosis.script_plan import requested_plan
+from hotloop.core.proved_run import run_identity
+from hotloop.diagnosis.script_plan import is_proved, requested_plan
+from hotloop.process.run_script import ScriptTarget
 
 CPU = Hardware(device="cpu", name="a CPU", cores=2.0, cpu_features=frozenset({"avx2"}))
 
@@ -77,3 +79,27 @@ def test_without_gates_the_machine_is_not_looked_at() -> None:
 
     requested_plan(["gc-freeze"], None, look=look)
     requested_plan(["tf32"], None, here=False, look=look)
+
+
+@pytest.mark.parametrize(
+    ("words", "changed", "proved"),
+    [
+        (["train.py", "--lr", "1"], None, True),
+        (["train.py", "--lr", "2"], None, False),  # other arguments
+        (["train.py", "--lr", "1"], "train.py", False),  # other code
+        (["train.py", "--lr", "1"], "measured", False),  # not measured at all
+        (["train.py", "--lr", "1"], "proved_for", False),  # of an older version
+    ],
+)
+def test_a_plan_is_proved_for_one_run(tmp_path: Path, monkeypatch, words, changed, proved) -> None:
+    monkeypatch.chdir(tmp_path)
+    script = tmp_path / "train.py"
+    script.write_text("print()")
+    proof = {"measured": {}, "proved_for": run_identity([*words[:2], "1"], tmp_path)}
+    proof.pop(changed or "", None)
+    plan = {"schema": 1, "micro_batch": 1, "techniques": {"gc-freeze": {}}, **proof}
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(plan))
+    if changed == "train.py":
+        script.write_text("print(1)")
+    assert is_proved(path, ScriptTarget.of(words)) is proved

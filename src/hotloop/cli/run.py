@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING
 
 from hotloop.cli.arguments.script import add_script, keep_copies, target_of
 from hotloop.cli.terminal.lines import console, telling
+from hotloop.core.effect import Effect
+from hotloop.core.env import ENV
 from hotloop.core.errors import UsageError
+from hotloop.core.secrets import redacted
 from hotloop.process.standard_streams import say
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from hotloop.core.plan import Plan
     from hotloop.diagnosis.script import Observed
@@ -28,7 +31,9 @@ def _parser() -> argparse.ArgumentParser:
         prog="hotloop run",
         description="Runs a training script as python would, to its end, with techniques put in "
         "from outside. Exit code, stdout and files are the script's; no line of it changes. What "
-        "came of each technique stands on stderr in the end.",
+        "came of each technique stands on stderr in the end. Before the run, the canary tries the "
+        "techniques for a few steps in a process that changes no file, and leaves out those with "
+        "which the script fails or computes other losses than they promise.",
     )
     add = parser.add_argument
     add(
@@ -52,6 +57,19 @@ def _parser() -> argparse.ArgumentParser:
         help="with --suggest: change the defaults of the script's options in its code rather than "
         "its command line",
     )
+    canary = parser.add_mutually_exclusive_group()
+    canary.add_argument(
+        "--canary",
+        type=float,
+        metavar="SECONDS",
+        help="time limit of the canary for the first step (default: 60); also tries a proved plan",
+    )
+    canary.add_argument(
+        "--no-canary",
+        action="store_true",
+        help="put the techniques in untried; the default for a plan that hotloop tune proved here "
+        "for this script, its code and its arguments",
+    )
     add("--out", type=Path, metavar="RUN_DIR", help="default: .hotloop/<script>-<time>")
     add("--json", type=Path, metavar="PATH", help="write the findings as JSON")
     add("-q", "--quiet", action="store_true", help="say nothing but what is wrong")
@@ -65,6 +83,7 @@ def run(args: Sequence[str]) -> int:
     target = target_of(options)
     from hotloop.diagnosis.script_plan import requested_plan, unproved
 
+    _check_canary(options)
     plan, origins = requested_plan(options.added, options.plan, here=not options.suggest)
     if options.edit_defaults and not options.suggest:
         raise UsageError("--edit-defaults belongs to --suggest: add --suggest, or leave it out")
@@ -76,19 +95,84 @@ def run(args: Sequence[str]) -> int:
     from hotloop.diagnosis.script import observe, place_for
     from hotloop.observe.when_to_stop import StopLimits
 
+    folder = place_for(target, options.out)
+    plan, left_out = _tried(options, target, plan, origins)
     techniques = AppliedTechniques(plan, origins) if plan.techniques else None
 
     def notify(observed: Observed) -> None:
-        _notify(observed, options)
+        _notify(observed, options, target)
 
     limits = StopLimits(full=True, probing=False)  # neither models nor batches are probed
     observe(
-        target, limits, folder=place_for(target, options.out), notify=notify, techniques=techniques
+        target,
+        limits,
+        folder=folder,
+        notify=notify,
+        techniques=techniques,
+        left_out=left_out,
     )
     return 0
 
 
-def _notify(observed: Observed, options: argparse.Namespace) -> None:
+def _check_canary(options: argparse.Namespace) -> None:
+    """Raise UsageError for a canary that was asked for and cannot be what was meant."""
+    if options.canary is None:
+        return
+    if options.suggest:
+        raise UsageError("--suggest makes some steps with the edits itself: leave --canary out")
+    if not 0 < options.canary < float("inf"):
+        raise UsageError(f"--canary {options.canary:g}: a time above 0 s is needed")
+    if not options.added and options.plan is None:
+        raise UsageError("--canary tries techniques: name them with --with or --plan")
+    if (why := _why_no_canary()) is not None:
+        raise UsageError(f"--canary cannot be had here: {why}. Leave it out, or take --no-canary")
+
+
+def _why_no_canary() -> str | None:
+    """Return why no canary can be started here, or None."""
+    from hotloop.observe.experiments.shield import why_no_shield
+
+    if ENV.world > 1:
+        return f"it starts one process, and this run has {ENV.world} ranks"
+    return why_no_shield()
+
+
+def _tried(
+    options: argparse.Namespace, target: ScriptTarget, plan: Plan, origins: Mapping[str, str]
+) -> tuple[Plan, Sequence[Effect]]:
+    """Let the canary try the plan, unless it is off; return what goes on and what does not."""
+    from hotloop.diagnosis.script_plan import is_proved
+
+    if not plan.techniques or options.no_canary:
+        return plan, ()
+    if options.canary is None and not options.added and is_proved(options.plan, target):
+        return plan, ()
+    if (why := _why_no_canary()) is not None:
+        if ENV.rank == 0 and not options.quiet:
+            say(f"hotloop: no canary: {why}")
+        return plan, ()
+    from hotloop.cli.terminal.canary_lines import show_canary
+    from hotloop.machine.detect import host
+    from hotloop.tuning.canary import PATIENCE, CanaryTarget, canary
+    from hotloop.tuning.memory_room import most_bytes
+
+    script = CanaryTarget(command=target.command, cwd=Path.cwd(), memory=most_bytes(host()))
+    with telling(quiet=options.quiet) as notify:
+        found = canary(plan, script.start, patience=options.canary or PATIENCE, notify=notify)
+    show_canary(found, quiet=options.quiet)
+    left_out = [
+        Effect(
+            technique=str(one.use),
+            origin=origins[one.use.id],
+            word="refused",
+            how=f"the canary left it out: {one.why}",
+        )
+        for one in found.left_out
+    ]
+    return found.plan, left_out
+
+
+def _notify(observed: Observed, options: argparse.Namespace, target: ScriptTarget) -> None:
     """Print the effects of the techniques and the next step; without techniques, all findings."""
     from hotloop.cli.terminal.diagnosis import show, show_effects, show_next
 
@@ -102,19 +186,18 @@ def _notify(observed: Observed, options: argparse.Namespace) -> None:
         show_next(case, diagnosis, console(), folder=observed.folder)
     names = [effect.technique for effect in observed.effects if effect.word == "in effect"]
     if case.raised is not None and names:
-        print(_suspects(case.raised.said, names), file=sys.stderr)
+        say(_suspects(names, target))
     if observed.problem is not None:
         say(f"hotloop: nothing was kept: {observed.problem}")
     keep_copies(case, diagnosis, json=options.json)
 
 
-def _suspects(failed: str, techniques: Sequence[str]) -> str:
-    """Return a sentence with the techniques in effect at a failure, and how to find the cause."""
-    several = len(techniques) > 1
-    which = "; leave out one at a time to see which" if several else ""
+def _suspects(techniques: Sequence[str], target: ScriptTarget) -> str:
+    """Return what was in effect when the script failed, and the command without it."""
+    without = "without them" if len(techniques) > 1 else "without it"
+    command = shlex.join(("python", *redacted(target.command)))
     return (
-        f"hotloop: the script failed ({failed}) with {', '.join(techniques)} put in. Run it "
-        f"without {'them' if several else 'it'} to see whether it fails by itself{which}"
+        f"hotloop: in effect when the script failed: {', '.join(techniques)}; {without}: {command}"
     )
 
 

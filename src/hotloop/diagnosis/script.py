@@ -92,6 +92,7 @@ def observe(
     notify: Callable[[Observed], int | None],
     page: Callable[[Case, Diagnosis], str] | None = None,
     techniques: AppliedTechniques | None = None,
+    left_out: Sequence[Effect] = (),
     further: Callable[[Case], Case] = lambda case: case,
     by_rules: bool = True,
     unreported: int | None = None,
@@ -100,9 +101,10 @@ def observe(
 
     The exit code of a script that was stopped early is 0. Where the script came to a good end, the
     exit code that `notify` returns takes its place, or `unreported` if the report failed.
-    `techniques` is applied in the script and its children; `further` may add later measurements to
-    the case; without `by_rules` it has only its ledger. With several ranks, rank 0 reports what all
-    ranks saw and does not call `further`, as the process group is gone.
+    `techniques` is applied in the script and its children; `left_out` has the effects of those that
+    were requested and are not applied. `further` may add later measurements to the case; without
+    `by_rules` it has only its ledger. With several ranks, rank 0 reports what all ranks saw and
+    does not call `further`, as the process group is gone.
     """
     observer = ScriptObserver(limits)
     if techniques is not None:
@@ -122,7 +124,7 @@ def observe(
                 leave(here, children)
             else:
                 case, is_here = _of_all_ranks(here, children)
-                effects = _effects(techniques, case, is_here=is_here)
+                effects = [*_effects(techniques, case, is_here=is_here), *left_out]
                 if ENV.world == 1 and not isinstance(error, KeyboardInterrupt):
                     case = further(case)
                 diagnosis = diagnose(case, rules=ALL if by_rules else ())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hotloop.core.errors import DeviceError, PlanError
 from hotloop.core.hardware import Hardware
-from hotloop.core.plan import Plan, proved_for
+from hotloop.core.plan import Plan, measured_on, proved_for
 from hotloop.core.proved_run import other_run, run_identity
 from hotloop.jobs.request import parse_use, plan_content, read_plan
 from hotloop.techniques.base import HostKind, anywhere
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hotloop.process.fork_server import ForkServer
     from hotloop.process.run_script import ScriptTarget
 
-__all__ = ["machine", "requested_plan", "unproved"]
+__all__ = ["is_proved", "machine", "requested_plan", "unproved"]
 
 _LIMIT = 120.0  # seconds; importing torch takes some on a busy machine
 _DETECT = """
@@ -64,6 +64,16 @@ def unproved(plan_file: Path, target: ScriptTarget) -> str | None:
     """Return in what a script's run differs from the one that a plan was proved for, or None."""
     proved = proved_for(plan_content(plan_file))
     return None if proved is None else other_run(proved, run_identity(target.command, Path.cwd()))
+
+
+def is_proved(plan_file: Path, target: ScriptTarget) -> bool:
+    """Whether hotloop tune proved a plan for this run of a script.
+
+    `requested_plan` has refused a plan that was proved on another machine or with other versions.
+    """
+    raw = plan_content(plan_file)
+    has_proof = measured_on(raw) is not None and proved_for(raw) is not None
+    return has_proof and unproved(plan_file, target) is None
 
 
 def machine(

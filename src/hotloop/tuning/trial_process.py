@@ -129,6 +129,11 @@ class TrialProcess:
         self._sleep()
         return report
 
+    @property
+    def stderr(self) -> str:
+        """Return the end of what it printed on stderr; "" until it is closed."""
+        return "" if self._outcome is None else self._outcome.stderr
+
     def close(self) -> None:
         """End the trial with all its processes, and wait until they are gone."""
         self._running.stop()

@@ -12,8 +12,8 @@ from hotloop.config.schema import flatten
 from hotloop.recipes.char_lm.config import CharLmConfig
 
 SYMPTOMS = (
-    "cache-not-found", "compile-fails", "low-utilisation", "out-of-memory", "sdpa-unavailable",
-    "still-slow", "unstable-loss",
+    "cache-not-found", "compile-fails", "left-out", "low-utilisation", "out-of-memory",
+    "sdpa-unavailable", "still-slow", "unstable-loss",
 )  # fmt: skip
 NAMES = tuple(sorted((*SYMPTOMS, "plan-to-code", "regressions", "several-cards")))
 HEADINGS = [

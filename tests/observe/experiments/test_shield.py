@@ -1,6 +1,7 @@
 """The shield of an experiment: whatever a process writes, no file of the user changes."""
 
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -63,6 +64,20 @@ def test_no_file_of_the_user_changes(tmp_path: Path, covered: bool):
         assert seen["rewritten"] == seen["removed"] == seen["truncated"] == "PermissionError"
 
 
+def test_whether_a_folder_can_be_covered_is_told_without_covering_it(tmp_path: Path):
+    work, scratch = tmp_path / "work", tmp_path / "scratch"
+    work.mkdir()
+    scratch.mkdir()
+    (work / "kept.txt").write_text("old")
+    code = PROGRAM.replace("seen = {", "from hotloop.observe.experiments.shield import can_cover\n"
+                           "can = can_cover(folders)\nseen = {\"can\": can, ")  # fmt: skip
+    argv = [sys.executable, "-c", code, str(scratch), str(work)]
+    subprocess.run(argv, cwd=work, check=True, timeout=60)
+    seen = json.loads((scratch / "seen.json").read_text())
+    assert seen["can"] == (seen["how"] == "overlay")
+    assert (work / "kept.txt").read_text() == "old"
+
+
 def test_the_scratch_folder_may_lie_below_a_covered_one(tmp_path: Path):
     scratch = tmp_path / "scratch"
     scratch.mkdir()
@@ -78,3 +93,45 @@ def test_the_scratch_folder_may_lie_below_a_covered_one(tmp_path: Path):
 
     assert (scratch / "seen.json").exists()
     assert (tmp_path / "kept.txt").read_text() == "old"
+
+
+REACH = """
+import json, socket, sys
+from pathlib import Path
+from hotloop.observe.experiments.shield import shield
+
+scratch, outside, folders = Path(sys.argv[1]), int(sys.argv[2]), [Path(f) for f in sys.argv[3:]]
+how = shield(scratch, folders, network=False)
+def reached(port):
+    with socket.socket() as client:
+        client.settimeout(20)
+        try:
+            client.connect(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+with socket.socket() as server:
+    server.bind(("127.0.0.1", 0))
+    server.listen()
+    own = reached(server.getsockname()[1])
+(scratch / "seen.json").write_text(json.dumps({"how": how, "own": own, "others": reached(outside)}))
+"""
+
+
+@pytest.mark.parametrize("covered", [True, False])
+def test_without_a_network_no_server_beyond_the_process_is_reached(tmp_path: Path, covered: bool):
+    """The server of this test stands for any other machine: a packet to it leaves the process."""
+    work, scratch = tmp_path / "work", tmp_path / "scratch"
+    work.mkdir()
+    scratch.mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+        folders = [str(work)] if covered else []
+        argv = [sys.executable, "-c", REACH, str(scratch), port, *folders]
+        subprocess.run(argv, cwd=work, check=True, timeout=60)
+
+    seen = json.loads((scratch / "seen.json").read_text())
+    if seen["how"] == "denied" and seen["others"]:
+        pytest.skip("Landlock denies connections from Linux 6.7 on")
+    assert not seen["others"]
+    assert seen["own"] == (seen["how"] == "overlay")  # its own loopback device works

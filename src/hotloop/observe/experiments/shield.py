@@ -5,7 +5,10 @@ namespace of this process: the script sees what it wrote, the files below stay a
 Landlock then denies every other write, so that nothing depends on how a library writes.
 Where no overlay can be mounted (most containers), Landlock alone denies all writes.
 
-Sources: user_namespaces(7), mount(2), landlock(7),
+On request the process loses the network as well: beside overlays in a network namespace of its own,
+which has nothing but the loopback device; elsewhere Landlock (Linux 6.7) denies TCP connections.
+
+Sources: user_namespaces(7), mount(2), landlock(7), network_namespaces(7), netdevice(7),
 https://docs.kernel.org/filesystems/overlayfs.html (2026-11).
 """
 
@@ -14,24 +17,28 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import socket
 import struct
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["How", "UnshieldedError", "shield"]
+__all__ = ["How", "UnshieldedError", "can_cover", "shield", "why_no_shield"]
 
 How = Literal["overlay", "denied"]
 
-_NEW_USER, _NEW_MOUNTS = 0x10000000, 0x00020000  # flags of unshare(2)
+_NEW_USER, _NEW_MOUNTS, _NEW_NETWORK = 0x10000000, 0x00020000, 0x40000000  # flags of unshare(2)
 _BIND, _RECURSIVE, _PRIVATE = 0x1000, 0x4000, 0x40000  # flags of mount(2)
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # system calls, on all architectures
 _NO_NEW_PRIVILEGES = 38  # option of prctl(2)
 _WRITES = sum(1 << bit for bit in (1, 4, 5, 6, 7, 8, 9, 10, 11, 12))  # write, remove, make
 _REFER, _TRUNCATE = 1 << 13, 1 << 14  # of Landlock 2 and 3
+_CONNECT = 1 << 1  # over TCP, of Landlock 4
+_SET_FLAGS, _UP = 0x8914, 1  # a request of ioctl(2), and a flag of a network device
 _ROOM = "size=4g"  # of the tmpfs that takes the writes
 _WRITABLE = ("/dev", "/proc")  # devices and shared memory; no files of the user
 
@@ -40,24 +47,48 @@ class UnshieldedError(Exception):
     """This system cannot keep a process from changing files."""
 
 
-def shield(scratch: Path, folders: Iterable[Path]) -> How:
+def shield(scratch: Path, folders: Iterable[Path], *, network: bool = True) -> How:
     """Send writes below `folders` to `scratch`, or deny them; deny all others outside `scratch`.
 
-    Returns whether the folders are covered by overlays. The process must have one thread only.
+    Without `network`, deny all connections to other machines too, as far as the system can. Returns
+    whether the folders are covered by overlays. The process must have one thread only.
     Raises UnshieldedError, with nothing changed, if the system has no Landlock.
     """
-    version = _call(_CREATE_RULESET, None, ctypes.c_size_t(0), 1) if sys.platform == "linux" else 0
-    if version < 1:
-        raise UnshieldedError("this system cannot keep a process from writing files (no Landlock)")
+    if (why := why_no_shield()) is not None:
+        raise UnshieldedError(why)
+    version = _landlock()
     covered = _outermost(folders)
-    if covered and _succeeds(lambda: _cover(covered, scratch)):
-        _cover(covered, scratch)
+    if covered and _succeeds(lambda: _cover(covered, scratch, network=network)):
+        _cover(covered, scratch, network=network)
         with contextlib.suppress(OSError):
             os.chdir(os.getcwd())  # the same path, now below an overlay
-        _deny([scratch, *covered], version)
+        _deny([scratch, *covered], version, network=True)  # the namespace has none
         return "overlay"
-    _deny([scratch], version)
+    _deny([scratch], version, network=network)
     return "denied"
+
+
+def why_no_shield() -> str | None:
+    """Return why this system cannot keep a process from changing files, or None."""
+    if _landlock() >= 1:
+        return None
+    return "this system cannot keep a process from writing files (no Landlock)"
+
+
+def can_cover(folders: Iterable[Path], *, network: bool = True) -> bool:
+    """Whether `shield` can show a process what it writes below `folders`; tried in a fork."""
+    covered = _outermost(folders)
+    if not covered or why_no_shield() is not None:
+        return False
+    with tempfile.TemporaryDirectory(prefix="hotloop-shield-") as scratch:
+        return _succeeds(lambda: _cover(covered, Path(scratch), network=network))
+
+
+def _landlock() -> int:
+    """Return the version of Landlock; below 1 without it."""
+    if sys.platform != "linux":
+        return 0
+    return _call(_CREATE_RULESET, None, ctypes.c_size_t(0), 1)
 
 
 def _outermost(folders: Iterable[Path]) -> list[Path]:
@@ -79,13 +110,16 @@ def _succeeds(attempt: object) -> bool:
     return os.waitpid(child, 0)[1] == 0
 
 
-def _cover(folders: Sequence[Path], scratch: Path) -> None:
+def _cover(folders: Sequence[Path], scratch: Path, *, network: bool) -> None:
     """Mount an overlay over each folder, and over each file system that is mounted below it."""
     user, group = os.getuid(), os.getgid()
-    _checked("unshare", _libc().unshare(_NEW_USER | _NEW_MOUNTS))
+    apart = _NEW_USER | _NEW_MOUNTS | (0 if network else _NEW_NETWORK)
+    _checked("unshare", _libc().unshare(apart))
     _tell("setgroups", "deny")
     _tell("uid_map", f"{user} {user} 1")
     _tell("gid_map", f"{group} {group} 1")
+    if not network:
+        _start_loopback()
     _mount("none", "/", None, _RECURSIVE | _PRIVATE)
     covers = [*folders, *_mounted_below(folders)]
     files = {folder: os.open(folder, os.O_PATH) for folder in [*covers, scratch]}
@@ -108,6 +142,14 @@ def _cover(folders: Sequence[Path], scratch: Path) -> None:
         os.close(file)
 
 
+def _start_loopback() -> None:
+    """Let processes of this network namespace reach each other, as servers on this machine do."""
+    import fcntl
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as device:
+        fcntl.ioctl(device, _SET_FLAGS, struct.pack("16sh14x", b"lo", _UP))
+
+
 def _mounted_below(folders: Sequence[Path]) -> list[Path]:
     """Return the mount points below the folders, the outer ones first."""
     points = [
@@ -118,11 +160,13 @@ def _mounted_below(folders: Sequence[Path]) -> list[Path]:
     return sorted(below, key=lambda point: len(point.parts))
 
 
-def _deny(writable: Iterable[Path], version: int) -> None:
+def _deny(writable: Iterable[Path], version: int, *, network: bool) -> None:
     """Deny this process and its children all writes outside some folders, for ever."""
     rights = _WRITES | (_REFER if version >= 2 else 0) | (_TRUNCATE if version >= 3 else 0)
-    attributes = struct.pack("Q", rights)
-    rules = _checked("landlock", _call(_CREATE_RULESET, attributes, ctypes.c_size_t(8), 0))
+    over_tcp = 0 if network or version < 4 else _CONNECT
+    attributes = struct.pack("QQ", rights, over_tcp)
+    size = ctypes.c_size_t(8 if version < 4 else 16)  # as much as the kernel knows
+    rules = _checked("landlock", _call(_CREATE_RULESET, attributes, size, 0))
     for path in [*writable, *map(Path, _WRITABLE)]:
         with contextlib.suppress(OSError):
             file = os.open(path, os.O_PATH | os.O_CLOEXEC)
