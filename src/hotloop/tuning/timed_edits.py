@@ -140,16 +140,14 @@ def _times(beside: _Beside, suggested: Suggested) -> _Times | str:
         long = duration(2 * LEAST_STEPS * suggested.step)
         return f"a step takes {moment(suggested.step)}, and a comparison {long}"
     beside.notify("timing it beside the plan")
-    hardware = beside.look()
-    with edited_copy(beside.script, suggested) as edited:
+    as_it_is = Script(command=(), cwd=Path.cwd(), detect=beside.look)
+    with edited_copy(beside.script, suggested) as edited, as_it_is.forking() as script:
         tried = {
             (str(beside.script), *beside.args): beside.plan,
             (str(edited), *suggested.args): Plan(micro_batch=1),
         }
         entries = [
-            Script(command=command, cwd=Path.cwd(), hardware=hardware).entry(
-                plan, epochs=0, needs=()
-            )
+            replace(script, command=command).entry(plan, epochs=0, needs=())
             for command, plan in tried.items()
         ]
         deadline = time.perf_counter() + _SECONDS
