@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 from tests.preloaded import Preloaded
 
+from hotloop.core.plan import Plan
+from hotloop.core.proved_run import run_identity
+from hotloop.machine.identity import identity
+
 SCRIPT = """\
 import sys, time
 import torch
@@ -92,6 +96,22 @@ def test_a_typed_technique_that_cannot_work_stops_before_the_script(
     assert "9999 loader processes" in done.stderr
     assert not (tmp_path / "net.pt").exists()
     assert not (tmp_path / ".hotloop").exists()
+
+
+@pytest.mark.parametrize(("samples", "said"), [(24, False), (25, True)])
+def test_other_data_than_a_plan_was_proved_on_are_named(
+    tmp_path: Path, hotloop, samples: int, said: bool
+) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    run = run_identity(("train.py", "0"), tmp_path)
+    proof = {"measured": identity(), "proved_for": {**run, "data": f"Data of {samples} samples"}}
+    plan = Plan(micro_batch=1).plus("gc-freeze").to_json() | proof
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    done = hotloop("run", "--plan", "plan.json", "train.py", "0")
+    assert done.returncode == 0, done.stderr
+    sentence = "hotloop: the plan was proved on Data of 25 samples, not on Data of 24 samples. "
+    assert (sentence in done.stderr) is said
+    assert "the plan was proved" not in done.stderr.replace(sentence, "")
 
 
 @pytest.mark.parametrize("uses", [(), ("--with", "lagged-loss-read")])

@@ -81,14 +81,14 @@ def run(args: Sequence[str]) -> int:
     """Run the verb; exit with the script's exit code."""
     options = _parser().parse_args(args)
     target = target_of(options)
-    from hotloop.diagnosis.script_plan import requested_plan, unproved
+    from hotloop.diagnosis.script_plan import proved_data, requested_plan, unproved
 
     _check_canary(options)
     plan, origins = requested_plan(options.added, options.plan, here=not options.suggest)
     if options.edit_defaults and not options.suggest:
         raise UsageError("--edit-defaults belongs to --suggest: add --suggest, or leave it out")
     if options.plan is not None and (note := unproved(options.plan, target)) is not None:
-        print(f"hotloop: {note}", file=sys.stderr)
+        _tell(note)
     if options.suggest:
         return _suggest(target, plan, options)
     from hotloop.diagnosis.apply_techniques import AppliedTechniques
@@ -110,8 +110,13 @@ def run(args: Sequence[str]) -> int:
         notify=notify,
         techniques=techniques,
         left_out=left_out,
+        probes=() if options.plan is None else (proved_data(options.plan, _tell),),
     )
     return 0
+
+
+def _tell(note: str) -> None:
+    say(f"hotloop: {note}")
 
 
 def _check_canary(options: argparse.Namespace) -> None:

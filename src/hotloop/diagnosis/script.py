@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from hotloop.core.finding import Diagnosis
     from hotloop.core.plan import Plan
     from hotloop.diagnosis.apply_techniques import AppliedTechniques
+    from hotloop.observe.hooks.listener import Probe
     from hotloop.observe.when_to_stop import StopLimits
     from hotloop.process.run_script import ScriptTarget
 
@@ -93,6 +94,7 @@ def observe(
     page: Callable[[Case, Diagnosis], str] | None = None,
     techniques: AppliedTechniques | None = None,
     left_out: Sequence[Effect] = (),
+    probes: Sequence[Probe] = (),
     further: Callable[[Case], Case] = lambda case: case,
     by_rules: bool = True,
     unreported: int | None = None,
@@ -102,13 +104,16 @@ def observe(
     The exit code of a script that was stopped early is 0. Where the script came to a good end, the
     exit code that `notify` returns takes its place, or `unreported` if the report failed.
     `techniques` is applied in the script and its children; `left_out` has the effects of those that
-    were requested and are not applied. `further` may add later measurements to the case; without
-    `by_rules` it has only its ledger. With several ranks, rank 0 reports what all ranks saw and
-    does not call `further`, as the process group is gone.
+    were requested and are not applied. `probes` also see the run. `further` may add later
+    measurements to the case; without `by_rules` it has only its ledger. With several ranks, rank 0
+    reports what all ranks saw and does not call `further`, as the process group is gone.
     """
     observer = ScriptObserver(limits)
     if techniques is not None:
         techniques.join(observer)
+    for probe in probes:
+        observer.probes.append(probe)
+
     process = os.getpid()
 
     def finished(error: BaseException | None) -> int | None:

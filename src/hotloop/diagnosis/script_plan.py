@@ -18,10 +18,11 @@ from hotloop.techniques.selection import check, check_words, find
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from hotloop.diagnosis.proved_data import ProvedData
     from hotloop.process.fork_server import ForkServer
     from hotloop.process.run_script import ScriptTarget
 
-__all__ = ["is_proved", "machine", "requested_plan", "unproved"]
+__all__ = ["is_proved", "machine", "proved_data", "requested_plan", "unproved"]
 
 _LIMIT = 120.0  # seconds; importing torch takes some on a busy machine
 _DETECT = """
@@ -64,6 +65,13 @@ def unproved(plan_file: Path, target: ScriptTarget) -> str | None:
     """Return in what a script's run differs from the one that a plan was proved for, or None."""
     proved = proved_for(plan_content(plan_file))
     return None if proved is None else other_run(proved, run_identity(target.command, Path.cwd()))
+
+
+def proved_data(plan_file: Path, tell: Callable[[str], None]) -> ProvedData:
+    """Return a probe that tells whether a run reads other data than a plan was proved on."""
+    from hotloop.diagnosis.proved_data import ProvedData
+
+    return ProvedData(proved_for(plan_content(plan_file)) or {}, tell)
 
 
 def is_proved(plan_file: Path, target: ScriptTarget) -> bool:
