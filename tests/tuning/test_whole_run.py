@@ -74,6 +74,7 @@ def test_a_clear_difference_needs_no_second_pair(script, monkeypatch):
     seconds = {False: 9.0, True: 4.0}
 
     def ran(command, **how):
+        assert ("--no-canary" in command) == ("hotloop" in command), "trials have tried the plan"
         return whole_run.child.Outcome(status="ok", seconds=seconds["hotloop" in command])
 
     monkeypatch.setattr(whole_run.child, "run", ran)

@@ -67,7 +67,7 @@ def measured(
     where the script ends with an error. Raises KeyboardInterrupt on Ctrl-C.
     """
     uses = ",".join(use.typed for use in plan.techniques)
-    tried = (sys.executable, "-m", "hotloop", "run", "-q", "--with", uses)
+    tried = (sys.executable, "-m", "hotloop", "run", "-q", "--no-canary", "--with", uses)
     commands = {
         False: (sys.executable, *script.command),
         True: (*tried, "--out", f"{child.SCRATCH}/run", *script.command),
