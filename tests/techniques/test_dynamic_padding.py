@@ -1,6 +1,7 @@
 """Padding is cut where nothing counts on it; a script that runs plain runs with it too."""
 
 import os
+from collections import namedtuple
 from collections.abc import Callable
 
 import pytest
@@ -12,6 +13,8 @@ from torch.utils.data import DataLoader, Dataset
 
 from hotloop.observe.probes.dataset_trial import can_fork
 from hotloop.techniques.on_scripts import trial_step
+from hotloop.techniques.on_scripts.declared_padding import entries_of
+from hotloop.techniques.on_scripts.narrower_batches import Widths, narrowed
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="no fork here")
 WIDE = 40
@@ -64,6 +67,80 @@ def test_it_goes_together_with_vectorised_reads() -> None:
     found, effects = put_into(widths, "dynamic-padding", "vectorised-reads")
     assert {effect.word for effect in effects.values()} == {"in effect"}, effects
     assert set(found) == {8, 16, 24}
+
+
+# Without a mask, an embedding says what is padding.
+
+
+class Ids(Dataset):
+    """Rows of 1 to 20 tokens, then zeros up to column 40, as (ids, class)."""
+
+    def __init__(self, more: Callable[[torch.Tensor], tuple] = lambda ids: ()) -> None:
+        self.ids = 3 * (torch.arange(WIDE) < (torch.arange(64) % 20 + 1)[:, None]).long()
+        self.more = more
+
+    def __len__(self) -> int:
+        return 64
+
+    def __getitem__(self, index):
+        return (self.ids[index], index % 2, *self.more(self.ids[index]))
+
+
+def read_ids(padding: int | None = 0, more=lambda ids: (), data=None) -> tuple[list[int], str, str]:
+    """Return the widths that a loop beside an embedding got, and what is said of the technique."""
+
+    def loop() -> list[int]:
+        embedding = nn.Embedding(7, 4, padding_idx=padding)
+        loader = DataLoader(data or Ids(more), batch_size=4)
+        return [embedding(batch[0]).shape[1] for batch in loader]
+
+    widths, effects = put_into(loop, "dynamic-padding")
+    return widths, effects["dynamic-padding"].word, effects["dynamic-padding"].how
+
+
+def test_an_embedding_that_declares_its_padding_takes_the_place_of_a_mask() -> None:
+    widths, word, _ = read_ids()
+    assert word == "in effect"
+    assert widths == read()[0]
+
+
+def test_a_full_row_stays_and_the_next_batches_are_cut() -> None:
+    data = Ids()
+    data.ids[5] = 3
+    whole = read()[0]
+    assert read_ids(data=data)[0] == [whole[0], WIDE, *whole[2:]]
+
+
+@pytest.mark.parametrize(
+    ("padding", "more"),
+    [
+        (None, lambda ids: ()),
+        (0, lambda ids: (ids + 1,)),  # ids as well: which are the embedding's?
+    ],
+)
+def test_where_it_is_open_what_is_padding_nothing_is_cut(padding, more) -> None:
+    widths, word, how = read_ids(padding, more)
+    assert set(widths) == {WIDE}
+    assert word == "refused"
+    assert how.startswith("nothing says what is padding: the batches have no attention_mask")
+
+
+def test_what_is_as_wide_and_empty_in_the_padding_is_cut_as_well() -> None:
+    assert read_ids(more=lambda ids: (ids / 3,))[:2] == (read()[0], "in effect")
+
+
+def test_batches_keep_their_form() -> None:
+    Pair = namedtuple("Pair", "ids label")
+    rows = torch.tensor([[1, 2] + [0] * 38, [1] * 9 + [0] * 31])
+    embedding = nn.Embedding(7, 4, padding_idx=0)
+    for batch in (rows, (rows, 5), [rows, 5], Pair(rows, 5), {"x": rows, "y": 5}):
+        keep, wide = Widths().kept(batch)
+        assert (keep, wide) == (16, WIDE)
+        cut = narrowed(batch, keep, wide)
+        assert type(cut) is type(batch)
+        ids = cut if isinstance(cut, torch.Tensor) else next(iter(entries_of(cut).values()))
+        assert torch.equal(ids, rows[:, :16])
+    del embedding
 
 
 # What a batch says of positions.

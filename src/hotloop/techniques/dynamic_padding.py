@@ -1,12 +1,13 @@
 """Dynamic padding: a batch is as wide as its longest row, not as wide as the model allows.
 
 What: cuts the columns of each training batch that are padding in every row, to a multiple of 8.
-    Which they are the batch's own attention_mask says. Every tensor of that width is cut alike,
-    and labels only where they are -100 (no loss) in what is cut; else the batch stays whole.
-    Columns stay up to the largest number that may be a position in a row, as the places of an
-    answer are. Where another tensor has that width, or says something in the padding, nothing is
-    cut any more. Before the first batch is cut, the script makes a step with it in a copy of its
-    process: where that fails nothing is cut. On a GPU, or beside other ranks, it is not tried.
+    The batch's own attention_mask says which they are, or, without one, the padding_idx of the
+    embedding whose ids the rows are. Every tensor of that width is cut alike, and labels only
+    where they are -100 (no loss) in what is cut; else the batch stays whole. Columns stay up to
+    the largest number that may be a position in a row, as the places of an answer are. Where
+    another tensor has that width, or says something in the padding, nothing is cut any more.
+    Before the first batch is cut, the script makes a step with it in a copy of its process: where
+    that fails nothing is cut. On a GPU, or beside other ranks, it is not tried.
 Helps when: the data are padded to the model's length and most rows are shorter.
 Does not help when: batches are padded to their own longest row already, or hold one long row each;
     sort rows of like length together for that. What reads a loader without gradients, as an
@@ -46,7 +47,7 @@ def trimmed(batch: Any) -> Any:
     from hotloop.techniques.on_scripts.narrower_batches import Uncut, Widths, narrowed
 
     try:
-        keep, wide = Widths().kept(batch)
+        keep, wide = Widths(paddings=set).kept(batch)
     except Uncut:
         return batch
     return batch if keep == wide else narrowed(batch, keep, wide)

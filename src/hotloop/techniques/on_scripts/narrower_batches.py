@@ -1,9 +1,10 @@
 """Cuts columns of padding from a loader's batches if nothing depends on their width.
 
-The values of every batch are checked: a tensor as wide as the rows must hold a single value
-wherever the attention mask says padding, and no number that may be a position in a row may point
-into the columns to cut. Before the first batch is cut, the script makes a step with it in a copy of
-its process (techniques/on_scripts/trial_step.py).
+What is padding an attention mask says, or the padding_idx of an embedding whose ids the rows are
+(techniques/on_scripts/declared_padding.py). The values of every batch are checked: a tensor as wide
+as the rows must hold a single value wherever there is padding, and no number that may be a position
+in a row may point into the columns to cut. Before the first batch is cut, the script makes a step
+with it in a copy of its process (techniques/on_scripts/trial_step.py).
 """
 
 from __future__ import annotations
@@ -12,6 +13,12 @@ import copy
 import functools
 from typing import TYPE_CHECKING, Any
 
+from hotloop.techniques.on_scripts.declared_padding import (
+    declared_paddings,
+    entries_of,
+    rebuilt,
+    token_mask,
+)
 from hotloop.techniques.on_scripts.nested_tensors import mapped
 from hotloop.techniques.on_scripts.trial_step import Copy, why_no_copy
 
@@ -24,7 +31,10 @@ __all__ = ["MULTIPLE", "Narrowing", "Uncut", "Widths"]
 
 MULTIPLE = 8  # columns; matrix units are faster at such widths, and there are fewer shapes
 NO_LOSS = -100  # the label that cross_entropy ignores by default
-NO_MASK = "the batches have no attention_mask [rows, columns] that says what is padding"
+NO_MASK = (
+    "nothing says what is padding: the batches have no attention_mask [rows, columns], and no "
+    "embedding with a padding_idx takes one tensor of them"
+)
 _MASK, _TOKENS = "attention_mask", "input_ids"
 # What an unusual batch may raise; such a batch stays unchanged.
 _FAILS = (RuntimeError, ValueError, TypeError, AttributeError, LookupError)
@@ -40,16 +50,25 @@ class Widths:
     `free` names the entries whose numbers are not positions in a row.
     """
 
-    def __init__(self, free: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        free: Iterable[str] = (),
+        *,
+        paddings: Callable[[], set[tuple[int, int]]] = declared_paddings,
+    ) -> None:
+        self._paddings = paddings  # for batches without a mask
         self._free = set(free)  # names whose numbers were larger than any position
         self.held: str | None = None  # the reason why the last batch was not cut (further)
         self._pads: dict[str, Any] = {}  # name -> the value where the mask says padding
+        self._declared: set[tuple[int, int]] = set()  # by embeddings, if there is no mask
+        self._says = _MASK  # what says what is padding
 
     def kept(self, batch: Any) -> tuple[int, int]:
         """Return (columns that a batch must keep, columns that it has). Raises Uncut."""
-        mask = _mask(batch)
+        tokens, mask = _TOKENS, _mask(batch)
+        entries = entries_of(batch) or {}
         if mask is None:
-            raise Uncut(NO_MASK)
+            tokens, mask = self._by_embedding(entries)
         rows, wide = mask.shape
         self.held, real = None, mask.bool()
         if not bool(real.any()):
@@ -57,14 +76,14 @@ class Widths:
         keep = _up(int(real.any(dim=0).nonzero()[-1]) + 1, wide)
         if keep == wide:
             return wide, wide
-        for name, value in batch.items():
+        for name, value in entries.items():
             if name == _MASK:
                 continue
             if _is_row_tensor(value, rows, wide):
                 self._must_be_padding(name, value, real)
                 if not _without_loss(name, value, keep):
                     return wide, wide
-                if name != _TOKENS:
+                if name != tokens:
                     keep = self._for_positions(name, value[real], keep, wide, own=None)
                 continue
             numbers = _numbers(name, value, rows, wide)
@@ -72,6 +91,15 @@ class Widths:
                 own = _rows_of(numbers, rows)
                 keep = self._for_positions(name, numbers, keep, wide, own=own)
         return keep, wide
+
+    def _by_embedding(self, entries: Mapping[Any, Any]) -> tuple[Any, Tensor]:
+        """Return the name of the ids, and where an embedding says no padding. Raises Uncut."""
+        self._says = "padding_idx"
+        self._declared = self._declared or self._paddings()
+        found = token_mask(entries, self._declared, least=MULTIPLE)
+        if found is None:
+            raise Uncut(NO_MASK)
+        return found
 
     def _must_be_padding(self, name: str, value: Tensor, real: Tensor) -> None:
         """Raise Uncut if a tensor [B, T] carries information in padding columns.
@@ -83,7 +111,7 @@ class Widths:
             return
         pad = self._pads.setdefault(name, there[0].item())
         if not bool((there == pad).all()) and not _is_label(name):
-            raise Uncut(f"{name} says something where {_MASK} says padding")
+            raise Uncut(f"{name} says something where {self._says} says padding")
 
     def _for_positions(
         self, name: str, numbers: Tensor, keep: int, wide: int, *, own: Tensor | None
@@ -130,14 +158,16 @@ def _mask(batch: Any) -> Any:
     return mask
 
 
-def _is_row_tensor(value: Any, rows: int, wide: int) -> bool:
+def _is_row_tensor(value: Any, rows: int | None, wide: int) -> bool:
+    """Whether a value is a tensor [rows, wide]; without `rows`, of any number of rows."""
     import torch
 
-    return isinstance(value, torch.Tensor) and tuple(value.shape) == (rows, wide)
+    is_table = isinstance(value, torch.Tensor) and value.dim() == 2 and value.shape[1] == wide
+    return is_table and rows in (None, value.shape[0])
 
 
 def _is_label(name: str) -> bool:
-    return "label" in name or "target" in name
+    return isinstance(name, str) and ("label" in name or "target" in name)
 
 
 def _without_loss(name: str, value: Tensor, keep: int) -> bool:
@@ -249,21 +279,20 @@ class Narrowing:
         return batch
 
 
-def narrowed(batch: Mapping[str, Any], keep: int, wide: int) -> Any:
+def narrowed(batch: Any, keep: int, wide: int) -> Any:
     """Return a batch whose row tensors [B, wide] are cut to their first `keep` columns."""
     import torch
 
-    rows = batch[_MASK].shape[0]
+    entries = entries_of(batch) or {}
 
     def cut(value: Any) -> Any:
-        if not _is_row_tensor(value, rows, wide):
+        if not _is_row_tensor(value, None, wide):
             return value
         new = value[:, :keep].contiguous()
         pins = torch.cuda.is_available() and value.is_pinned()
         return new.pin_memory() if pins else new
 
-    new = {name: cut(value) for name, value in batch.items()}
-    return new if type(batch) is dict else type(batch)(new)  # type: ignore[call-arg]
+    return rebuilt(batch, {name: cut(value) for name, value in entries.items()})
 
 
 def _vary(trial: Copy, cut: Any, whole: Any) -> None:  # pragma: no cover - in a copy
@@ -274,8 +303,9 @@ def _vary(trial: Copy, cut: Any, whole: Any) -> None:  # pragma: no cover - in a
     import torch
     from torch.nn.modules.module import register_module_forward_hook
 
-    pairs = [(cut[name], whole[name]) for name in cut if cut[name] is not whole[name]]
-    narrow = cut[_MASK].shape[1]
+    mine, theirs = entries_of(cut) or {}, entries_of(whole) or {}
+    pairs = [(mine[name], theirs[name]) for name in mine if mine[name] is not theirs[name]]
+    narrow = pairs[0][0].shape[1]
     running = list[Any]()
 
     def widened(tensor: Tensor) -> Tensor:
