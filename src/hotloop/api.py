@@ -283,25 +283,29 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def doctor(script: str | Path, *args: str, options: Sequence[str] = ()) -> Diagnosis:
+def doctor(
+    script: str | Path,
+    *args: str,
+    out: str | Path | None = None,
+    options: Sequence[str] = (),
+) -> Diagnosis:
     """Run a script under `hotloop doctor` in a process of its own, and return the diagnosis.
 
     `args` are the arguments of the script; `options` are those of `hotloop doctor` ("--steps",
-    "200"). The script prints to the output of this process. Raises UsageError if there is no such
-    script, and DataError if nothing could be observed.
+    "200"). `out` is an unused folder for the page and the facts (default: one in .hotloop). The
+    script prints to the output of this process. Raises UsageError if there is no such script, and
+    DataError if nothing could be observed.
     """
-    import tempfile
-
-    from hotloop.diagnosis.script import judge_again
+    from hotloop.diagnosis.script import judge_again, place_named
 
     if not Path(script).exists():
         raise UsageError(f"there is no script {str(script)!r} in {Path.cwd()}")
-    with tempfile.TemporaryDirectory(prefix="hotloop-") as folder:
-        out = Path(folder, "run")
-        _run("doctor", out, *options, str(script), *args)
-        if not RunDir(out).case.exists():
-            raise DataError(f"nothing was observed of {script}: it says why above")
-        return judge_again(out)[1]
+    run = RunDir(place_named(Path(script).stem, None if out is None else Path(out)))
+    run.refuse_if_used()
+    _run("doctor", run.path, *options, str(script), *args)
+    if not run.case.exists():
+        raise DataError(f"nothing was observed of {script}: it says why above")
+    return judge_again(run.path)[1]
 
 
 def tune(

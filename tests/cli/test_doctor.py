@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 from benchmarks.diagnosed import RECORDED, recorded
 
+import hotloop
 from hotloop.cli.main import main
+from hotloop.core.errors import UsageError
+from hotloop.core.storage.rundir import RunDir
+from hotloop.diagnosis.script import judge_again
 
 
 def test_alone_it_says_what_the_machine_can_do(capsys, tmp_path):
@@ -92,3 +96,24 @@ def test_what_was_observed_is_judged_again_and_drawn(capsys, tmp_path):
     assert main(["doctor", str(folder), "--html", str(drawn)]) == 0
     assert "every row is padded" in capsys.readouterr().out
     assert "every row is padded" in drawn.read_text()
+
+
+def test_from_the_library_the_folder_stays_and_the_diagnosis_is_returned(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(
+        "import torch\n"
+        "net = torch.nn.Linear(4, 1)\n"
+        "optimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n"
+        "for step in range(20):\n"
+        "    optimizer.zero_grad()\n"
+        "    net(torch.ones(8, 4)).mean().backward()\n"
+        "    optimizer.step()\n"
+    )
+    found = hotloop.doctor("train.py", options=("--experiments", "0"))
+    (folder,) = (tmp_path / ".hotloop").glob("train-*")
+    assert RunDir(folder).report.exists()
+    assert found == judge_again(folder)[1]
+    with pytest.raises(UsageError, match="already holds a run"):
+        hotloop.doctor("train.py", out=folder)
+    with pytest.raises(UsageError, match=r"there is no script 'nowhere\.py'"):
+        hotloop.doctor("nowhere.py")
