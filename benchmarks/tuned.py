@@ -81,7 +81,8 @@ def beside_fixed(example: Example, found: Tuned, folder: Path) -> dict[str, Any]
     later = 2 if found.plan.choice("sample-cache") is not None else 0
     fixed = scripts[0].entry(found.baseline, epochs=later, needs=())
     under = scripts[1].entry(found.plan, epochs=later, needs=())
-    base, tried = race([fixed, under], RaceLength())
+    steps = None if found.whole is None else found.whole.steps  # it must not end before the rounds
+    base, tried = race([fixed, under], RaceLength(total=steps))
     seen = compare(tried, base)
     return {
         "verdict": seen.verdict,

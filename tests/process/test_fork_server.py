@@ -37,9 +37,9 @@ def library(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
 
 
-def serving() -> contextlib.closing[ForkServer]:
+def serving(cwd=None) -> contextlib.closing[ForkServer]:
     """A server with the environment of now: pytest changes it before each test."""
-    return contextlib.closing(ForkServer(("mended",), inherited()))
+    return contextlib.closing(ForkServer(("mended",), inherited(), cwd=cwd))
 
 
 def run(code: str, *args: object, server: ForkServer | None = None, **more) -> Outcome:
@@ -48,7 +48,7 @@ def run(code: str, *args: object, server: ForkServer | None = None, **more) -> O
 
 
 def test_a_fork_is_like_a_new_interpreter(tmp_path):
-    with serving() as server:
+    with serving(tmp_path) as server:
         looks = []
         for each in (None, server):
             outcome = run(LOOK, "a", "b c", server=each, cwd=tmp_path)
@@ -58,7 +58,7 @@ def test_a_fork_is_like_a_new_interpreter(tmp_path):
         fresh, forked = looks
         assert forked == fresh
         assert not forked["mended"]
-        assert run(IS_FORK, server=server).stdout == "True\n"
+        assert run(IS_FORK, server=server, cwd=tmp_path).stdout == "True\n"
 
 
 def test_a_script_that_changes_its_environment_runs_anew():
@@ -84,8 +84,9 @@ def test_a_channel_reaches_the_child(as_fresh):
             assert ours.recv(4) == b"here"
 
 
-def test_another_environment_or_program_is_not_forked():
+def test_another_environment_folder_or_program_is_not_forked(tmp_path):
     with serving() as server:
+        assert run(IS_FORK, server=server, cwd=tmp_path).stdout == "False\n"
         assert run(IS_FORK, server=server, environment={"ONE": "1"}).stdout == "False\n"
         limits = ProcessLimits(seconds=60)
         assert Running([sys.executable, "--version"], limits=limits, server=server).wait().ok

@@ -113,8 +113,7 @@ def observe(
         techniques.join(observer)
     for probe in probes:
         observer.probes.append(probe)
-
-    process = os.getpid()
+    process, plan = os.getpid(), None if techniques is None else techniques.plan
 
     def finished(error: BaseException | None) -> int | None:
         if os.getpid() != process:  # a forked child ends by itself
@@ -133,7 +132,6 @@ def observe(
                 if ENV.world == 1 and not isinstance(error, KeyboardInterrupt):
                     case = further(case)
                 diagnosis = diagnose(case, rules=ALL if by_rules else ())
-                plan = None if techniques is None else techniques.plan
                 code = notify(_save(case, diagnosis, folder, target, page, plan, effects))
         except Exception:  # noqa: BLE001 - a bug of hotloop must not change how the script ends
             with contextlib.suppress(OSError, ValueError):  # nor must a closed stderr
@@ -143,8 +141,7 @@ def observe(
         return _exit_code(error, code)
 
     limited = {"steps": limits.steps, "seconds": limits.seconds, "full": limits.full}
-    planned = None if techniques is None else techniques.plan.to_json()
-    observe_children(RunDir(folder).children, limited, planned)
+    observe_children(RunDir(folder).children, limited, None if plan is None else plan.to_json())
     observer.start()
     run(target, finished=finished)
 

@@ -26,6 +26,7 @@ from hotloop.process.preload import Preload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
 __all__ = ["ForkServer", "ForkedSupervisor", "main"]
 
@@ -50,15 +51,22 @@ class ForkedSupervisor:
 class ForkServer:
     """The server; to be closed. It imports in the background."""
 
-    def __init__(self, modules: Sequence[str], environment: Mapping[str, str]) -> None:
-        """Start it with the whole `environment` of its children."""
-        self._environment = dict(environment)
+    def __init__(
+        self,
+        modules: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        cwd: str | Path | None = None,
+    ) -> None:
+        """Start it with the whole `environment` of its children, and their folder."""
+        self._environment, self._cwd = dict(environment), _folder(cwd)
         self._door, theirs = socket.socketpair()
         request = json.dumps({"door": theirs.fileno(), "modules": list(modules)})
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", run_script.starter(__name__), request],
                 env=self._environment,
+                cwd=self._cwd,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -104,6 +112,7 @@ class ForkServer:
         return (
             is_python
             and fixed(spec["environment"]) == fixed(self._environment)
+            and _folder(spec["cwd"]) == self._cwd  # entries of PYTHONPATH may be relative to it
             and self._has_imported()
         )
 
@@ -116,6 +125,10 @@ class ForkServer:
                 self._is_ready = False
             self._door.settimeout(None)
         return self._is_ready
+
+
+def _folder(cwd: str | Path | None) -> str:
+    return os.path.abspath(os.getcwd() if cwd is None else cwd)
 
 
 def main(argv: list[str]) -> None:
@@ -269,12 +282,11 @@ def _run(
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # as the supervisor's children inherit it
     command, environment = supervisor.in_scratch(spec, scratch)
-    if spec["cwd"] is not None:
-        os.chdir(spec["cwd"])
+    folder = os.getcwd()  # that of the child as well
 
     def anew() -> NoReturn:
         os.kill(server, signal.SIGUSR1)  # the next ones need not try
-        os.chdir(spec["cwd"] or os.getcwd())
+        os.chdir(folder)
         os.execve(command[0], command, environment)
 
     if is_fresh:

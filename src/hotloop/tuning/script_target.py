@@ -89,7 +89,7 @@ class Script:
     @contextmanager
     def forking(self) -> Iterator[Script]:
         """Yield this target with a server that forks its trials."""
-        with fork_server(_IMPORTED, environment()) as server:
+        with fork_server(_IMPORTED, environment(), cwd=self.cwd) as server:
             detect = self.detect
             if detect is machine:
                 detect = cache(partial(machine, environment=environment(), server=server))

@@ -44,7 +44,7 @@ class TrialReport:
 
 @contextlib.contextmanager
 def fork_server(
-    modules: Sequence[str], environment: Mapping[str, str]
+    modules: Sequence[str], environment: Mapping[str, str], *, cwd: Path | None = None
 ) -> Iterator[ForkServer | None]:
     """Yield a server for trials that import `modules`; None where processes cannot be forked so.
 
@@ -55,7 +55,7 @@ def fork_server(
         return
     from hotloop.process.fork_server import ForkServer
 
-    with contextlib.closing(ForkServer(modules, inherited(**environment))) as server:
+    with contextlib.closing(ForkServer(modules, inherited(**environment), cwd=cwd)) as server:
         yield server
 
 
