@@ -53,13 +53,65 @@ def test_a_sample_that_changed_ends_the_cache_and_is_said() -> None:
 
 
 def test_a_data_set_that_was_changed_is_read_anew() -> None:
-    data, cache = Counting(), SampleCache(1 << 20, [])
+    troubles: list[str] = []
+    data, cache = Counting(), SampleCache(1 << 20, troubles)
     for shift in (0, 100):
         data.shift = shift
         data.reads = []  # marks see another list
         cache.begin(data)
         reads = [int(CachedReads(data, cache)[index]) for index in range(40)]
         assert reads == list(range(shift, shift + 40))
+    assert not cache.is_off
+    assert troubles == ["the data set had changed, so its samples were read anew"]
+
+
+class Warns:
+    """Notes at its first read that it has warned, as tokenizers do; `shift` changes samples."""
+
+    def __init__(self) -> None:
+        self.warned, self.shift = {}, 0
+
+    def __len__(self) -> int:
+        return 40
+
+    def __getitem__(self, index):
+        self.warned["once"] = True
+        READ.append(index)
+        return torch.tensor([index + self.shift])
+
+
+READ: list[int] = []
+
+
+def test_what_the_first_batch_changes_does_not_empty_the_cache() -> None:
+    troubles: list[str] = []
+    data, cache = Warns(), SampleCache(1 << 20, troubles)
+    counts = []
+    for _ in range(3):
+        READ.clear()
+        cache.begin(data)
+        reads = CachedReads(data, cache)
+        batches = [reads.__getitems__(list(range(at, at + 8))) for at in range(0, 40, 8)]
+        assert [int(sample) for batch in batches for sample in batch] == list(range(40))
+        counts.append(len(READ))
+    assert counts[0] == 40
+    # The first batch was read before the data set was what it is now, so it is read once more.
+    assert counts[1] == 8 + CHECKED_FIRST
+    assert counts[2] <= CHECKED_FIRST
+    assert troubles == []
+
+
+def test_a_loop_that_changes_the_data_set_after_its_first_batch_gets_the_right_samples() -> None:
+    data, cache = Warns(), SampleCache(1 << 20, [])
+    for _ in range(2):
+        cache.begin(data)
+        reads = CachedReads(data, cache)
+        for at in range(0, 40, 8):
+            expected = [index + data.shift for index in range(at, at + 8)]
+            assert [
+                int(sample) for sample in reads.__getitems__(list(range(at, at + 8)))
+            ] == expected
+            data.shift = 100
     assert not cache.is_off
 
 

@@ -40,7 +40,9 @@ class SampleCache:
         self.limit, self.used, self.hits = limit, 0, 0  # bytes, bytes, reads
         self.is_off, self._troubles = False, troubles
         self._samples: dict[int, _Kept] = {}
+        self._data: Any = None
         self._state: Any = None
+        self._batches = 0  # since nothing was cached
         self._since = 0  # hits of this epoch
         self._checked = CHECKED_FIRST, CHECKED_EVERY
         self._lends: bool | None = None  # None: not known yet whether the loop changes samples
@@ -55,12 +57,23 @@ class SampleCache:
         self._out.clear()
         state = marks(data)
         if state != self._state:
+            if self._samples:
+                self._troubles.append("the data set had changed, so its samples were read anew")
             self._samples.clear()
             self.used, self._checked = 0, (CHECKED_FIRST, CHECKED_EVERY)
-        self._state, self._since = state, 0
+            self._batches = 0
+        self._data, self._state, self._since = data, state, 0
 
     def batch(self) -> None:
-        """Note that a batch is about to be read; compare older batches, which the loop has used."""
+        """Note that a batch is about to be read; compare older batches, which the loop has used.
+
+        The first use of a data set may change it, such as a tokenizer that notes that it has warned
+        once. So what the first batch left is what later epochs are compared with.
+        """
+        self._batches += 1
+        if self._batches == 2 and (state := marks(self._data)) != self._state:
+            self._samples.clear()
+            self.used, self._state = 0, state
         if self._lends is None:
             self._look(_OUT)
             self._out.append([])
