@@ -113,9 +113,15 @@ def judged(example: Example, found: Tuned, twin: dict[str, Any] | None) -> tuple
 
 
 def _refused(example: Example, found: Tuned) -> bool:
-    """Whether the technique that removes such a cause said why it cannot be put into this one."""
+    """Whether the technique that removes such a cause cannot be put into this script.
+
+    It said why, or it computes other losses there: tune must leave it out.
+    """
     rows = [row for row in found.rows if row.name.startswith(REMOVES[_kind(example)])]
-    return bool(rows) and all(row.decision == "refused" for row in rows)
+    return bool(rows) and all(
+        row.decision == "refused" or (row.parity is not None and row.parity.kept is False)
+        for row in rows
+    )
 
 
 def _keep(rows: Sequence[dict[str, Any]], budget: str) -> None:

@@ -197,6 +197,27 @@ def test_what_takes_many_times_as_long_in_the_warm_up_is_let_go_before_a_round()
     assert two.too_slow == "9 times as long in the warm-up"
 
 
+def test_steps_of_an_epoch_that_is_not_timed_let_nothing_go():
+    """A cache fills in the first epoch, beside a script whose samples lie ready."""
+    log = []
+
+    class Filling(Fake):
+        def block(self, steps, *, seconds):
+            self.step = 0.9 if self.made < self.epoch else 0.1
+            return super().block(steps, seconds=seconds)
+
+    _, two = race(
+        entries(
+            lambda: Fake(0.1, log, "one", epoch=40),
+            lambda: Filling(0.9, log, "two", epoch=40),
+            epochs=2,
+        ),
+        RaceLength(rounds=8),
+    )
+    assert two.too_slow is None
+    assert len(two.rounds) == 8
+
+
 def test_of_several_the_slow_and_the_failed_leave_and_the_others_go_on():
     log, bad = [], TrialEnded("failed", "no")
     plans = [
