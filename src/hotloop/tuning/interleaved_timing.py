@@ -290,8 +290,8 @@ def _warm(lane: _Lane, pace: RaceLength, clock: Callable[[], float], compared: f
         lane.trial = replace(lane.trial, warmed=warmed, warm_steps=made)
         _record_report(lane, report)
         _check_effects(lane)
-        is_warm = made >= WARM and lane.epochs >= lane.entry.epochs
-        if is_warm and lane.step > max(_MANY, pace.hopeless) * compared > 0:
+        is_timed = made >= WARM and not lane.entry.epochs  # else it may cost more at first
+        if is_timed and lane.step > max(_MANY, pace.hopeless) * compared > 0:
             lane.let_go()
             times = f"{lane.step / compared:.0f} times as long in the warm-up"
             lane.trial = replace(lane.trial, too_slow=times)
