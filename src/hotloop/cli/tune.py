@@ -22,7 +22,7 @@ __all__ = ["run"]
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="hotloop tune",
-        description="Tries techniques on a training script (or a recipe), in fresh processes beside"
+        description="Tries techniques on a training script (or a recipe), in processes beside"
         " the best plan so far, beginning with those for which the doctor measured the "
         "largest gain; keeps what is faster and trains alike; proves the result against"
         " the script as it was. No line of the script changes. The trials run the "
