@@ -70,18 +70,21 @@ def test_a_script_that_changes_its_environment_runs_anew():
         assert run(IS_FORK, server=server).stdout == "False\n"
 
 
+@pytest.mark.parametrize("number", [None, 200, 201, 202])  # the server uses these in between
 @pytest.mark.parametrize("as_fresh", [False, True])
-def test_a_channel_reaches_the_child(as_fresh):
+def test_a_channel_reaches_the_child(as_fresh, number):
     with serving() as server:
         ours, theirs = socket.socketpair()
         code = "import socket, sys; socket.socket(fileno=int(sys.argv[1])).sendall(b'here')"
         if as_fresh:
             code = f"import os; os.environ['HOW'] = 'x'; import mended; {code}"
         with ours, theirs:
-            number = theirs.fileno()
-            outcome = run(code, number, server=server, channel=number)
+            channel = theirs.fileno() if number is None else os.dup2(theirs.fileno(), number)
+            outcome = run(code, channel, server=server, channel=channel)
             assert outcome.ok, outcome
             assert ours.recv(4) == b"here"
+            if number is not None:
+                os.close(number)
 
 
 def test_another_environment_folder_or_program_is_not_forked(tmp_path):

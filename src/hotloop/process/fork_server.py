@@ -252,8 +252,10 @@ class _Child:
         if not scratch:
             os._exit(1)
         for file in channel:
-            os.dup2(file, spec["channel"], inheritable=True)
-            os.close(file)
+            if file != spec["channel"]:
+                os.dup2(file, spec["channel"])
+                os.close(file)
+            os.set_inheritable(spec["channel"], True)
         return scratch
 
     def tell(self, scratch: str) -> None:

@@ -89,7 +89,7 @@ class Preload:
             package = name.partition(".")[0]
             names = {each for each in group.modules if each.partition(".")[0] == package}
         rest = {each: module for each, module in group.modules.items() if each not in names}
-        self._groups[head] = replace(group, modules=rest, seconds=group.seconds)
+        self._groups[head] = replace(group, modules=rest)
         if not rest:
             del self._groups[head]
         names.discard(name)  # importlib puts it in itself
