@@ -33,7 +33,7 @@ __all__ = ["ForkServer", "ForkedSupervisor", "main"]
 _TICK: Final = 0.25  # seconds between two looks at the parent and at what has ended
 _IMPORTS: Final = 120.0  # seconds for the imports, at most
 _END: Final = 5.0  # seconds that the supervisors have to end their trees
-_HIGH: Final = 200  # a descriptor from which on none is used yet
+_HIGH: Final = 200  # descriptors of the supervisor's pipes begin here, apart from 0, 1 and 2
 _LINE: Final = 1 << 20  # bytes of a request, at most
 _READY: Final = b"ready\n"
 

@@ -41,8 +41,6 @@ _FURTHER: Final = (varied("ddp", bucket_mib=100), varied("fsdp2", reshard="off")
 # Techniques without effect in a trial, and why.
 _NOT_IN_A_TRIAL: Final = {"async-checkpoint": "it saves in the background: a trial saves nothing"}
 
-_IMPORTED: Final = ("numpy", "torch", "torch._dynamo")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecipeTarget:
@@ -99,7 +97,7 @@ class RecipeTarget:
     @contextmanager
     def forking(self) -> Iterator[RecipeTarget]:
         """Yield this target with a server that forks the trials of one rank."""
-        with fork_server(_IMPORTED, environment(1)) as server:
+        with fork_server(environment(1)) as server:
             yield replace(self, server=server)
 
     def entry(self, plan: Plan, *, epochs: int, needs: Sequence[str]) -> Entry:

@@ -6,7 +6,7 @@ import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from hotloop import techniques
 from hotloop.core.errors import HotloopError
@@ -48,9 +48,6 @@ __all__ = [
     "moves",
 ]
 
-# What each script of PyTorch imports; an optimizer brings the last one (torch 2.13).
-_IMPORTED: Final = ("numpy", "torch", "torch._dynamo")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
@@ -89,7 +86,7 @@ class Script:
     @contextmanager
     def forking(self) -> Iterator[Script]:
         """Yield this target with a server that forks its trials."""
-        with fork_server(_IMPORTED, environment(), cwd=self.cwd) as server:
+        with fork_server(environment(), cwd=self.cwd) as server:
             detect = self.detect
             if detect is machine:
                 detect = cache(partial(machine, environment=environment(), server=server))

@@ -29,6 +29,8 @@ __all__ = ["TrialEnded", "TrialProcess", "TrialReport", "fork_server"]
 
 _LOOK: Final = 0.1  # seconds between two checks that the process is alive
 _LONGEST: Final = 24 * 3600.0  # seconds of a whole trial; each block has its own limit
+# What each script of PyTorch imports; an optimizer brings the last one (torch 2.13).
+_IMPORTED: Final = ("numpy", "torch", "torch._dynamo")
 _LINE: Final = 64 * 1024**2  # bytes: a longer answer is garbage
 
 
@@ -44,9 +46,9 @@ class TrialReport:
 
 @contextlib.contextmanager
 def fork_server(
-    modules: Sequence[str], environment: Mapping[str, str], *, cwd: Path | None = None
+    environment: Mapping[str, str], *, cwd: Path | None = None
 ) -> Iterator[ForkServer | None]:
-    """Yield a server for trials that import `modules`; None where processes cannot be forked so.
+    """Yield a server for trials, which has imported PyTorch; None where none can be forked.
 
     `environment` is added to that of this process, as for a trial.
     """
@@ -55,7 +57,7 @@ def fork_server(
         return
     from hotloop.process.fork_server import ForkServer
 
-    with contextlib.closing(ForkServer(modules, inherited(**environment), cwd=cwd)) as server:
+    with contextlib.closing(ForkServer(_IMPORTED, inherited(**environment), cwd=cwd)) as server:
         yield server
 
 
