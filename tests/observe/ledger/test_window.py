@@ -17,7 +17,7 @@ SCRIPT = """
 
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 8))
-    aside = nn.Linear(64, 4096)
+    aside = nn.Linear(64, 32768)  # many times the wait for data, also beside other programs
     optimizer = torch.optim.AdamW(model.parameters())
     data = TensorDataset(torch.randn(640, 64), torch.randint(0, 8, (640,)))
 
