@@ -49,6 +49,9 @@ class Fake:
     def first(self, *, seconds):
         return self._made(1, self.spec.first)
 
+    def keep_memory(self):
+        self.keeps_memory = True
+
     def block(self, steps, *, seconds):
         if self.spec.ends is not None:
             raise self.spec.ends

@@ -1,6 +1,7 @@
 """What the search keeps and why, with trials that are told how fast they are."""
 
 import itertools
+import math
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from hotloop.tuning.moves import Move, added
 from hotloop.tuning.search import Search
 from hotloop.tuning.trial_process import TrialEnded, TrialProcess
 
-PACE = RaceLength(rounds=8, pairs=1)
+PACE = RaceLength(rounds=8, pairs=1, turn=math.inf)
 
 
 def searched(target, *ids, seconds=10_000.0, known=wrong.KNOWN, prove=True, moves=(), pace=PACE):
@@ -149,7 +150,7 @@ def test_what_runs_out_of_memory_alone_too_has_failed_and_the_next_are_raced_aga
 
 @pytest.mark.parametrize(("seconds", "started"), [(10_000.0, 2), (150.0, 1)])
 def test_a_move_starts_no_more_pairs_of_processes_than_a_tenth_of_the_budget_pays(seconds, started):
-    target = Target({("a",): Spec(step=0.088)})
+    target = Target({("a",): Spec(step=0.094)})
     search = Search(target, seconds=seconds, clock=lambda: target.now, known=PLANTED)
     search.measure_baseline()
     search.try_all([move("a")])

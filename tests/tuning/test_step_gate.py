@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from hotloop.tuning import step_gate
 from hotloop.tuning.step_gate import Gate
 
 
@@ -84,3 +85,18 @@ def test_a_forked_child_of_the_script_never_rests(pair):
     notify(line, 1)
     gate.ended()
     assert json.loads(line.readline())["at"] == 1
+
+
+def test_it_keeps_memory_from_the_first_request_that_asks_for_it(pair, monkeypatch):
+    gate, line, _, _ = pair
+    asked = []
+    monkeypatch.setattr(step_gate, "keep_memory", lambda: asked.append(gate.steps) or True)
+    for request in (
+        {"steps": 1},
+        {"steps": 1, "keep_memory": True},
+        {"steps": 1, "keep_memory": True},
+    ):
+        line.write(json.dumps(request) + "\n")
+        line.flush()
+        gate.ended()
+    assert asked == [2], "after the second step"

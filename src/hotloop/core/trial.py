@@ -22,6 +22,7 @@ __all__ = [
     "PAIRS",
     "Comparison",
     "Scatter",
+    "Scatters",
     "Trial",
     "Verdict",
     "compare",
@@ -43,10 +44,11 @@ _HOPE = 1.5  # standard errors
 class Scatter:
     """The lasting difference between two processes of one plan.
 
-    The same steps take one process 2 to 5 % longer than another, depending on its memory, and no
-    number of rounds distinguishes that from a slower plan. The default was measured on 2 cores of
-    an AMD EPYC (docs/log.md); it has the weight of few readings, so that those of the present
-    machine soon dominate.
+    The same steps take one process 2 to 5 % longer than another, as it depends on the layout of its
+    heap how much memory glibc gives back and maps anew in each step. No number of rounds
+    distinguishes that from a slower plan. The default was measured on 2 cores of an AMD EPYC
+    (docs/decisions/0023); it has the weight of few readings, so that those of the present machine
+    soon dominate.
     """
 
     squares: float = 4 * 0.05**2  # of the log ratio of two processes of one plan, summed
@@ -65,6 +67,24 @@ class Scatter:
     def sd(self) -> float:
         """Return the standard deviation of the log ratio of a pair."""
         return math.sqrt(self.squares / self.freedom)
+
+
+@dataclass(frozen=True, slots=True)
+class Scatters:
+    """The scatter of processes that give memory back, and of those that keep it."""
+
+    usual: Scatter = field(default_factory=Scatter)
+    kept: Scatter = field(default_factory=lambda: Scatter(4 * 0.015**2))  # docs/decisions/0023
+
+    def of(self, trial: "Trial", other: "Trial") -> Scatter:
+        """Return the scatter of two trials that are compared."""
+        return self.kept if trial.keeps_memory and other.keeps_memory else self.usual
+
+    def updated(self, trial: "Trial", other: "Trial", scatter: Scatter) -> "Scatters":
+        """Return these with a new scatter of such trials."""
+        if trial.keeps_memory and other.keeps_memory:
+            return replace(self, kept=scatter)
+        return replace(self, usual=scatter)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +107,7 @@ class Trial:
     peak_of: str = "processes"  # resident memory of the processes, or the GPU's memory
     effects: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # technique: (word, how)
     evidence: Evidence = field(default_factory=Evidence)  # of the first steps
+    keeps_memory: bool = False  # freed memory stays with the process, whatever its plan
 
     @property
     def is_ok(self) -> bool:
@@ -153,13 +174,14 @@ def compare(
     *,
     edge: float = EDGE,
     risk: float = RISK,
-    scatter: Scatter = Scatter(),
+    scatter: Scatter | None = None,
 ) -> Comparison:
     """Decide whether `trial` is faster than `other`, and how certain that is.
 
     FASTER and SLOWER: the whole interval of the ratio is beyond 1 -+ edge / 2, as is the interval
-    from the `scatter` of processes, and the ratio itself is beyond 1 -+ edge. SAME: the whole
-    interval is within 1 -+ edge. Everything else is UNKNOWN.
+    from the `scatter` of processes, and the ratio itself is beyond 1 -+ edge. SAME: both intervals
+    are within 1 -+ edge. Everything else is UNKNOWN. Without `scatter`, it is that of processes of
+    which nothing has been seen.
     """
     for candidate in (trial, other):
         if not candidate.is_ok:
@@ -174,9 +196,13 @@ def compare(
         return Comparison(verdict="UNKNOWN", why=why, ratio=ratio, n=len(pairs))
     low, middle, high = _interval(pairs, risk)
     verdict, why = _verdict(low, middle, high, edge)
+    scatter = scatter or Scatters().of(trial, other)
     among = _Among.of(_by_process(trial, other, shared), scatter)
-    if verdict in ("FASTER", "SLOWER") and among.least(risk) <= edge / 2:
-        count = "one pair" if len(among.centres) == 1 else f"{len(among.centres)} pairs"
+    count = "one pair" if len(among.centres) == 1 else f"{len(among.centres)} pairs"
+    if verdict == "SAME" and among.most(risk) > edge:
+        why += f", but {count} of processes may be alike by chance"
+        verdict = "UNKNOWN"
+    elif verdict in ("FASTER", "SLOWER") and among.least(risk) <= edge / 2:
         why += f", but {count} of processes of one plan may lie so far apart"
         verdict = "UNKNOWN"
     return Comparison(
@@ -186,7 +212,7 @@ def compare(
         interval=(low, high),
         n=len(pairs),
         centres=among.centres,
-        is_open=verdict == "UNKNOWN" and among.is_open(edge / 2, risk),
+        is_open=verdict == "UNKNOWN" and among.is_open(edge, risk),
     )
 
 
@@ -214,17 +240,26 @@ class _Among:
 
     def least(self, risk: float) -> float:
         """Return the least distance of the log ratio from 0: the near end of its interval."""
-        return self._far - student(self.freedom, risk) * self.sd / math.sqrt(len(self.centres))
+        return self._far - self._half(risk)
+
+    def most(self, risk: float) -> float:
+        """Return the greatest distance of the log ratio from 0: the far end of its interval."""
+        return self._far + self._half(risk)
+
+    def _half(self, risk: float) -> float:
+        return student(self.freedom, risk) * self.sd / math.sqrt(len(self.centres))
 
     def is_open(self, edge: float, risk: float) -> bool:
         """Whether PAIRS pairs could decide.
 
-        The true centre is assumed to be 1.5 standard errors further out than the measured one.
+        The true centre is assumed to be up to 1.5 standard errors from the measured one.
         """
         missing = PAIRS - len(self.centres)
-        far = self._far + _HOPE * self.sd / math.sqrt(len(self.centres))
+        doubt = _HOPE * self.sd / math.sqrt(len(self.centres))
         half = student(self.freedom + missing, risk) * self.sd / math.sqrt(PAIRS)
-        return missing > 0 and far - half > edge
+        differs = self._far + doubt - half > edge / 2
+        is_same = max(0.0, self._far - doubt) + half < edge
+        return missing > 0 and (differs or is_same)
 
 
 def student(freedom: int, risk: float) -> float:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hotloop.core.plan import Plan
     from hotloop.session.session import TechniqueTarget
 
-__all__ = ["TECHNIQUE"]
+__all__ = ["ID", "TECHNIQUE"]
 
 ID = "kept-memory"
 

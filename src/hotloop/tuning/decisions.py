@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.core.agreement import agree, noise
-from hotloop.core.trial import EDGE, RISK, Scatter, compare
+from hotloop.core.trial import EDGE, RISK, Scatters, compare
 from hotloop.core.tuning_result import TuneRow, pays_back
 from hotloop.tuning.interleaved_timing import LATE
 from hotloop.tuning.moves import promise
@@ -58,7 +58,7 @@ class Judge:
     base: Trial | None = None  # the baseline's
     noise: float = 0.0  # between runs of the baseline
     order: Rounding | None = None  # of the baseline in another order of sums
-    scatter: Scatter = field(default_factory=Scatter)
+    scatters: Scatters = field(default_factory=Scatters)
     edge: float = EDGE
     _still: Evidence | None = None  # of the baseline, without dropout
     raced: int = 0  # plans that were compared with the baseline
@@ -69,7 +69,8 @@ class Judge:
         self.base = runs[-2]
         self.noise = max(noise(a.evidence, b.evidence) for a, b in itertools.pairwise(runs))
         comparison = compare(runs[-1], runs[-2])
-        self.scatter = self.scatter.more(comparison.centres, 0.0, lost=0)
+        seen = self.scatters.of(runs[-1], runs[-2]).more(comparison.centres, 0.0, lost=0)
+        self.scatters = self.scatters.updated(runs[-1], runs[-2], seen)
         return comparison
 
     def row(self, name: str, base: Trial, trial: Trial, pace: RaceLength) -> TuneRow:
@@ -106,7 +107,8 @@ class Judge:
         risk = RISK / max(1, self.raced)
         if base.plan != self.base.plan or 2.0 ** (1 - n) > risk:
             return False
-        faster = compare(trial, base, edge=self.edge, risk=risk, scatter=self.scatter)
+        scatter = self.scatters.of(trial, base)
+        faster = compare(trial, base, edge=self.edge, risk=risk, scatter=scatter)
         return faster.verdict == "FASTER"
 
     def proof(self, name: str, base: Trial, trial: Trial, pace: RaceLength) -> TuneRow:
@@ -129,8 +131,9 @@ class Judge:
             parity = agree(base.evidence, trial.evidence, step, **known)
         if wanted.redraws and not wanted.is_training and not parity.kept:
             parity = self._agree_without_dropout(trial.plan, wanted) or parity
-        comparison = compare(trial, base, edge=self.edge, scatter=self.scatter)
-        self.scatter = self.scatter.seen(comparison)
+        scatter = self.scatters.of(trial, base)
+        comparison = compare(trial, base, edge=self.edge, scatter=scatter)
+        self.scatters = self.scatters.updated(trial, base, scatter.seen(comparison))
         return comparison, parity
 
     def _agree_without_dropout(self, plan: Plan, wanted: Promise) -> Parity | None:
@@ -179,7 +182,9 @@ def _decision(comparison: Comparison, parity: Parity, pace: RaceLength) -> tuple
         ratio, interval, n = comparison.ratio or 0.0, comparison.interval, comparison.n
         if interval is None and n >= pace.look and ratio > pace.hopeless:
             return "dropped", f"{ratio:.2f} times as long in the first {n} rounds"
-        if interval is not None and interval[0] > 1:
+        if interval is not None and interval[0] > 1 - EDGE:
+            if interval[1] < 1 + EDGE:
+                return "dropped", comparison.why
             low, high = interval
             return "dropped", f"no gain: {ratio:.2f} times as long ({low:.2f}-{high:.2f})"
         return "cannot be told", comparison.why

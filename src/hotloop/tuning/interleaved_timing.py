@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.core.agreement import Evidence
-from hotloop.core.trial import FEWEST, PAIRS, Scatter, Trial, compare
+from hotloop.core.trial import FEWEST, PAIRS, Scatters, Trial, compare
 from hotloop.tuning.trial_process import TrialEnded
 
 if TYPE_CHECKING:
@@ -40,8 +40,9 @@ class RaceLength:
     rounds: int = 10  # of each pair of processes
     pairs: int = PAIRS  # of processes, at most; no more are started after a decision
     gain: float = math.inf  # more pairs only if the ratio is below; 0.97 in a search
-    scatter: Scatter = field(default_factory=Scatter)  # of such pairs
+    scatters: Scatters = field(default_factory=Scatters)  # of such pairs
     block: float = 0.25  # seconds, at least
+    turn: float = 0.025  # seconds, at least: a block is made in several turns, but on a GPU
     start: float = 180.0  # seconds until the first step is over, at most
     step: float = 60.0  # seconds of one step, at most
     epoch: float = 30.0  # seconds of waiting for the next epoch, at most
@@ -59,6 +60,7 @@ class Entry:
     start: Callable[[], TrialProcess]
     epochs: int = 0  # epochs that must have begun before timing; 2 if the first one costs more
     needs: tuple[str, ...] = ()  # techniques that must be in effect
+    keeps_memory: bool = False  # freed memory stays with its process, whatever the plan
 
 
 @dataclass(slots=True)
@@ -73,6 +75,24 @@ class _Lane:
     ended: int = 0  # steps after which its script ended
     is_let_go: bool = False  # too slow: its process was ended
     late: list[float] = field(default_factory=list)
+    block_seconds: float = 0.0  # of the turns of the present block
+    block_steps: int = 0
+
+    @classmethod
+    def of(cls, entry: Entry, process: TrialProcess) -> _Lane:
+        """Return the lane of a process that has just been started."""
+        if entry.keeps_memory:
+            process.keep_memory()
+        trial = Trial(plan=entry.plan, keeps_memory=entry.keeps_memory)
+        return cls(entry, process, trial)
+
+    def end_block(self, round: int, steps: int) -> None:
+        """Record the block of a round, unless the process ended within it."""
+        seconds, made = self.block_seconds, self.block_steps
+        self.block_seconds, self.block_steps = 0.0, 0
+        if made >= steps:
+            rounds = {**self.trial.rounds, round: seconds / made}
+            self.trial = replace(self.trial, rounds=rounds, steps=self.trial.steps + made)
 
     def let_go(self) -> None:
         """End its process, which frees its memory for the others."""
@@ -128,7 +148,9 @@ def race(
 def _is_open(trials: Sequence[Trial], pace: RaceLength) -> bool:
     """Whether another pair of processes may decide a comparison that promises enough gain."""
     first, *others = map(_resolve_end, trials)
-    comparisons = [compare(trial, first, scatter=pace.scatter) for trial in others]
+    comparisons = [
+        compare(trial, first, scatter=pace.scatters.of(trial, first)) for trial in others
+    ]
     return any(c.is_open and (c.ratio or 0.0) <= pace.gain for c in comparisons)
 
 
@@ -163,7 +185,7 @@ def race_apart(
 def begin(entry: Entry, pace: RaceLength) -> Trial:
     """Return the trial of a process that makes only its first step, with the effects read back."""
     with entry.start() as process:
-        lane = _Lane(entry, process, Trial(plan=entry.plan))
+        lane = _Lane.of(entry, process)
         _call_guarded(lane, _begin, pace)
         return lane.trial
 
@@ -215,7 +237,7 @@ def _race_once(
         for entry in reversed(entries) if reverse else entries:
             if len(lanes) >= most:
                 break
-            lane = _Lane(entry, stack.enter_context(entry.start()), Trial(plan=entry.plan))
+            lane = _Lane.of(entry, stack.enter_context(entry.start()))
             lanes.append(lane)
             _call_guarded(lane, _begin, pace)
             notify("started")
@@ -230,14 +252,19 @@ def _race_once(
             if not lane.trial.warm_steps:
                 _call_guarded(lane, _warm, pace, clock, lanes[0].step)
         steps = block or _steps(lanes, pace)
+        parts = _turns(lanes, steps, pace)
         for round in range(pace.rounds):
             running = [lane for lane in lanes if lane.races]
             is_over = len(running) < min(2, len(entries))
             if lanes[0] not in running or clock() > pace.deadline or is_over:
                 break
             # Strictly by turns: a block right after one's own is faster.
-            for lane in reversed(running) if reverse else running:
-                _call_guarded(lane, _block, steps, round, pace)
+            for part in parts:
+                for lane in reversed(running) if reverse else running:
+                    if lane.trial.is_ok:
+                        _call_guarded(lane, _turn, part, pace)
+            for lane in running:
+                lane.end_block(round, steps)
             _let_go(lanes, pace)
             notify(f"round {round + 1}")
         timed = [lane.ended - lane.trial.warm_steps for lane in lanes if lane.ended]
@@ -311,10 +338,23 @@ def _steps(lanes: Sequence[_Lane], pace: RaceLength) -> int:
     return max(_SMALLEST, min(most, math.ceil(pace.block / fastest)))
 
 
-def _block(lane: _Lane, steps: int, round: int, pace: RaceLength) -> None:
+def _turns(lanes: Sequence[_Lane], steps: int, pace: RaceLength) -> list[int]:
+    """Return the steps of each turn of a block.
+
+    The machine's speed changes within a block, so that short turns leave less of it in a ratio. On
+    a GPU a block is one turn, as each turn ends with a wait for it.
+    """
+    fastest = min((lane.step for lane in lanes if lane.step > 0 and lane.races), default=1.0)
+    if any(lane.trial.peak_of == "gpu" for lane in lanes):
+        return [steps]
+    count = max(1, min(steps, int(steps * fastest / pace.turn)))
+    return [steps // count + (place < steps % count) for place in range(count)]
+
+
+def _turn(lane: _Lane, steps: int, pace: RaceLength) -> None:
     report = lane.process.block(steps, seconds=pace.step + _SLOW * steps * lane.step)
-    rounds = {**lane.trial.rounds, round: report.seconds / report.made}
-    lane.trial = replace(lane.trial, rounds=rounds, steps=lane.trial.steps + report.made)
+    lane.block_seconds += report.seconds
+    lane.block_steps += report.made
     _record_report(lane, report)
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from hotloop.core.agreement import noise
 from hotloop.core.trial import FEWEST, PAIRS, RISK
+from hotloop.machine.kept_memory import can_keep
+from hotloop.techniques import kept_memory
 from hotloop.techniques.selection import find
 from hotloop.tuning.interleaved_timing import begin, race, race_apart
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from hotloop.techniques.base import Technique
     from hotloop.tuning.interleaved_timing import Entry, RaceLength
 
-__all__ = ["Races", "TuningTarget", "patient", "short"]
+__all__ = ["Races", "TuningTarget", "keep_alike", "patient", "short"]
 
 _SHARE: Final = 0.1  # of the budget: limit of a move with more than one pair of processes
 _FINAL_ROUNDS: Final = 16
@@ -76,6 +78,17 @@ def short(pace: RaceLength, plans: int) -> RaceLength:
     rounds = min(pace.rounds, max(FEWEST, 1 + math.ceil(math.log2(max(1, plans) / RISK))))
     block = min(pace.block, _SHORT)
     return replace(pace, rounds=rounds, pairs=1, block=block, hopeless=1.0)
+
+
+def keep_alike(plans: Sequence[Plan]) -> bool:
+    """Return whether the processes of a race shall all keep the memory that they free.
+
+    How much glibc gives back in a step depends on the layout of a process's heap, which makes
+    processes of one plan differ by several percent (docs/decisions/0023). Not where the plans differ
+    in just that, nor on several ranks, of which only the first is told.
+    """
+    choices = {plan.choice(kept_memory.ID) is not None for plan in plans}
+    return can_keep() and len(choices) == 1 and all(plan.ranks == 1 for plan in plans)
 
 
 class Races:
@@ -154,10 +167,10 @@ class Races:
         """
         began = self.clock()
         epochs = max(self.pays_from(use.id for use in plan.techniques) for plan in plans)
-        entries = [self._entry(plans[0], epochs=epochs)]
-        entries += [
-            self._entry(plan, epochs=epochs, needs=ids)
-            for plan, ids in zip(plans[1:], needs, strict=True)
+        keeps_memory = keep_alike(plans)
+        entries = [
+            replace(self._entry(plan, epochs=epochs, needs=ids), keeps_memory=keeps_memory)
+            for plan, ids in zip(plans, [(), *needs], strict=True)
         ]
         if self.apart is None:
             trials = race(entries, pace, room=self._see_room if room else None, **self._how)

@@ -385,7 +385,7 @@ class Search:
     def _note_scatter(self) -> None:
         """Let races know how far two processes of one plan lie apart, and how they run."""
         races, judge = self._races, self._judge
-        races.pace = replace(races.pace, scatter=judge.scatter)
+        races.pace = replace(races.pace, scatters=judge.scatters)
         judge.edge = EDGE if races.apart is None else 2 * EDGE
 
     def _add(self, row: TuneRow) -> None:

@@ -12,6 +12,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
+from hotloop.machine.kept_memory import keep_memory
 from hotloop.tuning.suspend import children_asleep, wake
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class Gate:
         self._line, self._lines = line, line.makefile("r")
         self._wait, self._more, self._clock = wait, more, clock
         self._process = os.getpid()
+        self._keeps_memory = False
         self.steps = 0  # made
         self._wanted, self._began, self._first = 1, clock(), 0
 
@@ -77,7 +79,10 @@ class Gate:
         line = self._lines.readline()
         if not line:  # the parent is gone
             os._exit(0)
-        self._wanted, self._first = int(json.loads(line)["steps"]), self.steps
+        request = json.loads(line)
+        if request.get("keep_memory") and not self._keeps_memory:
+            self._keeps_memory = keep_memory()
+        self._wanted, self._first = int(request["steps"]), self.steps
         wake(asleep)
         self._began = self._clock()
 

@@ -103,6 +103,7 @@ class TrialProcess:
         self._text = b""
         self._outcome: child.Outcome | None = None
         self._pid: int | None = None
+        self._keeps_memory = False
         self._asleep: list[psutil.Process] = []
         self.peak_bytes = 0
         self._waiting = threading.Thread(target=self._wait, daemon=True)
@@ -123,13 +124,18 @@ class TrialProcess:
     def block(self, steps: int, *, seconds: float) -> TrialReport:
         """Have the trial make `steps` steps; raise TrialEnded if it does not within `seconds`."""
         self._wake()
+        request = json.dumps({"steps": steps, "keep_memory": self._keeps_memory})
         try:
-            self._socket.sendall(json.dumps({"steps": steps}).encode() + b"\n")
+            self._socket.sendall(request.encode() + b"\n")
         except OSError:
             raise self._ended() from None
         report = self._answer(seconds, f"{steps} steps were not over")
         self._sleep()
         return report
+
+    def keep_memory(self) -> None:
+        """Have the trial keep memory that is freed after its first step."""
+        self._keeps_memory = True
 
     @property
     def stderr(self) -> str:
