@@ -50,7 +50,7 @@ class Fake:
         return self._made(1, self.spec.first)
 
     def keep_memory(self):
-        self.keeps_memory = True
+        self.target.kept.append(self.spec)
 
     def block(self, steps, *, seconds):
         if self.spec.ends is not None:
@@ -84,6 +84,7 @@ class Target:
     def __init__(self, of=None, *, room=None, lanes=2):
         self.of = {(): Spec(), **(of or {})}
         self.now, self.alive, self.runs, self.no_room = 0.0, [], [], room
+        self.kept = []  # how those do that were told to keep their memory
         self.side_by_side = lanes
 
     def entry(self, plan, *, epochs, needs):

@@ -15,6 +15,7 @@ from tests.golden.faked import BASE, Spec, Target
 from hotloop.core.errors import DataError
 from hotloop.core.plan import Use
 from hotloop.core.trial import Trial
+from hotloop.techniques import kept_memory
 from hotloop.techniques.base import Numerics
 from hotloop.tuning import script_trial
 from hotloop.tuning.interleaved_timing import Entry, RaceLength
@@ -39,6 +40,7 @@ def searched(target, *ids, seconds=10_000.0, known=wrong.KNOWN, prove=True, move
 
 PLANTED = (
     *(wrong.technique(id, wrong.idle) for id in "abc"),
+    wrong.technique(kept_memory.ID, wrong.idle),
     wrong.technique("training", wrong.idle, numerics=Numerics.TRAINING),
     wrong.technique("loose", wrong.idle, numerics=Numerics.ROUNDING, tolerance=3e-6),
     wrong.technique(
@@ -239,6 +241,18 @@ def test_what_promises_a_gain_races_beside_the_two_runs_as_it_is():
     assert search.proof.plan == BASE.plus("a")
     search.try_all(moves)
     assert decided(search) == {"as it is": "baseline", "a": "kept", "b": "dropped"}
+
+
+def test_processes_keep_their_memory_but_where_a_plan_is_about_that():
+    own, a, b = (Spec(step=step) for step in (0.05, 0.2, 0.2))
+    together = ("a", "b", kept_memory.ID)
+    target = Target({(kept_memory.ID,): own, ("a",): a, ("b",): b, together: Spec()}, lanes=5)
+    search = searched(target, kept_memory.ID, "a", "b", prove=False)
+    assert decided(search)[kept_memory.ID] == "kept"
+    assert target.runs.index((kept_memory.ID,)) > target.runs.index(("b",)), "in a race of its own"
+    assert own not in target.kept
+    assert (a in target.kept, b in target.kept) == (True, True)
+    assert target.kept.count(target.of[()]) == 3, "the two as it is, and that beside a and b"
 
 
 def test_of_a_technique_the_faster_choice_is_kept():

@@ -84,8 +84,8 @@ def keep_alike(plans: Sequence[Plan]) -> bool:
     """Return whether the processes of a race shall all keep the memory that they free.
 
     How much glibc gives back in a step depends on the layout of a process's heap, which makes
-    processes of one plan differ by several percent (docs/decisions/0023). Not where the plans differ
-    in just that, nor on several ranks, of which only the first is told.
+    processes of one plan differ (docs/decisions/0023). Plans that differ in just that are raced as
+    they are, as are several ranks, of which only the first would be told.
     """
     choices = {plan.choice(kept_memory.ID) is not None for plan in plans}
     return can_keep() and len(choices) == 1 and all(plan.ranks == 1 for plan in plans)
@@ -192,6 +192,14 @@ class Races:
         """Return the epoch that must have begun before steps are representative; 0 for any."""
         first = max((find(id, self._known).pays_from for id in ids), default=1)
         return first if first > 1 else 0
+
+    def kind(self, ids: Iterable[str]) -> tuple[int, bool]:
+        """Return what techniques must share to race beside each other.
+
+        It is the epoch from which they pay, and whether they change what happens to freed memory.
+        """
+        ids = tuple(ids)
+        return self.pays_from(ids), kept_memory.ID in ids
 
     def _see_room(self, trial: Trial) -> int:
         """Note whether several trials like this one fit into memory; return how many."""

@@ -127,7 +127,9 @@ class Search:
         can = [m for m in moves if self._may_race(m) and (soon or not self._races.pays_from(m.ids))]
         most = max((move.gain or 0.0 for move in can), default=0.0)
         promised = [move for move in can if move.gain and move.gain >= most / 2]
-        return promised[:_PROMISED] or can[:_LEAD]
+        lead = promised[:_PROMISED] or can[:_LEAD]
+        kind = self._races.kind
+        return [move for move in lead if kind(move.ids)[1] == kind(lead[0].ids)[1]]
 
     def _first_race(self, lead: Sequence[Move]) -> Sequence[Trial]:
         """Race the baseline against itself and, where memory holds them, against `lead`."""
@@ -187,10 +189,10 @@ class Search:
     def _screen(self, moves: Sequence[Move]) -> None:
         """Race the moves that may, a few at a time, beside the best plan so far."""
         races = self._races
-        left = sorted(filter(self._may_race, moves), key=lambda move: races.pays_from(move.ids))
+        left = sorted(filter(self._may_race, moves), key=lambda move: races.kind(move.ids))
         while left and races.apart is None and races.lanes > 2:
-            epoch = races.pays_from(left[0].ids)
-            batch = [move for move in left if races.pays_from(move.ids) == epoch]
+            kind = races.kind(left[0].ids)
+            batch = [move for move in left if races.kind(move.ids) == kind]
             batch = batch[: races.lanes - 1]
             if races.clock() + races.cost * (1 + len(batch)) / 2 > self._until:
                 return
