@@ -81,8 +81,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         write_json(path, result)
         memory = "kept" if keeps_memory else "given back"
         print(
-            f"{row['script']}, memory {memory}, turns of {turn} s: "
-            f"pairs {row['centres']:.1%} apart, noise {row['noise']:.1%}, rounds {row['rounds']:.1%}, "
+            f"{row['script']}, memory {memory}, turns of {turn} s: pairs {row['centres']:.1%} "
+            f"apart, noise {row['noise']:.1%}, rounds {row['rounds']:.1%}, "
             f"step {1e3 * row['step']:.2f} ms, n {row['pairs']}, others {row['others']:.1f} cores",
             flush=True,
         )

@@ -12,7 +12,7 @@ from hotloop.core.case.experiment import Experiment
 from hotloop.core.case.ledger import Ledger, LedgerLine, LedgerRow
 from hotloop.core.case.objects import Model
 from hotloop.core.case.rewrite import Rewrite
-from hotloop.core.case.steps_and_loaders import Frame, Loader, Steps
+from hotloop.core.case.steps_and_loaders import BatchFacts, Frame, Loader, Steps
 from hotloop.core.finding import Finding, SourceLocation
 from hotloop.core.hardware import Hardware
 from hotloop.diagnosis.chosen_experiments import chosen
@@ -438,6 +438,25 @@ def test_a_loader_is_replayed_and_other_batches_are_kept_by_line():
     assert by_random == ["ready batches", "worker process"]
     workers = replace(loader, workers=1)
     assert [one.name for one in chosen(replace(by_hand, loaders=(workers,)))] == ["ready batches"]
+
+
+@pytest.mark.parametrize(("batches", "kept"), [(2, 0.6875), (8, 0.5), (None, 0.5)])
+def test_rows_are_sorted_into_as_many_batches_as_an_epoch_has(batches, kept):
+    """Eight sampled batches of two rows; an epoch of two batches was sampled four times."""
+    rows = BatchFacts(
+        loader=0,
+        sampled=8,
+        widths=(16,) * 8,
+        rows=(2,) * 8,
+        lengths=(2, 16, 4, 16, 6, 16, 8, 16, 2, 4, 6, 8, 2, 4, 6, 8),
+        padding=0.5,
+    )
+    loader = Loader(
+        key=0, role="train", batch_size=2, workers=0, dataset="Data", sampler="", batches=batches
+    )
+    case = replace(case_of(Path("/p")), loaders=(loader,), batches=(rows,))
+    (cut,) = (one for one in chosen(case) if one.name == "cut rows")
+    assert cut.fraction == pytest.approx(kept)
 
 
 def test_another_layout_waits_where_convolutions_take_little():

@@ -296,7 +296,7 @@ def _kept_positions(case: Case) -> float | None:
     batches = [batch for batch in case.batches if batch.role == "train" and batch.padding]
     if batches:
         most = max(batches, key=lambda batch: batch.padding or 0.0)
-        share = 1 - _sorted_share(most) if most.lengths else most.padding or 0.0
+        share = 1 - _sorted_share(most, case) if most.lengths else most.padding or 0.0
         return 1 - share if share >= _LEAST else None
     if case.has_full_rows:
         return None
@@ -306,9 +306,14 @@ def _kept_positions(case: Case) -> float | None:
     return 1 - padding / sum(seconds.values()) if case.part(padding) >= _LEAST else None
 
 
-def _sorted_share(batch: BatchFacts) -> float:
-    """Return the positions of the sampled rows, sorted by length, as a share of what they are."""
-    size = max(1, len(batch.lengths) // max(1, batch.sampled))
+def _sorted_share(batch: BatchFacts, case: Case) -> float:
+    """Return the positions of the sampled rows, sorted by length, as a share of what they are.
+
+    An epoch of few batches is sorted into as many, however often its rows were sampled.
+    """
+    of_epoch = (one.batches for one in case.loaders if one.key == batch.loader)
+    count = max(1, min(batch.sampled, next(of_epoch, None) or batch.sampled))
+    size = math.ceil(len(batch.lengths) / count)
     ordered = sorted(batch.lengths)
     chunks = [ordered[first : first + size] for first in range(0, len(ordered), size)]
     width = fmean(batch.widths) if batch.widths else max(ordered)
