@@ -15,6 +15,7 @@ from hotloop.core.units import duration, many, moment
 from hotloop.diagnosis.diff import suggest
 from hotloop.tuning.edited_copy import NO_GIT, edited_copy, why_not_applied
 from hotloop.tuning.interleaved_timing import LEAST_STEPS, RaceLength, race
+from hotloop.tuning.races import keep_alike
 from hotloop.tuning.script_target import Script
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["compared"]
 
 _SECONDS: Final = 60.0  # after which no further pair of processes is started
-_PAIRS: Final = 3  # of processes, at most
 _LONGEST: Final = 240.0  # seconds of one pair of processes, beyond which none is started
 
 
@@ -147,13 +147,15 @@ def _times(beside: _Beside, suggested: Suggested) -> _Times | str:
             (str(edited), *suggested.args): Plan(micro_batch=1),
         }
         entries = [
-            replace(script, command=command).entry(plan, epochs=0, needs=())
+            replace(
+                replace(script, command=command).entry(plan, epochs=0, needs=()),
+                keeps_memory=keep_alike(list(tried.values())),
+            )
             for command, plan in tried.items()
         ]
         deadline = time.perf_counter() + _SECONDS
         pace = RaceLength(
             rounds=FEWEST,
-            pairs=_PAIRS,
             hopeless=math.inf,
             total=suggested.least - 1,
             deadline=deadline,
