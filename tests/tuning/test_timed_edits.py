@@ -9,7 +9,7 @@ import pytest
 
 from hotloop.core.hardware import Hardware
 from hotloop.core.plan import Plan, Use
-from hotloop.core.trial import Trial
+from hotloop.core.trial import PAIRS, Trial
 from hotloop.diagnosis.diff import Suggested, suggest
 from hotloop.tuning.interleaved_timing import Entry, RaceLength
 from hotloop.tuning.timed_edits import compared
@@ -54,15 +54,25 @@ def changes(script: Path, plan: Plan) -> Suggested:
 
 
 def race_of(ours: float, plans: float, **effects: str):
-    """Return a race in which a step takes so many seconds; `effects` are those of the plan."""
+    """Return a race in which a step takes so many seconds; `effects` are those of the plan.
+
+    It has all pairs of processes, which keep their memory.
+    """
 
     def race(entries: Sequence[Entry], pace: RaceLength) -> list[Trial]:
         said = {id.replace("_", "-"): (word, "so it is") for id, word in effects.items()}
         assert [entry.plan.techniques == () for entry in entries] == [False, True]
+        assert [entry.keeps_memory for entry in entries] == [True, True]
         assert pace.total == 1999, "the script must not come to its end"
         times = ((plans, said), (ours, {}))
         return [
-            Trial(plan=entry.plan, rounds=dict.fromkeys(range(8), seconds), effects=effect)
+            Trial(
+                plan=entry.plan,
+                rounds=dict.fromkeys(range(8 * PAIRS), seconds),
+                pairs=tuple(range(0, 8 * PAIRS, 8)),
+                effects=effect,
+                keeps_memory=entry.keeps_memory,
+            )
             for entry, (seconds, effect) in zip(entries, times, strict=True)
         ]
 
