@@ -87,6 +87,8 @@ class Forked:
         parts = {name: said.pop(name) for name in ("seconds", "made", "at")}
         return TrialReport(**parts, more=said)
 
+    has_workers = False
+
     def keep_memory(self) -> None:
         """Do nothing: it is about speed."""
 

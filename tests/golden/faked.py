@@ -31,6 +31,8 @@ class Spec:
 class Fake:
     """A trial; its time is that of the clock of its target."""
 
+    has_workers = False
+
     def __init__(self, target, spec):
         self.target, self.spec, self.made, self.blocks = target, spec, 0, 0
         self.peak_bytes = spec.peak

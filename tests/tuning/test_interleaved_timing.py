@@ -34,6 +34,7 @@ class Fake:
     epoch: int = 10_000
     peak_bytes: int = 5
     peak: int | None = None  # of GPU memory
+    has_workers: bool = False
     made: int = 0
     open: bool = False
 
@@ -96,7 +97,7 @@ def test_blocks_of_equal_steps_are_made_by_turns():
     assert two.peak_bytes == 5
 
 
-def test_the_steps_of_a_block_are_made_in_short_turns_but_on_a_gpu():
+def test_the_steps_of_a_block_are_made_in_short_turns():
     log = []
     one, two = race(
         entries(lambda: Fake(0.1, log, "one"), lambda: Fake(0.05, log, "two")),
@@ -107,11 +108,15 @@ def test_the_steps_of_a_block_are_made_in_short_turns_but_on_a_gpu():
     assert one.rounds == dict.fromkeys(range(8), pytest.approx(0.1))
     assert two.steps == 40
 
-    log.clear()
-    fakes = [lambda name=name: Fake(0.1, log, name, peak=7) for name in ("one", "two")]
-    one, _ = race(entries(*fakes), length(rounds=8, turn=0.1, pairs=1))
-    assert log[6:] == [("one", 3), ("two", 3)] * 8, "each turn would end with a wait for the GPU"
-    assert (one.peak_bytes, one.peak_of) == (7, "gpu")
+
+@pytest.mark.parametrize("more", [{"peak": 7}, {"has_workers": True}])
+def test_a_block_is_one_turn_on_a_gpu_and_beside_loader_workers(more):
+    """Each turn ends with a wait for the GPU, and workers work on until they sleep."""
+    log = []
+    fakes = [lambda: Fake(0.1, log, "one"), lambda: Fake(0.1, log, "two", **more)]
+    _, two = race(entries(*fakes), length(rounds=8, turn=0.1, pairs=1))
+    assert log[6:] == [("one", 3), ("two", 3)] * 8
+    assert two.peak_of == ("gpu" if "peak" in more else "processes")
 
 
 def test_a_block_that_its_process_does_not_end_is_not_counted():

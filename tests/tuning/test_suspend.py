@@ -6,7 +6,7 @@ import psutil
 import pytest
 
 from hotloop.process.supervisor import is_tidier
-from hotloop.tuning.suspend import children_asleep, put_to_sleep, wake
+from hotloop.tuning.suspend import children_asleep, descendants, put_to_sleep, wake
 
 
 @pytest.fixture
@@ -66,3 +66,24 @@ def test_a_tidier_is_known_though_it_has_no_command_line_yet(monkeypatch):
     process = psutil.Process()
     monkeypatch.setattr(psutil.Process, "cmdline", lambda self: next(lines))
     assert is_tidier(process)
+
+
+def test_children_of_all_threads_and_theirs_are_listed(started):
+    code = (
+        "import subprocess, sys, threading, time\n"
+        "nap = [sys.executable, '-c', 'import time; time.sleep(60)']\n"
+        "threading.Thread(target=lambda: (subprocess.Popen(nap), time.sleep(60))).start()\n"
+        "subprocess.Popen(nap)\n"
+        "time.sleep(60)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code]) as parent:
+        top = psutil.Process(parent.pid)
+        deadline = time.monotonic() + 30
+        while len(top.children()) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        found = descendants(psutil.Process())
+        for process in found:
+            process.kill()
+    assert top in found
+    assert len(found) == 3
+    assert descendants(top) == [], "it is gone"

@@ -342,10 +342,11 @@ def _turns(lanes: Sequence[_Lane], steps: int, pace: RaceLength) -> list[int]:
     """Return the steps of each turn of a block.
 
     The machine's speed changes within a block, so that short turns leave less of it in a ratio. On
-    a GPU a block is one turn, as each turn ends with a wait for it.
+    a GPU a block is one turn, as each turn ends with a wait for it; so it is where a process has
+    loader workers, which work on until they have been put to sleep.
     """
     fastest = min((lane.step for lane in lanes if lane.step > 0 and lane.races), default=1.0)
-    if any(lane.trial.peak_of == "gpu" for lane in lanes):
+    if any(lane.trial.peak_of == "gpu" or lane.process.has_workers for lane in lanes):
         return [steps]
     count = max(1, min(steps, int(steps * fastest / pace.turn)))
     return [steps // count + (place < steps % count) for place in range(count)]

@@ -17,7 +17,7 @@ import psutil
 
 from hotloop.core.env import inherited
 from hotloop.process import child
-from hotloop.tuning.suspend import put_to_sleep, wake
+from hotloop.tuning.suspend import descendants, put_to_sleep, wake
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -138,6 +138,11 @@ class TrialProcess:
         self._keeps_memory = True
 
     @property
+    def has_workers(self) -> bool:
+        """Whether it has child processes, which sleep now."""
+        return len(self._asleep) > 1
+
+    @property
     def stderr(self) -> str:
         """Return the end of what it printed on stderr; "" until it is closed."""
         return "" if self._outcome is None else self._outcome.stderr
@@ -221,7 +226,7 @@ class TrialProcess:
             top = psutil.Process(self._pid)
             # The trial reported the pid; trust only a descendant.
             if os.getpid() in (above.pid for above in top.parents()):
-                tree = [top, *top.children(recursive=True)]
+                tree = [top, *descendants(top)]
                 self._asleep = put_to_sleep(tree)
                 self.peak_bytes = max(self.peak_bytes, sum(map(_resident, tree)))
 
