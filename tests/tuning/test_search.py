@@ -132,6 +132,18 @@ def test_nothing_is_tried_again_for_longer_than_ten_runs_may_gain(steps, again):
     assert ("a, again" in decided(search)) is again
 
 
+@pytest.mark.parametrize(("steps", "decision"), [(60, "dropped"), (200_000, "kept")])
+def test_a_proved_plan_is_not_proved_anew_for_what_ten_runs_do_not_gain(steps, decision):
+    target = Target({("a",): Spec(step=0.02), ("a", "b"): Spec(step=0.017)}, lanes=5)
+    search = Search(target, seconds=10_000.0, clock=lambda: target.now, pace=PACE, known=PLANTED)
+    search.measure_baseline([move("a", gain=0.8)], total=steps)
+    assert search.proof.name == "a"
+    search.try_all([move("b", gain=0.1)])
+    assert decided(search)["b"] == decision
+    if decision == "dropped":
+        assert why(search, "b").endswith("a step: its proof takes longer than ten runs gain by it")
+
+
 def test_what_ran_out_of_memory_beside_another_is_tried_again_alone():
     out = Spec(ends=TrialEnded("failed", "CUDA out of memory. Tried to allocate 2 GiB"))
     then = itertools.chain([out], itertools.repeat(Spec(step=0.05)))

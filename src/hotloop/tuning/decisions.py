@@ -97,6 +97,13 @@ class Judge:
             return True
         return (1 - ratio) * _RUNS * self.total * time.median > cost
 
+    def worth_its_proof(self, row: TuneRow, cost: float) -> TuneRow:
+        """Return a kept row; dropped if ten runs gain less by it than the `cost` of its proof."""
+        if row.decision != "kept" or row.comparison is None or self.pays(ratio_of(row), cost):
+            return row
+        why = f"{row.comparison.factor} a step: its proof takes longer than ten runs gain by it"
+        return replace(row, decision="dropped", why=why)
+
     def is_proof(self, row: TuneRow, base: Trial, trial: Trial) -> bool:
         """Whether the race of a kept plan was against the baseline, and shows that it is faster.
 

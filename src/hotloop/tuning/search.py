@@ -346,6 +346,8 @@ class Search:
     def _row(self, move: Move, base: Trial, trial: Trial, pace: RaceLength) -> TuneRow:
         """Return the row of a trial; give up what has no effect."""
         row = self._judge.row(move.name, base, trial, pace)
+        if self.proof is not None:  # what is kept beyond it is proved by a longer race
+            row = self._judge.worth_its_proof(row, 2 * self._races.cost)
         self._note_scatter()
         if row.decision in NO_EFFECT.values():
             self._give_up(move)
