@@ -1,0 +1,42 @@
+"""Shared by the tests on the null card: the interpreter, and a process that has torch already."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from tests.nullcard.build import NullCardError, build, check_torch
+from tests.nullcard.programs import Ran, python, run
+from tests.preloaded import Preloaded
+
+
+@pytest.fixture(scope="session")
+def interpreter() -> str:
+    """An interpreter with torch's CUDA build; without one the test is skipped."""
+    try:
+        path = python()
+    except NullCardError as error:
+        pytest.skip(str(error))
+    check_torch(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def cuda_torch(interpreter: str) -> Iterator[Preloaded]:
+    """A process under the null card's library; the card is chosen by each script it forks."""
+    with Preloaded(python=interpreter, env={**_plain(), "LD_PRELOAD": str(build())}) as process:
+        yield process
+
+
+def _plain() -> dict[str, str]:
+    import os
+
+    return {k: v for k, v in os.environ.items() if not k.startswith("NULLCARD_")}
+
+
+@pytest.fixture
+def on_card(cuda_torch: Preloaded) -> Callable[..., Ran]:
+    """Run a script on a card: `on_card("t4", script, memory=...)`."""
+
+    def started(card: str, script: str, **more: object) -> Ran:
+        return run(card, script, process=cuda_torch, **more)
+
+    return started
