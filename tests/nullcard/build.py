@@ -12,6 +12,7 @@ from tests.paths import ROOT
 __all__ = ["NullCardError", "build", "check_torch"]
 
 SOURCES = Path(__file__).parent / "library"
+COMPILERS = ("cc", "gcc", "clang")
 FLAGS = ("-std=gnu11", "-O1", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror")
 # The name by which torch's libraries and Triton look for the driver: the loader takes the library
 # that is loaded already for it.
@@ -44,9 +45,7 @@ def build() -> Path:
     library = folder / NAME
     if library.exists():
         return library
-    compiler = os.environ.get("CC") or next(filter(shutil.which, ("cc", "gcc", "clang")), None)
-    if compiler is None:
-        raise NullCardError("there is no C compiler (cc, gcc, clang): install one, or name it in CC")
+    compiler = _compiler()
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         made = Path(scratch) / NAME
@@ -58,6 +57,16 @@ def build() -> Path:
             raise NullCardError(f"{compiler} did not build the null card:\n{ended.stderr}")
         made.replace(library)  # at once: another process may build it too
     return library
+
+
+def _compiler() -> str:
+    named = os.environ.get("CC")
+    for name in (named,) if named else COMPILERS:
+        if shutil.which(name):
+            return name
+    if named:
+        raise NullCardError(f"CC names {named!r}, which is no program here: name a C compiler")
+    raise NullCardError(f"there is no C compiler ({', '.join(COMPILERS)}): install one")
 
 
 def check_torch(python: str) -> None:

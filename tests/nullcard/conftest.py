@@ -1,5 +1,6 @@
 """Shared by the tests on the null card: the interpreter, and a process that has torch already."""
 
+import os
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -22,14 +23,9 @@ def interpreter() -> str:
 @pytest.fixture(scope="session")
 def cuda_torch(interpreter: str) -> Iterator[Preloaded]:
     """A process under the null card's library; the card is chosen by each script it forks."""
-    with Preloaded(python=interpreter, env={**_plain(), "LD_PRELOAD": str(build())}) as process:
+    env = {**os.environ, "LD_PRELOAD": str(build())}
+    with Preloaded(python=interpreter, env=env) as process:
         yield process
-
-
-def _plain() -> dict[str, str]:
-    import os
-
-    return {k: v for k, v in os.environ.items() if not k.startswith("NULLCARD_")}
 
 
 @pytest.fixture

@@ -48,7 +48,8 @@ class Counts:
     replayed_kernels: Mapping[str, int]  # by graphs
     replayed_gemms: Mapping[str, int]
     replayed_blas: Mapping[str, int]
-    waits: Mapping[str, int]  # synchronising call -> times
+    waits: Mapping[str, int]  # synchronising call -> times that it had work to wait for
+    idle_waits: Mapping[str, int]  # the same calls when the host had waited for all of it before
     copies: Mapping[str, tuple[int, int]]  # kind -> calls, bytes
     memory: Mapping[str, int]  # limit, reserved, peak, mallocs, frees, refused, pinned...
     graphs: Mapping[str, int]

@@ -132,6 +132,7 @@ static const struct {
     {INVALID_CONFIGURATION, "cudaErrorInvalidConfiguration", "invalid configuration argument"},
     {INVALID_DEVICE_FUNCTION, "cudaErrorInvalidDeviceFunction", "invalid device function"},
     {INVALID_DEVICE, "cudaErrorInvalidDevice", "invalid device ordinal"},
+    {NO_KERNEL_IMAGE, "cudaErrorNoKernelImageForDevice", "no kernel image is available for execution on the device"},
     {INVALID_HANDLE, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
     {ILLEGAL_STATE, "cudaErrorIllegalState", "the operation cannot be performed in the present state"},
     {SYMBOL_NOT_FOUND, "cudaErrorSymbolNotFound", "named symbol not found"},

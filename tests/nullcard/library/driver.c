@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define NO_BINARY 209    /* CUDA_ERROR_NO_BINARY_FOR_GPU */
+
 #define NOT_FOUND 500    /* CUDA_ERROR_NOT_FOUND */
 #define DEFAULT_SHARED 49152
 
@@ -68,7 +68,7 @@ struct function {
 /* Driver: the binary must be for this device. That is not checked: the image is not read. */
 int cuModuleLoadDataEx(void **module, const void *image, unsigned n, void *options, void *values) {
     (void)n, (void)options, (void)values;
-    return *module = (void *)context, image ? null_ready() : NO_BINARY;
+    return *module = (void *)context, image ? null_ready() : NO_KERNEL_IMAGE;
 }
 int cuModuleLoadData(void **module, const void *image) { return cuModuleLoadDataEx(module, image, 0, NULL, NULL); }
 int cuModuleLoad(void **module, const char *path) { return cuModuleLoadDataEx(module, path, 0, NULL, NULL); }

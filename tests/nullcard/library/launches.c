@@ -15,8 +15,13 @@
 struct dim3 {
     unsigned x, y, z;
 };
+struct module {
+    const void *binaries;
+    int architecture; /* that runs on this card; -1: not asked yet */
+};
 struct kernel {
     const void *host; /* its address in the program */
+    struct module *module;
     struct counter *counter;
     size_t shared; /* dynamic shared memory it may ask for, bytes */
 };
@@ -32,23 +37,34 @@ static struct kernel *kernel_at(const void *host) {
     return kernel->host ? kernel : NULL;
 }
 
+/* The architecture of the kernel's binary on this card. API: cudaErrorNoKernelImageForDevice if the
+ * program brings none, and cudaErrorInvalidDeviceFunction if it has no such kernel. */
+static int find(const void *host, struct kernel **kernel) {
+    int status = null_ready();
+    *kernel = kernel_at(host);
+    if (status || !*kernel) return status ? status : INVALID_DEVICE_FUNCTION;
+    struct module *module = (*kernel)->module;
+    if (module->architecture < 0) module->architecture = null_architecture(module->binaries);
+    return module->architecture ? SUCCESS : NO_KERNEL_IMAGE;
+}
+
 /* ---- what nvcc's start-up code calls (host_runtime.h of the toolkit) ---- */
 
-void **__cudaRegisterFatBinary(void *binary) {
-    (void)binary;
-    static void *module[1];
+struct module *__cudaRegisterFatBinary(const void *binaries) {
+    struct module *module = malloc(sizeof *module);
+    *module = (struct module){binaries, -1};
     return module;
 }
-void __cudaRegisterFatBinaryEnd(void **module) { (void)module; }
-void __cudaUnregisterFatBinary(void **module) { (void)module; }
-char __cudaInitModule(void **module) { return (void)module, 1; }
-void __cudaRegisterFunction(void **module, const char *host, char *device, const char *name, int threads,
+void __cudaRegisterFatBinaryEnd(struct module *module) { (void)module; }
+void __cudaUnregisterFatBinary(struct module *module) { (void)module; }
+char __cudaInitModule(struct module *module) { return (void)module, 1; }
+void __cudaRegisterFunction(struct module *module, const char *host, char *device, const char *name, int threads,
                             void *thread, void *block, void *blocks, void *grid, int *warp) {
-    (void)module, (void)device, (void)threads, (void)thread, (void)block, (void)blocks, (void)grid, (void)warp;
+    (void)device, (void)threads, (void)thread, (void)block, (void)blocks, (void)grid, (void)warp;
     LOCKED;
-    *slot_of(host) = (struct kernel){host, null_counter(KERNEL, name), DEFAULT_SHARED};
+    *slot_of(host) = (struct kernel){host, module, null_counter(KERNEL, name), DEFAULT_SHARED};
 }
-void __cudaRegisterVar(void **module, char *host, char *address, const char *name, int extern_, size_t size,
+void __cudaRegisterVar(struct module *module, char *host, char *address, const char *name, int extern_, size_t size,
                        int constant, int global) {
     (void)module, (void)host, (void)address, (void)name, (void)extern_, (void)size, (void)constant, (void)global;
 }
@@ -80,9 +96,8 @@ int null_check_launch(unsigned y, unsigned z, uint64_t x, uint64_t block, size_t
 }
 static int launch(const void *host, struct dim3 grid, struct dim3 block, size_t shared, void *stream) {
     LOCKED;
-    int status = null_ready();
-    struct kernel *kernel = kernel_at(host);
-    if (!status && !kernel) status = INVALID_DEVICE_FUNCTION;
+    struct kernel *kernel;
+    int status = find(host, &kernel);
     uint64_t threads = (uint64_t)block.x * block.y * block.z;
     if (!status) status = null_check_launch(grid.y, grid.z, grid.x, threads, shared, kernel->shared);
     return null_fail(status ? status : null_submit(stream, kernel->counter));
@@ -154,13 +169,14 @@ struct function { /* cudaFuncAttributes, 144 bytes */
 _Static_assert(offsetof(struct function, max_dynamic_shared) == 44 && sizeof(struct function) == 144, "cudaFuncAttributes");
 
 /* Registers and static shared memory stand in the binary, which is not read: the answer is what lets
- * a block of 1024 threads run, as torch compiles for. The versions are the card's own. */
+ * a block of 1024 threads run. The versions are those of the binary that runs on the card: 8.6 on an
+ * 8.9 for torch's wheel, by which CUB chooses its tuning. */
 int cudaFuncGetAttributes(struct function *out, const void *host) {
     LOCKED;
-    if (null_ready()) return null_fail(INITIALIZATION);
-    struct kernel *kernel = kernel_at(host);
-    if (!kernel) return null_fail(INVALID_DEVICE_FUNCTION);
-    int version = null_card()->capability;
+    struct kernel *kernel;
+    int status = find(host, &kernel);
+    if (status) return null_fail(status);
+    int version = kernel->module->architecture;
     *out = (struct function){.max_threads = MAX_THREADS, .registers = REGISTERS / MAX_THREADS,
                              .ptx_version = version, .binary_version = version,
                              .max_dynamic_shared = (int)kernel->shared};
@@ -170,9 +186,9 @@ int cudaFuncGetAttributes(struct function *out, const void *host) {
  * cudaErrorInvalidValue. The others are hints. */
 int cudaFuncSetAttribute(const void *host, int attribute, int value) {
     LOCKED;
-    if (null_ready()) return null_fail(INITIALIZATION);
-    struct kernel *kernel = kernel_at(host);
-    if (!kernel) return null_fail(INVALID_DEVICE_FUNCTION);
+    struct kernel *kernel;
+    int status = find(host, &kernel);
+    if (status) return null_fail(status);
     if (attribute != 8) return SUCCESS;
     if (value < 0 || (size_t)value > null_card()->shared_block) return null_fail(INVALID_VALUE);
     kernel->shared = value > DEFAULT_SHARED ? (size_t)value : DEFAULT_SHARED;

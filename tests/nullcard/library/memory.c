@@ -241,7 +241,7 @@ static int enqueue(void *handle, enum copy kind, size_t bytes, int *runs_now) {
     if ((status = null_submit(handle, NULL))) return null_fail(status);
     if (!*runs_now) return SUCCESS;
     count(kind, bytes);
-    if (kind == D2H_PAGEABLE) null_wait("cudaMemcpyAsync to pageable memory"), null_host_waits(stream);
+    if (kind == D2H_PAGEABLE) null_wait("cudaMemcpyAsync to pageable memory", &stream->before);
     return SUCCESS;
 }
 int cudaMemcpyAsync(void *to, const void *from, size_t bytes, int direction, void *stream) {
@@ -275,7 +275,7 @@ int cudaMemcpy(void *to, const void *from, size_t bytes, int direction) {
     if (!bytes) return SUCCESS;
     enum copy kind = kind_of(to, from, direction);
     move(to, from, bytes, kind), count(kind, bytes);
-    if (kind != D2D) null_wait("cudaMemcpy"), null_host_waits(null_stream(NULL));
+    if (kind != D2D) null_wait("cudaMemcpy", &null_stream(NULL)->before);
     return SUCCESS;
 }
 /* Symbols of modules have no memory here: the bytes go nowhere, the wait is counted. */
@@ -286,7 +286,7 @@ int cudaMemcpyToSymbol(const void *symbol, const void *from, size_t bytes, size_
     if (!status) status = null_submit(NULL, NULL);
     if (status) return null_fail(status);
     count(H2D_PAGEABLE, bytes);
-    null_wait("cudaMemcpyToSymbol"), null_host_waits(null_stream(NULL));
+    null_wait("cudaMemcpyToSymbol", &null_stream(NULL)->before);
     return SUCCESS;
 }
 

@@ -24,6 +24,7 @@ enum status {
     INVALID_CONFIGURATION = 9,
     INVALID_DEVICE_FUNCTION = 98,
     INVALID_DEVICE = 101,
+    NO_KERNEL_IMAGE = 209,
     INVALID_HANDLE = 400, /* cudaErrorInvalidResourceHandle */
     ILLEGAL_STATE = 401,
     SYMBOL_NOT_FOUND = 500,
@@ -54,8 +55,8 @@ enum kind { KERNEL, GEMM, BLAS, WAIT };
 struct counter {
     char *name; /* mangled, if it is a kernel's */
     enum kind kind;
-    uint64_t launched; /* by a call; of a wait: calls */
-    uint64_t replayed; /* by graphs */
+    uint64_t launched; /* by a call; of a WAIT: calls that had work to wait for */
+    uint64_t replayed; /* by graphs; of a WAIT: calls that had none */
     struct counter *next;
 };
 
@@ -100,7 +101,6 @@ int null_fail(int status);              /* sets this thread's last error; return
 int null_take_error(int keep);          /* returns the last error; forgets it unless `keep` */
 int null_ready(void);                   /* SUCCESS, or INITIALIZATION in a forked child */
 struct counter *null_counter(enum kind kind, const char *name);
-void null_wait(const char *call);       /* counts a call that waits for the card */
 
 /* memory.c */
 int null_is_device(const void *p);
@@ -115,7 +115,10 @@ void null_fill(void *to, int value, size_t bytes);
 struct stream *null_stream(const void *handle); /* NULL: no such stream */
 int null_submit(const void *handle, struct counter *counter); /* one operation; NULL: not a kernel */
 void null_merge(struct clock *into, const struct clock *from);
-void null_host_waits(const struct stream *stream); /* NULL: for all of them */
+/* The host waits for what comes before `until`: counted as a wait of `call`, or as an idle call if the
+ * host has waited for all of that before. */
+void null_wait(const char *call, const struct clock *until);
+void null_wait_for_all(const char *call);
 struct stream *null_streams(int *count);
 
 /* graphs.c */
@@ -132,6 +135,9 @@ void null_join(struct stream *stream, struct capture *capture);
 /* launches.c */
 int null_check_launch(unsigned grid_y, unsigned grid_z, uint64_t grid, uint64_t block, size_t shared,
                       size_t allowed);
+
+/* binaries.c */
+int null_architecture(const void *registered); /* 86 for sm_86; 0: none runs on this card */
 
 /* device.c */
 int null_attribute(int *value, int attribute);

@@ -41,9 +41,18 @@ void null_merge(struct clock *into, const struct clock *from) {
     for (int i = 0; i < used; i++)
         if (into->seen[i] < from->seen[i]) into->seen[i] = from->seen[i];
 }
-void null_host_waits(const struct stream *stream) {
-    for (int i = 0; i < used; i++)
-        if (!stream || stream == &streams[i]) null_merge(&host, &streams[i].before);
+void null_wait(const char *call, const struct clock *until) {
+    struct counter *counter = null_counter(WAIT, call);
+    int idle = 1;
+    for (int i = 0; i < used; i++) idle &= host.seen[i] >= until->seen[i];
+    if (idle) counter->replayed++;
+    else counter->launched++;
+    null_merge(&host, until);
+}
+void null_wait_for_all(const char *call) {
+    struct clock all = {{0}};
+    for (int i = 0; i < used; i++) null_merge(&all, &streams[i].before);
+    null_wait(call, &all);
 }
 
 /* Guide, "Legacy default stream": it and each blocking stream wait for each other. */
@@ -136,9 +145,8 @@ static int may_ask(const struct stream *stream) {
 int cudaStreamSynchronize(void *handle) {
     LOCKED;
     struct stream *stream = null_stream(handle);
-    null_wait("cudaStreamSynchronize");
     int status = may_ask(stream);
-    if (!status) null_host_waits(stream);
+    if (!status) null_wait("cudaStreamSynchronize", &stream->before);
     return null_fail(status);
 }
 int cudaStreamQuery(void *handle) { /* SUCCESS: all work is complete; never cudaErrorNotReady */
@@ -150,11 +158,9 @@ int cudaStreamQuery(void *handle) { /* SUCCESS: all work is complete; never cuda
 int cudaDeviceSynchronize(void) {
     LOCKED;
     int status = null_ready();
-    if (status) return null_fail(status);
-    null_wait("cudaDeviceSynchronize");
-    if ((status = null_invalidate_all())) return null_fail(status);
-    null_host_waits(NULL);
-    return SUCCESS;
+    if (!status) status = null_invalidate_all();
+    if (!status) null_wait_for_all("cudaDeviceSynchronize");
+    return null_fail(status);
 }
 
 /* ---- events ---- */
@@ -206,9 +212,8 @@ int cudaEventQuery(void *event) { /* SUCCESS also for one that was never recorde
 int cudaEventSynchronize(void *handle) {
     LOCKED;
     struct event *event = handle;
-    null_wait("cudaEventSynchronize");
     int status = may_ask_event(event);
-    if (!status) null_merge(&host, &event->before);
+    if (!status) null_wait("cudaEventSynchronize", &event->before);
     return null_fail(status);
 }
 /* API: cudaErrorInvalidResourceHandle if one was not recorded or was made without timing. The time
