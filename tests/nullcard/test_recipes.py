@@ -12,16 +12,20 @@ from pathlib import Path
 import pytest
 from tests.nullcard.programs import run
 
+from hotloop.engine.time_left import LOOK
+
 pytestmark = pytest.mark.nullcard
 
 GOLDEN = Path(__file__).parent / "launches.json"
 LOG_EVERY, STEPS, LOOKED_AT = 6, 12, 3  # the engine inspects the gradients of three steps
-TOLERANCE = 0.02  # an operator more a step is 1 of some 100: it is seen
+TOLERANCE = 0.02  # 4 of 188 launches: an update or an attention that is no longer fused is more
 
 TRAIN = """
 import torch
 from tests.nullcard.steps import train
 facts |= train(*{words!r})
+if facts["exit"]:
+    raise SystemExit("hotloop ended with %d" % facts["exit"])
 facts["torch"] = ".".join(torch.__version__.split(".")[:2])
 """
 
@@ -37,16 +41,16 @@ def char_lm(cuda_torch, tmp_path_factory, corpus):
 
 
 def test_char_lm_trains_to_its_end(char_lm):
-    assert char_lm["exit"] == 0
     assert len(char_lm["steps"]) == STEPS
 
 
 def test_char_lm_waits_at_the_log_interval_only(char_lm):
-    """Once an interval the losses are read; in other steps the host is never held up."""
+    """The losses are read once an interval, and once for the estimate of the time left, which is
+    made after step LOOK and so counts for the next one. No other step holds the host up."""
     for number, step in enumerate(char_lm["steps"], 1):
         if number > LOOKED_AT:
-            is_logged = number % LOG_EVERY == 0
-            assert sum(step["waits"].values()) == int(is_logged), f"step {number}: {step['waits']}"
+            reads = number % LOG_EVERY == 0 or number == LOOK + 1
+            assert sum(step["waits"].values()) == int(reads), f"step {number}: {step['waits']}"
 
 
 def test_char_lm_launches_as_many_kernels_as_before(char_lm):
