@@ -4,10 +4,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PEERS := .venv-peers
+NULLCARD := .venv-nullcard
+NULLCARD_PYTHON ?= $(NULLCARD)/bin/python
+# PyPI's wheel for Linux is the CUDA build; a package index of the machine may have a CPU build of
+# some versions. Another one: make test-nullcard NULLCARD_TORCH=torch==2.13.0
+NULLCARD_TORCH ?= torch==2.15.0
 # Packages installed without bytecode would be compiled again at every start (7.5 s, not 3.4 s).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check bench bench-techniques bench-ladder text-runs router-runs docs gpu campaign picture wheel clean
+.PHONY: demo test test-nullcard check bench bench-techniques bench-ladder text-runs router-runs docs gpu campaign picture wheel clean
 .DELETE_ON_ERROR:
 
 $(VENV)/.ready: pyproject.toml constraints.txt
@@ -24,7 +29,19 @@ demo: $(VENV)/.ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.demo
 
 test: $(VENV)/.ready-test
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist worksteal -m 'not slow and not gpu' -rs --timeout 300 --durations 10
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist worksteal -m 'not slow and not gpu and not nullcard' -rs --timeout 300 --durations 10
+
+$(NULLCARD)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(NULLCARD)
+	$(NULLCARD)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  '$(NULLCARD_TORCH)' 'pytest>=8' 'pytest-timeout>=2.3' -e .
+	touch $@
+
+# torch's CUDA build (3 GB, once) on a library that stands for the card: tests/nullcard/README.md.
+# An environment that is there already: make test-nullcard NULLCARD_PYTHON=PATH/bin/python
+test-nullcard: $(if $(filter $(NULLCARD)/bin/python,$(NULLCARD_PYTHON)),$(NULLCARD)/.ready)
+	HOTLOOP_NULLCARD_PYTHON=$(NULLCARD_PYTHON) OMP_NUM_THREADS=1 PYTHONPATH=$(CURDIR)/src:$(CURDIR) \
+	  $(NULLCARD_PYTHON) -m pytest tests/nullcard -p no:cacheprovider -rs
 
 check: $(VENV)/.ready wheel
 	$(BIN)/ruff format --check src tests benchmarks
@@ -107,4 +124,4 @@ picture: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.picture $(RUN) docs/pictures
 
 clean:
-	rm -rf $(VENV) $(PEERS) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(NULLCARD) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

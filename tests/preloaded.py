@@ -34,14 +34,20 @@ MODULES += ("rich.console", "rich.table", "xxhash", "yaml")
 class Preloaded:
     """The process that forks. To be used in a `with`."""
 
-    def __init__(self, *modules: str) -> None:
+    def __init__(
+        self,
+        *modules: str,
+        python: str = sys.executable,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
         self.modules = (*MODULES, *modules)
+        self.python, self.env = python, env
 
     def __enter__(self):
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            argv = (sys.executable, "-m", "tests.preloaded", str(theirs.fileno()), *self.modules)
-            subprocess.run(argv, cwd=ROOT, pass_fds=(theirs.fileno(),), check=True)
+            argv = (self.python, "-m", "tests.preloaded", str(theirs.fileno()), *self.modules)
+            subprocess.run(argv, cwd=ROOT, pass_fds=(theirs.fileno(),), check=True, env=self.env)
         return self
 
     def __exit__(self, *error):
