@@ -105,6 +105,7 @@ class Technique:
     tolerance: float = 0.0  # largest relative deviation of the losses of the first 10 steps
     cosine: float = 1.0  # least cosine of each tensor's first-step gradient with the plain run's
     redraws: bool = False  # dropout draws its masks in another shape, so losses differ by them
+    regroups: bool = False  # an optimizer step has another number of backward passes
 
     @property
     def page(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from hotloop.diagnosis.script import judge_again
 from hotloop.diagnosis.script_plan import machine
 from hotloop.process import child
 from hotloop.techniques.base import HostKind, Numerics
+from hotloop.techniques.micro_batch import FACTORS
 from hotloop.techniques.script_gate import cannot_pay
 from hotloop.tuning.expected_gain import WORTH, expected_gain
 from hotloop.tuning.interleaved_timing import Entry
@@ -214,6 +216,7 @@ def _choices(
     workers = sorted({1, 2, max(1, cores // 2), cores} & set(range(1, cores + 1)))
     has = facts is not None and any(loader.workers for loader in facts.case.training_loaders)
     return {
+        "micro-batch": _factors(facts),
         "threads": [{"count": count} for count in counts],
         "loader-workers": [{"count": count} for count in ([0] * has + workers)],
         "activation-checkpointing": [{"mode": "off"}],
@@ -221,6 +224,22 @@ def _choices(
         "length-bucketing": [{"lengths": "read"}],
         "token-budget": [{"lengths": "read"}],
     }
+
+
+def _factors(facts: DoctorFacts | None) -> Sequence[Mapping[str, Value]]:
+    """Return the factors that divide the numbers of a script that accumulates gradients."""
+    if facts is None:
+        return []
+    passes = round(facts.case.steps.backwards or 1.0)
+    rows = [loader.batch_size or 1 for loader in facts.case.training_loaders]
+    fitting = [
+        factor
+        for factor in FACTORS
+        if passes % Fraction(factor).numerator == 0
+        and all(size % Fraction(factor).denominator == 0 for size in rows)
+    ]
+    # Without accumulation, a single move gives the reason why none is tried.
+    return [{"factor": factor} for factor in fitting] if passes > 1 else [{}]
 
 
 def epoch_seconds(case: Case) -> float | None:
