@@ -135,7 +135,9 @@ def own_loss() -> Any:
         (lambda: trainer_of(model=Normed()), 2, "batch norm mixes the rows of a micro batch"),
         (own_loss, 2, "the script's OwnLoss has its own compute_loss: how it weights"),
         (
-            lambda: trainer_of(COMPUTE_LOSS_FUNC=lambda *args, **kwargs: args[0].loss),
+            lambda: trainer_of(
+                COMPUTE_LOSS_FUNC=lambda out, labels, **more: out.logits.square().mean()
+            ),
             2,
             "the script has a compute_loss_func",
         ),

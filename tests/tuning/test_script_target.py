@@ -113,6 +113,30 @@ def test_no_workers_are_among_the_candidates_where_the_script_has_some():
     assert "loader-workers(count=0)" not in [move.name for move in moves(CPU, found)]
 
 
+def accumulating(passes: float, rows: int = 2) -> DoctorFacts:
+    found = seen("hf-slow_getitem")
+    loaders = tuple(replace(loader, batch_size=rows) for loader in found.case.loaders)
+    steps = replace(found.case.steps, backwards=passes)
+    return replace(found, case=replace(found.case, steps=steps, loaders=loaders))
+
+
+def test_micro_batches_are_tried_that_divide_what_a_trainer_accumulates():
+    def names(found: DoctorFacts | None) -> list[str]:
+        return [move.name for move in moves(CPU, found) if move.ids == ("micro-batch",)]
+
+    assert names(accumulating(8.0)) == [
+        f"micro-batch(factor={factor})" for factor in (2, 4, 8, "1/2")
+    ]
+    assert names(accumulating(6.0, rows=3)) == ["micro-batch(factor=2)"]
+    assert names(None) == []
+    assert why(accumulating(1.0), "micro-batch") == {
+        "it accumulates no gradients: an optimizer step is one micro batch"
+    }
+    assert why(seen("clean-accumulation"), "micro-batch") == {
+        "no Trainer of transformers divides its optimizer steps"
+    }
+
+
 def test_what_has_nothing_to_do_on_a_script_is_not_tried_and_says_why():
     assert why(seen("clean-mlp_in_memory"), "sample-cache") == {"no DataLoader feeds the training"}
     (said,) = why(seen("slow-pad_to_max"), "loader-workers")

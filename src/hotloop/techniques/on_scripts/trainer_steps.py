@@ -70,7 +70,7 @@ class TrainerSteps:
         self._factor, self._hooks, self._patches = factor, ImportHooks(), Patches()
         self.refused: str | None = None  # why the Trainer that was started last is as it was
         self._is_closed = False
-        self._running: Any = None  # the Trainer that is changed
+        self._counted: Any = None  # the Trainer of the first step, while it trains
         self._first: int | None = None  # step that its training began with
         self._before = self._after = Division(rows=0, passes=0)  # of the first step
         self._samples = 0  # of an epoch
@@ -112,7 +112,7 @@ class TrainerSteps:
 
         @functools.wraps(step)
         def counted_step(trainer: Any, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-            if trainer is self._running:
+            if trainer is self._counted:
                 self._count(trainer, inputs)
             return step(trainer, model, inputs, *args, **kwargs)
 
@@ -130,16 +130,15 @@ class TrainerSteps:
         if self.refused is not None or isinstance(after, str):
             return loop(trainer, *args, **kwargs)
         if not self._rows:
-            self._before, self._after = before, after
+            self._before, self._after, self._counted = before, after, trainer
             self._samples = len(trainer.train_dataset)
         after.put_into(trainer)
         if "batch_size" in kwargs:
             kwargs = {**kwargs, "batch_size": trainer._train_batch_size}
-        self._running = trainer
         try:
             return loop(trainer, *args, **kwargs)
         finally:
-            self._running = None
+            self._counted = None
             before.put_into(trainer)
 
     def _count(self, trainer: Any, inputs: Any) -> None:
