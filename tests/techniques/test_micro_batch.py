@@ -94,6 +94,13 @@ def test_where_the_first_step_is_another_loop_s_nothing_is_changed() -> None:
     assert all(torch.equal(trained.weights[name], weight) for name, weight in plain.weights.items())
 
 
+class Listed(Rows):
+    """Rows as lists, as tokenizers make them."""
+
+    def __getitem__(self, index):
+        return {name: row.tolist() for name, row in super().__getitem__(index).items()}
+
+
 class OwnLoss:
     """Mixed into a Trainer: computes the loss by itself."""
 
@@ -156,6 +163,13 @@ def own_loss() -> Any:
             2,
             "auto_find_batch_size changes the micro batch itself",
         ),
+        (
+            lambda: trainer_of(
+                data=Listed(), DATA_COLLATOR=transformers.DataCollatorWithFlattening()
+            ),
+            2,
+            "its collator puts the rows of a micro batch into one row",
+        ),
     ],
 )
 def test_what_would_not_be_the_same_step_is_left_as_it_is(
@@ -174,6 +188,15 @@ def test_what_would_not_be_the_same_step_is_left_as_it_is(
     assert effects["micro-batch"].word == "refused"
     assert effects["micro-batch"].how.startswith(says)
     assert set(seen) == {division}
+
+
+def test_micro_batches_of_another_size_than_asked_for_are_told() -> None:
+    def twice(rows: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+        return {name: torch.stack([row[name] for row in rows * 2]) for name in rows[0]}
+
+    _, word, how = with_it(DATA_COLLATOR=twice)
+    assert word == "refused"
+    assert how == "its first step had 4 micro batches of 8 rows, not 4 of 4"
 
 
 def test_a_mean_over_rows_is_the_same_where_all_steps_divide() -> None:

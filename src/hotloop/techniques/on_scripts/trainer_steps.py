@@ -87,24 +87,27 @@ class TrainerSteps:
 
     def made(self) -> str | None:
         """Say how the first optimizer step was made; None, and no further change, if as before."""
-        after = self._after
-        passes = min(after.passes, -(-self._samples // max(1, after.rows)))
+        before, after = self._before, self._after
         seen = len(self._rows), max(self._rows, default=0)
-        if self._rows and seen == (passes, min(after.rows, self._samples)):
-            before = self._before
+        # A short epoch, or the rest of one that is resumed, may have fewer passes.
+        if self._rows and seen[0] <= after.passes and seen[1] == min(after.rows, self._samples):
             return (
                 f"an optimizer step has {_words(*seen)} ({before.passes} of {before.rows} before)"
             )
         self._is_closed = True
         if self._rows:
-            self.refused = f"its first step had {_words(*seen)}, not {passes} of {after.rows}"
+            self.refused = f"its first step had {_words(*seen)}, not {after.passes} of {after.rows}"
         elif self.refused is None:
             self.refused = "no Trainer of transformers made the first optimizer step"
         return None
 
     def _wrap(self) -> None:
         trainer_class = sys.modules[_MODULE].Trainer  # type: ignore[attr-defined]
-        loop, step = trainer_class._inner_training_loop, trainer_class.training_step
+        loop = getattr(trainer_class, "_inner_training_loop", None)
+        step = getattr(trainer_class, "training_step", None)
+        if loop is None or step is None:
+            self.refused = "this version of transformers has another training loop"
+            return
 
         @functools.wraps(loop)
         def changed_loop(trainer: Any, *args: Any, **kwargs: Any) -> Any:
@@ -172,6 +175,8 @@ def why_not(trainer: Any, before: Division, after: Division) -> str | None:
         return "auto_find_batch_size changes the micro batch itself"
     if (own := _own_methods(trainer)) is not None:
         return own
+    if isinstance(trainer.data_collator, transformers.DataCollatorWithFlattening):
+        return "its collator puts the rows of a micro batch into one row"
     if any(isinstance(module, _BatchNorm) for module in trainer.model.modules()):
         return "batch norm mixes the rows of a micro batch: its output would be another one"
     return _other_samples(trainer, before, after)
