@@ -76,15 +76,15 @@ def test_options_of_a_parser_of_dataclasses_are_typed(uses: str, words: str) -> 
     [
         (
             ", per_device_train_batch_size=2, gradient_accumulation_steps=8",
-            "4",
+            "x4",
             "args = T('out', per_device_train_batch_size=8, gradient_accumulation_steps=2)",
         ),
         (
             ", gradient_accumulation_steps=8",
-            "2",
+            "x2",
             "args = T('out', gradient_accumulation_steps=4, per_device_train_batch_size=16)",
         ),
-        ("", "2", "gradient_accumulation_steps=1 cannot be divided by 2"),
+        ("", "x2", "gradient_accumulation_steps=1 cannot be divided by 2"),
         (
             ", per_device_train_batch_size=3, gradient_accumulation_steps=8",
             "1/2",
@@ -92,7 +92,7 @@ def test_options_of_a_parser_of_dataclasses_are_typed(uses: str, words: str) -> 
         ),
         (
             ", gradient_accumulation_steps=64 // size()",
-            "2",
+            "x2",
             "it trains with gradient_accumulation_steps=a value that is computed",
         ),
     ],

@@ -105,7 +105,7 @@ class Ignoring(torch.nn.Module):
 
 trainer_of(max_steps=30, **MORE).train()
 """
-LARGER = PLAIN.plus("micro-batch", factor=4)
+LARGER = PLAIN.plus("micro-batch", factor="x4")
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from hotloop.diagnosis.script_options import Kind, typed_value
 from hotloop.diagnosis.value_origin import Change
 from hotloop.rules.support.syntax import keyword
+from hotloop.techniques.micro_batch import ratio
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -133,7 +134,7 @@ _DEFAULTS: Mapping[str, Value] = {  # of the techniques
     "count": 2,
     "ahead": 2,
     "mode": "full",
-    "factor": 2,
+    "factor": "x2",
 }
 
 
@@ -222,7 +223,7 @@ def _scaled(
         text = present.get(name, str(default))
         if text is None or not text.isdigit():
             return f"it trains with {name}={text or 'a value that is computed'}"
-        number = int(text) * Fraction(str(choice["factor"])) ** power
+        number = int(text) * ratio(str(choice["factor"])) ** power
         if number.denominator > 1:
             return f"{name}={text} cannot be divided by {1 / Fraction(number, int(text))}"
         scaled[name] = str(number)

@@ -20,8 +20,8 @@ Numbers: rounding: the same sums in another order, where padding is masked. Drop
     the Trainer passes on, has a gradient as many times too large as micro batches are accumulated:
     other losses show that, and tune and the canary of `hotloop run` drop the technique there. They
     do so too where batches are made with random numbers, as masked language modelling is.
-Measured: a step of 16 rows of GPT-2 (4 layers, width 128), rows of 64 ids: factor=2 1.28x, 4 1.30x,
-    8 1.21x, 1/2 0.82x; rows of 16 to 64 ids: 1.11x, 1.19x, 1.15x, 0.83x (medians, n 3 trainings by
+Measured: a step of 16 rows of GPT-2 (4 layers, width 128), rows of 64 ids: x2 1.28x, x4 1.30x,
+    x8 1.21x, 1/2 0.82x; rows of 16 to 64 ids: 1.11x, 1.19x, 1.15x, 0.83x (medians, n 3 trainings by
     turns; 1 thread of an AMD EPYC with other processes on it, torch 2.13;
     benchmarks/micro_batches.py).
 Source: https://huggingface.co/docs/transformers/perf_train_gpu_one (gradient accumulation, 2026-11)
@@ -37,17 +37,22 @@ from hotloop.techniques.base import HostKind, Numerics, Stage, Technique
 if TYPE_CHECKING:
     from hotloop.session.session import ScriptSession
 
-__all__ = ["FACTORS", "TECHNIQUE"]
+__all__ = ["FACTORS", "TECHNIQUE", "ratio"]
 
 ID = "micro-batch"
-FACTORS = (2, 4, 8, 16, "1/2", "1/4")
+FACTORS = ("x2", "x4", "x8", "x16", "1/2", "1/4")
 
 
-def apply(session: ScriptSession, *, factor: int | str = 2) -> int:
+def ratio(factor: str) -> Fraction:
+    """Return the size of a micro batch relative to the present one, from a choice of FACTORS."""
+    return Fraction(factor.removeprefix("x"))
+
+
+def apply(session: ScriptSession, *, factor: str = "x2") -> int:
     """Have every Trainer of transformers divide its steps otherwise, once it trains; return 1."""
     from hotloop.techniques.on_scripts.trainer_steps import TrainerSteps
 
-    change = TrainerSteps(Fraction(factor))
+    change = TrainerSteps(ratio(factor))
     session.facts[ID] = change
 
     def undo() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,7 @@ from hotloop.diagnosis.script import judge_again
 from hotloop.diagnosis.script_plan import machine
 from hotloop.process import child
 from hotloop.techniques.base import HostKind, Numerics
-from hotloop.techniques.micro_batch import FACTORS
+from hotloop.techniques.micro_batch import FACTORS, ratio
 from hotloop.techniques.script_gate import cannot_pay
 from hotloop.tuning.expected_gain import WORTH, expected_gain
 from hotloop.tuning.interleaved_timing import Entry
@@ -235,8 +234,8 @@ def _factors(facts: DoctorFacts | None) -> Sequence[Mapping[str, Value]]:
     fitting = [
         factor
         for factor in FACTORS
-        if passes % Fraction(factor).numerator == 0
-        and all(size % Fraction(factor).denominator == 0 for size in rows)
+        if passes % ratio(factor).numerator == 0
+        and all(size % ratio(factor).denominator == 0 for size in rows)
     ]
     # Without accumulation, a single move gives the reason why none is tried.
     return [{"factor": factor} for factor in fitting] if passes > 1 else [{}]
