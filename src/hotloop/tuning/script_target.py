@@ -237,6 +237,9 @@ def _factors(facts: DoctorFacts | None) -> Sequence[Mapping[str, Value]]:
         if passes % ratio(factor).numerator == 0
         and all(size % ratio(factor).denominator == 0 for size in rows)
     ]
+    experiments = facts.case.experiments
+    joined = {f"x{one.count}" for one in experiments if one.name == "joined batches"}
+    fitting.sort(key=lambda factor: factor not in joined)  # what the doctor measured comes first
     # Without accumulation, a single move gives the reason why none is tried.
     return [{"factor": factor} for factor in fitting] if passes > 1 else [{}]
 

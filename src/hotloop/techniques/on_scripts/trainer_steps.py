@@ -102,7 +102,7 @@ class TrainerSteps:
         return None
 
     def _wrap(self) -> None:
-        trainer_class = sys.modules[_MODULE].Trainer  # type: ignore[attr-defined]
+        trainer_class = sys.modules[_MODULE].Trainer
         loop = getattr(trainer_class, "_inner_training_loop", None)
         step = getattr(trainer_class, "training_step", None)
         if loop is None or step is None:
@@ -146,7 +146,7 @@ class TrainerSteps:
 
     def _count(self, trainer: Any, inputs: Any) -> None:
         """Count a backward pass of the first step."""
-        from accelerate.utils import find_batch_size
+        from accelerate.utils import find_batch_size  # type: ignore[import-untyped]
 
         step = trainer.state.global_step
         if self._first is None:
@@ -184,7 +184,7 @@ def why_not(trainer: Any, before: Division, after: Division) -> str | None:
 
 def _own_methods(trainer: Any) -> str | None:
     """Return why a Trainer may not go by its arguments, or None."""
-    plain: Any = sys.modules[_MODULE].Trainer  # type: ignore[attr-defined]
+    plain: Any = sys.modules[_MODULE].Trainer
     for what, names in _OWN.items():
         for name in names:
             if name in vars(trainer) or getattr(type(trainer), name) is not getattr(plain, name):
