@@ -167,6 +167,33 @@ def test_backward_passes_of_smaller_micro_batches_are_held_against_the_same_step
     assert found.steps == pytest.approx(0, abs=1e-15)
 
 
+def test_steps_of_other_numbers_of_backward_passes_are_compared_by_their_sums():
+    four = replace(
+        BASE, losses=(0.5, 0.5, 0.25, 0.75, 1.2), passes=(2, 2, 1), norms=(0.5, 0.4, 0.3)
+    )
+    two = replace(four, losses=(1.0, 1.0, 1.2), passes=(1, 1, 1))
+    assert agree(four, two, ROUNDING).kept is False, "other numbers of losses"
+    regrouped = replace(ROUNDING, regroups=True)
+    assert agree(four, two, regrouped).kept
+    assert "3 losses" in agree(four, two, regrouped).why
+    mean = replace(two, losses=(0.5, 0.5, 1.2))
+    found = agree(four, mean, regrouped)
+    assert found.kept is False
+    assert "a ratio of 2 is a sum taken for a mean" in found.why
+    one_less = replace(two, losses=(1.0, 1.0), passes=(1, 1), norms=(0.5, 0.4))
+    assert agree(four, one_less, regrouped).kept is False
+
+
+def test_what_is_learned_with_other_numbers_of_passes_is_compared_by_the_sums_of_steps():
+    shares = replace(BASE, passes=(1,) * 4, late=(0.5,) * 100, late_passes=(2,) * 50)
+    whole = replace(shares, late=(1.0,) * 50, late_passes=(1,) * 50)
+    learns = Promise(is_training=True, regroups=True)
+    assert agree(shares, whole, learns).kept
+    assert agree(shares, whole, Promise(is_training=True)).kept is False
+    worse = replace(whole, late=(1.1,) * 50)
+    assert "it learns less" in agree(shares, worse, learns).why
+
+
 def test_a_baseline_that_is_far_from_itself_in_another_order_allows_nothing_more():
     for again in (
         replace(BASE, losses=(2.0, 1.5, 1.2, 2.0)),

@@ -58,6 +58,10 @@ def test_the_table_names_techniques_and_libraries_that_there_are() -> None:
         ("loader-workers", "--dataloader_num_workers 2 --dataloader_persistent_workers"),
         ("loader-workers:count=0", "--dataloader_num_workers 0"),
         ("sdpa", "--attn_implementation sdpa"),
+        (
+            "micro-batch:factor=1/2",
+            "--per_device_train_batch_size 4 --gradient_accumulation_steps 2",
+        ),
         ("tf32", "--tf32"),
     ],
 )
@@ -65,6 +69,43 @@ def test_options_of_a_parser_of_dataclasses_are_typed(uses: str, words: str) -> 
     found = suggested(SCRIPTS / "hf_clm.py", uses, "--output_dir", "out")
     assert found.diff == ""
     assert found.args == ("--output_dir", "out", *words.split())
+
+
+@pytest.mark.parametrize(
+    ("more", "factor", "words"),
+    [
+        (
+            ", per_device_train_batch_size=2, gradient_accumulation_steps=8",
+            "x4",
+            "args = T('out', per_device_train_batch_size=8, gradient_accumulation_steps=2)",
+        ),
+        (
+            ", gradient_accumulation_steps=8",
+            "x2",
+            "args = T('out', gradient_accumulation_steps=4, per_device_train_batch_size=16)",
+        ),
+        ("", "x2", "gradient_accumulation_steps=1 cannot be divided by 2"),
+        (
+            ", per_device_train_batch_size=3, gradient_accumulation_steps=8",
+            "1/2",
+            "per_device_train_batch_size=3 cannot be divided by 2",
+        ),
+        (
+            ", gradient_accumulation_steps=64 // size()",
+            "x2",
+            "it trains with gradient_accumulation_steps=a value that is computed",
+        ),
+    ],
+)
+def test_a_micro_batch_and_the_accumulation_change_together(
+    more: str, factor: str, words: str, tmp_path: Path
+) -> None:
+    found = of(BUILDS.format(more=more), tmp_path, f"micro-batch:factor={factor}")
+    if words.startswith("args"):
+        assert "".join(added(found)).replace(",)", ")") == words
+    else:
+        assert found.diff == ""
+        assert found.notes == (f"micro-batch: {words}",)
 
 
 def test_an_option_that_is_typed_is_changed_where_it_stands(tmp_path: Path) -> None:

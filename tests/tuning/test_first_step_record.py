@@ -57,6 +57,13 @@ def test_with_accumulation_there_is_a_loss_of_each_pass_and_a_norm_of_each_step(
             step(witness, [weights])
     found = told(witness)
     assert (len(found.losses), len(found.norms)) == (2 * STEPS, STEPS)
+    assert found.passes == [2] * STEPS
+    assert found.by_step().losses == [1.0] * STEPS
+    for number in range(3):
+        witness.loss(torch.tensor(float(number)))
+    witness.stepped()
+    later = told(witness)
+    assert (later.late, later.late_passes) == ([0.0, 1.0, 2.0], [3])
 
 
 def test_what_a_scaler_multiplied_is_divided_again():

@@ -167,6 +167,20 @@ def test_another_micro_batch_sums_in_another_order():
     assert 1 - 1e-9 < found.cosine < 1
 
 
+def test_another_number_of_backward_passes_is_promised_where_only_one_plan_has_it():
+    with_it = BASE.plus("micro-batch", factor="x2")
+    assert promise(with_it, BASE).regroups
+    assert promise(with_it, BASE).redraws
+    assert promise(with_it, BASE.plus("micro-batch", factor="x4")).regroups
+    assert not promise(with_it.plus("fused-adamw"), with_it).regroups
+
+
+def test_bf16_and_a_larger_micro_batch_are_a_pair_where_gradients_are_accumulated():
+    alone = [added(Use.of("autocast-bf16")), added(Use.of("micro-batch", factor="x2"))]
+    assert [move.ids for move in pairs(alone, ())] == [("autocast-bf16", "micro-batch")]
+    assert pairs(alone, ["micro-batch"]) == []
+
+
 def test_another_training_is_only_compared_by_what_it_learns():
     changes = next(t.id for t in techniques.ALL if t.numerics is Numerics.TRAINING)
     assert promise(BASE.plus(changes), BASE).is_training

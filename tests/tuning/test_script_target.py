@@ -14,6 +14,7 @@ from hotloop.core.hardware import Hardware
 from hotloop.core.plan import Plan
 from hotloop.core.trial import Trial
 from hotloop.rules.diagnose import diagnose
+from hotloop.rules.tried import share_of_run
 from hotloop.techniques.base import Numerics
 from hotloop.tuning import script_target
 from hotloop.tuning.expected_gain import best_refused
@@ -111,6 +112,43 @@ def test_no_workers_are_among_the_candidates_where_the_script_has_some():
     names = [move.name for move in moves(CPU, busy)]
     assert "loader-workers(count=0)" in names
     assert "loader-workers(count=0)" not in [move.name for move in moves(CPU, found)]
+
+
+def accumulating(passes: float, rows: int = 2) -> DoctorFacts:
+    found = seen("hf-slow_getitem")
+    loaders = tuple(replace(loader, batch_size=rows) for loader in found.case.loaders)
+    steps = replace(found.case.steps, backwards=passes)
+    return replace(found, case=replace(found.case, steps=steps, loaders=loaders))
+
+
+def test_micro_batches_are_tried_that_divide_what_a_trainer_accumulates():
+    def names(found: DoctorFacts | None) -> list[str]:
+        return [move.name for move in moves(CPU, found) if move.ids == ("micro-batch",)]
+
+    assert names(accumulating(8.0)) == [
+        f"micro-batch(factor={factor})" for factor in ("x2", "x4", "x8", "1/2")
+    ]
+    assert names(accumulating(6.0, rows=3)) == ["micro-batch(factor=x2)"]
+    assert names(None) == []
+    assert why(accumulating(1.0), "micro-batch") == {
+        "it accumulates no gradients: an optimizer step is one micro batch"
+    }
+    assert why(seen("clean-accumulation"), "micro-batch") == {
+        "no Trainer of transformers divides its optimizer steps"
+    }
+
+
+def test_the_micro_batch_that_the_doctor_measured_comes_first():
+    joined = replace(tried("joined batches", 1.9), count=4)
+    facts = accumulating(8.0)
+    facts = replace(facts, case=replace(facts.case, experiments=(joined,)))
+    found = [move for move in moves(CPU, facts) if move.ids == ("micro-batch",)]
+    assert moves(CPU, facts)[0].name == "micro-batch(factor=x4)"
+    assert found[0].gain == share_of_run(facts.case, joined)
+    assert found[0].gain > 0.1
+    assert [move.name for move in found[1:]] == [
+        f"micro-batch(factor={factor})" for factor in ("x2", "x8", "1/2")
+    ]
 
 
 def test_what_has_nothing_to_do_on_a_script_is_not_tried_and_says_why():

@@ -13,6 +13,7 @@ from tests.forked import ROOT, Forks
 from hotloop.core.agreement import Evidence, Promise, agree
 from hotloop.core.plan import Plan
 from hotloop.tuning import script_trial
+from hotloop.tuning.moves import promise
 from hotloop.tuning.trial_process import TrialEnded, TrialProcess, TrialReport
 
 PLAIN = Plan(micro_batch=1)
@@ -86,6 +87,47 @@ while True:
         loss.backward()
         optimizer.step()
 """
+
+
+TRAINER = f"""
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+import torch
+from tests.golden.accumulating import IDS, trainer_of
+
+class Ignoring(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.out = torch.nn.Embedding(IDS, 8), torch.nn.Linear(8, IDS)
+    def forward(self, input_ids, labels, **more):
+        x = self.out(self.table(input_ids))
+        return {{"loss": torch.nn.functional.cross_entropy(x.transpose(1, 2), labels)}}
+
+trainer_of(max_steps=30, **MORE).train()
+"""
+LARGER = PLAIN.plus("micro-batch", factor="x4")
+
+
+@pytest.mark.parametrize(
+    ("more", "kept", "says"),
+    [
+        ("{}", True, "8 losses within"),
+        ("{'model': Ignoring()}", False, "a ratio of 4 is a sum taken for a mean"),
+    ],
+)
+def test_steps_of_larger_micro_batches_are_compared_with_the_same_steps(trial, more, kept, says):
+    pytest.importorskip("transformers")
+    script = TRAINER.replace("**MORE", f"**{more}")
+    plain, larger = trial(script), trial(script, LARGER)
+    word, how = larger[-1].more["effects"]["micro-batch"]
+    assert (word, how) == (
+        "in effect", "an optimizer step has 2 micro batches of 8 rows (8 of 2 before)",
+    )  # fmt: skip
+    base, other = evidence(plain), evidence(larger)
+    assert (list(base.passes), list(other.passes)) == ([8] * 8, [2] * 8)
+    found = agree(base, other, promise(LARGER, PLAIN))
+    assert found.kept is kept
+    assert says in found.why
 
 
 def is_asleep(process: psutil.Process) -> bool:

@@ -4,9 +4,10 @@ Equal losses are not enough: a kernel can be right forward and wrong backward. S
 the first step are compared with the baseline's as well, tensor by tensor.
 """
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 __all__ = ["Evidence", "Parity", "Promise", "Rounding", "agree", "noise", "rounding"]
 
@@ -27,6 +28,18 @@ class Evidence:
     samples: Mapping[str, Sequence[float]] = field(default_factory=dict)  # some of their elements
     late: Sequence[float] = ()  # losses of the timed steps
     draws: bool = False  # whether a step draws random numbers, as dropout does
+    passes: Sequence[int] = ()  # how many of `losses` each optimizer step has; (): unknown
+    late_passes: Sequence[int] = ()  # the same of `late`
+
+    def by_step(self) -> "Evidence":
+        """Return it with the losses of optimizer steps, each the sum over its backward passes.
+
+        A loop that accumulates gradients gives each pass its share of the step's loss.
+        """
+        if not self.passes:
+            return self
+        losses, late = _sums(self.losses, self.passes), _sums(self.late, self.late_passes)
+        return replace(self, losses=losses, late=late, passes=(), late_passes=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +50,7 @@ class Promise:
     cosine: float = 1.0  # least cosine of each tensor's first gradient with the baseline's
     is_training: bool = False  # a different training: only the learning can be compared
     redraws: bool = False  # a step draws its random numbers differently
+    regroups: bool = False  # an optimizer step has another number of backward passes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +102,12 @@ def _means(evidence: Evidence) -> list[float]:
     ]
 
 
+def _sums(losses: Sequence[float], passes: Sequence[int]) -> list[float]:
+    """Return the sums of consecutive losses, `passes` of them each; those left over are no step."""
+    ends = list(itertools.accumulate(passes, initial=0))
+    return [math.fsum(losses[start:end]) for start, end in itertools.pairwise(ends)]
+
+
 def _turn(cosine: float) -> float:
     """Return the relative difference of two vectors of equal norm, from their cosine."""
     return math.sqrt(max(0.0, 2 * (1 - cosine)))
@@ -106,6 +126,8 @@ def agree(
     A promise that is not bitwise also allows the baseline's own deviation in another `order` of
     sums.
     """
+    if promise.regroups:
+        base, trial = base.by_step(), trial.by_step()
     if not base.losses or not trial.losses:
         return _unknown("no loss was seen: nothing ran backward")
     if bad := [loss for loss in (*base.losses, *base.norms) if not math.isfinite(loss)]:

@@ -210,7 +210,7 @@ class AppliedTechniques(Probe):
         assert self._process is not None
         self._process.model = module
         for row in self._rows_at(Stage.PROCESS):
-            if row.technique.read_back(self._process) is None:
+            if not row.technique.late and row.technique.read_back(self._process) is None:
                 row.seen.clear()
                 self._apply(row, self._process)
         self._process.model = _empty_module()  # release the script's module

@@ -44,6 +44,8 @@ _IN_WORDS = {
     "shuffled indices by length, cuts them into batches and shuffles these",
     "token-budget": "give the DataLoader a batch_sampler that fills each batch up to a number of "
     "tokens: rows times the longest row",
+    "micro-batch": "multiply the batch size of the loader by the factor, and divide the number of "
+    "micro batches in an optimizer step, and of the loss, by it",
     "device-prefetch": "read the loader one batch ahead of the loop, and copy that batch from "
     "pinned memory on a torch.cuda.Stream of its own",
 }

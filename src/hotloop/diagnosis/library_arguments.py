@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
+from fractions import Fraction
 from importlib import metadata
 from typing import TYPE_CHECKING
 
 from hotloop.diagnosis.script_options import Kind, typed_value
 from hotloop.diagnosis.value_origin import Change
 from hotloop.rules.support.syntax import keyword
+from hotloop.techniques.micro_batch import ratio
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -42,9 +44,13 @@ class Library:
 class Arguments:
     """The arguments that do what a technique does."""
 
-    values: Mapping[str, str]  # Python text; "{count}" is the technique's choice
+    values: Mapping[str, str] = field(
+        default_factory=dict
+    )  # Python text; "{count}" is the technique's choice
     clears: Mapping[str, str] = field(default_factory=dict)  # set only where another value stands
     only_over: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # values replaced
+    # Whole numbers times a power of the choice "factor": the power, and the library's default.
+    scales: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     when: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)  # choices covered
     before: int | None = None  # the first major version of the library that has no such argument
     since: int = 0  # the first major version that has it
@@ -72,6 +78,9 @@ _NO_WORKERS = Arguments(
 _WORKERS = Arguments(
     values={"dataloader_num_workers": "{count}", "dataloader_persistent_workers": "True"},
     clears={"dataloader_prefetch_factor": "{ahead}"},
+)
+_MICRO_BATCH = Arguments(
+    scales={"per_device_train_batch_size": (1, 8), "gradient_accumulation_steps": (-1, 1)}
 )
 # technique -> library -> its arguments; of several, the first that fits is used.
 TABLE: Mapping[str, Mapping[str, tuple[Arguments, ...]]] = {
@@ -104,6 +113,7 @@ TABLE: Mapping[str, Mapping[str, tuple[Arguments, ...]]] = {
         )
     },
     "loader-workers": {"transformers": (_NO_WORKERS, _WORKERS)},
+    "micro-batch": {"transformers": (_MICRO_BATCH,)},
     "sdpa": {
         "pretrained": (Arguments(values={"attn_implementation": "'sdpa'"}),),
     },
@@ -120,7 +130,12 @@ OPTIONS: Mapping[str, tuple[tuple[tuple[str, ...], str], ...]] = {
     "compile": ((("compile", "torch_compile", "compile_model", "use_compile"), "True"),),
     "fused-adamw": ((("fused", "use_fused", "fused_adamw"), "True"),),
 }
-_DEFAULTS: Mapping[str, Value] = {"count": 2, "ahead": 2, "mode": "full"}  # of the techniques
+_DEFAULTS: Mapping[str, Value] = {  # of the techniques
+    "count": 2,
+    "ahead": 2,
+    "mode": "full",
+    "factor": "x2",
+}
 
 
 def library_changes(origins: Origins, id: str, choice: _Choice) -> list[Change] | str | None:
@@ -187,13 +202,32 @@ def _wanted(
     for name, replaced in arguments.only_over.items():
         if name in present and present[name] not in replaced:
             return f"it trains with {name}={present[name] or 'a value that is computed'}"
-    values = {name: text.format(**choice) for name, text in arguments.values.items()}
+    scaled = _scaled(arguments, present, choice)
+    if isinstance(scaled, str):
+        return scaled
+    values = {name: text.format(**choice) for name, text in arguments.values.items()} | scaled
     cleared = {name: text.format(**choice) for name, text in arguments.clears.items()}
     return values | {
         name: text
         for name, text in cleared.items()
         if name in present and present[name] not in (text, "None")
     }
+
+
+def _scaled(
+    arguments: Arguments, present: Mapping[str, str | None], choice: _Choice
+) -> dict[str, str] | str:
+    """Return the numbers that change by the factor, or why they cannot."""
+    scaled = dict[str, str]()
+    for name, (power, default) in arguments.scales.items():
+        text = present.get(name, str(default))
+        if text is None or not text.isdigit():
+            return f"it trains with {name}={text or 'a value that is computed'}"
+        number = int(text) * ratio(str(choice["factor"])) ** power
+        if number.denominator > 1:
+            return f"{name}={text} cannot be divided by {1 / Fraction(number, int(text))}"
+        scaled[name] = str(number)
+    return scaled
 
 
 def _in_options(
@@ -203,6 +237,7 @@ def _in_options(
     options = origins.options
     values = {name: text.format(**choice) for name, text in arguments.values.items()}
     texts = values | {name: text.format(**choice) for name, text in arguments.clears.items()}
+    texts |= {name: str(default) for name, (_, default) in arguments.scales.items()}
     fields = {name: options.field(name, text) for name, text in texts.items()}
     typed = {name: typed_value(one, options.args) for name, one in fields.items()}
     present = {name: value for name, value in typed.items() if value is not None}

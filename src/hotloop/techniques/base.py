@@ -101,10 +101,11 @@ class Technique:
     on_model: Callable[..., object] | None = None
     hosts: frozenset[HostKind] = frozenset(HostKind)
     # Limits of ROUNDING in float32: at least ten times the largest deviation that
-    # benchmarks/rounding.py measured (results/rounding-cpu.json).
+    # benchmarks/rounding.py measured (results/rounding-cpu.json), or its own benchmark.
     tolerance: float = 0.0  # largest relative deviation of the losses of the first 10 steps
     cosine: float = 1.0  # least cosine of each tensor's first-step gradient with the plain run's
     redraws: bool = False  # dropout draws its masks in another shape, so losses differ by them
+    regroups: bool = False  # an optimizer step has another number of backward passes
 
     @property
     def page(self) -> str:

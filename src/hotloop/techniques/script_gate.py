@@ -57,6 +57,8 @@ def cannot_pay(technique: Technique, case: Case) -> str | None:
             return f"reading samples takes {reads:.1%} of the time: nothing to gain"
     if technique.id == "threads":
         return _why_no_other_threads(case)
+    if technique.id == "micro-batch":
+        return _why_one_micro_batch(case)
     if technique.id == "compile":
         time, steps = case.step_time, case.total_steps
         if time is not None and steps is not None:
@@ -75,6 +77,15 @@ def _why_no_other_threads(case: Case) -> str | None:
     if threads != free:
         return None
     return f"it uses {many(threads, 'thread')}, as many as cores are free"
+
+
+def _why_one_micro_batch(case: Case) -> str | None:
+    """Return why no other micro batch can pay, or None."""
+    if case.framework != "transformers":
+        return "no Trainer of transformers divides its optimizer steps"
+    if (case.steps.backwards or 1.0) < 2:
+        return "it accumulates no gradients: an optimizer step is one micro batch"
+    return None
 
 
 def _reading(case: Case) -> float:

@@ -33,11 +33,12 @@ _AT_MOST: Final[Mapping[str, Callable[[Case], float]]] = {
 }
 
 
-# What shows how much less padding is worth, for techniques that change the order of samples.
-_OF_PADDING: Final[Mapping[str, str]] = {
+# Experiments that show what a technique is worth without making its own change.
+_SHOWN_BY: Final[Mapping[str, str]] = {
     "dynamic-padding": "cut to the longest row",
     "length-bucketing": "cut rows",
     "token-budget": "cut rows",
+    "micro-batch": "joined batches",
 }
 
 
@@ -56,7 +57,7 @@ def expected_gain(case: Case, technique: str) -> float | None:
 
 def _experiment(case: Case, technique: str) -> Experiment | None:
     """Return the experiment that tells what a technique gains, if it was made."""
-    name = _OF_PADDING.get(technique)
+    name = _SHOWN_BY.get(technique)
     if name is None:
         return of_technique(case, technique)
     return next((one for one in case.experiments if one.name == name and one.gain), None)

@@ -25,6 +25,9 @@ class Witness:
         self.draws = False  # whether a step drew random numbers
         self._losses: list[Any] = []
         self._late: list[Any] = []
+        self._passes: list[int] = []  # how many of the losses each step has
+        self._late_passes: list[int] = []
+        self._of_step = 0  # losses recorded since the last step
         self._norms: list[Any] = []
         self._tensors: dict[str, Tensor] = {}
         self._samples: dict[str, Tensor] = {}
@@ -46,6 +49,7 @@ class Witness:
         detached = first.detach()
         losses = self._late if self.is_done else self._losses
         if len(losses) < _LATE:
+            self._of_step += 1
             losses.append(float(detached) if detached.device.type == "cpu" else detached.clone())
 
     def gradients(
@@ -82,17 +86,22 @@ class Witness:
 
     def stepped(self) -> None:
         """Count a finished optimizer step."""
+        (self._late_passes if self.is_done else self._passes).append(self._of_step)
+        self._of_step = 0
         self.steps += 1
 
     def news(self) -> Mapping[str, Any]:
         """Return the evidence since the last call, as fields of `core.agreement.Evidence`."""
         evidence: dict[str, Any] = {"late": _numbers(self._late)}
-        self._late.clear()
+        if self._late_passes:
+            evidence["late_passes"] = self._late_passes
+        self._late, self._late_passes = [], []
         if self.is_done and not self._reported:
             self._reported = True
             evidence |= {
                 "draws": self.draws,
                 "losses": _numbers(self._losses),
+                "passes": self._passes,
                 "norms": _numbers(self._norms),
                 "tensors": {name: float(norm) for name, norm in self._tensors.items()},
                 "samples": {name: part.tolist() for name, part in self._samples.items()},

@@ -74,7 +74,7 @@ class _Lane:
     epochs: int = 0
     ended: int = 0  # steps after which its script ended
     is_let_go: bool = False  # too slow: its process was ended
-    late: list[float] = field(default_factory=list)
+    late: dict[str, list[Any]] = field(default_factory=lambda: {"late": [], "late_passes": []})
     block_seconds: float = 0.0  # of the turns of the present block
     block_steps: int = 0
 
@@ -376,7 +376,8 @@ def _record_report(lane: _Lane, report: TrialReport) -> None:
     message: Any = report.more
     lane.epochs = int(message.get("epochs", lane.epochs))
     news = dict(message.get("evidence") or {})
-    lane.late += news.pop("late", [])
+    for name, values in lane.late.items():
+        values += news.pop(name, [])
     if news:
         lane.trial = replace(lane.trial, evidence=Evidence(**news))
     effects = {id: (word, how) for id, (word, how) in (message.get("effects") or {}).items()}
@@ -393,7 +394,8 @@ def _record_report(lane: _Lane, report: TrialReport) -> None:
 
 
 def _final_trial(lane: _Lane) -> Trial:
-    trial = replace(lane.trial, evidence=replace(lane.trial.evidence, late=tuple(lane.late)))
+    late: Any = {name: tuple(values) for name, values in lane.late.items()}
+    trial = replace(lane.trial, evidence=replace(lane.trial.evidence, **late))
     if trial.peak_bytes is None and lane.process.peak_bytes:
         trial = replace(trial, peak_bytes=lane.process.peak_bytes)
     return trial

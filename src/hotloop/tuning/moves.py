@@ -42,6 +42,7 @@ ORDER: Final = (
     "token-budget",
     "device-prefetch",
     "activation-checkpointing",
+    "micro-batch",
     "threads",
     "kept-memory",
     "sdpa",
@@ -66,6 +67,8 @@ PAIRS: Final = (
     ("loader-workers", "threads"),
     ("compile", "fused-adamw"),
     ("compile", "autocast-bf16"),
+    ("autocast-bf16", "micro-batch"),  # half the activations leave room for twice the rows
+    ("loader-workers", "device-prefetch"),
 )
 
 
@@ -250,6 +253,7 @@ def promise(plan: Plan, baseline: Plan, *, known: Sequence[Technique] = techniqu
         is_training=any(technique.numerics >= Numerics.EQUIVALENT for technique in differing),
         redraws=(plan.micro_batch, plan.ranks) != (baseline.micro_batch, baseline.ranks)
         or any(technique.redraws for technique in differing),
+        regroups=any(technique.regroups for technique in differing),
     )
 
 

@@ -18,6 +18,7 @@ from hotloop.diagnosis.script import judge_again
 from hotloop.diagnosis.script_plan import machine
 from hotloop.process import child
 from hotloop.techniques.base import HostKind, Numerics
+from hotloop.techniques.micro_batch import FACTORS, ratio
 from hotloop.techniques.script_gate import cannot_pay
 from hotloop.tuning.expected_gain import WORTH, expected_gain
 from hotloop.tuning.interleaved_timing import Entry
@@ -214,6 +215,7 @@ def _choices(
     workers = sorted({1, 2, max(1, cores // 2), cores} & set(range(1, cores + 1)))
     has = facts is not None and any(loader.workers for loader in facts.case.training_loaders)
     return {
+        "micro-batch": _factors(facts),
         "threads": [{"count": count} for count in counts],
         "loader-workers": [{"count": count} for count in ([0] * has + workers)],
         "activation-checkpointing": [{"mode": "off"}],
@@ -221,6 +223,25 @@ def _choices(
         "length-bucketing": [{"lengths": "read"}],
         "token-budget": [{"lengths": "read"}],
     }
+
+
+def _factors(facts: DoctorFacts | None) -> Sequence[Mapping[str, Value]]:
+    """Return the factors that divide the numbers of a script that accumulates gradients."""
+    if facts is None:
+        return []
+    passes = round(facts.case.steps.backwards or 1.0)
+    rows = [loader.batch_size or 1 for loader in facts.case.training_loaders]
+    fitting = [
+        factor
+        for factor in FACTORS
+        if passes % ratio(factor).numerator == 0
+        and all(size % ratio(factor).denominator == 0 for size in rows)
+    ]
+    experiments = facts.case.experiments
+    joined = {f"x{one.count}" for one in experiments if one.name == "joined batches"}
+    fitting.sort(key=lambda factor: factor not in joined)  # what the doctor measured comes first
+    # Without accumulation, a single move gives the reason why none is tried.
+    return [{"factor": factor} for factor in fitting] if passes > 1 else [{}]
 
 
 def epoch_seconds(case: Case) -> float | None:
