@@ -259,12 +259,26 @@ def test_processes_keep_their_memory_but_where_a_plan_is_about_that():
     own, a, b = (Spec(step=step) for step in (0.05, 0.2, 0.2))
     together = ("a", "b", kept_memory.ID)
     target = Target({(kept_memory.ID,): own, ("a",): a, ("b",): b, together: Spec()}, lanes=5)
-    search = searched(target, kept_memory.ID, "a", "b", prove=False)
+    search = searched(target, "a", "b", kept_memory.ID, prove=False)
     assert decided(search)[kept_memory.ID] == "kept"
     assert target.runs.index((kept_memory.ID,)) > target.runs.index(("b",)), "in a race of its own"
     assert own not in target.kept
     assert (a in target.kept, b in target.kept) == (True, True)
     assert target.kept.count(target.of[()]) == 3, "the two as it is, and that beside a and b"
+
+
+def test_kept_memory_waits_for_no_more_than_the_race_before_it():
+    four = [wrong.technique(id, wrong.idle) for id in "defg"]
+    ids = ["a", "b", "c", *(technique.id for technique in four)]
+    target = Target({(id,): Spec(step=0.2) for id in (*ids, kept_memory.ID)}, lanes=5)
+    target.of[tuple(sorted((*ids, kept_memory.ID)))] = Spec()
+    order = ["a", kept_memory.ID, *ids[1:]]
+    known = (*PLANTED, *four)
+    search = Search(target, seconds=1e4, clock=lambda: target.now, pace=PACE, known=known)
+    search.measure_baseline()
+    search.try_all([added(Use.of(id), known=known) for id in order])
+    raced = [run[0] for run in target.runs if len(run) == 1]
+    assert raced == ["a", "b", "c", "d", kept_memory.ID, "e", "f", "g"]
 
 
 def test_of_a_technique_the_faster_choice_is_kept():

@@ -189,14 +189,14 @@ class Search:
     def _screen(self, moves: Sequence[Move]) -> None:
         """Race the moves that may, a few at a time, beside the best plan so far."""
         races = self._races
-        left = sorted(filter(self._may_race, moves), key=lambda move: races.kind(move.ids))
+        left = sorted(filter(self._may_race, moves), key=lambda move: races.pays_from(move.ids))
         while left and races.apart is None and races.lanes > 2:
             kind = races.kind(left[0].ids)
             batch = [move for move in left if races.kind(move.ids) == kind]
             batch = batch[: races.lanes - 1]
             if races.clock() + races.cost * (1 + len(batch)) / 2 > self._until:
                 return
-            left = left[len(batch) :]
+            left = [move for move in left if move not in batch]
             self._race_beside([move for move in batch if self._may_race(move)])
 
     def _may_race(self, move: Move) -> bool:
