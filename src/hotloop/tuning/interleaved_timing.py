@@ -83,8 +83,7 @@ class _Lane:
         """Return the lane of a process that has just been started."""
         if entry.keeps_memory:
             process.keep_memory()
-        trial = Trial(plan=entry.plan, keeps_memory=entry.keeps_memory)
-        return cls(entry, process, trial)
+        return cls(entry, process, Trial(plan=entry.plan, keeps_memory=entry.keeps_memory))
 
     def end_block(self, round: int, steps: int) -> None:
         """Record the block of a round, unless the process ended within it."""
@@ -148,10 +147,8 @@ def race(
 def _is_open(trials: Sequence[Trial], pace: RaceLength) -> bool:
     """Whether another pair of processes may decide a comparison that promises enough gain."""
     first, *others = map(_resolve_end, trials)
-    comparisons = [
-        compare(trial, first, scatter=pace.scatters.of(trial, first)) for trial in others
-    ]
-    return any(c.is_open and (c.ratio or 0.0) <= pace.gain for c in comparisons)
+    found = [compare(trial, first, scatter=pace.scatters.of(trial, first)) for trial in others]
+    return any(c.is_open and (c.ratio or 0.0) <= pace.gain for c in found)
 
 
 def race_apart(
@@ -330,12 +327,15 @@ def _warm(lane: _Lane, pace: RaceLength, clock: Callable[[], float], compared: f
 
 def _steps(lanes: Sequence[_Lane], pace: RaceLength) -> int:
     """Return the steps of a block, which shall take the fastest lane `pace.block` seconds."""
-    fastest = min((lane.step for lane in lanes if lane.step > 0 and lane.races), default=1.0)
     most = _LARGEST
     if pace.total is not None:  # the script must not end before the rounds do
         warm = max(lane.trial.warm_steps for lane in lanes)
         most = min(most, (pace.total - warm) // (max(pace.rounds, FEWEST) + 1))
-    return max(_SMALLEST, min(most, math.ceil(pace.block / fastest)))
+    return max(_SMALLEST, min(most, math.ceil(pace.block / _fastest(lanes))))
+
+
+def _fastest(lanes: Sequence[_Lane]) -> float:
+    return min((lane.step for lane in lanes if lane.step > 0 and lane.races), default=1.0)
 
 
 def _turns(lanes: Sequence[_Lane], steps: int, pace: RaceLength) -> list[int]:
@@ -345,10 +345,9 @@ def _turns(lanes: Sequence[_Lane], steps: int, pace: RaceLength) -> list[int]:
     a GPU a block is one turn, as each turn ends with a wait for it; so it is where a process has
     loader workers, which work on until they have been put to sleep.
     """
-    fastest = min((lane.step for lane in lanes if lane.step > 0 and lane.races), default=1.0)
     if any(lane.trial.peak_of == "gpu" or lane.process.has_workers for lane in lanes):
         return [steps]
-    count = max(1, min(steps, int(steps * fastest / pace.turn)))
+    count = max(1, min(steps, int(steps * _fastest(lanes) / pace.turn)))
     return [steps // count + (place < steps % count) for place in range(count)]
 
 
