@@ -77,6 +77,23 @@ def evidence(reports: list[TrialReport]) -> Evidence:
     return Evidence(**said)
 
 
+OWN_GENERATOR = f"""{HEAD}
+import numpy
+draws = numpy.random.default_rng()
+while True:
+    x = torch.randn(32, 8) * draws.random()
+    loss = (net(x) - x.sum(1, keepdim=True)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_a_generator_of_numpy_that_has_no_seed_is_the_same_in_all_trials(trial):
+    one, two = (evidence(trial(OWN_GENERATOR)) for _ in range(2))
+    assert one.losses == two.losses
+
+
 LOADS = f"""{HEAD}
 from torch.utils.data import DataLoader, TensorDataset
 data = TensorDataset(torch.randn(4000, 8))

@@ -194,9 +194,15 @@ def _seed_python() -> None:
 
 
 def _seed_numpy() -> None:
+    """Seed NumPy's generator, and those that a script makes without a seed, as gymnasium does."""
+    import random
+
     numpy = sys.modules["numpy"]
     if hasattr(numpy, "random"):
         numpy.random.seed(_SEED)
+        seeds: Any = sys.modules.get("numpy.random.bit_generator")
+        if hasattr(seeds, "randbits"):  # it draws the system's entropy (numpy 2.4)
+            seeds.randbits = random.Random(_SEED).getrandbits
 
 
 def by_id(effects: Iterable[Effect]) -> dict[str, tuple[str, str]]:
