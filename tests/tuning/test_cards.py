@@ -153,7 +153,7 @@ def searched(target: Target, tried: list[Move]) -> Search:
 
 
 def test_a_search_goes_on_from_the_gpus_it_kept():
-    faster = {("ddp",): Spec(step=0.05), ("ddp", "gc-freeze"): Spec(step=0.04)}
+    faster = {("ddp",): Spec(step=0.05), ("ddp", "gc-freeze"): Spec(step=0.03)}
     slower = {(id,): Spec(step=0.1) for id in ("fsdp2", "deepspeed")}
     target = Target({**faster, **slower})
     tried = [
