@@ -199,7 +199,7 @@ def compare(
     scatter = scatter or Scatters().of(trial, other)
     among = _Among.of(_by_process(trial, other, shared), scatter)
     count = "one pair" if len(among.centres) == 1 else f"{len(among.centres)} pairs"
-    if verdict == "SAME" and trial is not other and among.most(risk) > edge:
+    if verdict == "SAME" and among.most(risk) > edge:
         why += f", but {count} of processes may be alike by chance"
         verdict = "UNKNOWN"
     elif verdict in ("FASTER", "SLOWER") and among.least(risk) <= edge / 2:
