@@ -7,27 +7,44 @@ import pytest
 from tests.nullcard.build import build
 from tests.nullcard.launches import LOOKED_AT, TRAIN, hold_launches
 from tests.nullcard.programs import run
-from tests.preloaded import Preloaded
-
-pytest.importorskip("transformers", reason="the models are transformers' (hotloop[hf])")
 from tests.nullcard.recipes import CARDS, RECIPES, explained, write_files
+from tests.preloaded import Preloaded
 
 pytestmark = pytest.mark.nullcard
 
 SETTINGS = {"max_steps": 10, "log_every": 5, "eval_every_steps": 7, "save_every_steps": 7}
 SETTINGS |= {"batch_size": 4, "accumulation": 1, "epochs": "null", "eval_every_epochs": "null"}
 MODELS = ("transformers.models.bert.modeling_bert", "transformers.models.qwen3.modeling_qwen3")
-EACH = [
-    pytest.param((recipe, card), one, id=f"{recipe.name} {one.name} on {card}".replace("  ", " "))
-    for recipe, card in itertools.product(RECIPES, CARDS)
-    for one in recipe.runs
-]
-each = pytest.mark.parametrize(("case", "one"), EACH)
+CASES = list(itertools.product(RECIPES, CARDS))
+
+
+def named(recipe, card, one):
+    return f"{recipe.name} {one.name} on {card}".replace("  ", " ")
+
+
+def parameters(*, waits=False):
+    """Return each run of each recipe on each card; with `waits`, known ones must still be there."""
+    return pytest.mark.parametrize(
+        ("case", "one"),
+        [
+            pytest.param(
+                (recipe, card),
+                one,
+                id=named(recipe, card, one),
+                marks=[pytest.mark.xfail(strict=True, reason=recipe.waits, raises=AssertionError)]
+                if waits and recipe.waits
+                else [],
+            )
+            for recipe, card in CASES
+            for one in recipe.runs
+        ],
+    )
 
 
 @pytest.fixture(scope="module")
 def trained(interpreter, tmp_path_factory):
     """Train a recipe on a card, once; return what each of its runs did."""
+    pytest.importorskip("transformers", reason="the models are transformers' (hotloop[hf])")
     folder, made = tmp_path_factory.mktemp("recipes"), {}
     write_files(folder)
     env = {**os.environ, "LD_PRELOAD": str(build())}
@@ -52,7 +69,7 @@ def run_of(trained, case, one):
     return facts["runs"][case[0].runs.index(one)]
 
 
-@each
+@parameters()
 def test_a_recipe_trains_validates_and_saves(trained, case, one):
     ran = run_of(trained, case, one)
     assert len(ran["steps"]) == SETTINGS["max_steps"]
@@ -60,7 +77,7 @@ def test_a_recipe_trains_validates_and_saves(trained, case, one):
     assert sum(bool(save) for save in ran["saves"]) == 3  # after steps 1, 7 and 10
 
 
-@each
+@parameters(waits=True)
 def test_a_recipe_waits_only_where_it_is_explained(trained, case, one):
     ran, card = run_of(trained, case, one), case[1]
     for number, step in enumerate(ran["steps"], 1):
@@ -74,7 +91,7 @@ def test_a_recipe_waits_only_where_it_is_explained(trained, case, one):
         assert waits == explained("save", one, card)
 
 
-@each
-def test_a_recipe_launches_as_many_kernels_as_before(trained, case, one, request):
+@parameters()
+def test_a_recipe_launches_as_many_kernels_as_before(trained, case, one):
     steps = run_of(trained, case, one)["steps"][LOOKED_AT:]
-    hold_launches(request.node.callspec.id, trained(case)["torch"], steps)
+    hold_launches(named(*case, one), trained(case)["torch"], steps)
