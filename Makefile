@@ -34,7 +34,7 @@ test: $(VENV)/.ready-test
 $(NULLCARD)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(NULLCARD)
 	$(NULLCARD)/bin/python -m pip install --quiet --disable-pip-version-check \
-	  '$(NULLCARD_TORCH)' 'pytest>=8' 'pytest-timeout>=2.3' -e .
+	  '$(NULLCARD_TORCH)' 'pytest>=8' 'pytest-timeout>=2.3' -e '.[hf]'
 	touch $@
 
 # torch's CUDA build (3 GB, once) on a library that stands for the card: tests/nullcard/README.md.

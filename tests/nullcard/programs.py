@@ -29,6 +29,7 @@ __all__ = [
     "environment",
     "ordered",
     "python",
+    "read_zeros",
     "reset",
     "run",
 ]
@@ -157,6 +158,11 @@ def as_json() -> str:
 def reset() -> None:
     """Set the counts of this process to zero."""
     _own().nullcard_reset()
+
+
+def read_zeros() -> None:
+    """Let zeros come from the card from now on, not what its memory held: the same at each run."""
+    _own().nullcard_read_zeros(1)
 
 
 def counted(work: Callable[[], object]) -> Counts:

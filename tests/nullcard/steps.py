@@ -1,37 +1,133 @@
 """Runs `hotloop train` on the null card and counts each optimizer step apart.
 
-Kernels compute nothing there, so all gradients stay zero: hotloop's checks that parameters learn
-and that the loss scale holds are taken out. What else the engine does is what it does on a card.
+Kernels compute nothing there, and what is read from the card is zero. hotloop's checks of values
+are taken out: that parameters learn, that the loss scale holds, that cached features fit; and the
+metrics of a validation. What else the engine does is what it does on a card.
 """
 
+import io
+from collections.abc import Callable
+from contextlib import redirect_stderr
+from dataclasses import replace
+from functools import wraps
 from typing import Any
 
-from tests.nullcard.programs import counts, reset
+from tests.nullcard.programs import Counts, counts, read_zeros, reset
 
 __all__ = ["train"]
 
 
 def train(*words: str) -> dict[str, Any]:
-    """Run `hotloop train WORDS`; return its exit code, and of each step launches and waits.
+    """Run `hotloop train WORDS`; return its exit code, what it said, and what each run of it did.
 
-    A step lasts from the end of the step before it to its own end; the first one lasts from the
-    start, and what follows the last step (validation, checkpoint) is not in it.
+    A run has `steps`, each with its launches and waits; `validations` and `saves`, each with its
+    waits; and the peak of the reserved memory in bytes. task-router has a run for each phase. A
+    step lasts from the end of the step before it to its own end, without the validation and the
+    checkpoint between them.
     """
     from hotloop.cli.main import main
-    from hotloop.engine import metrics_log, step
+    from hotloop.engine import checkpoint_policy, loop, metrics_log
+
+    parts = _Parts()
+    parts.start_at(loop.Loop, "train")
+    parts.end_step_at(metrics_log.MetricsLog, "step")
+    parts.set_apart(loop.Loop, "_evaluate", "validations")
+    parts.set_apart(checkpoint_policy.CheckpointPolicy, "visit", "saves")
+    parts.set_apart(checkpoint_policy.CheckpointPolicy, "save", "saves")
+    _take_any_value()
+    read_zeros()
+    with redirect_stderr(io.StringIO()) as said:
+        code = main(["train", *words])
+    return {"exit": code, "said": said.getvalue(), "runs": parts.runs}
+
+
+def _take_any_value() -> None:
+    """Take out hotloop's checks of values, and the metrics that it computes from them."""
+    from hotloop.engine import loop, metrics_log, step
     from hotloop.models.trainable_parameters import Gradients
+    from hotloop.recipes.task_router import feature_cache
 
-    steps: list[dict[str, Any]] = []
-    ended = metrics_log.MetricsLog.step
+    evaluate = loop.evaluate
 
-    def record(self: metrics_log.MetricsLog, *arguments: Any) -> None:
-        ended(self, *arguments)
-        own = counts()
-        steps.append({"launches": own.launches, "waits": dict(own.waits)})
-        reset()
+    def without_metrics(session: Any, *arguments: Any, **more: Any) -> Any:
+        if (judge := session.job.judge) is not None:
+            judge = replace(judge, figures=lambda _: {}, score=None, remark=lambda _: None)
+            session.job = replace(session.job, judge=judge)
+        return evaluate(session, *arguments, **more)
 
-    metrics_log.MetricsLog.step = record  # type: ignore[method-assign]
+    loop.evaluate = without_metrics
     Gradients.refuse_dead = lambda _: None  # type: ignore[method-assign]
     step.refuse_collapse = metrics_log.refuse_collapse = lambda _: None
-    reset()
-    return {"exit": main(["train", *words]), "steps": steps}
+    feature_cache._refuse_mismatch = lambda *_: None  # the CPU computes them, the card does not
+
+
+class _Parts:
+    """Counts what lies between calls of the engine's methods, which it wraps."""
+
+    def __init__(self) -> None:
+        self.runs: list[dict[str, Any]] = []
+        self._launches, self._waits = 0, dict[str, int]()  # of the step so far
+        self._is_apart = False  # a save may be part of a visit
+
+    def start_at(self, owner: type, name: str) -> None:
+        """Begin a run when the method is called."""
+
+        def begun(method: Callable[..., Any], *arguments: Any) -> Any:
+            self.runs.append({"steps": [], "validations": [], "saves": [], "peak": 0})
+            self._launches, self._waits = 0, {}
+            reset()
+            return method(*arguments)
+
+        _wrap(owner, name, begun)
+
+    def end_step_at(self, owner: type, name: str) -> None:
+        """End a step when the method returns."""
+
+        def ended(method: Callable[..., Any], *arguments: Any) -> None:
+            method(*arguments)
+            self._hold()
+            self.runs[-1]["steps"].append({"launches": self._launches, "waits": self._waits})
+            self._launches, self._waits = 0, {}
+
+        _wrap(owner, name, ended)
+
+    def set_apart(self, owner: type, name: str, kind: str) -> None:
+        """Count the method's own work as one of `kind`, unless it gives the card nothing to do."""
+
+        def apart(method: Callable[..., Any], *arguments: Any, **more: Any) -> Any:
+            if self._is_apart:
+                return method(*arguments, **more)
+            self._hold()
+            self._is_apart = True
+            try:
+                return method(*arguments, **more)
+            finally:
+                self._is_apart = False
+                own = self._taken()
+                if own.launches or own.copies or own.waits:
+                    self.runs[-1][kind].append(dict(own.waits))
+
+        _wrap(owner, name, apart)
+
+    def _hold(self) -> None:
+        """Add what was done since the last call to the step."""
+        own = self._taken()
+        self._launches += own.launches
+        for name, times in own.waits.items():
+            self._waits[name] = self._waits.get(name, 0) + times
+
+    def _taken(self) -> Counts:
+        own = counts()
+        reset()
+        self.runs[-1]["peak"] = max(self.runs[-1]["peak"], own.memory["peak"])
+        return own
+
+
+def _wrap(owner: type, name: str, around: Callable[..., Any]) -> None:
+    method = getattr(owner, name)
+
+    @wraps(method)
+    def wrapped(*arguments: Any, **more: Any) -> Any:
+        return around(method, *arguments, **more)
+
+    setattr(owner, name, wrapped)

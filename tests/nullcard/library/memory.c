@@ -217,9 +217,16 @@ static enum copy kind_of(const void *to, const void *from, int direction) {
 }
 /* Bytes really move, so that a value that was sent comes back: all that go to the host, and to the
  * card up to the stated limit, above which the memory of the card keeps what it held. */
+static int reads_zeros;
+/* From now on zeros come from the card: a size or an index that no kernel computed, such as nonzero's,
+ * would otherwise be whatever the memory held before. */
+void nullcard_read_zeros(int on) {
+    reads_zeros = on;
+}
 static void move(void *to, const void *from, size_t bytes, enum copy kind) {
-    int to_host = kind == D2H_PINNED || kind == D2H_PAGEABLE || kind == H2H;
-    if (to_host || bytes <= null_card()->copy_limit) memmove(to, from, bytes);
+    int from_card = kind == D2H_PINNED || kind == D2H_PAGEABLE, to_host = from_card || kind == H2H;
+    if (from_card && reads_zeros) memset(to, 0, bytes);
+    else if (to_host || bytes <= null_card()->copy_limit) memmove(to, from, bytes);
 }
 static void count(enum copy kind, size_t bytes) {
     totals.copies[kind].calls++, totals.copies[kind].bytes += bytes;

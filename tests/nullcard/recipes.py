@@ -1,0 +1,172 @@
+"""The recipes that run on null cards: what a user types, and which of their waits are explained."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["CARDS", "RECIPES", "Recipe", "Run", "explained", "write_files"]
+
+CARDS = ("rtx4090", "t4", "rtx3090")
+WORDS = ["quick", "brown", "fox", "jumps", "lazy", "dog", "wizard", "vex"]
+SMALL = {"vocab_size": 400, "max_position_embeddings": 1024, "num_hidden_layers": 2}
+ITEM, COPY = "cudaStreamSynchronize", "cudaMemcpyAsync to pageable memory"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run of a command, and how often it waits."""
+
+    name: str = ""  # within a series
+    tensors: int  # in a checkpoint
+    indexed: int = 0  # micro batches of a validation in which positions are chosen by a mask
+    reads: int = 1  # at a log interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """A row of the table: the recipe is the name's first word, {folder} that of `write_files`."""
+
+    name: str
+    options: tuple[str, ...]
+    runs: tuple[Run, ...]
+    waits: str | None = None  # what waits in each step, to be mended
+
+    def words(self, folder: Path) -> list[str]:
+        """Return what is typed, but for the settings of training."""
+        return [self.name.split()[0], *(word.format(folder=folder) for word in self.options)]
+
+
+_ENCODER = ("model.name={folder}/encoder", "data.path={folder}/pairs.jsonl")
+_DECODER = ("model.name={folder}/decoder", "data.path={folder}/answers.jsonl")
+_ROUTED = (
+    "model.name={folder}/decoder",
+    "data.path={folder}/tasks",
+    'data.files={{"translation": "{folder}/tasks/translation.jsonl"}}',
+)
+RECIPES = (
+    Recipe(
+        name="pair-classifier flat",
+        options=(*_ENCODER, "data.layout=flat"),
+        runs=(Run(tensors=156),),
+    ),
+    Recipe(
+        name="pair-classifier padded",
+        options=(*_ENCODER, "data.layout=padded"),
+        runs=(Run(tensors=156),),
+    ),
+    Recipe(
+        name="pair-classifier balanced",
+        options=(*_ENCODER, "data.layout=flat", "class_weights=balanced"),
+        runs=(Run(tensors=156),),
+        waits="step 4 waits: {'cudaStreamSynchronize': 1} == {}; logits.new_tensor(self.weights) "
+        "in pair_classifier/recipe.py copies from pageable memory at each forward pass",
+    ),
+    Recipe(
+        name="chat-sft flat",
+        options=(*_DECODER, "data.layout=flat"),
+        runs=(Run(tensors=112, indexed=2),),
+    ),
+    Recipe(
+        name="chat-sft padded",
+        options=(*_DECODER, "data.layout=padded"),
+        runs=(Run(tensors=112, indexed=2),),
+    ),
+    Recipe(
+        name="expert-sft lora packed",
+        options=(*_DECODER, "data.max_length=32", "adapter.method=lora"),
+        runs=(Run(tensors=112, indexed=1),),
+    ),
+    Recipe(
+        name="expert-sft dora packed",
+        options=(*_DECODER, "data.max_length=32", "adapter.method=dora"),
+        runs=(Run(tensors=168, indexed=1),),
+    ),
+    Recipe(
+        name="task-router padded",
+        options=_ROUTED,
+        runs=(
+            Run(name="phase-1", tensors=112, indexed=3, reads=2),
+            Run(name="phase-2", tensors=24, reads=2),
+            Run(name="phase-3", tensors=136, indexed=3, reads=2),
+        ),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reason:
+    part: str  # "log interval", "validation" or "save"
+    call: str
+    times: str | int  # a field of Run, or a number
+    why: str
+    cards: tuple[str, ...] = CARDS
+    first_only: bool = False  # in the first of its kind
+
+
+EXPLAINED = (
+    _Reason(
+        part="log interval", call=COPY, times="reads", why="losses are read, and their sums by task"
+    ),
+    _Reason(
+        part="validation",
+        call=COPY,
+        times="reads",
+        why="the losses of the steps since the last log interval are read before it",
+        first_only=True,  # the last validation stands at a log interval
+    ),
+    _Reason(part="validation", call=ITEM, times=1, why="the mean loss is read at its end"),
+    _Reason(part="validation", call=COPY, times=1, why="the metrics' counts are read at its end"),
+    _Reason(
+        part="validation",
+        call=ITEM,
+        times="indexed",
+        why="causal_lm.py, judged: a boolean index waits for the number of positions with loss",
+    ),
+    _Reason(
+        part="save",
+        call=COPY,
+        times="tensors",
+        why="checkpoint/state.py, tensor_chunks: without async-checkpoint each tensor is copied "
+        "to pageable memory in turn",
+    ),
+    _Reason(
+        part="save",
+        call=ITEM,
+        times=2,
+        why="GradScaler.state_dict reads its scale and its count of steps (float16)",
+        cards=("t4",),
+    ),
+)
+
+
+def explained(part: str, run: Run, card: str, *, is_first: bool = False) -> Mapping[str, int]:
+    """Return the waits of a log interval, a validation or a save for which there is a reason."""
+    waits = Counter[str]()
+    for row in EXPLAINED:
+        if row.part == part and card in row.cards and (is_first or not row.first_only):
+            times = getattr(run, row.times) if isinstance(row.times, str) else row.times
+            waits[row.call] += times
+    return dict(+waits)
+
+
+def write_files(folder: Path) -> None:
+    """Write the models and the rows that the recipes name."""
+    from tests.data.tokenising.test_tokenize import jsonl  # these import torch and tokenizers
+    from tests.golden import tiny_models, tiny_tokenizer
+
+    for name, kind in (("encoder", "bert"), ("decoder", "qwen3")):
+        tiny_tokenizer.save(folder / name, bos=kind == "bert")
+        tiny_models.saved(folder / name, kind, **SMALL)
+    texts = [f"{WORDS[at % 8]} {WORDS[at // 8 % 8]}" for at in range(48)]
+    jsonl(folder / "answers.jsonl", [{"prompt": f"what is {t}", "response": t} for t in texts])
+    rows = enumerate(texts)
+    jsonl(
+        folder / "pairs.jsonl",
+        [{"premise": text, "hypothesis": "dog", "label": at % 2} for at, text in rows],
+    )
+    tasks = folder / "tasks"
+    tasks.mkdir()
+    rows = enumerate(texts)
+    jsonl(tasks / "sentiment.jsonl", [{"text": text, "label": at % 2} for at, text in rows])
+    jsonl(tasks / "translation.jsonl", [{"en": text, "fr": f"le {text}"} for text in texts])
