@@ -6,9 +6,8 @@ BIN := $(VENV)/bin
 PEERS := .venv-peers
 NULLCARD := .venv-nullcard
 NULLCARD_PYTHON ?= $(NULLCARD)/bin/python
-# PyPI's wheel for Linux is the CUDA build; a package index of the machine may have a CPU build of
-# some versions. The counts of tests/nullcard are
-# those of 2.11. Another one: make test-nullcard NULLCARD_TORCH=torch==2.14.1
+# PyPI's wheel for Linux is the CUDA build. The counts of tests/nullcard are those of torch 2.11.
+# Another one: make test-nullcard NULLCARD_TORCH=torch==2.14.1
 NULLCARD_TORCH ?= torch==2.11.0
 # Packages installed without bytecode would be compiled again at every start (7.5 s, not 3.4 s).
 unexport PYTHONDONTWRITEBYTECODE
