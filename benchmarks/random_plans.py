@@ -19,7 +19,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +31,7 @@ from hotloop.core.tuning_result import Tuned
 from hotloop.jobs.request import fresh_request
 from hotloop.machine.threads import load, others
 from hotloop.tuning.interleaved_timing import RaceLength, race
-from hotloop.tuning.races import keep_alike
+from hotloop.tuning.races import keeping_memory
 from hotloop.tuning.recipe_target import RecipeTarget, moves
 from hotloop.tuning.recipe_trial import assembled, record_of
 
@@ -71,12 +70,8 @@ def drawn(target: RecipeTarget, count: int, seed: int) -> list[Plan]:
 
 def compared(target: RecipeTarget, best: Plan, plans: Sequence[Plan]) -> list[dict[str, Any]]:
     """Race plans against the plan of tune; return a row for each."""
-    keeps_memory = keep_alike([best, *plans])
-    entries = [
-        replace(target.entry(plan, epochs=0, needs=()), keeps_memory=keeps_memory)
-        for plan in (best, *plans)
-    ]
-    base, *tried = race(entries, LENGTH)
+    entries = [target.entry(plan, epochs=0, needs=()) for plan in (best, *plans)]
+    base, *tried = race(keeping_memory(entries), LENGTH)
     rows = []
     for plan, trial in zip(plans, tried, strict=True):
         found = compare(trial, base)

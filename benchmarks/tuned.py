@@ -28,6 +28,7 @@ from hotloop.core.trial import compare
 from hotloop.core.tuning_result import Tuned
 from hotloop.machine.detect import detect
 from hotloop.tuning.interleaved_timing import RaceLength, race
+from hotloop.tuning.races import keeping_memory
 from hotloop.tuning.script_target import Script
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def beside_fixed(example: Example, found: Tuned, folder: Path) -> dict[str, Any]
     fixed = scripts[0].entry(found.baseline, epochs=later, needs=())
     under = scripts[1].entry(found.plan, epochs=later, needs=())
     steps = None if found.whole is None else found.whole.steps  # it must not end before the rounds
-    base, tried = race([fixed, under], RaceLength(total=steps))
+    base, tried = race(keeping_memory([fixed, under]), RaceLength(total=steps))
     seen = compare(tried, base)
     return {
         "verdict": seen.verdict,

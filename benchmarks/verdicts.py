@@ -22,7 +22,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +32,7 @@ from hotloop.core.trial import compare
 from hotloop.machine.detect import detect
 from hotloop.machine.threads import load, others
 from hotloop.tuning.interleaved_timing import RaceLength, race
-from hotloop.tuning.races import keep_alike
+from hotloop.tuning.races import keeping_memory
 from hotloop.tuning.script_target import Script
 
 if TYPE_CHECKING:
@@ -54,11 +53,8 @@ def compared(*arguments: str) -> dict[str, Any]:
     ]
     with contextlib.ExitStack() as stack:
         forking = [stack.enter_context(script.forking()) for script in scripts]
-        entries = [
-            replace(script.entry(PLAN, epochs=0, needs=()), keeps_memory=keep_alike([PLAN]))
-            for script in forking
-        ]
-        base, tried = race(entries, RaceLength())
+        entries = [script.entry(PLAN, epochs=0, needs=()) for script in forking]
+        base, tried = race(keeping_memory(entries), RaceLength())
     found = compare(tried, base)
     return {
         "others": others(before, load(children=True)),

@@ -193,7 +193,8 @@ def _decision(comparison: Comparison, parity: Parity, pace: RaceLength) -> tuple
             if interval[1] < 1 + EDGE:
                 return "dropped", comparison.why
             low, high = interval
-            return "dropped", f"no gain: {ratio:.2f} times as long ({low:.2f}-{high:.2f})"
+            what = "no gain" if low > 1 else f"a gain of {EDGE:.0%} at most"
+            return "dropped", f"{what}: {ratio:.2f} times as long ({low:.2f}-{high:.2f})"
         return "cannot be told", comparison.why
     return "dropped", comparison.why
 

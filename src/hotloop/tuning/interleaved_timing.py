@@ -249,14 +249,13 @@ def _race_once(
             if not lane.trial.warm_steps:
                 _call_guarded(lane, _warm, pace, clock, lanes[0].step)
         steps = block or _steps(lanes, pace)
-        parts = _turns(lanes, steps, pace)
         for round in range(pace.rounds):
             running = [lane for lane in lanes if lane.races]
             is_over = len(running) < min(2, len(entries))
             if lanes[0] not in running or clock() > pace.deadline or is_over:
                 break
             # Strictly by turns: a block right after one's own is faster.
-            for part in parts:
+            for part in _turns(lanes, steps, pace):
                 for lane in reversed(running) if reverse else running:
                     if lane.trial.is_ok:
                         _call_guarded(lane, _turn, part, pace)

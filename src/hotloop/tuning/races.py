@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hotloop.techniques.base import Technique
     from hotloop.tuning.interleaved_timing import Entry, RaceLength
 
-__all__ = ["Races", "TuningTarget", "keep_alike", "patient", "short"]
+__all__ = ["Races", "TuningTarget", "changes_memory", "keeping_memory", "patient", "short"]
 
 _SHARE: Final = 0.1  # of the budget: limit of a move with more than one pair of processes
 _FINAL_ROUNDS: Final = 16
@@ -80,15 +80,22 @@ def short(pace: RaceLength, plans: int) -> RaceLength:
     return replace(pace, rounds=rounds, pairs=1, block=block, hopeless=1.0)
 
 
-def keep_alike(plans: Sequence[Plan]) -> bool:
-    """Return whether the processes of a race shall all keep the memory that they free.
+def keeping_memory(entries: Sequence[Entry]) -> list[Entry]:
+    """Return the entries of a race so that their processes keep the memory that they free.
 
     How much glibc gives back in a step depends on the layout of a process's heap, which makes
     processes of one plan differ (docs/decisions/0023). Plans that differ in just that are raced as
     they are, as are several ranks, of which only the first would be told.
     """
-    choices = {plan.choice(kept_memory.ID) is not None for plan in plans}
-    return can_keep() and len(choices) == 1 and all(plan.ranks == 1 for plan in plans)
+    plans = [entry.plan for entry in entries]
+    are_alike = len({plan.choice(kept_memory.ID) is None for plan in plans}) == 1
+    keeps = can_keep() and are_alike and all(plan.ranks == 1 for plan in plans)
+    return [replace(entry, keeps_memory=keeps) for entry in entries]
+
+
+def changes_memory(ids: Sequence[str]) -> bool:
+    """Whether techniques change what happens to freed memory, so that they race apart."""
+    return kept_memory.ID in ids
 
 
 class Races:
@@ -167,11 +174,12 @@ class Races:
         """
         began = self.clock()
         epochs = max(self.pays_from(use.id for use in plan.techniques) for plan in plans)
-        keeps_memory = keep_alike(plans)
-        entries = [
-            replace(self._entry(plan, epochs=epochs, needs=ids), keeps_memory=keeps_memory)
-            for plan, ids in zip(plans, [(), *needs], strict=True)
-        ]
+        entries = keeping_memory(
+            [
+                self._entry(plan, epochs=epochs, needs=ids)
+                for plan, ids in zip(plans, [(), *needs], strict=True)
+            ]
+        )
         if self.apart is None:
             trials = race(entries, pace, room=self._see_room if room else None, **self._how)
         else:
@@ -193,13 +201,17 @@ class Races:
         first = max((find(id, self._known).pays_from for id in ids), default=1)
         return first if first > 1 else 0
 
-    def kind(self, ids: Iterable[str]) -> tuple[int, bool]:
+    def kind(self, ids: Sequence[str]) -> tuple[int, bool]:
         """Return what techniques must share to race beside each other.
 
         It is the epoch from which they pay, and whether they change what happens to freed memory.
         """
-        ids = tuple(ids)
-        return self.pays_from(ids), kept_memory.ID in ids
+        return self.pays_from(ids), changes_memory(ids)
+
+    @property
+    def proof_cost(self) -> float:
+        """Seconds of a race that decides, from those of the short ones so far."""
+        return self.cost * _FINAL_ROUNDS / FEWEST
 
     def _see_room(self, trial: Trial) -> int:
         """Note whether several trials like this one fit into memory; return how many."""

@@ -20,7 +20,7 @@ from hotloop.core.tuning_result import TuneRow
 from hotloop.tuning.decisions import CLEAR, NO_EFFECT, Judge, looks_faster, ran_out, ratio_of
 from hotloop.tuning.interleaved_timing import LATE, OVER, RaceLength
 from hotloop.tuning.moves import Move, pairs
-from hotloop.tuning.races import Races, last_until, patient, short
+from hotloop.tuning.races import Races, changes_memory, last_until, patient, short
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -128,8 +128,7 @@ class Search:
         most = max((move.gain or 0.0 for move in can), default=0.0)
         promised = [move for move in can if move.gain and move.gain >= most / 2]
         lead = promised[:_PROMISED] or can[:_LEAD]
-        kind = self._races.kind
-        return [move for move in lead if kind(move.ids)[1] == kind(lead[0].ids)[1]]
+        return [m for m in lead if changes_memory(m.ids) == changes_memory(lead[0].ids)]
 
     def _first_race(self, lead: Sequence[Move]) -> Sequence[Trial]:
         """Race the baseline against itself and, where memory holds them, against `lead`."""
@@ -347,7 +346,7 @@ class Search:
         """Return the row of a trial; give up what has no effect."""
         row = self._judge.row(move.name, base, trial, pace)
         if self.proof is not None:  # what is kept beyond it is proved by a longer race
-            row = self._judge.worth_its_proof(row, 2 * self._races.cost)
+            row = self._judge.worth_its_proof(row, self._races.proof_cost)
         self._note_scatter()
         if row.decision in NO_EFFECT.values():
             self._give_up(move)

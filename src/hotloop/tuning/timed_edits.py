@@ -15,7 +15,7 @@ from hotloop.core.units import duration, many, moment
 from hotloop.diagnosis.diff import suggest
 from hotloop.tuning.edited_copy import NO_GIT, edited_copy, why_not_applied
 from hotloop.tuning.interleaved_timing import LEAST_STEPS, RaceLength, race
-from hotloop.tuning.races import keep_alike
+from hotloop.tuning.races import keeping_memory
 from hotloop.tuning.script_target import Script
 
 if TYPE_CHECKING:
@@ -146,13 +146,12 @@ def _times(beside: _Beside, suggested: Suggested) -> _Times | str:
             (str(beside.script), *beside.args): beside.plan,
             (str(edited), *suggested.args): Plan(micro_batch=1),
         }
-        entries = [
-            replace(
-                replace(script, command=command).entry(plan, epochs=0, needs=()),
-                keeps_memory=keep_alike(list(tried.values())),
-            )
-            for command, plan in tried.items()
-        ]
+        entries = keeping_memory(
+            [
+                replace(script, command=command).entry(plan, epochs=0, needs=())
+                for command, plan in tried.items()
+            ]
+        )
         deadline = time.perf_counter() + _SECONDS
         pace = RaceLength(
             rounds=FEWEST,
