@@ -114,6 +114,11 @@ class Target:
             return None
         return Entry(plan=plan, start=lambda: Fake(self, self.of[ids]))
 
+    def nudged(self, size):
+        if ("nudged", size) not in self.of:
+            return None
+        return Entry(plan=BASE, start=lambda: Fake(self, self.of["nudged", size]))
+
     def forking(self):
         return nullcontext(self)
 

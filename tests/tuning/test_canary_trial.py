@@ -59,7 +59,7 @@ def digests(folder: Path) -> dict[str, str]:
 def start(folder: Path, script: str, *args: str, plan: Plan = PLAIN) -> TrialProcess:
     (folder / "train.py").write_text(textwrap.dedent(script))
     target = CanaryTarget(command=("train.py", *args), cwd=folder)
-    return target.start(plan, True)
+    return target.start(plan)
 
 
 def test_a_script_that_writes_sees_its_writes_and_no_file_changes(tmp_path: Path):
@@ -73,7 +73,7 @@ def test_a_script_that_writes_sees_its_writes_and_no_file_changes(tmp_path: Path
     before = digests(tmp_path)
     script = CanaryTarget(command=("train.py", str(other)), cwd=work)
 
-    with script.start(PLAIN, True) as process:
+    with script.start(PLAIN) as process:
         try:
             report = process.first(seconds=120)
         except TrialEnded as error:
@@ -138,7 +138,7 @@ def test_a_module_is_run_as_one_with_the_techniques(tmp_path: Path):
     (tmp_path / "package" / "__init__.py").touch()
     (tmp_path / "package" / "train.py").write_text(f"assert __spec__ is not None\n{STEPS}")
     target = CanaryTarget(command=("-m", "package.train", "--lr", "1"), cwd=tmp_path)
-    with target.start(PLAIN.plus("fused-adamw"), True) as process:
+    with target.start(PLAIN.plus("fused-adamw")) as process:
         report = process.first(seconds=120)
     assert report.more["effects"]["fused-adamw"][0] == "in effect"
 

@@ -54,10 +54,12 @@ def forks():
 def trial(forks, tmp_path_factory):
     """What a trial of a script says of its first step and of so many more."""
 
-    def run(script: str, plan: Plan = PLAIN, *, steps: int = 11) -> list[TrialReport]:
+    def run(
+        script: str, plan: Plan = PLAIN, *, steps: int = 11, nudge: float = 0.0
+    ) -> list[TrialReport]:
         folder = tmp_path_factory.mktemp("script")
         (folder / "train.py").write_text(textwrap.dedent(script))
-        command = script_trial.command(0, plan, ("train.py",))
+        command = script_trial.command(0, plan, ("train.py",), nudge=nudge)
         started = forks.start(command, cwd=folder, module=script_trial.__name__)
         with started as live:
             return [live.first(seconds=60), live.block(steps, seconds=60)]
@@ -92,6 +94,16 @@ while True:
 def test_a_generator_of_numpy_that_has_no_seed_is_the_same_in_all_trials(trial):
     one, two = (evidence(trial(OWN_GENERATOR)) for _ in range(2))
     assert one.losses == two.losses
+
+
+@pytest.mark.parametrize("how", [UNSEEDED, CLOSURE.replace("HOW", "optimizer.step(closure)")])
+def test_a_nudge_changes_the_gradients_after_they_are_recorded(trial, how):
+    plain, nudged = evidence(trial(how)), evidence(trial(how, nudge=1e-3))
+    assert nudged.losses[0] == plain.losses[0]
+    assert nudged.samples == plain.samples
+    far = [abs(a - b) / b for a, b in zip(nudged.losses, plain.losses, strict=True)]
+    assert 0 < max(far) < 1e-2
+    assert nudged.late != plain.late
 
 
 LOADS = f"""{HEAD}

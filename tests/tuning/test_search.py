@@ -417,6 +417,20 @@ def test_batches_of_another_shape_are_compared_without_dropout(still, decision, 
     assert said in why(search, "cut")
 
 
+@pytest.mark.parametrize(
+    ("nudged", "decision"),
+    [([3.0, 2.5, 1.7, 1.4], "kept"), ([3.0, 2.5, 2.0, 1.5], "dropped"), (None, "dropped")],
+)
+def test_a_rounding_may_move_losses_as_far_as_gradients_that_are_changed_so_little(
+    nudged, decision
+):
+    of = {("loose",): Spec(step=0.05, losses=[3.0, 2.5, 2.2, 1.4])}
+    if nudged is not None:
+        of["nudged", 3e-6] = Spec(losses=nudged)
+    search = searched(Target(of), "loose")
+    assert decided(search)["loose"] == decision
+
+
 def test_one_process_with_all_shows_which_have_no_effect():
     no = {"a": ["not needed here", "on already"], "b": ["refused", "no GPU"]}
     target = Target({("a", "b", "c"): Spec(effects=no), ("c",): Spec(step=0.05)})
@@ -503,6 +517,9 @@ class Scripted:
         return 3
 
     def still(self, plan) -> None:
+        return None
+
+    def nudged(self, size):
         return None
 
     reordered = None
@@ -613,6 +630,9 @@ class Processes:
         return 4
 
     def still(self, plan):
+        return None
+
+    def nudged(self, size):
         return None
 
     reordered = None

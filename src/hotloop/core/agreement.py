@@ -67,6 +67,7 @@ class Parity:
 
     kept: bool | None
     why: str  # a sentence without its full stop
+    is_later: bool = False  # the first step agrees, and a promise that is not bitwise breaks later
 
 
 def noise(base: Evidence, again: Evidence) -> float:
@@ -120,11 +121,14 @@ def agree(
     *,
     noise: float = 0.0,
     order: Rounding | None = None,
+    nudged: Evidence | None = None,
 ) -> Parity:
     """Check whether a trial keeps its promise. `noise` is the deviation of two baseline runs.
 
     A promise that is not bitwise also allows the baseline's own deviation in another `order` of
-    sums.
+    sums, and that of the baseline `nudged`: with gradients changed at random by as much as the
+    promise allows. A training may amplify such a change a thousandfold in a few steps; where the
+    nudged baseline is further than LOUD from itself, steps are no longer compared one by one.
     """
     if promise.regroups:
         base, trial = base.by_step(), trial.by_step()
@@ -149,20 +153,56 @@ def agree(
         return _broken(f"{len(trial.norms)} optimizer steps instead of {len(base.norms)}")
     order = order if order is not None and promise.tolerance > 0 else Rounding()
     allowed = max(promise.tolerance, SLACK * order.steps) + SLACK * noise
-    for what, mine, theirs in (
-        ("losses", trial.losses, base.losses),
-        ("gradient norms", trial.norms, base.norms),
+    for what, mine, theirs, moved in (
+        ("losses", trial.losses, base.losses, nudged and nudged.losses),
+        ("gradient norms", trial.norms, base.norms, nudged and nudged.norms),
     ):
-        far, index = _apart(theirs, mine)
-        if far > allowed:
-            return _broken(_differ(what, mine[index], theirs[index], index, allowed))
+        limits = _limits(theirs, moved or (), allowed)
+        far = [_far(a, b) for a, b in zip(theirs, mine, strict=True)]
+        if beyond := [index for index, limit in enumerate(limits) if not far[index] <= limit]:
+            worst = max(beyond, key=lambda index: far[index])
+            why = _differ(what, mine[worst], theirs[worst], worst, limits[worst])
+            return Parity(kept=False, why=why, is_later=beyond[0] > 0 and promise.tolerance > 0)
     if allowed == 0:  # then every loss must be equal, also in the timed steps
         far, index = _apart(base.late, trial.late)
         if far > 0:
             why = _differ("later losses", trial.late[index], base.late[index], index, allowed)
             return _broken(why)
     turn = max(_turn(promise.cosine), SLACK * order.tensors)
-    return _gradients(base, trial, turn, noise, allowed)
+    if nudged is None:
+        return _gradients(base, trial, turn, noise, allowed)
+    return _amplified(base, trial, nudged, promise, noise) or _gradients(
+        base, trial, turn, noise, allowed, told=_moves(base, trial, nudged, promise)
+    )
+
+
+def _limits(theirs: Sequence[float], nudged: Sequence[float], allowed: float) -> list[float]:
+    """Return how far each value may be off; the nudged baseline's own deviation only grows."""
+    limits, most = [], 0.0
+    for index, value in enumerate(theirs):
+        if index < len(nudged):
+            most = max(most, _far(value, nudged[index]))
+        limits.append(math.inf if most > LOUD else max(allowed, SLACK * most))
+    return limits
+
+
+def _amplified(
+    base: Evidence, trial: Evidence, nudged: Evidence, promise: Promise, noise: float
+) -> Parity | None:
+    """Return how a trial learns less, if later steps cannot be compared one by one; or None."""
+    if _limits(base.losses, nudged.losses, promise.tolerance)[-1] < math.inf:
+        return None
+    learns = _learns(base, trial, noise)
+    return learns if learns.kept is False else None
+
+
+def _moves(base: Evidence, trial: Evidence, nudged: Evidence, promise: Promise) -> str:
+    """Describe how far a trial moves losses, beside the nudged baseline."""
+    far, by_chance = (_apart(base.losses, other.losses)[0] for other in (trial, nudged))
+    return (
+        f"{len(base.losses)} losses within {far:.1e}, where gradients changed at random by "
+        f"{promise.tolerance:.1e} move them by {by_chance:.1e}"
+    )
 
 
 def _unknown(why: str) -> Parity:
@@ -174,9 +214,18 @@ def _broken(why: str) -> Parity:
 
 
 def _gradients(
-    base: Evidence, trial: Evidence, turn: float, noise: float, allowed: float
+    base: Evidence,
+    trial: Evidence,
+    turn: float,
+    noise: float,
+    allowed: float,
+    *,
+    told: str | None = None,
 ) -> Parity:
-    """Compare the first gradients, tensor by tensor; `turn` is the largest relative difference."""
+    """Compare the first gradients, tensor by tensor; `turn` is the largest relative difference.
+
+    `told` says how the losses agree, if it is not that they are within `allowed`.
+    """
     if not base.tensors:
         return _unknown("no gradient was seen at the first step")
     if base.tensors.keys() != trial.tensors.keys():
@@ -200,11 +249,9 @@ def _gradients(
     if far == 0 and worst >= 1 - 1e-12:
         n = len(base.losses) + (min(len(base.late), len(trial.late)) if allowed == 0 else 0)
         return Parity(kept=True, why=f"{n} losses equal bit for bit")
-    return Parity(
-        kept=True,
-        why=f"{len(base.losses)} losses within {far:.1e} (allowed {allowed:.1e}), first gradients "
-        f"at a cosine of {worst:.9f} or more",
-    )
+    told = told or f"{len(base.losses)} losses within {far:.1e} (allowed {allowed:.1e})"
+    why = f"{told}, first gradients at a cosine of {worst:.9f} or more"
+    return Parity(kept=True, why=why)
 
 
 def _differ(what: str, mine: float, theirs: float, index: int, allowed: float) -> str:
@@ -244,10 +291,14 @@ def _apart(theirs: Sequence[float], mine: Sequence[float]) -> tuple[float, int]:
     """Return the largest relative difference and its index."""
     worst, where = 0.0, 0
     for index, (a, b) in enumerate(zip(theirs, mine, strict=False)):
-        far = 0.0 if a == b else abs(a - b) / max(abs(a), 1e-30)
+        far = _far(a, b)
         if far > worst or math.isnan(far):
             worst, where = far, index
     return worst, where
+
+
+def _far(theirs: float, mine: float) -> float:
+    return 0.0 if theirs == mine else abs(theirs - mine) / max(abs(theirs), 1e-30)
 
 
 def _cosine(a: Sequence[float], b: Sequence[float]) -> float:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 import time
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from hotloop.core.agreement import FEWEST_LATE, Evidence, agree, noise
@@ -81,6 +80,13 @@ class Trying(Protocol):
         """End it."""
 
 
+class Starting(Protocol):
+    """Starts a process of the canary; see script_trial.command."""
+
+    def __call__(self, plan: Plan, *, dropout: bool = True, nudge: float = 0.0) -> Trying:
+        """Start it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CanaryTarget:
     """A script with its arguments, as they follow `python`."""
@@ -89,23 +95,21 @@ class CanaryTarget:
     cwd: Path
     memory: int | None = None  # bytes that a process of the canary may take
 
-    def start(self, plan: Plan, dropout: bool) -> Trying:
+    def start(self, plan: Plan, *, dropout: bool = True, nudge: float = 0.0) -> Trying:
         """Start a process of the canary."""
         return TrialProcess(
-            partial(_command, plan, self.command, dropout),
+            lambda channel: canary_trial.command(
+                channel, plan, self.command, dropout=dropout, nudge=nudge
+            ),
             memory=self.memory,
             cwd=self.cwd,
             environment=canary_trial.variables(self.command, self.cwd),
         )
 
 
-def _command(plan: Plan, script: tuple[str, ...], dropout: bool, channel: int) -> list[str]:
-    return canary_trial.command(channel, plan, script, dropout=dropout)
-
-
 def canary(
     plan: Plan,
-    start: Callable[[Plan, bool], Trying],
+    start: Starting,
     *,
     patience: float = PATIENCE,
     notify: Callable[[str], None] = lambda _: None,
@@ -113,7 +117,7 @@ def canary(
 ) -> CanaryResult:
     """Run the script for a few steps as it is and with `plan`; return what goes on.
 
-    `start(plan, dropout)` starts a process; `patience` is how long the first step, and the others
+    `start` starts a process; `patience` is how long the first step, and the others
     together, may take, in seconds. Raises KeyboardInterrupt on Ctrl-C, once no process is left.
     """
     began = clock()
@@ -203,7 +207,7 @@ class _Trials:
     def __init__(
         self,
         plan: Plan,
-        start: Callable[[Plan, bool], Trying],
+        start: Starting,
         patience: float,
         notify: Callable[[str], None],
         clock: Callable[[], float],
@@ -215,6 +219,7 @@ class _Trials:
         self._steps = STEPS + (FEWEST_LATE if _is_training(plan.techniques) else 0)
         self._plain = _Ran()
         self._noise: float | None = None  # of the script as it is, once it is needed
+        self._nudged: dict[float, Evidence | None] = {}
         self._short: str | None = None  # why no losses are compared
         self.same: dict[frozenset[Use], str] = {}  # how sets of techniques that pass were compared
         self._unsure: dict[frozenset[Use], str] = {}
@@ -268,9 +273,10 @@ class _Trials:
         """Return how much longer than as it is the first step may take, in seconds."""
         return self._patience * (_COMPILING if _is_slow(uses) else 1)
 
-    def _made(self, plan: Plan, patience: float) -> _Ran:
+    def _made(self, plan: Plan, patience: float, *, nudge: float = 0.0) -> _Ran:
         """Run the script for its first steps; `patience`: seconds for the first one."""
-        process, began = self._start(plan, self._dropout), self._clock()
+        process = self._start(plan, dropout=self._dropout, nudge=nudge)
+        began = self._clock()
         reports, ended, first = list[TrialReport](), None, 0.0
         try:
             reports.append(process.first(seconds=patience))
@@ -319,6 +325,9 @@ class _Trials:
         if parity.kept is False and self._noise is None:
             self._noise = self._measured_noise(base)
             parity = agree(base, seen, promised, noise=self._noise)
+        if parity.is_later:
+            nudged = self._nudges(promised.tolerance)
+            parity = agree(base, seen, promised, noise=self._noise or 0.0, nudged=nudged)
         if parity.kept is False:
             return _Fault(text=parity.why)
         if parity.kept is None:
@@ -326,6 +335,14 @@ class _Trials:
         else:
             self.same[uses] = parity.why if self._dropout else f"without dropout, {parity.why}"
         return None
+
+    def _nudges(self, size: float) -> Evidence | None:
+        """Return what the script computes with gradients changed at random by `size` of each."""
+        if size not in self._nudged:
+            self._notify("canary: the first steps with gradients changed by a rounding")
+            limit = self._plain.first + self._patience
+            self._nudged[size] = self._made(_PLAIN, limit, nudge=size).evidence
+        return self._nudged[size]
 
     def _measured_noise(self, base: Evidence) -> float:
         """Return how far runs of the script as it is differ; a third run is made if two do."""

@@ -42,14 +42,14 @@ def command(
     plan: Plan,
     script: tuple[str, ...],
     *,
-    dropout: bool = True,
     module: str = __name__,
+    **how: Any,
 ) -> list[str]:
     """Return the command that starts the process; `script` follows `python` in a usual command.
 
-    Without `dropout` there is none in it. `module` is a seam: its `main` may know other techniques.
+    `how` is that of script_trial.command. `module` is a seam: its `main` may know other techniques.
     """
-    python, flag, _, *request = script_trial.command(channel, plan, script, dropout=dropout)
+    python, flag, _, *request = script_trial.command(channel, plan, script, **how)
     return [python, flag, run_script.starter(module), child.SCRATCH, *request]
 
 

@@ -54,6 +54,12 @@ class TuningTarget(Protocol):
     def still(self, plan: Plan) -> Entry | None:
         """Return how to start a trial of a plan without dropout; None if that cannot be."""
 
+    def nudged(self, size: float) -> Entry | None:
+        """Return how to start the baseline with gradients changed at random by `size` of each.
+
+        None if that cannot be.
+        """
+
     def room(self, trial: Trial) -> str | None:
         """Return why two trials do not fit into memory together, or None."""
 
@@ -136,7 +142,14 @@ class Races:
 
     def without_dropout(self, plan: Plan) -> Evidence | None:
         """Return what the first steps of a plan compute without dropout; None if unknown."""
-        entry = self._target.still(plan)
+        return self._first_steps(self._target.still(plan))
+
+    def nudged(self, size: float) -> Evidence | None:
+        """Return what the baseline computes in its first steps with gradients changed by `size`."""
+        self._how["notify"]("as it is, with gradients changed by a rounding")
+        return self._first_steps(self._target.nudged(size))
+
+    def _first_steps(self, entry: Entry | None) -> Evidence | None:
         if entry is None:
             return None
         (trial,) = race([entry], replace(self.pace, rounds=0), **self._how)

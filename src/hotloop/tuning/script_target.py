@@ -84,6 +84,10 @@ class Script:
         """Return how to start a trial of a plan without dropout."""
         return Entry(plan=plan, start=partial(self._start, plan, dropout=False))
 
+    def nudged(self, size: float) -> Entry:
+        """Return how to start the script with gradients changed at random by `size` of each."""
+        return Entry(plan=self.baseline, start=partial(self._start, self.baseline, nudge=size))
+
     @contextmanager
     def forking(self) -> Iterator[Script]:
         """Yield this target with a server that forks its trials."""
@@ -93,9 +97,9 @@ class Script:
                 detect = cache(partial(machine, environment=environment(), server=server))
             yield replace(self, server=server, detect=detect)
 
-    def _start(self, plan: Plan, *, dropout: bool = True) -> TrialProcess:
+    def _start(self, plan: Plan, *, dropout: bool = True, nudge: float = 0.0) -> TrialProcess:
         return TrialProcess(
-            lambda channel: command(channel, plan, self.command, dropout=dropout),
+            lambda channel: command(channel, plan, self.command, dropout=dropout, nudge=nudge),
             memory=self.memory or most_bytes(self.hardware),
             cwd=self.cwd,
             environment=environment(),

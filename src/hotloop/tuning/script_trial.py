@@ -8,6 +8,7 @@ numbers.
 
 from __future__ import annotations
 
+import itertools
 import json
 import socket
 import sys
@@ -47,22 +48,25 @@ def command(
     script: tuple[str, ...],
     *,
     dropout: bool = True,
+    nudge: float = 0.0,
     module: str = __name__,
 ) -> list[str]:
     """Return the command that starts the trial; `script` follows `python` in a usual command.
 
-    Without `dropout` there is none in the trial. `module` is a seam: its `main` may know other
-    techniques.
+    Without `dropout` there is none in the trial. `nudge` is the part of each element by which
+    gradients are changed at random in its first steps. `module` is a seam: its `main` may know
+    other techniques.
     """
-    request = json.dumps({"channel": channel, "plan": plan.to_json(), "dropout": dropout})
-    return [sys.executable, "-c", run_script.starter(module), request, *script]
+    request = {"channel": channel, "plan": plan.to_json(), "dropout": dropout, "nudge": nudge}
+    return [sys.executable, "-c", run_script.starter(module), json.dumps(request), *script]
 
 
 def main(argv: list[str], *, known: Sequence[Technique] = techniques.ALL) -> None:
     """Run the script until the parent ends this process; does not return."""
     request = json.loads(argv[0])
     plan = Plan.from_json(request["plan"])
-    trial = _ScriptTrial(request["channel"], plan, known, dropout=request["dropout"])
+    how = {name: request[name] for name in ("dropout", "nudge")}
+    trial = _ScriptTrial(request["channel"], plan, known, **how)
     run_script.run(run_script.ScriptTarget.of(argv[1:]), finished=trial.script_ended)
 
 
@@ -70,9 +74,15 @@ class _ScriptTrial:
     """Counts steps, records evidence and applies the plan."""
 
     def __init__(
-        self, channel: int, plan: Plan, known: Sequence[Technique], *, dropout: bool
+        self,
+        channel: int,
+        plan: Plan,
+        known: Sequence[Technique],
+        *,
+        dropout: bool,
+        nudge: float,
     ) -> None:
-        self._dropout = dropout
+        self._dropout, self._nudge = dropout, nudge
         self._observer = ScriptObserver(StopLimits(full=True, probing=False))
         origins = {use.id: "tune" for use in plan.techniques}
         self._applied = AppliedTechniques(plan, origins, known=known)
@@ -133,6 +143,8 @@ class _ScriptTrial:
         groups = [group["params"] for group in optimizer.param_groups]
         key = self._optimizers.setdefault(id(optimizer), len(self._optimizers))
         self._witness.gradients(groups, scale=getattr(optimizer, "grad_scale", None), key=key)
+        if self._nudge:
+            _change(groups, self._nudge, seed=self._witness.steps)
 
     def _after_step(self, optimizer: Any, *_: object) -> None:
         if not _is_left_out(optimizer):
@@ -167,6 +179,19 @@ def _is_left_out(optimizer: Any) -> bool:
     """
     overflowed = getattr(optimizer, "found_inf", None)
     return overflowed is not None and bool(overflowed)
+
+
+def _change(groups: Iterable[Iterable[Any]], size: float, *, seed: int) -> None:
+    """Add or take away `size` of each element of the dense gradients, at random."""
+    import torch
+
+    own = torch.Generator().manual_seed(seed)  # not the script's
+    with torch.no_grad():
+        for parameter in itertools.chain(*groups):
+            grad = parameter.grad
+            if grad is not None and not grad.is_sparse and grad.is_floating_point():
+                signs = torch.randint(2, grad.shape, generator=own).to(grad) * 2 - 1
+                grad.mul_(1 + size * signs)
 
 
 class _Epochs(Probe):

@@ -60,7 +60,9 @@ class Search:
         pace = pace or RaceLength(pairs=_SEARCHED)
         pace = replace(pace, deadline=self._deadline, gain=CLEAR)
         self._races = Races(target, pace, clock=clock, notify=notify, known=known)
-        self._judge = Judge(known=known, without_dropout=self._races.without_dropout)
+        self._judge = Judge(
+            known=known, without_dropout=self._races.without_dropout, nudged=self._races.nudged
+        )
         self.rows: list[TuneRow] = []
         self.plan = target.baseline
         self.proof: TuneRow | None = None

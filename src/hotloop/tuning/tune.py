@@ -45,9 +45,10 @@ if TYPE_CHECKING:
 __all__ = ["TuneRequest", "tune"]
 
 _WHOLE: Final = 0.4  # share of the budget that whole runs may take
-_LOOK: Final = 0.08  # share of the budget that the doctor may observe, and that it may try
 _BUSY: Final = 0.3  # cores used by other programs from which a note warns
-_LOOKS: Final = ((3.0, 60.0), (2.0, BUDGET))  # seconds of each, at least and at most
+# The doctor's shares of the budget, with their seconds at least and at most: to observe, and to try
+# other forms. The latter takes up to four times its share where steps are slow.
+_LOOKS: Final = ((0.08, 3.0, 60.0), (0.04, 2.0, BUDGET))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,8 +203,9 @@ class _Work:
         target = self.target
         assert isinstance(target, Script)
         self.notify("the doctor looks at it")
-        share = _LOOK * self.request.seconds
-        observed, experiments = (min(most, max(least, share)) for least, most in _LOOKS)
+        observed, experiments = (
+            min(most, max(least, share * self.request.seconds)) for share, least, most in _LOOKS
+        )
         facts = target.look(self.home.looked, seconds=observed, experiments=experiments)
         if isinstance(facts, str):
             self.notes.append(facts)
