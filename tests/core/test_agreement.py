@@ -206,7 +206,7 @@ def test_a_baseline_that_is_far_from_itself_in_another_order_allows_nothing_more
 
 
 def test_a_training_that_amplifies_a_rounding_is_compared_as_far_as_it_repeats_itself():
-    # Gradients changed by a rounding move the second loss by 1e-3 and the third by a fifth.
+    # Weights changed by a rounding move the second loss by 1e-3 and the third by a fifth.
     nudged = replace(BASE, losses=(2.0, 1.5015, 1.44, 0.7), norms=(0.5, 0.4, 0.4, 0.1))
     moved = replace(BASE, losses=(2.0, 1.4985, 1.0, 1.3), norms=(0.5, 0.4, 0.25, 0.3))
     alone = agree(BASE, moved, ROUNDING)
@@ -214,7 +214,7 @@ def test_a_training_that_amplifies_a_rounding_is_compared_as_far_as_it_repeats_i
     assert alone.is_later
     found = agree(BASE, moved, ROUNDING, nudged=nudged)
     assert found.kept
-    assert "4 losses within 3.0e-01, where gradients changed at random by 1.0e-05" in found.why
+    assert "4 losses within 3.0e-01, where weights changed at random by 1.0e-05" in found.why
 
     far = replace(moved, losses=(2.0, 1.495, 1.0, 1.3))
     assert agree(BASE, far, ROUNDING, nudged=nudged).kept is False, "more than the rounding does"

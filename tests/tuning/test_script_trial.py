@@ -97,10 +97,10 @@ def test_a_generator_of_numpy_that_has_no_seed_is_the_same_in_all_trials(trial):
 
 
 @pytest.mark.parametrize("how", [UNSEEDED, CLOSURE.replace("HOW", "optimizer.step(closure)")])
-def test_a_nudge_changes_the_gradients_after_they_are_recorded(trial, how):
+def test_a_nudge_changes_the_first_weights(trial, how):
     plain, nudged = evidence(trial(how)), evidence(trial(how, nudge=1e-3))
-    assert nudged.losses[0] == plain.losses[0]
-    assert nudged.samples == plain.samples
+    assert nudged.losses[0] == pytest.approx(plain.losses[0], rel=1e-2)
+    assert nudged.samples != plain.samples
     far = [abs(a - b) / b for a, b in zip(nudged.losses, plain.losses, strict=True)]
     assert 0 < max(far) < 1e-2
     assert nudged.late != plain.late

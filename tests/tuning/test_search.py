@@ -421,9 +421,7 @@ def test_batches_of_another_shape_are_compared_without_dropout(still, decision, 
     ("nudged", "decision"),
     [([3.0, 2.5, 1.7, 1.4], "kept"), ([3.0, 2.5, 2.0, 1.5], "dropped"), (None, "dropped")],
 )
-def test_a_rounding_may_move_losses_as_far_as_gradients_that_are_changed_so_little(
-    nudged, decision
-):
+def test_a_rounding_may_move_losses_as_far_as_weights_that_are_changed_so_little(nudged, decision):
     of = {("loose",): Spec(step=0.05, losses=[3.0, 2.5, 2.2, 1.4])}
     if nudged is not None:
         of["nudged", 3e-6] = Spec(losses=nudged)

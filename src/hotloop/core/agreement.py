@@ -126,9 +126,9 @@ def agree(
     """Check whether a trial keeps its promise. `noise` is the deviation of two baseline runs.
 
     A promise that is not bitwise also allows the baseline's own deviation in another `order` of
-    sums, and that of the baseline `nudged`: with gradients changed at random by as much as the
-    promise allows. A training may amplify such a change a thousandfold in a few steps; where the
-    nudged baseline is further than LOUD from itself, steps are no longer compared one by one.
+    sums, and that of the baseline `nudged`: from weights that were changed at random, by as much as
+    the promise allows. A training may amplify such a change a thousandfold in a few steps;
+    where the nudged baseline is further than LOUD from itself, steps are not compared one by one.
     """
     if promise.regroups:
         base, trial = base.by_step(), trial.by_step()
@@ -200,7 +200,7 @@ def _moves(base: Evidence, trial: Evidence, nudged: Evidence, promise: Promise) 
     """Describe how far a trial moves losses, beside the nudged baseline."""
     far, by_chance = (_apart(base.losses, other.losses)[0] for other in (trial, nudged))
     return (
-        f"{len(base.losses)} losses within {far:.1e}, where gradients changed at random by "
+        f"{len(base.losses)} losses within {far:.1e}, where first weights changed at random by "
         f"{promise.tolerance:.1e} move them by {by_chance:.1e}"
     )
 

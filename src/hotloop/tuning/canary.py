@@ -337,9 +337,9 @@ class _Trials:
         return None
 
     def _nudges(self, size: float) -> Evidence | None:
-        """Return what the script computes with gradients changed at random by `size` of each."""
+        """Return what the script computes with weights changed at random by `size` of each."""
         if size not in self._nudged:
-            self._notify("canary: the first steps with gradients changed by a rounding")
+            self._notify("canary: the first steps with weights changed by a rounding")
             limit = self._plain.first + self._patience
             self._nudged[size] = self._made(_PLAIN, limit, nudge=size).evidence
         return self._nudged[size]

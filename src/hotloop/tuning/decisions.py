@@ -54,7 +54,7 @@ class Judge:
 
     known: Sequence[Technique]
     without_dropout: Callable[[Plan], Evidence | None]  # runs the first steps of a plan so
-    # Runs the first steps of the baseline with gradients changed at random, by so much of each.
+    # Runs the first steps of the baseline with weights changed at random, by so much of each.
     nudged: Callable[[float], Evidence | None] = lambda _: None
     total: int | None = None  # steps of the whole run
     base: Trial | None = None  # the baseline's

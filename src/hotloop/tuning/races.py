@@ -55,7 +55,7 @@ class TuningTarget(Protocol):
         """Return how to start a trial of a plan without dropout; None if that cannot be."""
 
     def nudged(self, size: float) -> Entry | None:
-        """Return how to start the baseline with gradients changed at random by `size` of each.
+        """Return how to start the baseline with weights changed at random by `size` of each.
 
         None if that cannot be.
         """
@@ -145,8 +145,8 @@ class Races:
         return self._first_steps(self._target.still(plan))
 
     def nudged(self, size: float) -> Evidence | None:
-        """Return what the baseline computes in its first steps with gradients changed by `size`."""
-        self._how["notify"]("as it is, with gradients changed by a rounding")
+        """Return what the baseline computes in its first steps with weights changed by `size`."""
+        self._how["notify"]("as it is, with weights changed by a rounding")
         return self._first_steps(self._target.nudged(size))
 
     def _first_steps(self, entry: Entry | None) -> Evidence | None:

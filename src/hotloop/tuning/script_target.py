@@ -85,7 +85,7 @@ class Script:
         return Entry(plan=plan, start=partial(self._start, plan, dropout=False))
 
     def nudged(self, size: float) -> Entry:
-        """Return how to start the script with gradients changed at random by `size` of each."""
+        """Return how to start the script with weights changed at random by `size` of each."""
         return Entry(plan=self.baseline, start=partial(self._start, self.baseline, nudge=size))
 
     @contextmanager

@@ -8,7 +8,6 @@ numbers.
 
 from __future__ import annotations
 
-import itertools
 import json
 import socket
 import sys
@@ -53,8 +52,8 @@ def command(
 ) -> list[str]:
     """Return the command that starts the trial; `script` follows `python` in a usual command.
 
-    Without `dropout` there is none in the trial. `nudge` is the part of each element by which
-    gradients are changed at random in its first steps. `module` is a seam: its `main` may know
+    Without `dropout` there is none in the trial. `nudge` is the part of each weight by which it
+    is changed at random at the start. `module` is a seam: its `main` may know
     other techniques.
     """
     request = {"channel": channel, "plan": plan.to_json(), "dropout": dropout, "nudge": nudge}
@@ -109,6 +108,8 @@ class _ScriptTrial:
         torch.manual_seed(_SEED)
         if not self._dropout:
             without_dropout(self._patches)
+        if self._nudge:
+            _nudge_weights(self._nudge)
         backward = torch.autograd.backward
 
         def recording_backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
@@ -143,8 +144,6 @@ class _ScriptTrial:
         groups = [group["params"] for group in optimizer.param_groups]
         key = self._optimizers.setdefault(id(optimizer), len(self._optimizers))
         self._witness.gradients(groups, scale=getattr(optimizer, "grad_scale", None), key=key)
-        if self._nudge:
-            _change(groups, self._nudge, seed=self._witness.steps)
 
     def _after_step(self, optimizer: Any, *_: object) -> None:
         if not _is_left_out(optimizer):
@@ -181,17 +180,24 @@ def _is_left_out(optimizer: Any) -> bool:
     return overflowed is not None and bool(overflowed)
 
 
-def _change(groups: Iterable[Iterable[Any]], size: float, *, seed: int) -> None:
-    """Add or take away `size` of each element of the dense gradients, at random."""
+def _nudge_weights(size: float) -> None:
+    """Add or take away `size` of each weight, at random, before its module is first called."""
     import torch
+    from torch.nn.modules.module import register_module_forward_pre_hook
 
-    own = torch.Generator().manual_seed(seed)  # not the script's
-    with torch.no_grad():
-        for parameter in itertools.chain(*groups):
-            grad = parameter.grad
-            if grad is not None and not grad.is_sparse and grad.is_floating_point():
-                signs = torch.randint(2, grad.shape, generator=own).to(grad) * 2 - 1
-                grad.mul_(1 + size * signs)
+    own = torch.Generator().manual_seed(_SEED)  # not the script's
+    changed = set[int]()
+
+    def change(module: Any, _: object) -> None:
+        for weight in module._parameters.values():
+            if weight is None or id(weight) in changed or not weight.requires_grad:
+                continue
+            changed.add(id(weight))
+            with torch.no_grad():
+                signs = torch.randint(2, weight.shape, generator=own).to(weight) * 2 - 1
+                weight.mul_(1 + size * signs)
+
+    register_module_forward_pre_hook(change)
 
 
 class _Epochs(Probe):
