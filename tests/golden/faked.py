@@ -114,7 +114,7 @@ class Target:
             return None
         return Entry(plan=plan, start=lambda: Fake(self, self.of[ids]))
 
-    def nudged(self, size):
+    def nudged(self, size, seed):
         if ("nudged", size) not in self.of:
             return None
         return Entry(plan=BASE, start=lambda: Fake(self, self.of["nudged", size]))

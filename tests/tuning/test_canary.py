@@ -42,7 +42,7 @@ class Machine:
     now: float = 0.0
     each: float = 0.0  # seconds that a process takes
 
-    def start(self, plan: Plan, *, dropout: bool = True, nudge: float = 0.0) -> "Process":
+    def start(self, plan: Plan, *, dropout: bool = True, nudge=None) -> "Process":
         ids = {use.id for use in plan.techniques}
         plain = self.plain.pop(0) if len(self.plain) > 1 else self.plain[0]
         if ids:

@@ -517,7 +517,7 @@ class Scripted:
     def still(self, plan) -> None:
         return None
 
-    def nudged(self, size):
+    def nudged(self, size, seed):
         return None
 
     reordered = None
@@ -630,7 +630,7 @@ class Processes:
     def still(self, plan):
         return None
 
-    def nudged(self, size):
+    def nudged(self, size, seed):
         return None
 
     reordered = None

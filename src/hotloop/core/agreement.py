@@ -16,6 +16,8 @@ SMALL = 1e-3  # of the largest tensor's gradient norm: rounding alone turns smal
 LOUD = 0.01  # noise of the baseline above which no comparison is made
 WHOLE = 0.02  # a ratio this near to a whole number is not due to rounding
 FEWEST_LATE = 20  # losses in a mean, if the training itself is different
+NUDGES = 3  # runs of a nudged baseline
+_BEYOND = 5.84  # their root mean squares: Student's t at a risk of 1 %, with 3 degrees of freedom
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +69,7 @@ class Parity:
 
     kept: bool | None
     why: str  # a sentence without its full stop
-    is_later: bool = False  # the first step agrees, and a promise that is not bitwise breaks later
+    may_be_amplified: bool = False  # a training that amplifies roundings may be the reason
 
 
 def noise(base: Evidence, again: Evidence) -> float:
@@ -121,14 +123,15 @@ def agree(
     *,
     noise: float = 0.0,
     order: Rounding | None = None,
-    nudged: Evidence | None = None,
+    nudged: Sequence[Evidence] = (),
 ) -> Parity:
     """Check whether a trial keeps its promise. `noise` is the deviation of two baseline runs.
 
     A promise that is not bitwise also allows the baseline's own deviation in another `order` of
-    sums, and that of the baseline `nudged`: from weights that were changed at random, by as much as
-    the promise allows. A training may amplify such a change a thousandfold in a few steps;
-    where the nudged baseline is further than LOUD from itself, steps are not compared one by one.
+    sums, and what a rounding may grow to: the deviation of NUDGES runs of the baseline from
+    `nudged` weights, which were changed at random by as much as the promise allows. A training may
+    amplify such a change a thousandfold in a few steps; where those runs are further than LOUD from
+    the baseline, its steps are not compared one by one.
     """
     if promise.regroups:
         base, trial = base.by_step(), trial.by_step()
@@ -154,55 +157,52 @@ def agree(
     order = order if order is not None and promise.tolerance > 0 else Rounding()
     allowed = max(promise.tolerance, SLACK * order.steps) + SLACK * noise
     for what, mine, theirs, moved in (
-        ("losses", trial.losses, base.losses, nudged and nudged.losses),
-        ("gradient norms", trial.norms, base.norms, nudged and nudged.norms),
+        ("losses", trial.losses, base.losses, [run.losses for run in nudged]),
+        ("gradient norms", trial.norms, base.norms, [run.norms for run in nudged]),
     ):
-        limits = _limits(theirs, moved or (), allowed)
-        far = [_far(a, b) for a, b in zip(theirs, mine, strict=True)]
-        if beyond := [index for index, limit in enumerate(limits) if not far[index] <= limit]:
-            worst = max(beyond, key=lambda index: far[index])
+        limits = _limits(theirs, moved, allowed)
+        off = [_far(a, b) for a, b in zip(theirs, mine, strict=True)]
+        if beyond := [index for index, limit in enumerate(limits) if not off[index] <= limit]:
+            worst = max(beyond, key=lambda index: off[index])
             why = _differ(what, mine[worst], theirs[worst], worst, limits[worst])
-            return Parity(kept=False, why=why, is_later=beyond[0] > 0 and promise.tolerance > 0)
+            later = beyond[0] > 0 and promise.tolerance > 0
+            return Parity(kept=False, why=why, may_be_amplified=later)
     if allowed == 0:  # then every loss must be equal, also in the timed steps
         far, index = _apart(base.late, trial.late)
         if far > 0:
             why = _differ("later losses", trial.late[index], base.late[index], index, allowed)
             return _broken(why)
     turn = max(_turn(promise.cosine), SLACK * order.tensors)
-    if nudged is None:
-        return _gradients(base, trial, turn, noise, allowed)
-    return _amplified(base, trial, nudged, promise, noise) or _gradients(
-        base, trial, turn, noise, allowed, told=_moves(base, trial, nudged, promise)
+    return (nudged and _amplified(base, trial, nudged, promise, noise)) or _gradients(
+        base, trial, turn, noise, allowed, nudged, promise
     )
 
 
-def _limits(theirs: Sequence[float], nudged: Sequence[float], allowed: float) -> list[float]:
-    """Return how far each value may be off; the nudged baseline's own deviation only grows."""
+def _limits(
+    theirs: Sequence[float], nudged: Sequence[Sequence[float]], allowed: float
+) -> list[float]:
+    """Return how far each value may be off; what a nudge has grown to does not shrink again."""
     limits, most = [], 0.0
     for index, value in enumerate(theirs):
-        if index < len(nudged):
-            most = max(most, _far(value, nudged[index]))
-        limits.append(math.inf if most > LOUD else max(allowed, SLACK * most))
+        off = [_far(value, run[index]) for run in nudged if index < len(run)]
+        most = max(most, _root_mean_square(off))
+        limits.append(math.inf if most > LOUD else max(allowed, _BEYOND * most))
     return limits
 
 
+def _root_mean_square(values: Sequence[float]) -> float:
+    return math.sqrt(math.fsum(value * value for value in values) / max(1, len(values)))
+
+
 def _amplified(
-    base: Evidence, trial: Evidence, nudged: Evidence, promise: Promise, noise: float
+    base: Evidence, trial: Evidence, nudged: Sequence[Evidence], promise: Promise, noise: float
 ) -> Parity | None:
     """Return how a trial learns less, if later steps cannot be compared one by one; or None."""
-    if _limits(base.losses, nudged.losses, promise.tolerance)[-1] < math.inf:
+    limits = _limits(base.losses, [run.losses for run in nudged], promise.tolerance)
+    if limits[-1] < math.inf:
         return None
     learns = _learns(base, trial, noise)
     return learns if learns.kept is False else None
-
-
-def _moves(base: Evidence, trial: Evidence, nudged: Evidence, promise: Promise) -> str:
-    """Describe how far a trial moves losses, beside the nudged baseline."""
-    far, by_chance = (_apart(base.losses, other.losses)[0] for other in (trial, nudged))
-    return (
-        f"{len(base.losses)} losses within {far:.1e}, where first weights changed at random by "
-        f"{promise.tolerance:.1e} move them by {by_chance:.1e}"
-    )
 
 
 def _unknown(why: str) -> Parity:
@@ -219,39 +219,53 @@ def _gradients(
     turn: float,
     noise: float,
     allowed: float,
-    *,
-    told: str | None = None,
+    nudged: Sequence[Evidence],
+    promise: Promise,
 ) -> Parity:
-    """Compare the first gradients, tensor by tensor; `turn` is the largest relative difference.
-
-    `told` says how the losses agree, if it is not that they are within `allowed`.
-    """
+    """Compare the first gradients, tensor by tensor; `turn` is the largest relative difference."""
     if not base.tensors:
         return _unknown("no gradient was seen at the first step")
     if base.tensors.keys() != trial.tensors.keys():
         return _broken("other parameters have gradients than in the baseline")
+    amplified = promise.tolerance > 0
     largest, worst = max(base.tensors.values()), 1.0
     for name, norm in base.tensors.items():
         if norm < SMALL * largest:
             continue
-        far = abs(trial.tensors[name] - norm) / norm
-        if far > max(allowed, turn):
-            return _broken(
-                f"the first gradient of tensor {name} has another norm ({far:.1e} apart)"
-            )
-        cosine = _cosine(base.samples.get(name, ()), trial.samples.get(name, ()))
+        far, cosine = _moved(base, trial, name)
+        moves = [_moved(base, run, name) for run in nudged if name in run.tensors]
+        by_norm = max(allowed, turn, _BEYOND * _root_mean_square([off for off, _ in moves]))
+        by_turn = max(turn, _BEYOND * _root_mean_square([_turn(angle) for _, angle in moves]))
         worst = min(worst, cosine)
-        if cosine < 1 - turn**2 / 2 - SLACK * noise - 1e-12:  # 1e-12: rounding of the cosine itself
-            return _broken(
-                f"the first gradient of tensor {name} points elsewhere (cosine {cosine:.6f})"
-            )
+        if far > by_norm:
+            why = f"the first gradient of tensor {name} has another norm ({far:.1e} apart)"
+            return Parity(kept=False, why=why, may_be_amplified=amplified)
+        # 1e-12: rounding of the cosine itself
+        if cosine < 1 - by_turn**2 / 2 - SLACK * noise - 1e-12:
+            why = f"the first gradient of tensor {name} points elsewhere (cosine {cosine:.6f})"
+            return Parity(kept=False, why=why, may_be_amplified=amplified)
     far, _ = _apart(base.losses, trial.losses)
     if far == 0 and worst >= 1 - 1e-12:
         n = len(base.losses) + (min(len(base.late), len(trial.late)) if allowed == 0 else 0)
         return Parity(kept=True, why=f"{n} losses equal bit for bit")
-    told = told or f"{len(base.losses)} losses within {far:.1e} (allowed {allowed:.1e})"
-    why = f"{told}, first gradients at a cosine of {worst:.9f} or more"
-    return Parity(kept=True, why=why)
+    told = f"allowed {allowed:.1e}"
+    if nudged:
+        moved = max(_apart(base.losses, run.losses)[0] for run in nudged)
+        told = (
+            f"first weights changed at random by {promise.tolerance:.1e} move them by {moved:.1e}"
+        )
+    return Parity(
+        kept=True,
+        why=f"{len(base.losses)} losses within {far:.1e} ({told}), first gradients at a cosine of "
+        f"{worst:.9f} or more",
+    )
+
+
+def _moved(base: Evidence, run: Evidence, name: str) -> tuple[float, float]:
+    """Return the relative change of a first gradient's norm, and its cosine with the baseline's."""
+    norm = base.tensors[name]
+    far = abs(run.tensors[name] - norm) / norm
+    return far, _cosine(base.samples.get(name, ()), run.samples.get(name, ()))
 
 
 def _differ(what: str, mine: float, theirs: float, index: int, allowed: float) -> str:

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-from hotloop.core.agreement import FEWEST_LATE, Evidence, agree, noise
+from hotloop.core.agreement import FEWEST_LATE, NUDGES, Evidence, agree, noise
 from hotloop.core.plan import Plan
 from hotloop.core.units import duration, many
 from hotloop.techniques.base import Stage
@@ -83,7 +83,9 @@ class Trying(Protocol):
 class Starting(Protocol):
     """Starts a process of the canary; see script_trial.command."""
 
-    def __call__(self, plan: Plan, *, dropout: bool = True, nudge: float = 0.0) -> Trying:
+    def __call__(
+        self, plan: Plan, *, dropout: bool = True, nudge: tuple[float, int] | None = None
+    ) -> Trying:
         """Start it."""
 
 
@@ -95,7 +97,9 @@ class CanaryTarget:
     cwd: Path
     memory: int | None = None  # bytes that a process of the canary may take
 
-    def start(self, plan: Plan, *, dropout: bool = True, nudge: float = 0.0) -> Trying:
+    def start(
+        self, plan: Plan, *, dropout: bool = True, nudge: tuple[float, int] | None = None
+    ) -> Trying:
         """Start a process of the canary."""
         return TrialProcess(
             lambda channel: canary_trial.command(
@@ -219,7 +223,7 @@ class _Trials:
         self._steps = STEPS + (FEWEST_LATE if _is_training(plan.techniques) else 0)
         self._plain = _Ran()
         self._noise: float | None = None  # of the script as it is, once it is needed
-        self._nudged: dict[float, Evidence | None] = {}
+        self._nudged: dict[float, Sequence[Evidence]] = {}
         self._short: str | None = None  # why no losses are compared
         self.same: dict[frozenset[Use], str] = {}  # how sets of techniques that pass were compared
         self._unsure: dict[frozenset[Use], str] = {}
@@ -273,7 +277,7 @@ class _Trials:
         """Return how much longer than as it is the first step may take, in seconds."""
         return self._patience * (_COMPILING if _is_slow(uses) else 1)
 
-    def _made(self, plan: Plan, patience: float, *, nudge: float = 0.0) -> _Ran:
+    def _made(self, plan: Plan, patience: float, *, nudge: tuple[float, int] | None = None) -> _Ran:
         """Run the script for its first steps; `patience`: seconds for the first one."""
         process = self._start(plan, dropout=self._dropout, nudge=nudge)
         began = self._clock()
@@ -325,7 +329,7 @@ class _Trials:
         if parity.kept is False and self._noise is None:
             self._noise = self._measured_noise(base)
             parity = agree(base, seen, promised, noise=self._noise)
-        if parity.is_later:
+        if parity.may_be_amplified:
             nudged = self._nudges(promised.tolerance)
             parity = agree(base, seen, promised, noise=self._noise or 0.0, nudged=nudged)
         if parity.kept is False:
@@ -336,12 +340,13 @@ class _Trials:
             self.same[uses] = parity.why if self._dropout else f"without dropout, {parity.why}"
         return None
 
-    def _nudges(self, size: float) -> Evidence | None:
-        """Return what the script computes with weights changed at random by `size` of each."""
+    def _nudges(self, size: float) -> Sequence[Evidence]:
+        """Return what the script computes from weights changed at random by `size` of each."""
         if size not in self._nudged:
-            self._notify("canary: the first steps with weights changed by a rounding")
+            self._notify("canary: the first steps from weights changed by a rounding")
             limit = self._plain.first + self._patience
-            self._nudged[size] = self._made(_PLAIN, limit, nudge=size).evidence
+            runs = [self._made(_PLAIN, limit, nudge=(size, seed)) for seed in range(NUDGES)]
+            self._nudged[size] = [run.evidence for run in runs if run.evidence is not None]
         return self._nudged[size]
 
     def _measured_noise(self, base: Evidence) -> float:

@@ -54,8 +54,8 @@ class Judge:
 
     known: Sequence[Technique]
     without_dropout: Callable[[Plan], Evidence | None]  # runs the first steps of a plan so
-    # Runs the first steps of the baseline with weights changed at random, by so much of each.
-    nudged: Callable[[float], Evidence | None] = lambda _: None
+    # Runs the first steps of the baseline from weights changed at random, by so much of each.
+    nudged: Callable[[float], Sequence[Evidence]] = lambda _: ()
     total: int | None = None  # steps of the whole run
     base: Trial | None = None  # the baseline's
     noise: float = 0.0  # between runs of the baseline
@@ -63,7 +63,7 @@ class Judge:
     scatters: Scatters = field(default_factory=Scatters)
     edge: float = EDGE
     _still: Evidence | None = None  # of the baseline, without dropout
-    _nudged: dict[float, Evidence | None] = field(default_factory=dict)
+    _nudged: dict[float, Sequence[Evidence]] = field(default_factory=dict)
     raced: int = 0  # plans that were compared with the baseline
     planned: Trial | None = None  # the trial of the best plan so far
 
@@ -141,7 +141,7 @@ class Judge:
             parity = agree(base.evidence, trial.evidence, step, **known)
         if wanted.redraws and not wanted.is_training and not parity.kept:
             parity = self._agree_without_dropout(trial.plan, wanted) or parity
-        elif parity.is_later and not wanted.is_training:
+        elif parity.may_be_amplified and not wanted.is_training:
             nudged = self._nudges(wanted.tolerance)
             parity = agree(self.base.evidence, trial.evidence, wanted, **known, nudged=nudged)
         scatter = self.scatters.of(trial, base)
@@ -149,7 +149,7 @@ class Judge:
         self.scatters = self.scatters.updated(trial, base, scatter.seen(comparison))
         return comparison, parity
 
-    def _nudges(self, size: float) -> Evidence | None:
+    def _nudges(self, size: float) -> Sequence[Evidence]:
         """Return what the nudged baseline computes; it runs once for each size."""
         if size not in self._nudged:
             self._nudged[size] = self.nudged(size)

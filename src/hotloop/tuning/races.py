@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from hotloop.core.agreement import noise
+from hotloop.core.agreement import NUDGES, noise
 from hotloop.core.trial import FEWEST, PAIRS, RISK
 from hotloop.machine.kept_memory import can_keep
 from hotloop.techniques import kept_memory
@@ -54,8 +54,8 @@ class TuningTarget(Protocol):
     def still(self, plan: Plan) -> Entry | None:
         """Return how to start a trial of a plan without dropout; None if that cannot be."""
 
-    def nudged(self, size: float) -> Entry | None:
-        """Return how to start the baseline with weights changed at random by `size` of each.
+    def nudged(self, size: float, seed: int) -> Entry | None:
+        """Return how to start the baseline from weights changed at random by `size` of each.
 
         None if that cannot be.
         """
@@ -142,18 +142,23 @@ class Races:
 
     def without_dropout(self, plan: Plan) -> Evidence | None:
         """Return what the first steps of a plan compute without dropout; None if unknown."""
-        return self._first_steps(self._target.still(plan))
+        entry = self._target.still(plan)
+        return None if entry is None else next(iter(self._first_steps([entry])), None)
 
-    def nudged(self, size: float) -> Evidence | None:
-        """Return what the baseline computes in its first steps with weights changed by `size`."""
-        self._how["notify"]("as it is, with weights changed by a rounding")
-        return self._first_steps(self._target.nudged(size))
+    def nudged(self, size: float) -> Sequence[Evidence]:
+        """Return what the baseline computes in its first steps from weights changed by `size`."""
+        self._how["notify"]("as it is, from weights changed by a rounding")
+        found = [self._target.nudged(size, seed) for seed in range(NUDGES)]
+        entries = [entry for entry in found if entry is not None]
+        if self.apart is None and self.lanes >= len(entries):
+            return self._first_steps(entries)
+        return [run for entry in entries for run in self._first_steps([entry])]
 
-    def _first_steps(self, entry: Entry | None) -> Evidence | None:
-        if entry is None:
-            return None
-        (trial,) = race([entry], replace(self.pace, rounds=0), **self._how)
-        return trial.evidence if trial.evidence.losses else None
+    def _first_steps(self, entries: Sequence[Entry]) -> list[Evidence]:
+        if not entries:
+            return []
+        trials = race(entries, replace(self.pace, rounds=0), **self._how)
+        return [trial.evidence for trial in trials if trial.evidence.losses]
 
     def first_step(self, plan: Plan) -> Trial:
         """Run only the first step of a plan, with its effects read back."""

@@ -121,7 +121,7 @@ class RecipeTarget:
             server=self.server,
         )
 
-    def nudged(self, size: float) -> None:
+    def nudged(self, size: float, seed: int) -> None:
         """Return None: a recipe is compared with another order of its sums."""
 
     def room(self, trial: Trial) -> str | None:

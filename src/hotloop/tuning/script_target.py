@@ -6,7 +6,7 @@ import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hotloop import techniques
 from hotloop.core.errors import HotloopError
@@ -84,9 +84,10 @@ class Script:
         """Return how to start a trial of a plan without dropout."""
         return Entry(plan=plan, start=partial(self._start, plan, dropout=False))
 
-    def nudged(self, size: float) -> Entry:
-        """Return how to start the script with weights changed at random by `size` of each."""
-        return Entry(plan=self.baseline, start=partial(self._start, self.baseline, nudge=size))
+    def nudged(self, size: float, seed: int) -> Entry:
+        """Return how to start the script from weights changed at random by `size` of each."""
+        start = partial(self._start, self.baseline, nudge=(size, seed))
+        return Entry(plan=self.baseline, start=start)
 
     @contextmanager
     def forking(self) -> Iterator[Script]:
@@ -97,9 +98,9 @@ class Script:
                 detect = cache(partial(machine, environment=environment(), server=server))
             yield replace(self, server=server, detect=detect)
 
-    def _start(self, plan: Plan, *, dropout: bool = True, nudge: float = 0.0) -> TrialProcess:
+    def _start(self, plan: Plan, **how: Any) -> TrialProcess:
         return TrialProcess(
-            lambda channel: command(channel, plan, self.command, dropout=dropout, nudge=nudge),
+            lambda channel: command(channel, plan, self.command, **how),
             memory=self.memory or most_bytes(self.hardware),
             cwd=self.cwd,
             environment=environment(),

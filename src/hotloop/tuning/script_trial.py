@@ -47,13 +47,13 @@ def command(
     script: tuple[str, ...],
     *,
     dropout: bool = True,
-    nudge: float = 0.0,
+    nudge: tuple[float, int] | None = None,
     module: str = __name__,
 ) -> list[str]:
     """Return the command that starts the trial; `script` follows `python` in a usual command.
 
     Without `dropout` there is none in the trial. `nudge` is the part of each weight by which it
-    is changed at random at the start. `module` is a seam: its `main` may know
+    is changed at random at the start, and a seed. `module` is a seam: its `main` may know
     other techniques.
     """
     request = {"channel": channel, "plan": plan.to_json(), "dropout": dropout, "nudge": nudge}
@@ -79,7 +79,7 @@ class _ScriptTrial:
         known: Sequence[Technique],
         *,
         dropout: bool,
-        nudge: float,
+        nudge: Sequence[float] | None,
     ) -> None:
         self._dropout, self._nudge = dropout, nudge
         self._observer = ScriptObserver(StopLimits(full=True, probing=False))
@@ -109,7 +109,7 @@ class _ScriptTrial:
         if not self._dropout:
             without_dropout(self._patches)
         if self._nudge:
-            _nudge_weights(self._nudge)
+            _nudge_weights(*self._nudge)
         backward = torch.autograd.backward
 
         def recording_backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
@@ -180,12 +180,12 @@ def _is_left_out(optimizer: Any) -> bool:
     return overflowed is not None and bool(overflowed)
 
 
-def _nudge_weights(size: float) -> None:
+def _nudge_weights(size: float, seed: float) -> None:
     """Add or take away `size` of each weight, at random, before its module is first called."""
     import torch
     from torch.nn.modules.module import register_module_forward_pre_hook
 
-    own = torch.Generator().manual_seed(_SEED)  # not the script's
+    own = torch.Generator().manual_seed(int(seed))  # not the script's
     changed = set[int]()
 
     def change(module: Any, _: object) -> None:
