@@ -166,3 +166,12 @@ def test_what_it_takes_of_memory_is_known():
         trial.first(seconds=30)
         trial.block(30, seconds=30)
     assert trial.peak_bytes > 80 << 20
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell shared pages apart")
+def test_memory_that_forked_workers_share_counts_once():
+    forks = "import os, time\nfor _ in range(4):\n    if not os.fork():\n        time.sleep(60)\n"
+    with live("kept = bytearray(b'x') * (80 << 20)\n" + forks + COUNTS) as trial:
+        trial.first(seconds=30)
+        trial.block(30, seconds=30)
+    assert 80 << 20 < trial.peak_bytes < 2 * (80 << 20)

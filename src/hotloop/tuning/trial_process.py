@@ -105,7 +105,9 @@ class TrialProcess:
         self._pid: int | None = None
         self._keeps_memory = False
         self._asleep: list[psutil.Process] = []
-        self.peak_bytes = 0
+        self._peak = 0  # resident bytes, shared pages counted by each process
+        self._share = 1.0  # of them that are left where shared pages count once
+        self._shared_by = 1  # processes
         self._waiting = threading.Thread(target=self._wait, daemon=True)
         self._waiting.start()
 
@@ -138,6 +140,11 @@ class TrialProcess:
         self._keeps_memory = True
 
     @property
+    def peak_bytes(self) -> int:
+        """Return the most memory of all its processes, where pages that they share count once."""
+        return int(self._peak * self._share)
+
+    @property
     def has_workers(self) -> bool:
         """Whether it has child processes, which sleep now."""
         return len(self._asleep) > 1
@@ -155,7 +162,7 @@ class TrialProcess:
 
     def _wait(self) -> None:
         def beat(sign: child.Beat) -> None:
-            self.peak_bytes = max(self.peak_bytes, sign.rss_bytes)
+            self._peak = max(self._peak, sign.rss_bytes)
 
         self._outcome = self._running.wait(beat)
 
@@ -228,7 +235,11 @@ class TrialProcess:
             if os.getpid() in (above.pid for above in top.parents()):
                 tree = [top, *descendants(top)]
                 self._asleep = put_to_sleep(tree)
-                self.peak_bytes = max(self.peak_bytes, sum(map(_resident, tree)))
+                resident = sum(map(_resident, tree))
+                self._peak = max(self._peak, resident)
+                if len(tree) != self._shared_by and resident:  # takes milliseconds a process
+                    self._shared_by = len(tree)
+                    self._share = min(1.0, sum(map(_unshared, tree)) / resident)
 
     def _wake(self) -> None:
         wake(self._asleep)
@@ -238,5 +249,15 @@ class TrialProcess:
 def _resident(process: psutil.Process) -> int:
     try:
         return int(process.memory_info().rss)
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return 0
+
+
+def _unshared(process: psutil.Process) -> int:
+    """Return the bytes of a process, of a shared page its part; all of them where unknown."""
+    try:
+        return int(process.memory_full_info().pss)
+    except AttributeError:  # not Linux
+        return _resident(process)
     except (psutil.NoSuchProcess, psutil.AccessDenied):
         return 0
