@@ -38,7 +38,7 @@ _GEFORCE = "https://www.nvidia.com/en-us/geforce/graphics-cards"
 _RTX3060 = f"28 SM x 512 x 1.78 GHz, {_GEFORCE}/30-series/rtx-3060-3060ti/"
 # AI TOPS are sparse fp8, 8 times dense bf16 (4090: 1321 and 165.2; 4080: 780 and 97.5)
 _RTX4080S = f"836 AI TOPS / 8, 256 bit x 23 Gbit/s, {_GEFORCE}/40-series/rtx-4080-family/"
-# 64 cores x 2 and 512 FLOP per clock and SM, half of a T4's: GeForce accumulates in fp32 at half rate
+# 128 and 512 FLOP per clock and SM; a T4 has 1024, GeForce accumulates in fp32 at half rate
 _TURING = (
     f"{_IMG}/aem-dam/en-zz/Solutions/design-visualization/technologies/turing-architecture/"
     "NVIDIA-Turing-Architecture-Whitepaper.pdf"
