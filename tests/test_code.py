@@ -39,6 +39,7 @@ TORCH_FREE = (
         "machine/file_storage.py",
         "nullcard/",
         "recipes/registry.py",
+        "rehearse/",
         "report/",
         "rules/",
         "session/",
