@@ -1,6 +1,6 @@
 """Trains a ViT or an MLP-Mixer on random pictures: the shapes of the figures in published.json.
 
-Attention is written out, as timm's was in 2022: scores, softmax and product are kernels of their own.
+In 2022 timm wrote attention out: scores, softmax and product are kernels of their own.
 """
 
 import argparse

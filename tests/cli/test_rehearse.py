@@ -10,9 +10,9 @@ from tests.rehearse.test_verdicts import RAN, RTX4090
 from hotloop.cli.main import main
 from hotloop.cli.terminal.rehearsal_text import show
 from hotloop.core.case.environment import Raised
+from hotloop.core.case.rehearsal import CardLine, CardStep, Rehearsal, RehearsedRun
 from hotloop.core.codec import from_json
 from hotloop.core.finding import SourceLocation
-from hotloop.core.rehearsal import CardLine, CardStep, Rehearsal, RehearsedRun
 from hotloop.rehearse.verdicts import not_shown, verdicts
 from hotloop.report.rehearsal import page
 

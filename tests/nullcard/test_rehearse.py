@@ -150,3 +150,49 @@ def test_a_library_without_room_for_its_cache_is_told(interpreter, tmp_path):
     )
     assert ended.returncode == 73
     assert "set HOTLOOP_CACHE to a folder that can be written" in ended.stderr
+
+
+LOADED = """
+import torch
+rows = torch.utils.data.DataLoader(torch.zeros(100_000, 1), batch_size=64)
+net = torch.nn.Linear(1024, 1024, device="cuda")
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+while True:
+    for batch in rows:
+        x = batch.to("cuda").expand(-1, 1024)[:, None].expand(-1, 256, -1).contiguous()  # 1 MiB
+        loss = net(x).sum()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        del x, loss
+"""
+
+
+def test_the_largest_batch_is_one_that_was_run(rehearse, tmp_path):
+    words = ("--card", "t4", "--largest-batch", "--steps", "2", "--out", "shown")
+    result, said = rehearse(LOADED, *words)
+    found = result["largest"]
+    trials = {one["batch"]: one for one in found["trials"]}
+    assert list(trials)[:2] == [64, 128]
+    assert trials[found["fits"]]["fits"] is True
+    assert trials[found["fails"]]["fits"] is False
+    assert found["fails"] - found["fits"] <= 0.05 * found["fits"]
+    # A row takes 1 MiB, and its output another one.
+    assert 0.4 < found["fits"] / (0.9 * 15095) < 0.5
+    assert f"{found['fits']:,}" in said
+    estimate = result["estimate"]
+    assert 0 < estimate["card_seconds"] < 1
+    assert estimate["card_from"] >= 1
+    assert "not measured" in said
+    assert json.loads((tmp_path / "shown" / "rehearsal.json").read_text()) == result
+    assert "Largest batch" in (tmp_path / "shown" / "report.html").read_text()
+
+
+def test_the_work_of_a_step_is_counted(rehearse):
+    result, _ = rehearse(written("x = x + 1"))
+    products = [one for one in result["run"]["work"] if one["precision"]]
+    assert {one["precision"] for one in products} == {"fp32"}
+    flops = 2 * 32 * 64 * 64  # x needs no gradient: the output, and the gradient of the weight
+    assert [one["flops"] for one in products for _ in range(one["calls"])] == [flops, flops]
+    moved = {one["bytes"] for one in result["run"]["work"] if not one["precision"]}
+    assert 2 * 32 * 64 * 4 in moved  # x + 1 reads it and writes another

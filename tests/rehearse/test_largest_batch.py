@@ -2,7 +2,7 @@
 
 import pytest
 
-from hotloop.core.rehearsal import BatchTrial
+from hotloop.core.case.rehearsal import BatchTrial
 from hotloop.rehearse.largest_batch import CLOSE, MOST, largest_batch
 
 GIB = 1 << 30

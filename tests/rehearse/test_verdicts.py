@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from hotloop.core.case.environment import Raised
-from hotloop.core.rehearsal import CardStep, RehearsedRun
+from hotloop.core.case.rehearsal import CardStep, RehearsedRun
 from hotloop.nullcard.cards import CARDS
 from hotloop.rehearse.kernel_kinds import BF16, CONVOLUTIONS, EFFICIENT, FLASH, kinds_of
 from hotloop.rehearse.verdicts import not_shown, verdicts

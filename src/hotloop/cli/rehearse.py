@@ -37,7 +37,8 @@ def _parser() -> argparse.ArgumentParser:
         "CUDA build\nruns; kernels compute nothing, so every loss is 0 and means nothing. The "
         "script changes\nno file and has no network.\n\n"
         "It needs Linux, a C compiler, and a build of torch for CUDA 13, but no card.",
-        epilog=f"cards: {', '.join(CARDS)}",
+        epilog=f"cards: {', '.join(CARDS)}\n\n"
+        "how each answer is known, and what is not shown: hotloop explain without-a-card",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument

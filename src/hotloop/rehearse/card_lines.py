@@ -12,8 +12,8 @@ import sys
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
+from hotloop.core.case.rehearsal import CardLine
 from hotloop.core.finding import SourceLocation
-from hotloop.core.rehearsal import CardLine
 from hotloop.observe.hooks.stack_frames import is_hotloop, is_own
 
 if TYPE_CHECKING:

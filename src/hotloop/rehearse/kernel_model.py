@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from hotloop.core.rehearsal import StepEstimate
+from hotloop.core.case.rehearsal import StepEstimate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from hotloop.core.case.rehearsal import KernelWork, RehearsedRun
     from hotloop.core.gpu_specs import GpuSpec
-    from hotloop.core.rehearsal import KernelWork, RehearsedRun
 
 __all__ = ["MODEL", "KernelModel", "device_seconds", "estimate"]
 
@@ -34,9 +34,9 @@ class KernelModel:
     compute: float  # of the peak FLOP/s
     bandwidth: float  # of the published bytes/s
     fitted: int  # published figures that the shares were fitted to
-    held_back: int  # others, on which the errors are
-    median_error: float  # of the estimated throughput, as a share of the published one
-    largest_error: float
+    held_back: int  # others
+    median_error: float  # of the throughputs held back, as a share of the published one
+    largest_error: float  # of all
 
 
 def _read() -> KernelModel:
@@ -78,7 +78,8 @@ def estimate(run: RehearsedRun, larger: RehearsedRun | None, gpu: GpuSpec) -> St
         "host_seconds": host,
         "median_error": MODEL.median_error,
         "largest_error": MODEL.largest_error,
-        "figures": MODEL.held_back,
+        "held_back": MODEL.held_back,
+        "figures": MODEL.fitted + MODEL.held_back,
         "is_rough": MODEL.median_error > _ROUGH,
     }
     seconds = device_seconds(run.work, gpu) if run.work else "no operator was counted"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hotloop.core.rehearsal import BatchTrial, LargestBatch
+from hotloop.core.case.rehearsal import BatchTrial, LargestBatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable

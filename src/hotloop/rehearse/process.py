@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.core import codec
-from hotloop.core.rehearsal import CardStep, RehearsedRun
+from hotloop.core.case.rehearsal import CardStep, RehearsedRun
 from hotloop.core.storage import files
 from hotloop.nullcard import counts as card
 from hotloop.observe.experiments import shielded_script

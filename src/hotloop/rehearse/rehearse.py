@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from hotloop.core import codec
+from hotloop.core.case.rehearsal import BatchTrial, LargestBatch, Rehearsal, RehearsedRun
 from hotloop.core.env import named
 from hotloop.core.errors import DeviceError, HotloopError
-from hotloop.core.rehearsal import BatchTrial, LargestBatch, Rehearsal, RehearsedRun
 from hotloop.core.secrets import redacted
 from hotloop.nullcard.build import check_torch
 from hotloop.nullcard.counts import environment

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from hotloop.core.rehearsal import KernelWork
+from hotloop.core.case.rehearsal import KernelWork
 from hotloop.observe.ledger.dispatch import dispatch_mode
 from hotloop.observe.ledger.operator_schema import Schema, tensors
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from hotloop.core.rehearsal import Verdict
+from hotloop.core.case.rehearsal import Verdict
 from hotloop.core.units import bytes_, many, moment
 from hotloop.rehearse.kernel_kinds import BF16, CONVOLUTIONS, EFFICIENT, FLASH
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hotloop.core.case.environment import Raised
-    from hotloop.core.rehearsal import Answer, RehearsedRun
+    from hotloop.core.case.rehearsal import Answer, RehearsedRun
     from hotloop.nullcard.cards import Card
 
 __all__ = ["is_out_of_memory", "not_shown", "verdicts"]

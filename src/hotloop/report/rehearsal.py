@@ -12,7 +12,13 @@ from hotloop.report.markup import Html, code, missing, notes, panel, table, tag
 from hotloop.report.sections import facts, section
 
 if TYPE_CHECKING:
-    from hotloop.core.rehearsal import CardLine, LargestBatch, Rehearsal, RehearsedRun, StepEstimate
+    from hotloop.core.case.rehearsal import (
+        CardLine,
+        LargestBatch,
+        Rehearsal,
+        RehearsedRun,
+        StepEstimate,
+    )
 
 __all__ = ["QUESTIONS", "batch_in_words", "estimate_in_words", "page"]
 
@@ -89,8 +95,9 @@ def estimate_in_words(found: StepEstimate) -> tuple[str, ...]:
     }
     said = [
         f"card: about {moment(found.card_seconds)} a step, {rough}estimated from FLOPs, bytes and "
-        f"published peaks, not measured (on {found.figures} published throughputs held back from "
-        f"the fit: median error {found.median_error:.0%}, at most {found.largest_error:.0%})",
+        f"published peaks, not measured (median error {found.median_error:.0%} on "
+        f"{found.held_back} published throughputs held back from the fit, at most "
+        f"{found.largest_error:.0%} on all {found.figures})",
         limit[found.limit],
     ]
     if found.card_from is not None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from hotloop.core.rehearsal import CardLine, Rehearsal, RehearsedRun, Verdict
+    from hotloop.core.case.rehearsal import CardLine, Rehearsal, RehearsedRun, Verdict
 
 __all__ = ["show"]
 

@@ -147,9 +147,10 @@ class StepEstimate:
     card_seconds: float | None  # derived from FLOPs, bytes and the card's peaks, not measured
     why_not: str | None = None  # why the card's time is not known
     card_from: int | None = None  # batch from which on the card needs more time; None: unknown
-    median_error: float  # of such estimates on published figures, as a share of them
-    largest_error: float
-    figures: int  # so many of them
+    median_error: float  # of such estimates on the figures held back, as a share of them
+    largest_error: float  # of such estimates on all figures
+    held_back: int  # published figures that the estimate was not fitted to
+    figures: int  # published figures
     is_rough: bool  # the estimate is an order of magnitude only
 
     @property
