@@ -196,3 +196,25 @@ def test_the_work_of_a_step_is_counted(rehearse):
     assert [one["flops"] for one in products for _ in range(one["calls"])] == [flops, flops]
     moved = {one["bytes"] for one in result["run"]["work"] if not one["precision"]}
     assert 2 * 32 * 64 * 4 in moved  # x + 1 reads it and writes another
+
+
+def test_a_script_that_updates_its_weights_by_itself(rehearse):
+    script = """
+import torch
+w = torch.ones(8, device="cuda", requires_grad=True)
+while True:
+    (w * w).sum().backward()
+    with torch.no_grad():
+        w -= 0.1 * w.grad
+        w.grad = None
+"""
+    result, _ = rehearse(script)
+    assert result["verdicts"][0]["text"] == "it made 8 backward passes on the rtx 4090"
+    assert len({step["launches"] for step in result["run"]["steps"]}) == 1
+    assert result["run"]["steps"][0]["launches"] > 3
+
+
+def test_many_micro_batches_make_one_step(rehearse):
+    work = "[net(x).square().mean().backward() for _ in range(40)]"
+    result, _ = rehearse(written(work), "--steps", "1")
+    assert result["verdicts"][0]["text"] == "it made 4 optimizer steps on the rtx 4090"

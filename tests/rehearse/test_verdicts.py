@@ -76,12 +76,18 @@ def test_a_script_that_raised(kind, text, answer, says):
     assert says in f"{starts.text} {starts.remedy}"
 
 
+@pytest.mark.parametrize(("made", "says"), [(1, "1 backward pass on"), (4, "4 backward passes on")])
+def test_a_script_without_an_optimizer_is_counted_by_backward_passes(made, says):
+    run = replace(RAN, unit="backward pass", warm=made - 1, steps=(STEP,))
+    assert says in answers(RTX4090, run)["starts"].text
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
         ({"torch": None, "architectures": ()}, "did not import torch"),
         ({"launches": 0}, "gave the card nothing to do"),
-        ({"steps": (), "warm": 0}, "made no optimizer step: 5 steps were counted"),
+        ({"steps": (), "warm": 0}, "made no step: 5 steps were counted"),
     ],
 )
 def test_what_is_not_known_is_said(change, says):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.core.case.rehearsal import StepEstimate
 
@@ -74,7 +74,7 @@ def estimate(run: RehearsedRun, larger: RehearsedRun | None, gpu: GpuSpec) -> St
     if run.host_seconds is None or not run.launches:
         return None
     host = run.host_seconds
-    known = {
+    known: dict[str, Any] = {
         "host_seconds": host,
         "median_error": MODEL.median_error,
         "largest_error": MODEL.largest_error,

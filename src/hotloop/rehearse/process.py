@@ -14,7 +14,7 @@ import threading
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from hotloop.core import codec
 from hotloop.core.case.rehearsal import CardStep, RehearsedRun
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from hotloop.nullcard.counts import CardCounts
 
 __all__ = ["RehearsalRequest", "command", "main"]
-
-_MANUAL: Final = 4  # backward passes per requested step after which no optimizer is expected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +79,7 @@ class _CountedScript:
         self._seen = RehearsedRun(torch=None, warm=0, ended="")
         self._steps: list[CardStep] = []
         self._cadence = Cadence()
-        self._backwards = 0
+        self._has_optimizer = False
         self._ended = 0  # steps
         self._lines, self._work = LineCounter(card.Ticks()), StepWork()
         self._batches = BatchSizes(request.batch_ratio)
@@ -109,20 +107,28 @@ class _CountedScript:
 
         def counted(*args: Any, **kwargs: Any) -> None:
             backward(*args, **kwargs)
-            self._backward()
+            if not self._has_optimizer:  # the script updates its weights by itself
+                self._seen = replace(self._seen, unit="backward pass")
+                self._end_step()
 
-        torch.autograd.backward = counted  # type: ignore[assignment]
+        build: Any = torch.optim.Optimizer.__init__
+
+        def built(*args: Any, **kwargs: Any) -> None:
+            build(*args, **kwargs)
+            if not self._has_optimizer:  # backward passes before were no training
+                self._has_optimizer, self._ended = True, 0
+                self._steps.clear()
+                self._seen = replace(self._seen, unit="optimizer step")
+
+        torch.autograd.backward = counted
+        torch.optim.Optimizer.__init__ = built  # type: ignore[method-assign]
         register_optimizer_step_post_hook(self._stepped)
 
-    def _backward(self) -> None:
-        self._backwards += 1
-        wanted = self._request.warm + self._request.steps
-        if not self._ended and self._backwards > _MANUAL * wanted:
-            self._leave(f"no optimizer was stepped in {self._backwards} backward passes")
-
     def _stepped(self, optimizer: Any, *_: object) -> None:
-        if not self._cadence.ends(id(optimizer)):
-            return
+        if self._cadence.ends(id(optimizer)):
+            self._end_step()
+
+    def _end_step(self) -> None:
         seconds = time.perf_counter() - self._began
         self._ended += 1
         beyond = self._ended - self._request.warm - self._request.steps

@@ -61,7 +61,7 @@ class StepWork:
             schema = self._schemas[func] = Schema(func)
         if schema.is_view or schema.name in _NEVER or schema.name.startswith("profiler::"):
             return result
-        inputs = schema.tensors(args, kwargs)
+        inputs = list(schema.tensors(args, kwargs))
         outputs = tensors(result)
         if any(tensor.is_cuda for tensor in (*outputs, *(one for _, one in inputs))):
             flops = schema.flops(args, kwargs, result)

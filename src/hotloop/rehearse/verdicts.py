@@ -67,8 +67,13 @@ def _starts(card: Card, run: RehearsedRun) -> Verdict:
             "let it choose the device cuda, such as by its own option",
         )
     if not run.made:
-        return _start("unknown", f"it gave the card work, but made no optimizer step: {run.ended}")
-    return _start("yes", f"it made {many(run.made, 'optimizer step')} on the {name}")
+        return _start("unknown", f"it gave the card work, but made no step: {run.ended}")
+    return _start("yes", f"it made {_steps(run)} on the {name}")
+
+
+def _steps(run: RehearsedRun) -> str:
+    unit = "backward passe" if run.unit == "backward pass" and run.made != 1 else run.unit
+    return many(run.made, unit)
 
 
 def _start(answer: Answer, text: str, remedy: str | None = None) -> Verdict:
@@ -77,7 +82,7 @@ def _start(answer: Answer, text: str, remedy: str | None = None) -> Verdict:
 
 def _crashed(card: Card, run: RehearsedRun) -> Verdict:
     assert run.raised is not None
-    said, after = run.raised.said, many(run.made, "optimizer step")
+    said, after = run.raised.said, _steps(run)
     if is_out_of_memory(run.raised):
         return _start(
             "no",

@@ -31,7 +31,7 @@ Answer = Literal["yes", "no", "unknown"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardStep:
-    """One optimizer step, from the end of the one before it to its own end."""
+    """One step, from the end of the one before it to its own end."""
 
     seconds: float  # of the host, which waits for no kernel here
     launches: int  # kernels and matrix products that the host launched itself
@@ -72,6 +72,7 @@ class RehearsedRun:
     architectures: tuple[str, ...] = ()  # for which torch's wheel has code: "sm_80"
     warm: int  # steps before the counted ones
     steps: tuple[CardStep, ...] = ()  # the counted ones
+    unit: str = "optimizer step"  # or "backward pass", where no optimizer of torch was built
     lines: tuple[CardLine, ...] = ()  # of one more step, the most waits first
     why_no_lines: str | None = None
     ended: str  # why no more steps were made
