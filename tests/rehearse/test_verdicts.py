@@ -105,6 +105,12 @@ def test_bf16_and_flash_attention_need_ampere():
     assert "bf16" not in answers(T4, replace(RAN, kernels=(FLASH,)))
 
 
+def test_little_room_for_what_is_not_counted_is_no_yes():
+    memory = answers(RTX4090, replace(RAN, peak_reserved=23 << 30))["memory"]
+    assert memory.answer == "unknown"
+    assert "what is not counted here may not fit beside it" in memory.text
+
+
 def test_memory_that_was_refused_is_told():
     text = answers(RTX4090, replace(RAN, largest_refused=True))["memory"].text
     assert "the card refused memory at least once" in text

@@ -10,6 +10,7 @@ from hotloop.core import codec
 from hotloop.core.case.rehearsal import BatchTrial, LargestBatch, Rehearsal, RehearsedRun
 from hotloop.core.env import named
 from hotloop.core.errors import DeviceError, HotloopError
+from hotloop.core.hardware import HEAD_ROOM
 from hotloop.core.secrets import redacted
 from hotloop.nullcard.build import check_torch
 from hotloop.nullcard.counts import environment
@@ -125,8 +126,6 @@ def _largest(
 
     Returns it with the run of the first other batch, whose operators were counted.
     """
-    from hotloop.jobs.forecast.limits import HEAD_ROOM  # it imports torch
-
     memory = int(HEAD_ROOM * card.memory_bytes)
     if run.batch_asked is None:
         why = "no DataLoader with a batch size of its own feeds training"

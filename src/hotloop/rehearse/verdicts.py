@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from hotloop.core.case.rehearsal import Verdict
+from hotloop.core.hardware import HEAD_ROOM
 from hotloop.core.units import bytes_, many, moment
 from hotloop.rehearse.kernel_kinds import BF16, CONVOLUTIONS, EFFICIENT, FLASH
 
@@ -138,6 +139,9 @@ def _memory(card: Card, run: RehearsedRun) -> Iterator[Verdict]:
     if run.raised is None and run.largest_refused:
         text += "; the card refused memory at least once, and torch freed its cache to go on"
     fits: Answer = "yes" if run.raised is None and run.made else "unknown"
+    if share > HEAD_ROOM:
+        fits = "unknown"
+        text += "; what is not counted here may not fit beside it"
     if run.raised is not None and is_out_of_memory(run.raised):
         fits = "no"
     yield Verdict(question="memory", answer=fits, text=text)
