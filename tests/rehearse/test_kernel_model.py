@@ -9,6 +9,7 @@ from tests.rehearse.test_verdicts import RAN, RTX4090
 
 from hotloop.core.case.rehearsal import KernelWork
 from hotloop.nullcard.cards import CARDS
+from hotloop.rehearse.kernel_kinds import CONVOLUTIONS
 from hotloop.rehearse.kernel_model import MODEL, device_seconds, estimate
 
 HALF = replace(MODEL, compute=0.5, bandwidth=0.5)
@@ -45,6 +46,14 @@ def test_the_limit_is_told_only_beyond_the_error():
         assert found.card_seconds == pytest.approx(0.002 * card)
         assert found.limit == limit
         assert found.card_from is None
+
+
+def test_convolutions_are_not_launched_as_on_a_card():
+    run = replace(seen(8, 10**9), kernels=(CONVOLUTIONS,))
+    found = estimate(run, seen(16, 2 * 10**9), GPU)
+    assert found.card_seconds is not None
+    assert (found.limit, found.card_from) == (None, None)
+    assert "convolutions launch other kernels here" in found.why_no_limit
 
 
 def test_the_batch_from_which_the_card_limits_is_on_a_line():

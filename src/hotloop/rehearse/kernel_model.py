@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.core.case.rehearsal import StepEstimate
+from hotloop.rehearse.kernel_kinds import CONVOLUTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -85,6 +86,11 @@ def estimate(run: RehearsedRun, larger: RehearsedRun | None, gpu: GpuSpec) -> St
     seconds = device_seconds(run.work, gpu) if run.work else "no operator was counted"
     if isinstance(seconds, str):
         return StepEstimate(card_seconds=None, why_not=seconds, **known)
+    if CONVOLUTIONS in run.kernels:
+        why = (
+            "convolutions launch other kernels here than on a card, which takes the host other time"
+        )
+        return StepEstimate(card_seconds=seconds, why_no_limit=why, **known)
     return StepEstimate(card_seconds=seconds, card_from=_from(run, larger, gpu, seconds), **known)
 
 

@@ -207,7 +207,7 @@ def not_shown(run: RehearsedRun, *, shielded: bool) -> tuple[str, ...]:
         )
     if shielded:
         said.append("files that the script writes: none was changed, and it had no network")
-    if run.host_seconds is not None:
+    if run.host_seconds is not None and run.launches:
         said.append(
             f"the driver's time for a launch: the {moment(run.host_seconds)} of the host in a "
             "step are without it"

@@ -93,12 +93,13 @@ def estimate_in_words(found: StepEstimate) -> tuple[str, ...]:
         "card": "the card limits",
         None: "which of the two limits is within the error of the estimate",
     }
+    unknown = f"which of the two limits is unknown: {found.why_no_limit}"
     said = [
         f"card: about {moment(found.card_seconds)} a step, {rough}estimated from FLOPs, bytes and "
         f"published peaks, not measured (median error {found.median_error:.0%} on "
         f"{found.held_back} published throughputs held back from the fit, at most "
         f"{found.largest_error:.0%} on all {found.figures})",
-        limit[found.limit],
+        limit[found.limit] if found.why_no_limit is None else unknown,
     ]
     if found.card_from is not None:
         said.append(

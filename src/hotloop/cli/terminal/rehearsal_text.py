@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rich.text import Text
 
 from hotloop.cli.terminal.lines import facts, plain_table
-from hotloop.core.units import bytes_, moment
+from hotloop.core.units import bytes_, many, moment
 from hotloop.report.excerpt import visible, where
 from hotloop.report.rehearsal import QUESTIONS, batch_in_words, estimate_in_words
 
@@ -80,7 +80,7 @@ def _step(run: RehearsedRun, out: Console) -> None:
         out,
         f"{run.step_launches:,.0f} launches"
         + (f" and {graphs} CUDA graphs" if graphs else "")
-        + f", {run.step_waits:,.0f} waits for the card",
+        + f", {many(run.step_waits or 0, 'wait')} for the card",
         f"host: {moment(run.host_seconds)} on this machine "
         f"({moment(fastest)} to {moment(slowest)})",
     )
@@ -98,7 +98,7 @@ def _lines(lines: Sequence[CardLine], out: Console) -> None:
     if len(lines) > _LINES:
         rest = lines[_LINES:]
         launches, waits = sum(x.launches for x in rest), sum(x.waits for x in rest)
-        facts(out, f"{len(rest)} more lines: {launches:,} launches, {waits} waits")
+        facts(out, f"{len(rest)} more lines: {launches:,} launches, {many(waits, 'wait')}")
 
 
 def _short(code: str) -> str:

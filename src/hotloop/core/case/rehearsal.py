@@ -147,6 +147,7 @@ class StepEstimate:
     host_seconds: float  # measured on this machine
     card_seconds: float | None  # derived from FLOPs, bytes and the card's peaks, not measured
     why_not: str | None = None  # why the card's time is not known
+    why_no_limit: str | None = None  # why the two cannot be compared
     card_from: int | None = None  # batch from which on the card needs more time; None: unknown
     median_error: float  # of such estimates on the figures held back, as a share of them
     largest_error: float  # of such estimates on all figures
@@ -157,7 +158,7 @@ class StepEstimate:
     @property
     def limit(self) -> Literal["host", "card"] | None:
         """Return what takes longer; None if the other is within the error of the estimate."""
-        if self.card_seconds is None:
+        if self.card_seconds is None or self.why_no_limit is not None:
             return None
         least, most = (self.card_seconds / (1 + self.largest_error), self.card_seconds)
         most *= 1 + self.largest_error
