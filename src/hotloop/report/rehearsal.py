@@ -96,9 +96,9 @@ def estimate_in_words(found: StepEstimate) -> tuple[str, ...]:
     unknown = f"which of the two limits is unknown: {found.why_no_limit}"
     said = [
         f"card: about {moment(found.card_seconds)} a step, {rough}estimated from FLOPs, bytes and "
-        f"published peaks, not measured (median error {found.median_error:.0%} on "
-        f"{found.held_back} published throughputs held back from the fit, at most "
-        f"{found.largest_error:.0%} on all {found.figures})",
+        "published peaks, not measured, and without the time that each kernel takes to start "
+        f"(median error {found.median_error:.0%} on {found.held_back} published throughputs held "
+        f"back from the fit, at most {found.largest_error:.0%} on all {found.figures})",
         limit[found.limit] if found.why_no_limit is None else unknown,
     ]
     if found.card_from is not None:
