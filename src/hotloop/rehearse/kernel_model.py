@@ -4,7 +4,7 @@ An operator takes as long as its FLOPs at a share of the peak of its precision, 
 share of the bandwidth, whichever is longer (Williams, Waterman, Patterson 2009, "Roofline",
 https://doi.org/10.1145/1498765.1498785). The two shares are fitted to published throughputs;
 kernel_model.json holds them with the errors on figures that were held back from the fit. It is
-written by `python -m benchmarks.rehearsals fit`. The time that a kernel takes to start is not in it:
+written by `python -m benchmarks.rehearsals fit`. The time that a kernel takes to start is missing:
 a step of many small kernels takes a card longer.
 """
 
