@@ -94,6 +94,21 @@ def test_the_report_of_a_run(script):
         assert part in said, said
 
 
+@pytest.mark.parametrize(
+    ("file", "code"),
+    [("train.py", "y = "), ("a_folder/of_a_project/with_a_long_name/train_language_model.py", "y")],
+)
+def test_a_line_takes_one_row(script, file, code):
+    line = CardLine(
+        place=SourceLocation(file=file, line=21), launches=3, waits=0, code="y = " + "x + " * 99
+    )
+    said = printed(replace(RAN, lines=(line,)))
+    row = next(row for row in said.splitlines() if f"{file}:21" in row)
+    assert f"  {code}" in row
+    assert row.rstrip().endswith("...")
+    assert max(map(len, said.splitlines())) <= 100
+
+
 def test_the_report_of_a_script_that_raised(script):
     place = SourceLocation(file="train.py", line=3)
     raised = Raised(kind="RuntimeError", text="no kernel image is available", place=place)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["show"]
 
 _LINES: Final = 8  # of the script
-_LONGEST: Final = 60  # characters of a line
+_SHORTEST: Final = 12  # columns in which a line of code still says something
 
 
 def show(result: Rehearsal, out: Console) -> None:
@@ -66,7 +66,7 @@ def _raised(run: RehearsedRun, out: Console) -> None:
     out.print(Text(visible(run.raised.said)))
     if run.raised.place is not None:
         place = run.raised.place
-        facts(out, f"{where(place, os.getcwd())}  {_short(run.raised_code)}")
+        facts(out, f"{where(place, os.getcwd())}  {visible(run.raised_code)}")
 
 
 def _step(run: RehearsedRun, out: Console) -> None:
@@ -90,10 +90,15 @@ def _lines(lines: Sequence[CardLine], out: Console) -> None:
     if not lines:
         return
     out.print()
+    places = [
+        "no line of the script" if line.place is None else where(line.place, os.getcwd())
+        for line in lines[:_LINES]
+    ]
+    room = out.width - max(map(len, places)) - len("waits  launches    ")
     table = plain_table("waits", "launches", "line", "code")
-    for line in lines[:_LINES]:
-        place = "no line of the script" if line.place is None else where(line.place, os.getcwd())
-        table.add_row(str(line.waits), f"{line.launches:,}", Text(place), Text(_short(line.code)))
+    for line, place in zip(lines, places, strict=False):
+        code = Text(_cut(visible(line.code), room))
+        table.add_row(str(line.waits), f"{line.launches:,}", Text(place), code)
     out.print(table)
     if len(lines) > _LINES:
         rest = lines[_LINES:]
@@ -101,6 +106,8 @@ def _lines(lines: Sequence[CardLine], out: Console) -> None:
         facts(out, f"{len(rest)} more lines: {launches:,} launches, {many(waits, 'wait')}")
 
 
-def _short(code: str) -> str:
-    text = visible(code)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+def _cut(text: str, room: int) -> str:
+    """Return a text, without its end if it is longer than `room` columns; "" for little room."""
+    if len(text) <= room:
+        return text
+    return f"{text[: room - 3]}..." if room > _SHORTEST else ""
