@@ -123,6 +123,13 @@ def test_what_a_simulated_card_cannot_show_is_listed():
     assert "cuDNN" not in " ".join(not_shown(RAN, shielded=False))
 
 
+def test_a_script_that_reads_values_is_told_so():
+    reads = replace(STEP, waits={"cudaStreamSynchronize": 1})
+    said = " ".join(not_shown(replace(RAN, steps=(reads,)), shielded=True))
+    assert "what the script decides by values" in said
+    assert "decides by values" not in " ".join(not_shown(RAN, shielded=True))
+
+
 def test_kinds_of_kernels():
     names = [
         "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add"

@@ -200,6 +200,11 @@ def not_shown(run: RehearsedRun, *, shielded: bool) -> tuple[str, ...]:
         "takes besides",
         "what comes after the counted steps: evaluations, saves, longer rows",
     ]
+    if run.step_waits:
+        said.append(
+            "what the script decides by values: it reads some in each step, at the lines that wait, "
+            "and all of them are 0"
+        )
     if CONVOLUTIONS in run.kernels:
         said.append(
             "convolutions by cuDNN: torch's own kernels ran in its place, so launches and memory "
