@@ -202,8 +202,8 @@ def not_shown(run: RehearsedRun, *, shielded: bool) -> tuple[str, ...]:
     ]
     if run.step_waits:
         said.append(
-            "what the script decides by values: it reads some in each step, at lines that wait; all of "
-            "them are 0"
+            "what the script decides by values: in each step it reads some, at the lines that "
+            "wait, and all are 0"
         )
     if CONVOLUTIONS in run.kernels:
         said.append(
