@@ -35,7 +35,15 @@ TORCH_FREE = (
     *("diagnosis/apply_techniques.py", "diagnosis/diff.py", "diagnosis/script_plan.py"),
     *("engine/checkpoint/folders.py", "export/trackers/", "jobs/request.py", "monitor/"),
     *("observe/whatif/ceilings.py", "observe/whatif/short_run.py", "process/"),
-    *("machine/file_storage.py", "recipes/registry.py", "report/", "rules/", "session/"),
+    *(
+        "machine/file_storage.py",
+        "nullcard/",
+        "recipes/registry.py",
+        "rehearse/",
+        "report/",
+        "rules/",
+        "session/",
+    ),
 )
 # Of these folders: they make tensors, or work on them.
 TECHNIQUES = {f for f in TREES if f.startswith("techniques/") and f.count("/") == 1}

@@ -7,9 +7,9 @@ from tests.data.tokenising.test_tokenize import jsonl
 from tests.golden import tiny_models, tiny_tokenizer
 from tests.golden.adapting import QUIET
 
-from hotloop.core.hardware import Hardware
+from hotloop.core.hardware import HEAD_ROOM, Hardware
 from hotloop.jobs.forecast import memory_forecast
-from hotloop.jobs.forecast.limits import HEAD_ROOM, too_much
+from hotloop.jobs.forecast.limits import too_much
 from hotloop.jobs.forecast.memory_fit import Forecasts, fit_memory, packing_loses, shapes
 from hotloop.jobs.job import assemble
 from hotloop.jobs.request import fresh_request

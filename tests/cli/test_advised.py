@@ -29,6 +29,7 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
 COMMAND = re.compile(r"hotloop ((?:data )?[a-z]+)(?=([^.;:,()]*))")
 # Of other programs: torchrun, docker, Python's crew of workers, and an option that a script gets.
 FOREIGN = {"--nproc-per-node", "--nnodes", "--max-restarts", "--shm-size", "--ipc", "--look"}
+FOREIGN |= {"--index-url"}  # of pip
 FOREIGN |= {"--debug", "--help", "--version"}
 TRAINING = ("train", "doctor", "tune")  # what takes a recipe and techniques
 DATA = ("data tokenize", "data stats")
@@ -74,6 +75,7 @@ SPEAKS_FOR = {
     "recipes/pair_classifier/rows.py": ("data tokenize",),
     "recipes/task_router/rows.py": ("data tokenize",),
     "recipes/sft/config.py": ("data tokenize",),
+    "rehearse/": ("rehearse",),
     "report/": ("report",),
     "recipes/task_router/report_section.py": ("predict",),
     "report/sentences.py": ("run", "doctor"),

@@ -4,9 +4,10 @@ import os
 from collections.abc import Callable, Iterator
 
 import pytest
-from tests.nullcard.build import NullCardError, build, check_torch
-from tests.nullcard.programs import Ran, python, run
+from tests.nullcard.programs import NullCardError, Ran, python, run
 from tests.preloaded import Preloaded
+
+from hotloop.nullcard.build import build, check_torch
 
 
 @pytest.fixture(scope="session")

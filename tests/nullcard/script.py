@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.nullcard.programs import as_json, counted, counts, ordered, reset
+from hotloop.nullcard.counts import as_json, counted, counts, ordered, reset
 
 
 def main(source: str, answer: str) -> None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any
 
-from tests.nullcard.programs import Counts, counts, read_zeros, reset
+from hotloop.nullcard.counts import CardCounts, counts, read_zeros, reset
 
 __all__ = ["train"]
 
@@ -116,7 +116,7 @@ class _Parts:
         for name, times in own.waits.items():
             self._waits[name] = self._waits.get(name, 0) + times
 
-    def _taken(self) -> Counts:
+    def _taken(self) -> CardCounts:
         own = counts()
         reset()
         self.runs[-1]["peak"] = max(self.runs[-1]["peak"], own.memory["peak"])

@@ -4,7 +4,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.nullcard.build import build
+
+from hotloop.nullcard.build import build
 
 pytestmark = pytest.mark.nullcard
 PREFIXES = ("cuda", "__cuda", "cublas", "cu")

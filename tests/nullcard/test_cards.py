@@ -1,11 +1,9 @@
 """The cards' table agrees with the vendor's figures in hotloop, and with itself."""
 
 import pytest
-from tests.nullcard.cards import CARDS
 
-from hotloop.core.gpu_specs import GPUS, find_gpu
-
-MIB = 1 << 20
+from hotloop.core.errors import UsageError
+from hotloop.nullcard.cards import CARDS, card_named
 
 
 def test_the_cards_are_these():
@@ -16,20 +14,32 @@ def test_the_cards_are_these():
 
 
 @pytest.mark.parametrize("card", CARDS.values(), ids=CARDS)
-def test_what_both_tables_hold_agrees(card):
-    gpu = find_gpu(card.name, card.memory_mib * MIB)
-    if gpu is None:  # then hotloop must not know it by name either: it has no figures of this card
-        words = frozenset(card.name.lower().split())
-        near = [one for one in GPUS if one.words <= words <= one.words | one.optional]
-        assert not near, f"{card.name} is known, but not with {card.memory_mib} MiB"
+def test_each_card_has_the_vendors_figures(card):
+    assert card.memory_bytes <= card.spec.memory_bytes
+    assert card.spec.flops["fp16"]
+    assert card.spec.flops["fp32"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "key"),
+    [
+        ("rtx3090", "rtx3090"),
+        ("RTX 4080 Super", "rtx4080s"),
+        ("rtx 3090", "rtx3090"),
+        ("4090", None),
+    ],
+)
+def test_a_card_is_found_as_people_write_it(typed, key):
+    if key is not None:
+        assert card_named(typed) is CARDS[key]
         return
-    assert card.capability == gpu.capability
-    assert card.memory_mib * MIB <= gpu.memory_bytes
+    with pytest.raises(UsageError, match="there is no card '4090'; there are: t4, rtx2080"):
+        card_named(typed)
 
 
-def test_hotloop_has_no_figures_of_two_of_them():
-    unknown = {key for key, card in CARDS.items() if find_gpu(card.name) is None}
-    assert unknown == {"rtx2080", "rtx4060"}
+def test_a_known_gpu_that_cannot_be_simulated():
+    with pytest.raises(UsageError, match="the rtx 3070 cannot be simulated yet; there are: t4"):
+        card_named("rtx3070")
 
 
 @pytest.mark.parametrize("card", CARDS.values(), ids=CARDS)

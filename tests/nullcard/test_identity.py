@@ -1,8 +1,9 @@
 """What torch says of the card is what the table says."""
 
 import pytest
-from tests.nullcard.cards import CARDS
 from tests.nullcard.programs import NullCardError, environment, run
+
+from hotloop.nullcard.cards import CARDS
 
 pytestmark = pytest.mark.nullcard
 

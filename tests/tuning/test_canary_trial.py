@@ -2,7 +2,6 @@
 
 import hashlib
 import signal
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -10,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from hotloop.core.plan import Plan
-from hotloop.tuning import canary_trial
 from hotloop.tuning.canary import CanaryTarget
 from hotloop.tuning.trial_process import TrialEnded, TrialProcess
 
@@ -86,41 +84,6 @@ def test_a_script_that_writes_sees_its_writes_and_no_file_changes(tmp_path: Path
     assert not Path.home().joinpath(".canary-was-here").exists()
 
 
-def test_where_writes_are_denied_a_log_is_opened_and_goes_nowhere(tmp_path: Path):
-    program = """
-    import os, sys
-    from pathlib import Path
-    from hotloop.observe.experiments.shield import shield
-    from hotloop.observe.whatif.without_one_cost import Patches
-    from hotloop.tuning.canary_trial import _let_denied_writes_go_nowhere
-    assert shield(Path(sys.argv[1]), []) == "denied"
-    _let_denied_writes_go_nowhere(Patches())
-    os.makedirs("out/deep", exist_ok=True)
-    Path("out/deep/log.txt").write_text("new")
-    Path("log.txt").write_text("new")
-    with open("other.txt", "x") as other:
-        other.write("new")
-    Path(sys.argv[1], "own.txt").write_text("new")
-    assert Path("log.txt").read_text() == "old"
-    for refused in (lambda: open("no/such.txt", "w"), lambda: os.mkdir("no/folder")):
-        try:
-            refused()
-        except FileNotFoundError:
-            continue
-        raise AssertionError("a folder that is not there was taken for a denied one")
-    Path("absent.txt").read_text()
-    """
-    work, scratch = tmp_path / "work", tmp_path / "scratch"
-    work.mkdir()
-    scratch.mkdir()
-    (work / "log.txt").write_text("old")
-    before = digests(work)
-    argv = [sys.executable, "-c", textwrap.dedent(program), str(scratch)]
-    done = subprocess.run(argv, cwd=work, capture_output=True, text=True, timeout=60)
-    assert "'absent.txt'" in done.stderr.splitlines()[-1], done.stderr
-    assert (digests(work), (scratch / "own.txt").read_text()) == (before, "new")
-
-
 def test_a_process_that_is_killed_or_raises_leaves_its_words(tmp_path: Path):
     with start(tmp_path, f"import os\nos.kill(os.getpid(), {signal.SIGKILL.value})") as process:
         with pytest.raises(TrialEnded, match="SIGKILL") as ended:
@@ -141,19 +104,3 @@ def test_a_module_is_run_as_one_with_the_techniques(tmp_path: Path):
     with target.start(PLAIN.plus("fused-adamw")) as process:
         report = process.first(seconds=120)
     assert report.more["effects"]["fused-adamw"][0] == "in effect"
-
-
-def test_what_the_arguments_name_may_be_written_to(tmp_path: Path):
-    script = ["train.py", "--out=/var/tmp/not-there/run", "deep/er", "steps=10", "/dev/null"]
-    folders = canary_trial._folders(script, tmp_path)
-    assert folders == [tmp_path, Path.home(), Path("/tmp"), Path("/var/tmp"), tmp_path]
-
-
-def test_what_was_compiled_before_is_read_where_writes_are_thrown_away(tmp_path: Path, monkeypatch):
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "compiled"))
-    found = {}
-    for covers in (True, False):
-        monkeypatch.setattr(canary_trial, "can_cover", lambda *_, covers=covers, **__: covers)
-        found[covers] = canary_trial.variables(("train.py",), tmp_path)
-    assert found[True]["TORCHINDUCTOR_CACHE_DIR"] == str(tmp_path / "compiled")
-    assert found[False]["TORCHINDUCTOR_CACHE_DIR"].startswith(found[False]["TMPDIR"])

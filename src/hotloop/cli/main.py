@@ -23,6 +23,7 @@ VERBS = {
     "doctor": "why is it slow, is it right: hotloop doctor [train.py | char-lm ... | RUN_DIR]",
     "run": "run a script with techniques put in: hotloop run --with fused-adamw train.py",
     "tune": "find and prove a faster plan: hotloop tune [--budget 10m] train.py | char-lm ...",
+    "rehearse": "run it on a simulated card: hotloop rehearse --card rtx3090 train.py",
     "train": "train a recipe: hotloop train char-lm [key=value ...]",
     "data": "find data sets, tokenise and pack them once: hotloop data find | tokenize ...",
     "bench": "before and after, rung by rung: hotloop bench char-lm [--require TARGETS]",

@@ -38,6 +38,14 @@ _GEFORCE = "https://www.nvidia.com/en-us/geforce/graphics-cards"
 _RTX3060 = f"28 SM x 512 x 1.78 GHz, {_GEFORCE}/30-series/rtx-3060-3060ti/"
 # AI TOPS are sparse fp8, 8 times dense bf16 (4090: 1321 and 165.2; 4080: 780 and 97.5)
 _RTX4080S = f"836 AI TOPS / 8, 256 bit x 23 Gbit/s, {_GEFORCE}/40-series/rtx-4080-family/"
+# 128 and 512 FLOP per clock and SM; a T4 has 1024, GeForce accumulates in fp32 at half rate
+_TURING = (
+    f"{_IMG}/aem-dam/en-zz/Solutions/design-visualization/technologies/turing-architecture/"
+    "NVIDIA-Turing-Architecture-Whitepaper.pdf"
+)
+_RTX2080 = f"46 SM x 128 (fp32) and x 512 x 1.71 GHz, 256 bit x 14 Gbit/s, {_TURING}"
+# 24 SM x 512 FLOP per clock (the rate of the Ada whitepaper) x 2.46 GHz of the product page
+_RTX4060 = f"24 SM x 512 x 2.46 GHz, 128 bit x 17 Gbit/s, {_GEFORCE}/40-series/rtx-4060-4060ti/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +101,7 @@ GPUS: tuple[GpuSpec, ...] = (
     _gpu("v100 pcie", (7, 0), 16, 0.9, 14, None, 112, _V100),
     _gpu("v100 pcie", (7, 0), 32, 0.9, 14, None, 112, _V100),
     _gpu("t4", (7, 5), 16, 0.32, 8.1, None, 65, _T4),
+    _gpu("rtx 2080", (7, 5), 8, 0.448, 10.1, None, 40.3, _RTX2080, derived=True),
     _gpu("a100 40gb", (8, 0), 40, 1.555, 19.5, 156, 312, _A100, also="sxm4 pcie"),
     _gpu("a100 80gb pcie", (8, 0), 80, 1.935, 19.5, 156, 312, _A100),
     _gpu("a100 80gb sxm4", (8, 0), 80, 2.039, 19.5, 156, 312, _A100),
@@ -105,6 +114,7 @@ GPUS: tuple[GpuSpec, ...] = (
     _gpu("rtx 3090", (8, 6), 24, 0.936, 35.6, 35.6, 71, _GA102),
     _gpu("l4", (8, 9), 24, 0.3, 30.3, 60, 121, _L4),  # page, sparse: 120, 242
     _gpu("l40s", (8, 9), 48, 0.864, 91.6, 183, 362.05, _L40S),
+    _gpu("rtx 4060", (8, 9), 8, 0.272, 15.1, 15.1, 30.2, _RTX4060, derived=True),
     _gpu("rtx 4070", (8, 9), 12, None, 29.1, 29.1, 58.3, _GB202),  # GDDR6X and GDDR6, one name
     _gpu("rtx 4070 ti", (8, 9), 12, 0.504, 40.1, 40.1, 80.2, _ADA),
     _gpu("rtx 4080", (8, 9), 16, 0.7168, 48.7, 48.7, 97.5, _ADA),

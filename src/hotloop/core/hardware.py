@@ -16,10 +16,11 @@ from hotloop.core.measurement import Measurement, Source
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["DTYPES", "Device", "Hardware"]
+__all__ = ["DTYPES", "HEAD_ROOM", "Device", "Hardware"]
 
 Device = Literal["cpu", "cuda", "mps"]
 DTYPES = ("fp32", "tf32", "bf16", "fp16")  # the names of the speeds
+HEAD_ROOM = 0.9  # largest forecast share of the memory; it leaves out workspaces and fragments
 SCHEMA = 1
 
 _BF16_CPU = frozenset({"avx512_bf16", "amx_bf16", "bf16"})  # the last one is Arm's

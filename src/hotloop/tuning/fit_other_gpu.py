@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from hotloop.core.hardware import Hardware
-from hotloop.jobs.forecast.limits import HEAD_ROOM
+from hotloop.core.hardware import HEAD_ROOM, Hardware
 from hotloop.jobs.forecast.memory_fit import Forecasts, shapes
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ SYMPTOMS = (
     "cache-not-found", "compile-fails", "left-out", "low-utilisation", "out-of-memory",
     "sdpa-unavailable", "still-slow", "unstable-loss",
 )  # fmt: skip
-NAMES = tuple(sorted((*SYMPTOMS, "plan-to-code", "regressions", "several-cards")))
+NAMES = tuple(sorted((*SYMPTOMS, "plan-to-code", "regressions", "several-cards", "without-a-card")))
 HEADINGS = [
     "What you see", "Find the cause", "What to do, likely gain first", "What does not help",
     "When it is not worth it",

@@ -5,10 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hotloop.core.hardware import Hardware
+from hotloop.core.hardware import HEAD_ROOM, Hardware
 from hotloop.core.plan import Plan
 from hotloop.data.sampling.context_windows import Windows
-from hotloop.jobs.forecast.limits import HEAD_ROOM
 from hotloop.jobs.forecast.memory_fit import Forecasts, fit_memory
 from hotloop.jobs.forecast.memory_forecast import Forecast
 from hotloop.models.gpt import Gpt, next_token_loss

@@ -7,6 +7,7 @@ vocabulary.json, classes.json, texts.json  what the model needs beside its weigh
 report.html    the page of hotloop report or doctor
 answers.json   what hotloop predict found of the rows that the run held out
 case.json, findings.json  of a script: what was seen, what was found
+rehearsal.json  what hotloop rehearse saw of a script on a simulated card
 trials.jsonl, trials.json, doctor/  of hotloop tune: rows as they came, the result, the doctor's run
 tracked-<tracker>.json    how far hotloop track came; tensorboard/, wandb/ are the trackers' own
 """
@@ -64,6 +65,7 @@ class RunDir:
     answers = _Entry("answers.json")  # what `hotloop predict` found of the held-out rows
     case = _Entry("case.json")  # what was seen of a script; `hotloop doctor` can judge it again
     findings = _Entry("findings.json")  # of the doctor
+    rehearsal = _Entry("rehearsal.json")  # of hotloop rehearse
     children = _Entry("children")  # what the child processes of an observed script saw
     trials = _Entry("trials.json")  # the whole result of hotloop tune
     looked = _Entry("doctor")  # where hotloop tune has the doctor leave what it saw
@@ -114,6 +116,12 @@ class RunDir:
         if plan is not None:
             write_json(self._plan, plan.to_json())
         write_json(self._file, {"schema": SCHEMA, **record})
+
+    def save_rehearsal(self, result: object, page: str) -> None:
+        """Write the result of a rehearsal, and its page. Raises WriteError."""
+        make_folder(self.path)
+        write_json(self.rehearsal, result)
+        write_file(self.report, page)
 
     @contextmanager
     def tuning(self, record: Mapping[str, object]) -> Iterator[Journal]:

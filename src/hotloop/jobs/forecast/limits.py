@@ -6,6 +6,7 @@ import secrets
 from typing import TYPE_CHECKING
 
 from hotloop.core.errors import DataError, WriteError
+from hotloop.core.hardware import HEAD_ROOM
 from hotloop.core.storage.files import (
     Disk,
     check_folder,
@@ -44,7 +45,6 @@ __all__ = [
     "too_much",
 ]
 
-HEAD_ROOM = 0.9  # largest forecast share of the memory; it leaves out workspaces and fragments
 STEP_OVER_FORWARD = 3  # cost of forward and backward in forwards: the backward has twice the FLOPs
 LONG_VALIDATION = 0.2  # of the training between two validations
 TRIAL, BLOCK = 16 << 20, 1 << 20  # bytes of the largest file written to time a save; of one block

@@ -42,7 +42,7 @@ enum status {
     CAPTURE_WRONG_THREAD = 908,
 };
 
-/* The card, as the environment describes it (see tests/nullcard/cards.py). Sizes are in bytes. */
+/* The card, as the environment describes it (see nullcard/cards.py). Sizes are in bytes. */
 struct card {
     char name[256];
     int capability; /* 89 for 8.9 */
@@ -87,6 +87,9 @@ struct stream {
     struct capture *capture; /* NULL: not capturing */
     uint64_t joined_at;      /* its `work` when it joined the capture */
 };
+
+/* Kernels that the host launched and calls that had to wait, since the start; nothing resets them. */
+extern uint64_t nullcard_launched, nullcard_waited;
 
 #pragma GCC visibility push(hidden)
 

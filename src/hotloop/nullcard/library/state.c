@@ -14,6 +14,7 @@
 #define BUCKETS 65536 /* torch registers some 30,000 kernels */
 
 struct totals totals;
+uint64_t nullcard_launched, nullcard_waited;
 static struct counter *counters[BUCKETS];
 static pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static __thread int last_error;
@@ -41,7 +42,7 @@ static const char *stated(const char *variable) {
     if (value && *value) return value;
     fprintf(stderr,
             "nullcard: the variable %s is not set; start this program with the variables that "
-            "tests.nullcard.environment() returns\n",
+            "hotloop.nullcard.counts.environment() returns\n",
             variable);
     abort();
 }
@@ -184,7 +185,7 @@ static void put_all(struct text *text) {
     put(text, "}\n");
 }
 
-/* ---- what tests call through ctypes ---- */
+/* ---- what is called through ctypes ---- */
 
 /* Writes the counts as JSON, as far as they fit, with a zero at the end; returns the bytes needed. */
 size_t nullcard_counts(char *buffer, size_t size) {

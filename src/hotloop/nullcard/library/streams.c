@@ -46,7 +46,7 @@ void null_wait(const char *call, const struct clock *until) {
     int idle = 1;
     for (int i = 0; i < used; i++) idle &= host.seen[i] >= until->seen[i];
     if (idle) counter->replayed++;
-    else counter->launched++;
+    else counter->launched++, nullcard_waited++;
     null_merge(&host, until);
 }
 void null_wait_for_all(const char *call) {
@@ -81,7 +81,7 @@ int null_submit(const void *handle, struct counter *counter) {
         if (status) return null_fail(status);
     } else {
         order(stream);
-        if (counter) counter->launched++;
+        if (counter) counter->launched++, nullcard_launched++;
     }
     stream->before.seen[stream->index] = ++stream->work;
     return SUCCESS;

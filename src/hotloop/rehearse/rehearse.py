@@ -1,0 +1,165 @@
+"""Starts a script on a simulated card, and judges what was seen."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from hotloop.core import codec
+from hotloop.core.case.rehearsal import BatchTrial, LargestBatch, Rehearsal, RehearsedRun
+from hotloop.core.env import named
+from hotloop.core.errors import DeviceError, HotloopError
+from hotloop.core.hardware import HEAD_ROOM
+from hotloop.core.secrets import redacted
+from hotloop.nullcard.build import check_torch
+from hotloop.nullcard.counts import environment
+from hotloop.observe.experiments import shielded_script
+from hotloop.observe.experiments.shield import why_no_shield
+from hotloop.process import child
+from hotloop.rehearse.kernel_model import estimate
+from hotloop.rehearse.largest_batch import largest_batch
+from hotloop.rehearse.process import RehearsalRequest, command
+from hotloop.rehearse.verdicts import is_out_of_memory, not_shown, verdicts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from hotloop.nullcard.cards import Card
+    from hotloop.process.child import Beat, Outcome
+
+__all__ = ["SECONDS", "STEPS", "rehearse"]
+
+STEPS: Final = 5  # counted; their median does not move with one that is unlike the others
+WARM: Final = 3  # before them: optimizer state is made, kernels are chosen and compiled
+SECONDS: Final = 300.0  # for the start of the script and its steps
+_BEYOND: Final = 30.0  # seconds in which a process that is late may still report
+_LAST: Final = 12  # lines of what a process said that broke off
+
+
+def rehearse(
+    card: Card,
+    script: Sequence[str],
+    *,
+    cwd: Path,
+    steps: int = STEPS,
+    seconds: float = SECONDS,
+    shielded: bool = True,
+    largest: bool = False,
+    progress: Callable[[Beat], None] | None = None,
+) -> Rehearsal:
+    """Run `script` (the arguments of `python`) on a simulated card for a few steps.
+
+    `seconds` limits each run. With `shielded` it changes no file and has no network. With `largest`
+    it is run again with other batches, until the largest one that fits is known. Raises
+    DeviceError if this machine cannot simulate a card, HotloopError if the process broke off, and
+    KeyboardInterrupt on Ctrl-C, once the process is dead.
+    """
+    if shielded and (why := why_no_shield()) is not None:
+        raise DeviceError(
+            f"{why}: the script would write over its checkpoints with zeros. Rehearse a copy of "
+            "the folder with --unshielded"
+        )
+    check_torch(sys.executable)
+    place = _Place(card, tuple(script), cwd, seconds, shielded, progress)
+    run = place.run(steps=steps)
+    found, larger = _largest(run, place, card) if largest else (None, None)
+    return Rehearsal(
+        card=card.name,
+        key=card.key,
+        capability=card.capability,
+        memory=card.memory_bytes,
+        script=script[1] if script[0] == "-m" else script[0],
+        command=redacted(tuple(script)),
+        run=run,
+        verdicts=verdicts(card, run),
+        not_shown=not_shown(run, shielded=shielded),
+        estimate=estimate(run, larger, card.spec),
+        largest=found,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where and how a script is run, each time in a process of its own."""
+
+    card: Card
+    script: tuple[str, ...]
+    cwd: Path
+    seconds: float
+    shielded: bool
+    progress: Callable[[Beat], None] | None
+
+    def run(
+        self, *, steps: int, ratio: float = 1.0, memory: int | None = None, closely: bool = True
+    ) -> RehearsedRun:
+        """Run it for `steps` counted steps; `memory` (MiB) replaces the card's."""
+        variables = environment(self.card, memory) | child.quiet()
+        if self.shielded:
+            variables |= shielded_script.variables(self.script, self.cwd)
+        if (before := named(["LD_PRELOAD"]).get("LD_PRELOAD")) is not None:
+            variables["LD_PRELOAD"] += f":{before}"
+        request = RehearsalRequest(
+            result=child.RESULT,
+            warm=WARM,
+            steps=steps,
+            seconds=self.seconds,
+            shielded=self.shielded,
+            batch_ratio=ratio,
+            closely=closely,
+        )
+        outcome = child.run(
+            command(sys.executable, child.SCRATCH, request, self.script),
+            limits=child.ProcessLimits(seconds=self.seconds + _BEYOND),
+            cwd=self.cwd,
+            environment=variables,
+            progress=self.progress,
+        )
+        return _run_of(outcome)
+
+
+def _largest(
+    run: RehearsedRun, place: _Place, card: Card
+) -> tuple[LargestBatch, RehearsedRun | None]:
+    """Search the largest batch within the share of the memory that hotloop lets a plan take.
+
+    Returns it with the run of the first other batch, whose operators were counted.
+    """
+    memory = int(HEAD_ROOM * card.memory_bytes)
+    if run.batch_asked is None:
+        why = "no DataLoader with a batch size of its own feeds training"
+        return LargestBatch(memory=memory, fits=None, fails=None, trials=(), why_not=why), None
+    asked, others = run.batch_asked, list[RehearsedRun]()
+
+    def attempt(batch: int) -> BatchTrial:
+        again = place.run(steps=1, ratio=batch / asked, memory=memory >> 20, closely=not others)
+        others.append(again)
+        return _trial(batch, again, memory)
+
+    first = _trial(asked, run, memory)
+    found = largest_batch(first, attempt, memory=memory, rows=run.rows)
+    return found, others[0] if others else None
+
+
+def _trial(batch: int, run: RehearsedRun, memory: int) -> BatchTrial:
+    if run.raised is not None and not is_out_of_memory(run.raised):
+        why = f"with a batch of {batch:,} it raised {run.raised.said}"
+        return BatchTrial(batch=batch, fits=None, peak_reserved=run.peak_reserved, why_not=why)
+    if run.raised is None and not run.steps:
+        why = f"with a batch of {batch:,} no step was counted: {run.ended}"
+        return BatchTrial(batch=batch, fits=None, peak_reserved=run.peak_reserved, why_not=why)
+    fits = run.raised is None and run.peak_reserved <= memory
+    return BatchTrial(batch=batch, fits=fits, peak_reserved=run.peak_reserved)
+
+
+def _run_of(outcome: Outcome) -> RehearsedRun:
+    if outcome.status == "interrupted":
+        raise KeyboardInterrupt
+    if outcome.result is None:
+        last = "\n".join(outcome.stderr.strip().splitlines()[-_LAST:])
+        raise HotloopError(
+            f"the process on the simulated card broke off: {outcome.reason or outcome.status}"
+            + (f"\n{last}" if last else "")
+        )
+    return codec.from_json(RehearsedRun, outcome.result)
