@@ -19,7 +19,6 @@ class Run:
 
     name: str = ""  # within a series
     tensors: int  # in a checkpoint
-    indexed: int = 0  # micro batches of a validation in which positions are chosen by a mask
     reads: int = 1  # at a log interval
 
 
@@ -30,7 +29,6 @@ class Recipe:
     name: str
     options: tuple[str, ...]
     runs: tuple[Run, ...]
-    waits: str | None = None  # what waits in each step, to be mended
 
     def words(self, folder: Path) -> list[str]:
         """Return what is typed, but for the settings of training."""
@@ -59,36 +57,34 @@ RECIPES = (
         name="pair-classifier balanced",
         options=(*_ENCODER, "data.layout=flat", "class_weights=balanced"),
         runs=(Run(tensors=156),),
-        waits="step 4 waits: {'cudaStreamSynchronize': 1} == {}; logits.new_tensor(self.weights) "
-        "in pair_classifier/recipe.py copies from pageable memory at each forward pass",
     ),
     Recipe(
         name="chat-sft flat",
         options=(*_DECODER, "data.layout=flat"),
-        runs=(Run(tensors=112, indexed=2),),
+        runs=(Run(tensors=112),),
     ),
     Recipe(
         name="chat-sft padded",
         options=(*_DECODER, "data.layout=padded"),
-        runs=(Run(tensors=112, indexed=2),),
+        runs=(Run(tensors=112),),
     ),
     Recipe(
         name="expert-sft lora packed",
         options=(*_DECODER, "data.max_length=32", "adapter.method=lora"),
-        runs=(Run(tensors=112, indexed=1),),
+        runs=(Run(tensors=112),),
     ),
     Recipe(
         name="expert-sft dora packed",
         options=(*_DECODER, "data.max_length=32", "adapter.method=dora"),
-        runs=(Run(tensors=168, indexed=1),),
+        runs=(Run(tensors=168),),
     ),
     Recipe(
         name="task-router padded",
         options=_ROUTED,
         runs=(
-            Run(name="phase-1", tensors=112, indexed=3, reads=2),
+            Run(name="phase-1", tensors=112, reads=2),
             Run(name="phase-2", tensors=24, reads=2),
-            Run(name="phase-3", tensors=136, indexed=3, reads=2),
+            Run(name="phase-3", tensors=136, reads=2),
         ),
     ),
 )
@@ -117,12 +113,6 @@ EXPLAINED = (
     ),
     _Reason(part="validation", call=ITEM, times=1, why="the mean loss is read at its end"),
     _Reason(part="validation", call=COPY, times=1, why="the metrics' counts are read at its end"),
-    _Reason(
-        part="validation",
-        call=ITEM,
-        times="indexed",
-        why="causal_lm.py, judged: a boolean index waits for the number of positions with loss",
-    ),
     _Reason(
         part="save",
         call=COPY,

@@ -22,23 +22,14 @@ def named(recipe, card, one):
     return f"{recipe.name} {one.name} on {card}".replace("  ", " ")
 
 
-def parameters(*, waits=False):
-    """Return each run of each recipe on each card; with `waits`, known ones must still be there."""
-    return pytest.mark.parametrize(
-        ("case", "one"),
-        [
-            pytest.param(
-                (recipe, card),
-                one,
-                id=named(recipe, card, one),
-                marks=[pytest.mark.xfail(strict=True, reason=recipe.waits, raises=AssertionError)]
-                if waits and recipe.waits
-                else [],
-            )
-            for recipe, card in CASES
-            for one in recipe.runs
-        ],
-    )
+each_run = pytest.mark.parametrize(
+    ("case", "one"),
+    [
+        pytest.param((recipe, card), one, id=named(recipe, card, one))
+        for recipe, card in CASES
+        for one in recipe.runs
+    ],
+)
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +60,7 @@ def run_of(trained, case, one):
     return facts["runs"][case[0].runs.index(one)]
 
 
-@parameters()
+@each_run
 def test_a_recipe_trains_validates_and_saves(trained, case, one):
     ran = run_of(trained, case, one)
     assert len(ran["steps"]) == SETTINGS["max_steps"]
@@ -77,7 +68,7 @@ def test_a_recipe_trains_validates_and_saves(trained, case, one):
     assert sum(bool(save) for save in ran["saves"]) == 3  # after steps 1, 7 and 10
 
 
-@parameters(waits=True)
+@each_run
 def test_a_recipe_waits_only_where_it_is_explained(trained, case, one):
     ran, card = run_of(trained, case, one), case[1]
     for number, step in enumerate(ran["steps"], 1):
@@ -91,7 +82,7 @@ def test_a_recipe_waits_only_where_it_is_explained(trained, case, one):
         assert waits == explained("save", one, card)
 
 
-@parameters()
+@each_run
 def test_a_recipe_launches_as_many_kernels_as_before(trained, case, one):
     steps = run_of(trained, case, one)["steps"][LOOKED_AT:]
     hold_launches(named(*case, one), trained(case)["torch"], steps)
