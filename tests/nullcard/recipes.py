@@ -18,8 +18,7 @@ class Run:
     """A run of a command, and how often it waits."""
 
     name: str = ""  # within a series
-    tensors: int  # in a checkpoint
-    reads: int = 1  # at a log interval
+    reads: int = 1  # waits at a log interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +27,7 @@ class Recipe:
 
     name: str
     options: tuple[str, ...]
-    runs: tuple[Run, ...]
+    runs: tuple[Run, ...] = (Run(),)
 
     def words(self, folder: Path) -> list[str]:
         """Return what is typed, but for the settings of training."""
@@ -46,45 +45,38 @@ RECIPES = (
     Recipe(
         name="pair-classifier flat",
         options=(*_ENCODER, "data.layout=flat"),
-        runs=(Run(tensors=156),),
     ),
     Recipe(
         name="pair-classifier padded",
         options=(*_ENCODER, "data.layout=padded"),
-        runs=(Run(tensors=156),),
     ),
     Recipe(
         name="pair-classifier balanced",
         options=(*_ENCODER, "data.layout=flat", "class_weights=balanced"),
-        runs=(Run(tensors=156),),
     ),
     Recipe(
         name="chat-sft flat",
         options=(*_DECODER, "data.layout=flat"),
-        runs=(Run(tensors=112),),
     ),
     Recipe(
         name="chat-sft padded",
         options=(*_DECODER, "data.layout=padded"),
-        runs=(Run(tensors=112),),
     ),
     Recipe(
         name="expert-sft lora packed",
         options=(*_DECODER, "data.max_length=32", "adapter.method=lora"),
-        runs=(Run(tensors=112),),
     ),
     Recipe(
         name="expert-sft dora packed",
         options=(*_DECODER, "data.max_length=32", "adapter.method=dora"),
-        runs=(Run(tensors=168),),
     ),
     Recipe(
         name="task-router padded",
         options=_ROUTED,
         runs=(
-            Run(name="phase-1", tensors=112, reads=2),
-            Run(name="phase-2", tensors=24, reads=2),
-            Run(name="phase-3", tensors=136, reads=2),
+            Run(name="phase-1", reads=2),
+            Run(name="phase-2", reads=2),
+            Run(name="phase-3", reads=2),
         ),
     ),
 )
@@ -115,10 +107,9 @@ EXPLAINED = (
     _Reason(part="validation", call=COPY, times=1, why="the metrics' counts are read at its end"),
     _Reason(
         part="save",
-        call=COPY,
-        times="tensors",
-        why="checkpoint/state.py, tensor_chunks: without async-checkpoint each tensor is copied "
-        "to pageable memory in turn",
+        call=ITEM,
+        times=1,
+        why="checkpoint/tensor_file.py: tensors are copied to pinned memory, one wait in 64 MiB",
     ),
     _Reason(
         part="save",
