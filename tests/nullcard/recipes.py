@@ -9,7 +9,11 @@ __all__ = ["CARDS", "RECIPES", "Recipe", "Run", "explained", "write_files"]
 
 CARDS = ("rtx4090", "t4", "rtx3090")
 WORDS = ["quick", "brown", "fox", "jumps", "lazy", "dog", "wizard", "vex"]
-SMALL = {"vocab_size": 400, "max_position_embeddings": 1024, "num_hidden_layers": 2}
+# Large enough that the 20 MiB in which torch's allocator takes memory do not hide what is needed.
+MODEL = {"vocab_size": 400, "max_position_embeddings": 1024, "num_hidden_layers": 2}
+MODEL |= {"hidden_size": 512, "intermediate_size": 2048, "num_attention_heads": 8}
+GROUPED = {"num_key_value_heads": 4, "head_dim": 64}
+ROWS, LONGEST = 320, 200  # of a file; words of a row
 ITEM, COPY = "cudaStreamSynchronize", "cudaMemcpyAsync to pageable memory"
 
 
@@ -64,11 +68,11 @@ RECIPES = (
     ),
     Recipe(
         name="expert-sft lora packed",
-        options=(*_DECODER, "data.max_length=32", "adapter.method=lora"),
+        options=(*_DECODER, "data.max_length=512", "adapter.method=lora"),
     ),
     Recipe(
         name="expert-sft dora packed",
-        options=(*_DECODER, "data.max_length=32", "adapter.method=dora"),
+        options=(*_DECODER, "data.max_length=512", "adapter.method=dora"),
     ),
     Recipe(
         name="task-router padded",
@@ -138,8 +142,8 @@ def write_files(folder: Path) -> None:
 
     for name, kind in (("encoder", "bert"), ("decoder", "qwen3")):
         tiny_tokenizer.save(folder / name, bos=kind == "bert")
-        tiny_models.saved(folder / name, kind, **SMALL)
-    texts = [f"{WORDS[at % 8]} {WORDS[at // 8 % 8]}" for at in range(48)]
+        tiny_models.saved(folder / name, kind, **MODEL, **(GROUPED if kind == "qwen3" else {}))
+    texts = [_words(at) for at in range(ROWS)]
     jsonl(folder / "answers.jsonl", [{"prompt": f"what is {t}", "response": t} for t in texts])
     rows = enumerate(texts)
     jsonl(
@@ -151,3 +155,9 @@ def write_files(folder: Path) -> None:
     rows = enumerate(texts)
     jsonl(tasks / "sentiment.jsonl", [{"text": text, "label": at % 2} for at, text in rows])
     jsonl(tasks / "translation.jsonl", [{"en": text, "fr": f"le {text}"} for text in texts])
+
+
+def _words(at: int) -> str:
+    """Return the text of a row; rows differ in length, most are short."""
+    count = 2 + LONGEST * (at * 37 % ROWS) ** 2 // ROWS**2
+    return " ".join(WORDS[(at + place * (at % 7 + 1)) % 8] for place in range(count))

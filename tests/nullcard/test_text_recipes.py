@@ -13,7 +13,7 @@ from tests.preloaded import Preloaded
 pytestmark = pytest.mark.nullcard
 
 SETTINGS = {"max_steps": 10, "log_every": 5, "eval_every_steps": 7, "save_every_steps": 7}
-SETTINGS |= {"batch_size": 4, "accumulation": 1, "epochs": "null", "eval_every_epochs": "null"}
+SETTINGS |= {"batch_size": 32, "accumulation": 1, "epochs": "null", "eval_every_epochs": "null"}
 MODELS = ("transformers.models.bert.modeling_bert", "transformers.models.qwen3.modeling_qwen3")
 CASES = list(itertools.product(RECIPES, CARDS))
 
