@@ -5,9 +5,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["CARDS", "RECIPES", "Recipe", "Run", "explained", "write_files"]
+__all__ = ["CARDS", "EACH_CAPABILITY", "RECIPES", "Recipe", "Run", "explained", "write_files"]
 
-CARDS = ("rtx4090", "t4", "rtx3090")
+CARDS = ("rtx4090", "t4", "rtx3090")  # of the tests
+# Of the matrix: the host asks a card for its capability, and for its memory when that is scarce.
+EACH_CAPABILITY = ("t4", "a100", "rtx3090", "rtx4090", "h100", "rtx5090")
+SETTINGS = {"max_steps": 10, "log_every": 5, "eval_every_steps": 7, "save_every_steps": 7}
+SETTINGS |= {"batch_size": 32, "accumulation": 1, "epochs": "null", "eval_every_epochs": "null"}
+PARTS = ("training", "router_training", "joint_training")  # settings of the runs of a series
 WORDS = ["quick", "brown", "fox", "jumps", "lazy", "dog", "wizard", "vex"]
 # Large enough that the 20 MiB in which torch's allocator takes memory do not hide what is needed.
 MODEL = {"vocab_size": 400, "max_position_embeddings": 1024, "num_hidden_layers": 2}
@@ -23,6 +28,8 @@ class Run:
 
     name: str = ""  # within a series
     reads: int = 1  # waits at a log interval
+    metrics: int = 1  # whether a validation has metrics
+    windows: int = 1  # of 64 MiB in a checkpoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,10 +39,22 @@ class Recipe:
     name: str
     options: tuple[str, ...]
     runs: tuple[Run, ...] = (Run(),)
+    cards: tuple[str, ...] = EACH_CAPABILITY  # of the matrix
 
     def words(self, folder: Path) -> list[str]:
-        """Return what is typed, but for the settings of training."""
-        return [self.name.split()[0], *(word.format(folder=folder) for word in self.options)]
+        """Return what is typed after `hotloop train`."""
+        settings = [
+            f"{part}.{key}={value}"
+            for part in PARTS[: len(self.runs)]
+            for key, value in SETTINGS.items()
+            if not any(option.startswith(f"{part}.{key}=") for option in self.options)
+        ]
+        options = [word.format(folder=folder) for word in self.options]
+        return [self.name.split()[0].strip(","), *settings, *options]
+
+    def named(self, run: Run) -> str:
+        """Return the name of a run's row."""
+        return f"{self.name} {run.name}".strip()
 
 
 _ENCODER = ("model.name={folder}/encoder", "data.path={folder}/pairs.jsonl")
@@ -45,18 +64,30 @@ _ROUTED = (
     "data.path={folder}/tasks",
     'data.files={{"translation": "{folder}/tasks/translation.jsonl"}}',
 )
+_CHARACTERS = ("data.path={folder}/corpus.txt", "model.layers=4", "model.heads=8")
+_CHARACTERS += ("model.width=512", "model.context=256", "model.dropout=0.1")
+_CHARACTER_RUN = Run(metrics=0, windows=3)
 RECIPES = (
+    Recipe(name="char-lm", options=_CHARACTERS, runs=(_CHARACTER_RUN,)),
+    Recipe(
+        name="char-lm diffusion",
+        options=(*_CHARACTERS, "objective=diffusion"),
+        runs=(_CHARACTER_RUN,),
+    ),
     Recipe(
         name="pair-classifier flat",
         options=(*_ENCODER, "data.layout=flat"),
+        runs=(Run(windows=2),),
     ),
     Recipe(
         name="pair-classifier padded",
         options=(*_ENCODER, "data.layout=padded"),
+        runs=(Run(windows=2),),
     ),
     Recipe(
         name="pair-classifier balanced",
         options=(*_ENCODER, "data.layout=flat", "class_weights=balanced"),
+        runs=(Run(windows=2),),
     ),
     Recipe(
         name="chat-sft flat",
@@ -108,11 +139,13 @@ EXPLAINED = (
         first_only=True,  # the last validation stands at a log interval
     ),
     _Reason(part="validation", call=ITEM, times=1, why="the mean loss is read at its end"),
-    _Reason(part="validation", call=COPY, times=1, why="the metrics' counts are read at its end"),
+    _Reason(
+        part="validation", call=COPY, times="metrics", why="the metrics' counts are read at its end"
+    ),
     _Reason(
         part="save",
         call=ITEM,
-        times=1,
+        times="windows",
         why="checkpoint/tensor_file.py: tensors are copied to pinned memory, one wait in 64 MiB",
     ),
     _Reason(
@@ -144,6 +177,7 @@ def write_files(folder: Path) -> None:
         tiny_tokenizer.save(folder / name, bos=kind == "bert")
         tiny_models.saved(folder / name, kind, **MODEL, **(GROUPED if kind == "qwen3" else {}))
     texts = [_words(at) for at in range(ROWS)]
+    (folder / "corpus.txt").write_text("\n".join(texts))
     jsonl(folder / "answers.jsonl", [{"prompt": f"what is {t}", "response": t} for t in texts])
     rows = enumerate(texts)
     jsonl(
