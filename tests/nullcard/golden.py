@@ -19,6 +19,7 @@ PATH = Path(__file__).parent / "matrix.json"
 LOOKED_AT = 3  # the engine inspects the gradients of as many steps
 TOLERANCE = 0.02  # 4 of 188 launches: an update or an attention that is no longer fused is more
 MIB = 1 << 20
+UNIT_MIB = 20  # in which torch's allocator takes memory: one more or less is no other run
 
 TRAIN = """
 import torch
@@ -63,5 +64,6 @@ def hold(name: str, card: str, version: str, run: Mapping[str, Any]) -> None:
     if there["torch"] != version:
         pytest.skip(f"matrix.json is of torch {there['torch']}, this is {version}")
     before = there["rows"][name][card]
-    for each in ("launches", "reserved_mib"):
-        assert found[each] == pytest.approx(before[each], rel=TOLERANCE), each
+    assert found["launches"] == pytest.approx(before["launches"], rel=TOLERANCE)
+    reserved = pytest.approx(before["reserved_mib"], rel=TOLERANCE, abs=UNIT_MIB)
+    assert found["reserved_mib"] == reserved

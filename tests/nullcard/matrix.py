@@ -47,7 +47,8 @@ def _trained(train: Any, recipe: Recipe, card: str) -> tuple[str, dict[str, dict
     if facts["exit"]:
         rows[recipe.name] = {"outcome": f"exit {facts['exit']}: {_last(facts['said'])}"}
     for one, run in zip(recipe.runs, facts["runs"], strict=False) if not facts["exit"] else ():
-        odd = "; ".join(_unexplained(run, one, card))
+        fp16 = card == "t4" or "fp16" in recipe.name
+        odd = recipe.why or "; ".join(_unexplained(run, one, fp16=fp16))
         rows[recipe.named(one)] = golden.figures(run) | {"outcome": odd or "completed"}
     return facts["torch"], rows
 
@@ -58,18 +59,20 @@ def _last(text: str) -> str:
     return chosen[:_LONGEST]
 
 
-def _unexplained(run: Mapping[str, Any], one: Run, card: str) -> Iterator[str]:
+def _unexplained(run: Mapping[str, Any], one: Run, *, fp16: bool) -> Iterator[str]:
     """Yield what waits without a reason in `EXPLAINED`."""
     for number, step in enumerate(run["steps"], 1):
         is_read = number % SETTINGS["log_every"] == 0
         if number > golden.LOOKED_AT and (
-            odd := _more(step["waits"], explained("log interval", one, card) if is_read else {})
+            odd := _more(
+                step["waits"], explained("log interval", one, fp16=fp16) if is_read else {}
+            )
         ):
             yield f"step {number} waits: {odd}"
             break
     for part, found in (("validation", run["validations"]), ("save", filter(None, run["saves"]))):
         for at, waits in enumerate(found):
-            if odd := _more(waits, explained(part, one, card, is_first=at == 0)):
+            if odd := _more(waits, explained(part, one, fp16=fp16, is_first=at == 0)):
                 yield f"{part} {at + 1} waits: {odd}"
                 break
 

@@ -40,6 +40,7 @@ class Recipe:
     options: tuple[str, ...]
     runs: tuple[Run, ...] = (Run(),)
     cards: tuple[str, ...] = EACH_CAPABILITY  # of the matrix
+    why: str = ""  # what its steps wait for, if they do
 
     def words(self, folder: Path) -> list[str]:
         """Return what is typed after `hotloop train`."""
@@ -123,7 +124,7 @@ class _Reason:
     call: str
     times: str | int  # a field of Run, or a number
     why: str
-    cards: tuple[str, ...] = CARDS
+    fp16_only: bool = False  # under GradScaler
     first_only: bool = False  # in the first of its kind
 
 
@@ -153,16 +154,19 @@ EXPLAINED = (
         call=ITEM,
         times=2,
         why="GradScaler.state_dict reads its scale and its count of steps (float16)",
-        cards=("t4",),
+        fp16_only=True,
     ),
 )
 
 
-def explained(part: str, run: Run, card: str, *, is_first: bool = False) -> Mapping[str, int]:
+def explained(
+    part: str, run: Run, *, fp16: bool = False, is_first: bool = False
+) -> Mapping[str, int]:
     """Return the waits of a log interval, a validation or a save for which there is a reason."""
     waits = Counter[str]()
     for row in EXPLAINED:
-        if row.part == part and card in row.cards and (is_first or not row.first_only):
+        applies = (fp16 or not row.fp16_only) and (is_first or not row.first_only)
+        if row.part == part and applies:
             times = getattr(run, row.times) if isinstance(row.times, str) else row.times
             waits[row.call] += times
     return dict(+waits)

@@ -27,6 +27,12 @@ _ANY = {
         "int8-mixed-precision",
     )
 }
+_EACH_STEP = "loss and norm are read in each step, before the update"
+_WHY = {
+    "training.optim=adafactor": "torch's Adafactor reads two numbers of each parameter",
+    "without fused-adamw": _EACH_STEP,
+    "without lagged-loss-read": _EACH_STEP,
+}
 _BASES = ("char-lm", "pair-classifier padded", "expert-sft lora packed")
 
 
@@ -39,6 +45,7 @@ def _changes() -> Iterator[Recipe]:
                     options=recipe.options + options,
                     runs=recipe.runs,
                     cards=_CARD,
+                    why=_WHY.get(name, ""),
                 )
 
 
