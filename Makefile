@@ -107,6 +107,7 @@ router-runs: $(VENV)/.ready-test
 docs: $(VENV)/.ready
 	$(BIN)/python docs/cards.py
 	$(BIN)/python docs/rules.py
+	$(BIN)/python docs/nullcard.py
 	$(BIN)/python -m benchmarks.scaling docs
 	$(BIN)/python docs/guides.py
 

@@ -18,7 +18,7 @@ from hotloop.core.events import steps
 from hotloop.core.storage.files import remove_folder, write_folder
 from hotloop.core.storage.rundir import RunDir
 from hotloop.engine.checkpoint.folders import listing
-from hotloop.engine.checkpoint.state import tensor_chunks
+from hotloop.engine.checkpoint.tensor_file import tensor_chunks
 from hotloop.engine.checkpoint.tensors import read_all
 from hotloop.jobs import train
 from hotloop.jobs.request import fresh_request

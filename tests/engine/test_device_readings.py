@@ -28,5 +28,7 @@ def test_a_gpus_peak_is_told_beside_its_forecast():
     gpu = Hardware(device="cuda", name="a GPU", memory_bytes=8 * GIB)
     told = peak_told(gpu, 3 * GIB, lambda device: {"device_peak_bytes": 2.0 * GIB})
     assert told == "memory: at most 2 GiB of tensors, 3 GiB were forecast (+50%)"
+    read = {"device_peak_bytes": 2.0 * GIB, "device_reserved_peak_bytes": 2.5 * GIB}
+    assert peak_told(gpu, 3 * GIB, lambda device: read) == f"{told}; torch reserved 2.5 GiB"
     assert peak_told(gpu, 3 * GIB, lambda device: {"device_peak_bytes": None}) is None
     assert peak_told(Hardware(device="cpu", name="a CPU"), 3 * GIB) is None

@@ -121,6 +121,19 @@ def test_a_count_above_what_there_is_changes_only_the_mean(folders):
     torch.testing.assert_close(more * (count + 5), model(batch) * count)
 
 
+@every_layout
+def test_a_known_count_changes_nothing_of_what_is_judged(folders, layout):
+    """The null card's tests hold that the host then does not wait for the positions."""
+    model, batch = made(folders["qwen3"]), labelled(layout(TEXTS))
+    count = int((batch["labels"] != -100).sum())
+    with torch.no_grad():
+        found, wanted = model.judged({**batch, "targets": count}), model.judged(batch)
+        torch.testing.assert_close(wanted.loss, model(batch))
+    assert len(found.at) == count > 0
+    for field in ("loss", "at", "label", "said"):
+        assert torch.equal(getattr(found, field), getattr(wanted, field)), field
+
+
 @every_way
 def test_logits_are_made_only_where_a_label_carries_loss(folders, way):
     model, seen = made(folders["qwen3"], way), []

@@ -12,6 +12,8 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any
 
+import torch
+
 from hotloop.nullcard.counts import CardCounts, counts, read_zeros, reset
 
 __all__ = ["train"]
@@ -73,8 +75,11 @@ class _Parts:
         """Begin a run when the method is called."""
 
         def begun(method: Callable[..., Any], *arguments: Any) -> Any:
-            self.runs.append({"steps": [], "validations": [], "saves": [], "peak": 0})
+            self.runs.append(
+                {"steps": [], "validations": [], "saves": [], "reserved": 0, "needed": 0}
+            )
             self._launches, self._waits = 0, {}
+            torch.cuda.reset_peak_memory_stats()
             reset()
             return method(*arguments)
 
@@ -117,9 +122,10 @@ class _Parts:
             self._waits[name] = self._waits.get(name, 0) + times
 
     def _taken(self) -> CardCounts:
-        own = counts()
+        own, run = counts(), self.runs[-1]
         reset()
-        self.runs[-1]["peak"] = max(self.runs[-1]["peak"], own.memory["peak"])
+        run["reserved"] = max(run["reserved"], torch.cuda.max_memory_reserved())
+        run["needed"] = max(run["needed"], torch.cuda.max_memory_allocated())
         return own
 
 

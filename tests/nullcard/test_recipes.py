@@ -1,7 +1,7 @@
 """char-lm's steps on a null card: nothing waits but the log, and as many launches as before."""
 
 import pytest
-from tests.nullcard.launches import LOOKED_AT, TRAIN, hold_launches
+from tests.nullcard.golden import LOOKED_AT, TRAIN, hold
 from tests.nullcard.programs import run
 
 from hotloop.engine.time_left import LOOK
@@ -36,5 +36,5 @@ def test_char_lm_waits_at_the_log_interval_only(char_lm):
             assert sum(step["waits"].values()) == int(reads), f"step {number}: {step['waits']}"
 
 
-def test_char_lm_launches_as_many_kernels_as_before(char_lm):
-    hold_launches("char-lm", char_lm["torch"], char_lm["steps"][LOOKED_AT:])
+def test_char_lm_launches_and_reserves_as_much_as_before(char_lm):
+    hold("char-lm, tiny", "rtx4090", char_lm["torch"], char_lm)

@@ -125,3 +125,50 @@ facts |= {"done": b.query(), "ms": a.elapsed_time(b)}
     facts = on_card("rtx4090", script).facts
     assert facts["done"]
     assert facts["ms"] >= 0
+
+
+def test_after_a_capture_that_failed_the_training_goes_on_without_a_graph(on_card):
+    """The engine records a micro step; its generator must be usable if that fails."""
+    script = """
+import torch
+from hotloop.engine.cuda_graphs import record_cuda
+x = torch.ones(8, device="cuda", requires_grad=True)
+drop = torch.nn.Dropout(0.5)
+calls = []
+def once():
+    calls.append(1)
+    loss = drop(x).sum()
+    if len(calls) > 3:
+        loss.item()
+    return loss.detach()
+torch.manual_seed(7)
+try:
+    record_cuda(once)
+except RuntimeError as error:
+    facts["failed"] = str(error).splitlines()[0]
+facts["seed"] = torch.cuda.initial_seed()
+drop(x).sum().backward()
+facts["state"] = len(torch.cuda.get_rng_state())
+"""
+    facts = on_card("rtx4090", script).facts
+    assert "captur" in facts["failed"]
+    assert facts["seed"] == 7
+    assert facts["state"] == 16
+
+
+def test_memory_grows_in_a_capture(on_card):
+    script = """
+import torch
+torch._C._accelerator_setAllocatorSettings("expandable_segments:True")
+x = torch.ones(8, device="cuda")
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    y = torch.zeros(30 << 20, dtype=torch.uint8, device="cuda")
+before = torch.cuda.memory_reserved()
+graph.replay()
+facts["grew"] = before >= 30 << 20
+facts["graphs"] = dict(counts().graphs)
+"""
+    facts = on_card("rtx4090", script).facts
+    assert facts["grew"]
+    assert facts["graphs"]["launched"] == 1

@@ -17,6 +17,7 @@ from hotloop.engine.checkpoint.state import seed_rank
 from hotloop.engine.cuda_graphs import GraphedMicroStep, Recording, record_cuda
 from hotloop.engine.signals import Dropped
 from hotloop.engine.step import is_out_of_memory, to_device
+from hotloop.machine.growing_segments import grow_segments
 from hotloop.session.ranks import SINGLE_PROCESS
 from hotloop.session.session import Parallel, Session, Stepping
 from hotloop.techniques.base import Stage
@@ -69,7 +70,13 @@ def prepare(
     torch.manual_seed(job.seed)
     order = [(find(use.id, known), use) for use in plan.techniques]
     order.sort(key=lambda pair: (pair[0].stage, pair[0].id))
-    session = _start(job, plan, hardware, ranks)
+    fixed_segments = grow_segments(hardware)
+    try:
+        session = _start(job, plan, hardware, ranks)
+    except BaseException:
+        (fixed_segments or (lambda: None))()
+        raise
+    session.undo |= {"allocator": fixed_segments} if fixed_segments else {}
     effects: list[Effect] = []
     try:
         for technique, use in order:

@@ -34,9 +34,23 @@ def record_cuda(once: Callable[[], Tensor]) -> tuple[Callable[[], object], Tenso
             once()
     torch.cuda.current_stream().wait_stream(side)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        loss = once()
+    try:
+        with torch.cuda.graph(graph):
+            loss = once()
+    except BaseException:
+        _leave_capture()
+        raise
     return graph.replay, loss
+
+
+def _leave_capture() -> None:
+    """Let the GPU's generator be drawn from again.
+
+    A capture that fails leaves it as in a capture, and each later dropout raises "Offset increment
+    outside graph capture" (seen with torch 2.11). Its copy has the same seed and offset.
+    """
+    generator = torch.cuda.default_generators[torch.cuda.current_device()]
+    generator.graphsafe_set_state(generator.clone_state())
 
 
 class GraphedMicroStep:

@@ -44,11 +44,14 @@ def peak_told(
     hardware: Hardware, forecast: int, now: Callable[[str], Readings] = readings
 ) -> str | None:
     """Return a sentence on a GPU's peak memory and its `forecast` (bytes); None if unknown."""
-    if hardware.device != "cuda" or not (peak := now("cuda")["device_peak_bytes"]):
+    read = now("cuda") if hardware.device == "cuda" else {}
+    if not (peak := read.get("device_peak_bytes")):
         return None
+    reserved = read.get("device_reserved_peak_bytes")
+    held = f"; torch reserved {bytes_(reserved)}" if reserved else ""
     return (
         f"memory: at most {bytes_(peak)} of tensors, {bytes_(forecast)} were forecast "
-        f"({forecast / peak - 1:+.0%})"
+        f"({forecast / peak - 1:+.0%}){held}"
     )
 
 

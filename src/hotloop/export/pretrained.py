@@ -14,7 +14,7 @@ import torch
 
 from hotloop.core.errors import CheckpointError, DeviceError, UsageError, did_you_mean
 from hotloop.core.storage.files import remove_folder, write_folder
-from hotloop.engine.checkpoint.state import tensor_chunks
+from hotloop.engine.checkpoint.tensor_file import tensor_chunks
 from hotloop.models.adapters.attach import adapted, merged_state
 from hotloop.models.adapters.nf4_linear import is_quantised
 from hotloop.models.adapters.peft_files import CONFIG, TENSORS, adapter_state

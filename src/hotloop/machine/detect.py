@@ -75,13 +75,15 @@ def readings(device: str, *, torch: Any = None, nvml: Any = None) -> dict[str, f
     Takes well under 1 ms after the first call and never raises because NVML is missing or lost.
     `torch` and `nvml` (the module of nvidia-ml-py) are seams.
     rss_bytes; cpu_percent (of one core, since the last call); device_bytes and device_peak_bytes
-    (tensors in the caching allocator); device_percent (share of time in which a kernel ran).
+    (tensors in the caching allocator), device_reserved_peak_bytes (what it took from the driver);
+    device_percent (share of time in which a kernel ran).
     """
     now: dict[str, float | None] = {
         "rss_bytes": float(_process(os.getpid()).memory_info().rss),
         "cpu_percent": _cpu_percent(),
         "device_bytes": None,
         "device_peak_bytes": None,
+        "device_reserved_peak_bytes": None,
         "device_percent": None,
     }
     if device.startswith("cuda"):
@@ -90,6 +92,7 @@ def readings(device: str, *, torch: Any = None, nvml: Any = None) -> dict[str, f
         stats = torch.cuda.memory_stats(device)
         now["device_bytes"] = stats.get("allocated_bytes.all.current")
         now["device_peak_bytes"] = stats.get("allocated_bytes.all.peak")
+        now["device_reserved_peak_bytes"] = stats.get("reserved_bytes.all.peak")
         uuid = str(torch.cuda.get_device_properties(device).uuid)
         now["device_percent"] = _gpu_percent(uuid, nvml or import_nvml())
     return now

@@ -102,11 +102,13 @@ class CausalLm(nn.Module):
         return functional.cross_entropy(logits_nV, next_N[at_n], reduction="none"), at_n
 
     def judged(self, batch: Mapping[str, Any]) -> Judged:
-        """Return the loss, and the likeliest token at each position that carries loss."""
+        """Return the loss, and the likeliest token at each position that carries loss.
+
+        `targets` in the batch, if there, must be the number of these positions.
+        """
         labels_BT = batch["labels"]
         next_N = functional.pad(labels_BT[:, 1:], (0, 1), value=_NO_LOSS).flatten()
         at_n = _carrying(next_N, batch.get("targets"))
-        at_n = at_n[next_N[at_n] != _NO_LOSS]
         hidden_nD, label_n = self.backbone(batch).flatten(0, 1)[at_n], next_N[at_n]
         total, likeliest = hidden_nD.new_zeros((), dtype=torch.float32), [label_n[:0]]
         chunks = torch.split(hidden_nD, self._rows), torch.split(label_n, self._rows)

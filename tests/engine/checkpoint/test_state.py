@@ -10,7 +10,8 @@ from hotloop.core.errors import CheckpointError, ConfigError
 from hotloop.core.hardware import Hardware
 from hotloop.core.storage.files import write_folder
 from hotloop.engine.checkpoint.folders import STATE, StoredCheckpoint, listing
-from hotloop.engine.checkpoint.state import Identity, restore, take, tensor_chunks, write
+from hotloop.engine.checkpoint.state import Identity, restore, take, write
+from hotloop.engine.checkpoint.tensor_file import tensor_chunks
 from hotloop.session.accumulation_windows import Position
 from hotloop.session.session import Session
 

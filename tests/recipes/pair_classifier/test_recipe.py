@@ -7,6 +7,7 @@ import pytest
 import torch
 from tests.data.tokenising.test_tokenize import jsonl
 from tests.golden import tiny_models, tiny_tokenizer
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from hotloop.api import load_run
 from hotloop.cli.main import main
@@ -14,6 +15,7 @@ from hotloop.core.errors import ConfigError, DataError
 from hotloop.jobs import job as assemble
 from hotloop.jobs import train as engine
 from hotloop.jobs.request import fresh_request
+from hotloop.recipes.pair_classifier.recipe import _Loss
 
 SIZE = {"vocab_size": 400, "num_hidden_layers": 2}
 BERT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
@@ -287,6 +289,26 @@ def test_class_weights_add_up_over_micro_batches(model, data, tmp_path):
     assert [s.loss for s in load_run(tmp_path / "plain").steps] != pytest.approx(
         losses[0], rel=1e-3
     )
+
+
+def test_class_weights_that_a_validation_used_first_serve_the_training():
+    loss, labels = _Loss(weights=(3.0, 0.5)), torch.tensor([0, 1, 1])
+    logits = torch.tensor([[1.0, 2.0], [0.5, -1.0], [0.0, 3.0]], requires_grad=True)
+    with FakeTensorMode() as mode:  # a forecast comes before both
+        fake = mode.from_tensor(torch.ones(3, 2)), mode.from_tensor(labels)
+        loss(lambda batch: fake[0], {"label": fake[1]})
+    with torch.inference_mode():
+        validated = loss(lambda batch: logits, {"label": labels})
+    trained = loss(lambda batch: logits, {"label": labels})
+    trained.backward()
+    by_hand = -(logits.detach().log_softmax(1)[torch.arange(3), labels] * weights_of(labels)).mean()
+    assert float(validated) == pytest.approx(float(by_hand))
+    assert float(trained.detach()) == pytest.approx(float(by_hand))
+    assert bool(logits.grad.any(1).all())
+
+
+def weights_of(labels):
+    return torch.tensor([3.0, 0.5])[labels]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import torch
 
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 __all__ = ["Background"]
 
 T = TypeVar("T")
+_Key = tuple[str, str]  # file, tensor
+# Pinned at once: torch rounds each allocation up to a power of two, and one takes the driver longer
+# than a small copy. Larger tensors have their own.
+_ARENA_BYTES: Final = 1 << 28
+_ALIGNED: Final = 64  # bytes; more than the width of any number
 
 
 class Background(Generic[T]):
@@ -29,7 +34,7 @@ class Background(Generic[T]):
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="hotloop-save")
-        self._copies: dict[tuple[str, str], Tensor] = {}  # (file, tensor) -> host memory
+        self._copies: dict[_Key, Tensor] = {}  # host memory
         self._running: Future[T] | None = None
 
     @property
@@ -40,9 +45,19 @@ class Background(Generic[T]):
     def copied(self, snapshot: Snapshot) -> Snapshot:
         """Return a copy that overwrites the last one; no write may be in flight or untaken."""
         assert self._running is None, "its memory is being read"
-        files = {name: self._copy(name, tensors) for name, tensors in snapshot.files.items()}
-        if torch.cuda.is_available():
-            torch.cuda.current_stream().synchronize()  # the copies from the GPU are complete
+        sources = {
+            (file, name): tensor.detach()
+            for file, tensors in snapshot.files.items()
+            for name, tensor in tensors.items()
+        }
+        missing = {key: each for key, each in sources.items() if not self._has_room(key, each)}
+        self._copies |= _memory_for(missing)
+        files: dict[str, dict[str, Tensor]] = {file: {} for file in snapshot.files}
+        for (file, name), source in sources.items():
+            copy = self._copies[file, name]
+            files[file][name] = copy.copy_(source, non_blocking=source.is_cuda)
+        for device in {source.device for source in sources.values() if source.is_cuda}:
+            torch.cuda.current_stream(device).synchronize()  # once for all of them
         return replace(snapshot, files=files)
 
     def start(self, snapshot: Snapshot, write: Callable[[Snapshot], T]) -> None:
@@ -65,13 +80,31 @@ class Background(Generic[T]):
         """End the thread after the write in flight."""
         self._pool.shutdown()
 
-    def _copy(self, file: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        copies = {}
-        for name, tensor in tensors.items():
-            copy = self._copies.get((file, name))
-            if copy is None or copy.shape != tensor.shape or copy.dtype != tensor.dtype:
-                # A GPU copies into pinned memory at full speed and without a wait.
-                copy = torch.empty_like(tensor, device="cpu", pin_memory=tensor.is_cuda)
-                self._copies[file, name] = copy
-            copies[name] = copy.copy_(tensor.detach(), non_blocking=tensor.is_cuda)
-        return copies
+    def _has_room(self, key: _Key, tensor: Tensor) -> bool:
+        copy = self._copies.get(key)
+        return copy is not None and copy.shape == tensor.shape and copy.dtype == tensor.dtype
+
+
+def _memory_for(tensors: Mapping[_Key, Tensor]) -> dict[_Key, Tensor]:
+    """Return host memory laid out like each tensor.
+
+    A GPU copies into pinned memory at full speed and without a wait; its tensors share arenas.
+    """
+    made = {
+        key: torch.empty_like(each, device="cpu")
+        for key, each in tensors.items()
+        if not each.is_cuda
+    }
+    sizes = {
+        key: each.nbytes + -each.nbytes % _ALIGNED for key, each in tensors.items() if each.is_cuda
+    }
+    arena, used, left = torch.empty(0, dtype=torch.uint8), 0, sum(sizes.values())
+    for key, size in sizes.items():
+        if used + size > len(arena):
+            room = max(size, min(left, _ARENA_BYTES))
+            arena, used = torch.empty(room, dtype=torch.uint8, pin_memory=True), 0
+        like = torch.empty_like(tensors[key], device="meta")
+        numbers = arena[used : used + like.nbytes].view(like.dtype)
+        made[key] = numbers.as_strided(like.shape, like.stride(), numbers.storage_offset())
+        used, left = used + size, left - size
+    return made

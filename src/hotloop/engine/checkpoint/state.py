@@ -22,14 +22,14 @@ from hotloop.data.sampling.epoch_order import seed_of
 from hotloop.engine.checkpoint.folders import STATE, path_of
 from hotloop.engine.checkpoint.multi_rank_writer import write_together
 from hotloop.engine.checkpoint.sharded_state import state_of, weights_of, whole
+from hotloop.engine.checkpoint.tensor_file import HostCopies, in_order, tensor_chunks
 from hotloop.engine.checkpoint.tensors import Parts, learned_by, mine, name_of
 from hotloop.models.row_sharded import like, put
-from hotloop.models.weights.dtypes import DTYPES
 from hotloop.session.accumulation_windows import Position
 from hotloop.session.ranks import SINGLE_PROCESS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from torch import Tensor
@@ -44,14 +44,12 @@ __all__ = [
     "rng_state",
     "set_rng_state",
     "take",
-    "tensor_chunks",
     "write",
 ]
 
 SCHEMA = 1
 NEWER = {"best_score"}  # fields of a position that older checkpoints of this schema lack
 _INSIDE = "|"  # separates a map of an optimizer's state from a key in it
-_NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,26 +62,6 @@ class Identity:
     seed: int
     objective: str
     drop_last: bool
-
-
-def tensor_chunks(tensors: Mapping[str, Tensor]) -> Iterator[memoryview | bytes]:
-    """Yield a safetensors file piece by piece; one tensor at a time is copied from a GPU."""
-    order = sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
-    header, end = {}, 0
-    for name in order:
-        tensor = tensors[name]
-        start, end = end, end + tensor.numel() * tensor.element_size()
-        header[name] = {
-            "dtype": _NAMES[tensor.dtype],
-            "shape": list(tensor.shape),
-            "data_offsets": [start, end],
-        }
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    yield len(text).to_bytes(8, "little") + text
-    for name in order:
-        flat = tensors[name].detach().cpu().contiguous().reshape(-1)
-        yield flat.view(torch.uint8).numpy().data
 
 
 def rng_state(device: torch.device) -> dict[str, Tensor]:
@@ -220,7 +198,9 @@ def write(
     With several ranks each writes its part, and the checkpoint exists once all have written.
     """
     text = json.dumps(snapshot.state, indent=1, allow_nan=False)
-    chunks = {name: tensor_chunks(tensors) for name, tensors in snapshot.files.items()}
+    parts = snapshot.files.values()
+    copies = HostCopies(tensors[name] for tensors in parts for name in in_order(tensors))
+    chunks = {name: tensor_chunks(tensors, copies) for name, tensors in snapshot.files.items()}
     files = {**chunks, snapshot.name: [text.encode()]}
     return write_together(path_of(folder, snapshot.step), files, disk=disk, ranks=ranks)
 

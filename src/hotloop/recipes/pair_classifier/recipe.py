@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.functional import cross_entropy
 
 from hotloop.config.common import AUTO
@@ -101,6 +102,8 @@ class _Loss:
     """Mean cross-entropy of a batch; in a validation, it adds to the counts in place."""
 
     weights: tuple[float, ...] | None  # of the classes; a row has the weight of its class
+    # The weights on each device: a copy from a list makes the host wait for the GPU.
+    _copied: dict[torch.device, Tensor] = field(default_factory=dict, init=False, compare=False)
 
     def __call__(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
         logits, labels = model(batch).float(), batch["label"]
@@ -110,8 +113,17 @@ class _Loss:
             return cross_entropy(logits, labels)
         # The mean is over rows, not over weights, so that micro batches add up to their batch.
         losses = cross_entropy(logits, labels, reduction="none")
-        mean: Tensor = (losses * logits.new_tensor(self.weights)[labels]).mean()
+        mean: Tensor = (losses * self._weights_on(logits)[labels]).mean()
         return mean
+
+    def _weights_on(self, logits: Tensor) -> Tensor:
+        """Return the float32 weights of the classes on the device of the logits, [classes]."""
+        if isinstance(logits, FakeTensor):  # of a forecast; training must not get it
+            return logits.new_tensor(self.weights)
+        if logits.device not in self._copied:
+            with torch.inference_mode(False):  # a validation may come first, training shares it
+                self._copied[logits.device] = torch.tensor(self.weights, device=logits.device)
+        return self._copied[logits.device]
 
 
 def _figures(data: Labelled, counts: Tensor) -> dict[str, float | None]:

@@ -1,0 +1,153 @@
+"""Holds the memory forecast of every preset to torch's own allocator, on a null card.
+
+HOTLOOP_NULLCARD_PYTHON=... python -m benchmarks.allocator_peaks [RECIPE ...]
+
+Two optimizer steps of the widest micro batches of each preset of `benchmarks.preset_forecasts` are
+made by the engine on torch's CUDA build (tests/nullcard): the kernels compute nothing, the
+allocator is torch's. What it reserved at most is put beside the forecast of the same process. A
+GPU's context, modules and cuBLAS's workspaces are in neither.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.nullcard.build import build
+from tests.nullcard.programs import NullCardError, python, run
+from tests.preloaded import Preloaded
+
+from benchmarks.preset_forecasts import GPUS, RECIPES
+
+if TYPE_CHECKING:
+    from torch import nn
+
+__all__ = ["PAGE"]
+
+PAGE = Path(__file__).parent / "results" / "allocator-peaks.json"
+MIB, GIB = 1 << 20, 1 << 30
+# The null card of each preset's GPU, and its memory in MiB where it is another's.
+CARDS: dict[str, tuple[str, int | None]] = {
+    "t4": ("t4", None),
+    "12gb": ("rtx4090", 11_900),
+    "16gb": ("rtx4080s", None),
+    "24gb": ("rtx4090", None),
+    "rtx3090": ("rtx3090", None),
+    "rtx4080s": ("rtx4080s", None),
+    "rtx4090": ("rtx4090", None),
+    "h100": ("h100", None),
+}
+SCRIPT = """
+from benchmarks.allocator_peaks import measured
+facts |= measured({recipe!r}, {preset!r}, {folder!r})
+"""
+STEPS = 2  # from the second one on the optimizer's state is there
+
+
+def measured(recipe: str, preset: str, folder: str) -> dict[str, Any]:
+    """Return the forecast and the allocator's peaks of a preset, in a process on its null card."""
+    from dataclasses import replace
+
+    import torch
+
+    from hotloop.engine import apply_plan
+    from hotloop.engine.step import NonFiniteGuard, accumulate, update
+    from hotloop.jobs.decide import requested
+    from hotloop.jobs.forecast.memory_fit import Forecasts, shapes
+    from hotloop.jobs.job import prepare_data
+    from hotloop.jobs.request import fresh_request
+    from hotloop.jobs.train import silent
+    from hotloop.machine.detect import detect
+
+    _, length, settings = RECIPES[recipe]
+    place = Path(folder)
+    rows = place if recipe == "task-router" else place / "rows.jsonl"
+    words = [f"preset={preset}", f"model.name={place / 'model'}", f"data.path={rows}"]
+    request = fresh_request(recipe, (*words, f"data.max_length={length}", *settings))
+    hardware = detect("cuda")
+    job = request.recipe.load().build(request.config, prepare_data(request, silent, None))
+    plan = requested(request, hardware, steps=1000, ranks=1).plan
+    forecast = Forecasts(job, hardware, shapes(request.config, job)).of(plan)
+    make = job.skeleton or job.model
+
+    def on_card() -> torch.nn.Module:
+        with torch.device("meta"):
+            model = make()
+        _place(model)
+        return model
+
+    torch.cuda.reset_peak_memory_stats()
+    session, _ = apply_plan.prepare(replace(job, model=on_card), plan, hardware, {})
+    session.model.train()
+    guard = NonFiniteGuard(session)
+    assert job.widest is not None
+    for _ in range(STEPS):
+        window = [job.widest(plan.micro_batch) for _ in range(plan.accumulation)]
+        loss = accumulate(session, window, lambda phase: None, lambda: None)
+        update(session, guard, loss, request.config.training.gradient_clip)
+    return {
+        "torch": torch.__version__,
+        "micro_batch": plan.micro_batch,
+        "accumulation": plan.accumulation,
+        "forecast_bytes": forecast.peak_bytes,
+        "tensors_bytes": torch.cuda.max_memory_allocated(),
+        "reserved_bytes": torch.cuda.max_memory_reserved(),
+    }
+
+
+def _place(model: nn.Module) -> None:
+    """Give a model without memory memory on the GPU; shared tensors stay shared."""
+    import torch
+
+    made: dict[int, Any] = {}
+    for module in model.modules():
+        for name, each in module.named_parameters(recurse=False):
+            there = torch.empty_like(each, device="cuda")
+            new = torch.nn.Parameter(there, requires_grad=each.requires_grad)
+            module.register_parameter(name, made.setdefault(id(each), new))
+        for name, each in module.named_buffers(recurse=False):
+            module._buffers[name] = torch.zeros_like(each, device="cuda")
+
+
+def main(names: list[str]) -> None:
+    """Measure the presets of some recipes, or of all; those of others stay."""
+    from benchmarks.preset_forecasts import _written
+
+    there = json.loads(PAGE.read_text())["rows"] if PAGE.is_file() else []
+    env = {**os.environ, "LD_PRELOAD": str(build())}
+    with Preloaded("transformers", python=python(), env=env) as process:
+        for recipe in names or RECIPES:
+            with tempfile.TemporaryDirectory() as folder:
+                kind, length, _ = RECIPES[recipe]
+                _written(Path(folder), kind, length)
+                for preset in GPUS:
+                    card, memory = CARDS[preset]
+                    script = SCRIPT.format(recipe=recipe, preset=preset, folder=folder)
+                    row = {"recipe": recipe, "preset": preset, "card": card}
+                    try:
+                        row |= run(card, script, memory=memory, process=process).facts
+                    except NullCardError as error:
+                        row["failed"] = str(error).strip().splitlines()[-1][:200]
+                    print(_line(row), flush=True)
+                    there = [r for r in there if (r["recipe"], r["preset"]) != (recipe, preset)]
+                    there.append(row)
+                    PAGE.write_text(json.dumps({"rows": there}, indent=1) + "\n")
+
+
+def _line(row: dict[str, Any]) -> str:
+    if "failed" in row:
+        return f"{row['recipe']} {row['preset']}: {row['failed']}"
+    forecast, reserved = row["forecast_bytes"], row["reserved_bytes"]
+    return (
+        f"{row['recipe']:16} {row['preset']:9} {row['micro_batch']:3} x {row['accumulation']:3}"
+        f"  forecast {forecast / GIB:6.2f}  tensors {row['tensors_bytes'] / GIB:6.2f}"
+        f"  reserved {reserved / GIB:6.2f} GiB  {forecast / reserved - 1:+.1%}"
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

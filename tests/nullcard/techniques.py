@@ -1,0 +1,52 @@
+"""The rows of the matrix that add one technique to the automatic plan, or change one setting."""
+
+from collections.abc import Iterator
+
+from tests.nullcard.recipes import RECIPES, Recipe
+
+__all__ = ["CHANGES"]
+
+_CARD = ("rtx4090",)
+_ANY = {
+    "training.precision=fp32": ("training.precision=fp32",),
+    "training.precision=fp16": ("training.precision=fp16",),
+    "training.accumulation=4": ("training.accumulation=4",),
+    "training.optim=adafactor": ("training.optim=adafactor",),
+    "without fused-adamw": ("--without", "fused-adamw"),
+    "without lagged-loss-read": ("--without", "lagged-loss-read"),
+} | {
+    f"with {use}": ("--with", use)
+    for use in (
+        "activation-checkpointing:mode=full",
+        "activation-checkpointing:mode=selective",
+        "async-checkpoint",
+        "compile",
+        "cuda-graphs",
+        "device-prefetch",
+        "fp8",
+        "int8-mixed-precision",
+    )
+}
+_EACH_STEP = "loss and norm are read in each step, before the update"
+_WHY = {
+    "training.optim=adafactor": "torch's Adafactor reads two numbers of each parameter",
+    "without fused-adamw": _EACH_STEP,
+    "without lagged-loss-read": _EACH_STEP,
+}
+_BASES = ("char-lm", "pair-classifier padded", "expert-sft lora packed")
+
+
+def _changes() -> Iterator[Recipe]:
+    for recipe in RECIPES:
+        if recipe.name in _BASES:
+            for name, options in _ANY.items():
+                yield Recipe(
+                    name=f"{recipe.name}, {name}",
+                    options=recipe.options + options,
+                    runs=recipe.runs,
+                    cards=_CARD,
+                    why=_WHY.get(name, ""),
+                )
+
+
+CHANGES = tuple(_changes())
