@@ -20,15 +20,15 @@ from hotloop.process import child
 from hotloop.techniques.base import HostKind, Numerics
 from hotloop.techniques.micro_batch import FACTORS, ratio
 from hotloop.techniques.script_gate import cannot_pay
-from hotloop.tuning.expected_gain import WORTH, expected_gain
+from hotloop.tuning.expected_gain import WORTH, expected_gain, promised
 from hotloop.tuning.interleaved_timing import Entry
 from hotloop.tuning.memory_room import how_many, most_bytes, why_apart
-from hotloop.tuning.moves import ordered
+from hotloop.tuning.moves import ORDER, ordered
 from hotloop.tuning.script_trial import command
 from hotloop.tuning.trial_process import TrialProcess, fork_server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from hotloop.core.case.case import Case
@@ -184,7 +184,8 @@ def moves(
 ) -> list[Move]:
     """Return the moves of a script, those first of which the doctor expects most.
 
-    What it measured comes before what it only names; what gains less than 3 % there comes last.
+    What it measured comes before what only acts on a large part of a step; what gains less than 3 %
+    there comes last.
     """
     named = [
         remedy.technique
@@ -203,13 +204,21 @@ def moves(
     proposed = ordered(
         hardware,
         HostKind.SCRIPT,
-        first=[*sorted(gains, key=lambda id: -gains[id]), *named],
+        first=[*sorted(gains, key=lambda id: -gains[id]), *_promising(facts, [*named, *ORDER])],
         last=small,
         choices=_choices(hardware, facts),
         most=most,
         why_not=lambda technique: None if facts is None else cannot_pay(technique, facts.case),
     )
     return [replace(move, gain=gains.get(move.ids[0])) for move in proposed]
+
+
+def _promising(facts: DoctorFacts | None, ids: Iterable[str]) -> list[str]:
+    """Return techniques, those first that may gain most; of equals, those that come first."""
+    unique = list(dict.fromkeys(ids))
+    if facts is None:
+        return unique
+    return sorted(unique, key=lambda id: -promised(facts.case, id))
 
 
 def _choices(
