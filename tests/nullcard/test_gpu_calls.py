@@ -26,7 +26,7 @@ def cases():
         yield pytest.param(number, name, marks=marks, id=name)
 
 
-@pytest.mark.parametrize(("number", "name"), cases())
+@pytest.mark.parametrize(("number", "name"), list(cases()))
 def test_a_part_of_a_call_runs(number, name, interpreter, tmp_path):
     paths = [ROOT / "src", ROOT, ROOT / "tests" / "nullcard" / "no_cudnn"]
     env = {**os.environ, **environment("h200"), "TORCH_CUDNN_SDPA_DEPRIORITIZED": "1"}
