@@ -12,7 +12,7 @@ NULLCARD_TORCH ?= torch==2.11.0
 # Packages installed without bytecode would be compiled again at every start (7.5 s, not 3.4 s).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-nullcard check bench bench-techniques bench-ladder text-runs router-runs docs gpu campaign picture wheel clean
+.PHONY: demo test test-nullcard check bench bench-techniques bench-ladder text-runs router-runs docs gpu gpu-1 gpu-2 gpu-3 rehearse-gpu campaign picture wheel clean
 .DELETE_ON_ERROR:
 
 $(VENV)/.ready: pyproject.toml constraints.txt
@@ -111,15 +111,18 @@ docs: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.scaling docs
 	$(BIN)/python docs/guides.py
 
-# On a machine with a card: its own python3 and packages, nothing is installed.
+# On a machine with a card: its own python3 and packages, nothing is installed. Three calls of at most
+# 9 minutes each; `make gpu` makes the first that has no result yet, `make gpu CALL=2` or gpu-2 that one.
 gpu:
-	rc=0; export PYTHONPATH=$(CURDIR)/src:$(CURDIR); \
-	python3 -m pytest -m gpu -p no:cacheprovider -W default --continue-on-collection-errors \
-	  tests/engine tests/observe tests/machine tests/techniques tests/models tests/data || rc=1; \
-	python3 -m benchmarks.gpu || rc=1; \
-	python3 -m benchmarks.gpu_doctor $(DOCTOR) || rc=1; \
-	python3 -m benchmarks.gpu_texts || rc=1; \
-	exit $$rc
+	PYTHONPATH=$(CURDIR)/src:$(CURDIR) python3 -m benchmarks.gpu $(if $(CALL),--call $(CALL))
+
+gpu-1 gpu-2 gpu-3: gpu-%:
+	PYTHONPATH=$(CURDIR)/src:$(CURDIR) python3 -m benchmarks.gpu --call $*
+
+# The same calls in a short form on a card that is none (tests/nullcard): does everything run?
+rehearse-gpu: $(if $(filter $(NULLCARD)/bin/python,$(NULLCARD_PYTHON)),$(NULLCARD)/.ready)
+	HOTLOOP_NULLCARD_PYTHON=$(NULLCARD_PYTHON) OMP_NUM_THREADS=1 PYTHONPATH=$(CURDIR)/src:$(CURDIR) \
+	  $(NULLCARD_PYTHON) -m pytest tests/nullcard/test_gpu_calls.py -m 'nullcard or slow' -s -p no:cacheprovider -rs
 
 picture: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.picture $(RUN) docs/pictures

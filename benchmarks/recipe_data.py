@@ -22,7 +22,18 @@ if TYPE_CHECKING:
 
     from hotloop.data.sampling.token_rows import TokenRows
 
-__all__ = ["HELD", "Lengths", "Sizes", "Texts", "held", "kept", "rows_of", "tokenizer", "written"]
+__all__ = [
+    "HELD",
+    "Lengths",
+    "Sizes",
+    "Texts",
+    "held",
+    "kept",
+    "rows_of",
+    "tokenizer",
+    "write_rows",
+    "written",
+]
 
 SPECIALS = ("[PAD]", "[CLS]", "[SEP]", "</s>")
 HELD = 16  # rows of the held-out batch
@@ -96,8 +107,13 @@ def written(folder: Path, texts: Texts, sizes: Sizes) -> None:
     torch.manual_seed(0)
     model = _decoder(sizes) if texts.kind == "prompt" else _encoder(sizes)
     model.save_pretrained(folder / "model")
+    write_rows(folder, texts, sizes.vocabulary)
+
+
+def write_rows(folder: Path, texts: Texts, vocabulary: int) -> None:
+    """Write train.jsonl and valid.jsonl."""
     # The topics come first from the seed: another seed would have others.
-    train = [*texts.made(sizes.vocabulary, seed=1, count=texts.rows + HELD)]
+    train = [*texts.made(vocabulary, seed=1, count=texts.rows + HELD)]
     for name, rows in (("train", train[HELD:]), ("valid", train[:HELD])):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 

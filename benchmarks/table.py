@@ -37,7 +37,7 @@ ORDER = (
     "startup",
     "watching",
 )
-DOCTOR = """`python -m benchmarks.gpu_doctor` on the scripts of `examples/gpu`. They were
+DOCTOR = """`python -m benchmarks.gpu.doctor` on the scripts of `examples/gpu`. They were
 written for this doctor, so this is no measure of unseen code. Right: the first finding is of a rule
 that the script is planted for and names its line, if it has one; or nothing at warn or above is
 said of an innocent script. What each run taught is in docs/log.md.
@@ -146,7 +146,7 @@ def _gpu(folder: Path) -> Iterator[str]:
     ladders = [result for result in results if "ladder" in result]
     yield "## On a GPU: char-lm plan by plan\n"
     if not ladders:
-        yield "Not measured: no GPU was at hand. `make gpu` climbs the ladder.\n"
+        yield "Not measured: no GPU was at hand. `make gpu` climbs the ladders.\n"
     for result in ladders:
         yield from _ladder(result)
     if scripts := [result for result in results if "scripts" in result]:
@@ -154,6 +154,40 @@ def _gpu(folder: Path) -> Iterator[str]:
         yield DOCTOR
     for result in scripts:
         yield from _doctor(result)
+    for record in sorted(folder.glob("gpu-*/call-*.json")):
+        yield from _call(json.loads(record.read_text()), record.parent)
+
+
+def _call(record: Mapping[str, Any], folder: Path) -> Iterator[str]:
+    """Yield how the parts of a call of `make gpu` ended, and the rungs of its ladders."""
+    yield f"## On a GPU: call {record['call']} of `make gpu`\n"
+    yield f"{_machine(record)}\n\n| part | ended | s |\n|---|---|---|"
+    for name, part in record["parts"].items():
+        yield f"| {name} | {part['state']} | {part.get('seconds', '')} |"
+    yield ""
+    head = "| rung | tokens/s | of the plain loop | MFU |\n|---|---|---|---|"
+    for name, part in record["parts"].items():
+        found = json.loads((folder / part["file"]).read_text()) if part.get("file") else {}
+        for case, one in found.items():
+            if not isinstance(one, dict) or "ladder" not in one:
+                continue
+            memory = one["steps"].get("memory", {})
+            waits = one["steps"].get("waits", {}).get("a step")
+            yield f"{name}, {case}: waits a step {waits}; {memory}\n\n{head}"
+            yield from map(_rung, one["ladder"]["rows"])
+            yield ""
+
+
+def _rung(row: Mapping[str, Any]) -> str:
+    rate, mfu = row["figures"].get("tokens_per_s"), row["figures"].get("mfu")
+    factor = (row["against_before"] or {}).get("factor")
+    cells = (
+        row["name"],
+        row["why"] or "" if rate is None else shown(rate),
+        "" if factor is None else f"{factor:.2f}",
+        "" if mfu is None else f"{mfu:.1%}",
+    )
+    return f"| {' | '.join(cells)} |"
 
 
 def _ladder(result: Mapping[str, Any]) -> Iterator[str]:

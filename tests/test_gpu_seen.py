@@ -1,6 +1,6 @@
 """What the doctor said rightly of examples/gpu on an H200, it still says of the observations.
 
-They were kept by `python -m benchmarks.gpu_doctor --cases`. Their wall time lacks what the GPU did
+They were kept by benchmarks/gpu/doctor.py. Their wall time lacks what the GPU did
 during hotloop's own reads (docs/log.md, 2026-11-27); what leads does not depend on it.
 """
 

@@ -1,22 +1,102 @@
-"""`make gpu` is one call on a lent GPU: it leaves no test out, and a failure costs one line."""
+"""`make gpu` is three calls on a lent GPU: they leave no test out, and a failure costs one part."""
 
-import re
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
+from benchmarks.gpu.calls import CALLS
+from benchmarks.gpu.flight import CALL_S, Call, Part, fly
+from benchmarks.gpu.gpu_tests import command
 from tests.paths import ROOT
 
 
-def test_every_test_of_a_gpu_is_in_make_gpu_and_none_stops_the_rest():
-    (recipe,) = re.findall(r"^gpu:\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    folders = [ROOT / word for word in re.findall(r"\btests/\w+", recipe)]
+def test_every_test_of_a_gpu_is_in_the_call():
+    words = command(Path("report.xml"))
+    folders = [ROOT / word for word in words if word.startswith("tests/")]
     marked = [
         path for path in (ROOT / "tests").rglob("test_*.py") if "mark.gpu" in path.read_text()
     ]
     marked.remove(Path(__file__))
     assert len(marked) >= 8
     assert [path for path in marked if not any(f in path.parents for f in folders)] == []
-    commands = [line for line in recipe.replace("\\\n", "").split(";") if "python3" in line]
-    assert len(commands) == 4
-    assert all(line.strip().endswith("|| rc=1") for line in commands)
-    assert "-W default" in recipe
-    assert recipe.rstrip().endswith("exit $$rc")
+    assert words[words.index("-W") + 1] == "default"
+    assert "--continue-on-collection-errors" in words
+
+
+def test_a_machine_of_ten_minutes_suffices_for_a_call():
+    assert sorted(CALLS) == [1, 2, 3]
+    assert CALL_S == 9 * 60
+    names = [part.name for call in CALLS.values() for part in call.parts]
+    assert len(set(names)) == len(names)
+    for call in CALLS.values():
+        assert all(part.limit_s <= CALL_S for part in call.parts)
+
+
+@pytest.fixture
+def flown(tmp_path, monkeypatch):
+    """Fly parts that are this test's own: each runs lines of Python with its file as argv[1]."""
+
+    def flight(budget_s=60.0, **scripts):
+        parts = [
+            Part(name=name, what=name, module="facts", words=(lines,), limit_s=limit)
+            for name, (lines, limit) in scripts.items()
+        ]
+        monkeypatch.setattr(
+            Part,
+            "command",
+            lambda part, file, short: [sys.executable, "-c", *part.words, str(file)],
+        )
+        call = Call(number=1, parts=parts)
+        record = fly(call, tmp_path / "here", budget_s=budget_s, copy=tmp_path / "there")
+        return record["parts"]
+
+    return flight
+
+
+WRITES = "import sys; open(sys.argv[1], 'w').write('{\"rate\": 3}')"
+
+
+def test_a_part_that_fails_or_hangs_costs_the_call_nothing_else(flown, tmp_path):
+    hangs = f"{WRITES}; import time; print('begun', flush=True); time.sleep(600)"
+    parts = flown(
+        fails=("raise SystemExit('no such card')", 30.0), hangs=(hangs, 3.0), works=(WRITES, 30.0)
+    )
+    assert parts["fails"]["state"] == "failed: exit code 1"
+    assert parts["fails"]["said"] == ["no such card"]
+    assert parts["hangs"]["state"] == "stopped: it passed its limit of 3 s"
+    assert parts["works"]["state"] == "done"
+    for folder in ("here", "there"):
+        for name in ("hangs", "works"):  # what was known when it was stopped is kept
+            assert json.loads((tmp_path / folder / f"{name}.json").read_text()) == {"rate": 3}
+        kept = json.loads((tmp_path / folder / "call-1.json").read_text())
+        assert kept["parts"] == parts
+
+
+def test_what_a_part_started_ends_with_it(flown, tmp_path):
+    child = "import subprocess, sys; p = subprocess.Popen(['sleep', '600']); "
+    lines = f"{child} open({str(tmp_path / 'pid')!r}, 'w').write(str(p.pid)); p.wait()"
+    flown(parent=(lines, 3.0))
+    pid = int((tmp_path / "pid").read_text())
+    state = Path(f"/proc/{pid}/stat")
+    assert not state.exists() or state.read_text().split()[2] == "Z"
+
+
+def test_a_part_is_not_begun_when_the_time_is_over(flown):
+    parts = flown(budget_s=0.0, late=(WRITES, 30.0))
+    assert parts["late"]["state"] == "not begun: the 0 s of the call were over"
+
+
+def test_without_a_gpu_the_command_says_so_and_where_to_go():
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.gpu"],
+        cwd=ROOT,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert "torch finds no GPU" in done.stderr
+    assert "make rehearse-gpu" in done.stderr

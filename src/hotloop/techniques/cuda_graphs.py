@@ -9,7 +9,8 @@ Does not help when: kernels fill the GPU anyway, or the forward pass looks at va
     recording then fails, and the run goes on without, with a sentence.
 Numbers: rounding; the same kernels, in the same order, with gradients added to zeros in place.
 Measured: 1.01 times on an H200 where the GPU is the limit, and 1.00 times under compile (char-lm,
-    preset h100, n 6 intervals each; benchmarks/gpu.py, torch 2.11). Not measured on short steps.
+    preset h100, n 6 intervals each; results/gpu-nvidia-h200.json, torch 2.11). Not measured on
+    short steps.
 Source: https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/ (2026-11)
 """
 

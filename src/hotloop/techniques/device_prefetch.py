@@ -12,7 +12,7 @@ Does not help when: batches are token ids: 48 x 256 of them are 200 kB, 8 us. It
 Numbers: bitwise the same batches in the same order. In a script it is refused where reading draws
     from a generator, changes the data set, or gives memory out that the next batch has too.
 Measured: 1.00 times on an H200, where batches of characters are small (char-lm, preset h100, n 6
-    intervals each; benchmarks/gpu.py, torch 2.11).
+    intervals each; results/gpu-nvidia-h200.json, torch 2.11).
 Source: https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html (2026-11)
 """
 

@@ -7,7 +7,7 @@ Does not help when: they run under bf16 or fp16 autocast: there is hardly a floa
     The "8x" of the launch slides is a ratio of peaks, not of training steps.
 Numbers: rounding; inputs of products keep 10 bits of mantissa, sums stay float32.
 Measured: 2.30 times the tokens/s of float32 on an H200 (char-lm, preset h100, n 6 intervals each;
-    benchmarks/gpu.py, torch 2.11).
+    results/gpu-nvidia-h200.json, torch 2.11).
 Source: https://docs.pytorch.org/docs/stable/notes/cuda.html (TF32 on Ampere and later; 2026-11)
 """
 

@@ -1,0 +1,24 @@
+"""Planted for a GPU: a gradient scaler, which float16 needs, waits for the GPU beside bfloat16."""
+
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+layers = [nn.Sequential(nn.Linear(2048, 2048), nn.GELU()) for _ in range(8)]
+model = nn.Sequential(*layers, nn.Linear(2048, 128)).cuda()
+optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+inputs = torch.randn(8, 8192, 2048, device="cuda")
+labels = inputs[..., :128].argmax(-1)
+
+scaler = torch.amp.GradScaler("cuda")  # FAULT: H16
+
+for _ in range(2000):
+    for x, y in zip(inputs, labels):
+        with torch.autocast("cuda", torch.bfloat16):
+            loss = nn.functional.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()

@@ -1,0 +1,23 @@
+"""Planted for a GPU: the classes of each batch are listed, which the host waits for."""
+
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+layers = [nn.Sequential(nn.Linear(2048, 2048), nn.GELU()) for _ in range(8)]
+model = nn.Sequential(*layers, nn.Linear(2048, 128)).cuda()
+optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+inputs = torch.randn(8, 8192, 2048, device="cuda")
+labels = inputs[..., :128].argmax(-1)
+
+weights = torch.ones(128, device="cuda")
+
+for _ in range(2000):
+    for x, y in zip(inputs, labels):
+        classes = torch.unique(y)  # FAULT: H3
+        weights[classes] *= 0.999
+        with torch.autocast("cuda", torch.bfloat16):
+            loss = nn.functional.cross_entropy(model(x), y, weights)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
