@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.nullcard.build import build
+from hotloop.nullcard.build import build
 from tests.nullcard.programs import NullCardError, python, run
 from tests.preloaded import Preloaded
 

@@ -6,13 +6,14 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hotloop.nullcard.cards import CARDS
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 PAGE = Path(__file__).with_suffix(".md")
 ROOT = Path(__file__).parents[1]
 MATRIX = ROOT / "tests" / "nullcard" / "matrix.json"
-CARDS = ROOT / "tests" / "nullcard" / "cards.json"
 PEAKS = ROOT / "benchmarks" / "results" / "allocator-peaks.json"
 GIB = 1 << 30
 
@@ -56,11 +57,12 @@ def page() -> str:
 
 
 def _figures(rows: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Iterator[Sequence[str]]:
-    cards = json.loads(CARDS.read_text(encoding="utf-8"))["cards"]
     yield "run", "GPU", "launches", "waits", "reserved / needed", "ratio", "outcome"
     for name, on in rows.items():
         for card, row in on.items():
-            gpu = f"{cards[card]['name'].removeprefix('NVIDIA ')} ({cards[card]['capability']})"
+            known = CARDS[card]
+            capability = "{}.{}".format(*known.capability)
+            gpu = f"{known.name.removeprefix('NVIDIA ')} ({capability})"
             if "launches" not in row:
                 yield name, gpu, "-", "-", "-", "-", row["outcome"]
                 continue

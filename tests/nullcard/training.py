@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.nullcard.build import build
+from hotloop.nullcard.build import build
 from tests.nullcard.golden import TRAIN
 from tests.nullcard.programs import run
 from tests.nullcard.recipes import Recipe, write_files
