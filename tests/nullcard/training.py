@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hotloop.nullcard.build import build
 from tests.nullcard.golden import TRAIN
 from tests.nullcard.programs import run
 from tests.nullcard.recipes import Recipe, write_files
 from tests.preloaded import Preloaded
+
+from hotloop.nullcard.build import build
 
 __all__ = ["trainer"]
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import torch
 
+from hotloop.engine.checkpoint.tensor_file import host_memory
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -102,7 +104,7 @@ def _memory_for(tensors: Mapping[_Key, Tensor]) -> dict[_Key, Tensor]:
     for key, size in sizes.items():
         if used + size > len(arena):
             room = max(size, min(left, _ARENA_BYTES))
-            arena, used = torch.empty(room, dtype=torch.uint8, pin_memory=True), 0
+            arena, used = host_memory(room), 0
         like = torch.empty_like(tensors[key], device="meta")
         numbers = arena[used : used + like.nbytes].view(like.dtype)
         made[key] = numbers.as_strided(like.shape, like.stride(), numbers.storage_offset())
