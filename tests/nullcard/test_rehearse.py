@@ -54,7 +54,7 @@ def test_a_step_is_counted_with_the_lines_that_wait(rehearse):
     assert result["verdicts"][0] == {
         "question": "starts",
         "answer": "yes",
-        "text": "it made 8 optimizer steps on the rtx 3090",
+        "text": "it made 8 optimizer steps on the RTX 3090",
         "remedy": None,
     }
     run = result["run"]
@@ -92,7 +92,7 @@ def test_a_script_that_does_not_fit(rehearse):
 
     result, said = rehearse(written(gib.format(20)), "--card", "t4")
     assert [one["answer"] for one in result["verdicts"]][:2] == ["no", "no"]
-    assert "the 14.7 GiB of the t4 do not suffice" in result["verdicts"][0]["text"]
+    assert "the 14.7 GiB of the Tesla T4 do not suffice" in result["verdicts"][0]["text"]
     assert result["run"]["raised"]["place"]["line"] == line_of(gib.format(20))
     assert "OutOfMemoryError" in said
 
@@ -108,7 +108,7 @@ def test_what_a_t4_lacks(rehearse):
     )
     result, _ = rehearse(written(flash), "--card", "t4")
     starts = result["verdicts"][0]
-    assert (starts["answer"], starts["text"]) == ("no", "the t4 lacks what the script asks for")
+    assert (starts["answer"], starts["text"]) == ("no", "the Tesla T4 lacks what the script asks for")
     assert "FlashAttention only supports Ampere" in result["run"]["raised"]["text"]
     result, _ = rehearse(written(flash), "--card", "rtx3090")
     assert result["verdicts"][0]["answer"] == "yes"
@@ -209,7 +209,7 @@ while True:
         w.grad = None
 """
     result, _ = rehearse(script)
-    assert result["verdicts"][0]["text"] == "it made 8 backward passes on the rtx 4090"
+    assert result["verdicts"][0]["text"] == "it made 8 backward passes on the RTX 4090"
     assert len({step["launches"] for step in result["run"]["steps"]}) == 1
     assert result["run"]["steps"][0]["launches"] > 3
 
@@ -217,4 +217,4 @@ while True:
 def test_many_micro_batches_make_one_step(rehearse):
     work = "[net(x).square().mean().backward() for _ in range(40)]"
     result, _ = rehearse(written(work), "--steps", "1")
-    assert result["verdicts"][0]["text"] == "it made 4 optimizer steps on the rtx 4090"
+    assert result["verdicts"][0]["text"] == "it made 4 optimizer steps on the RTX 4090"

@@ -31,7 +31,7 @@ def answers(card, run):
 def test_a_script_that_makes_steps_starts_and_fits():
     said = answers(RTX4090, RAN)
     assert (said["starts"].answer, said["memory"].answer) == ("yes", "yes")
-    assert said["starts"].text == "it made 8 optimizer steps on the rtx 4090"
+    assert said["starts"].text == "it made 8 optimizer steps on the RTX 4090"
     assert said["memory"].text == (
         "at most 4 GiB reserved at once, 3 GiB of it in tensors: 17% of the 23.5 GiB that the "
         "card reports"

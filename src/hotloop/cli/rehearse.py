@@ -88,7 +88,7 @@ def run(args: Sequence[str]) -> int:
         RunDir(options.out).refuse_if_used()
 
     def beat(beat: Beat) -> None:
-        notify(f"rehearsing on the {card.spec.name}: {duration(beat.seconds)}")
+        notify(f"rehearsing on the {card.short_name}: {duration(beat.seconds)}")
 
     with telling(quiet=options.quiet) as notify:
         result = rehearse(

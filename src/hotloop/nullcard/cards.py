@@ -41,6 +41,11 @@ class Card:
     source: str
 
     @property
+    def short_name(self) -> str:
+        """Return its name without the vendor's: "RTX 3090"."""
+        return self.name.removeprefix("NVIDIA ").removeprefix("GeForce ")
+
+    @property
     def capability(self) -> tuple[int, int]:
         """Return its compute capability: (8, 9)."""
         return self.spec.capability

@@ -49,7 +49,7 @@ def verdicts(card: Card, run: RehearsedRun) -> tuple[Verdict, ...]:
 
 
 def _starts(card: Card, run: RehearsedRun) -> Verdict:
-    name = card.spec.name
+    name = card.short_name
     if run.torch is None:
         return _start("unknown", f"the script did not import torch: {run.ended}")
     if not _has_code(card, run.architectures):
@@ -87,13 +87,13 @@ def _crashed(card: Card, run: RehearsedRun) -> Verdict:
     if is_out_of_memory(run.raised):
         return _start(
             "no",
-            f"the {bytes_(card.memory_bytes)} of the {card.spec.name} do not suffice: the script "
+            f"the {bytes_(card.memory_bytes)} of the {card.short_name} do not suffice: the script "
             f"raised {run.raised.kind} after {after}",
             "make the micro batch smaller (hotloop explain out-of-memory)",
         )
     for part, remedy in _LACKS:
         if part in said:
-            return _start("no", f"the {card.spec.name} lacks what the script asks for", remedy)
+            return _start("no", f"the {card.short_name} lacks what the script asks for", remedy)
     if any(part in said for part in _DENIED):
         return _start(
             "unknown",
