@@ -108,7 +108,10 @@ def test_what_a_t4_lacks(rehearse):
     )
     result, _ = rehearse(written(flash), "--card", "t4")
     starts = result["verdicts"][0]
-    assert (starts["answer"], starts["text"]) == ("no", "the Tesla T4 lacks what the script asks for")
+    assert (starts["answer"], starts["text"]) == (
+        "no",
+        "the Tesla T4 lacks what the script asks for",
+    )
     assert "FlashAttention only supports Ampere" in result["run"]["raised"]["text"]
     result, _ = rehearse(written(flash), "--card", "rtx3090")
     assert result["verdicts"][0]["answer"] == "yes"

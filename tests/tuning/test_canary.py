@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from hotloop.core.agreement import FEWEST_LATE
+from hotloop.core.agreement import FEWEST_LATE, NUDGES
 from hotloop.core.plan import Plan, Use
 from hotloop.tuning.canary import PATIENCE, canary, sifted
 from hotloop.tuning.first_step_record import STEPS
@@ -25,6 +25,7 @@ class Behaviour:
     """How a process of the canary behaves."""
 
     factor: float = 1.0  # on its losses
+    later_factor: float = 1.0  # on those after the first
     ends: TrialEnded | None = None  # in place of the first step
     later: TrialEnded | None = None  # in place of the other steps
     stderr: str = ""
@@ -38,12 +39,17 @@ class Machine:
     with_: dict[str, Behaviour] = field(default_factory=dict)  # technique -> behaviour
     plain: list[Behaviour] = field(default_factory=lambda: [Behaviour()])  # the last one repeats
     started: list[tuple[set[str], bool]] = field(default_factory=list)
+    nudged: Behaviour = field(default_factory=Behaviour)
+    nudges: list[tuple[float, int]] = field(default_factory=list)
     closed: int = 0
     now: float = 0.0
     each: float = 0.0  # seconds that a process takes
 
     def start(self, plan: Plan, *, dropout: bool = True, nudge=None) -> "Process":
         ids = {use.id for use in plan.techniques}
+        if nudge is not None:
+            self.nudges.append(nudge)
+            return Process(self, self.nudged, {})
         plain = self.plain.pop(0) if len(self.plain) > 1 else self.plain[0]
         if ids:
             self.plain.insert(0, plain)
@@ -73,7 +79,8 @@ class Process:
         return self.report(1, {}, self.behaviour.ends)
 
     def block(self, steps: int, *, seconds: float) -> TrialReport:
-        losses = [loss * self.behaviour.factor for loss in LOSSES]
+        first, *later = (loss * self.behaviour.factor for loss in LOSSES)
+        losses = [first, *(loss * self.behaviour.later_factor for loss in later)]
         evidence = {"losses": losses, "norms": losses, "tensors": {"0.0": losses[0]}}
         evidence |= {"samples": {"0.0": losses}, "late": losses * (steps // 8)}
         return self.report(steps + 1, evidence, self.behaviour.later)
@@ -279,3 +286,15 @@ def test_compiling_may_take_longer_and_is_tried_last():
     found = machine.canary("compile", "fused-adamw", "gc-freeze")
     assert machine.started[2:] == [({"fused-adamw"}, True), ({"fused-adamw", "gc-freeze"}, True)]
     assert found.left_out[0].why.startswith("the first step had not come after 300 s")
+
+
+def test_a_training_that_amplifies_roundings_loses_no_technique_for_it():
+    moved = {"fused-adamw": Behaviour(later_factor=1.2)}
+    amplifies = Machine(moved, nudged=Behaviour(later_factor=0.9))
+    assert ids(amplifies.canary("fused-adamw").plan) == ["fused-adamw"]
+    assert len(set(amplifies.nudges)) == NUDGES
+    calm = Machine(moved)
+    assert "losses differ" in calm.canary("fused-adamw").left_out[0].why
+    first = Machine({"fused-adamw": Behaviour(factor=1.2)}, nudged=Behaviour(later_factor=0.9))
+    assert first.canary("fused-adamw").left_out, "the first loss is not amplified"
+    assert not first.nudges
