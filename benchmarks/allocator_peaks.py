@@ -17,11 +17,11 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hotloop.nullcard.build import build
 from tests.nullcard.programs import NullCardError, python, run
 from tests.preloaded import Preloaded
 
 from benchmarks.preset_forecasts import GPUS, RECIPES
+from hotloop.nullcard.build import build
 
 if TYPE_CHECKING:
     from torch import nn
