@@ -28,7 +28,7 @@ def cases():
 
 @pytest.mark.parametrize(("number", "name"), list(cases()))
 def test_a_part_of_a_call_runs(number, name, interpreter, tmp_path):
-    paths = [ROOT / "src", ROOT, ROOT / "tests" / "nullcard" / "no_cudnn"]
+    paths = [ROOT / "src", ROOT, ROOT / "tests" / "nullcard" / "rehearsal"]
     env = {**os.environ, **environment("h200"), "TORCH_CUDNN_SDPA_DEPRIORITIZED": "1"}
     env |= {"PYTHONPATH": os.pathsep.join(map(str, paths)), "OUT": str(tmp_path / "out")}
     command = [interpreter, "-m", "benchmarks.gpu", "--short", "--call", str(number)]
