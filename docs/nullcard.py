@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 PAGE = Path(__file__).with_suffix(".md")
 ROOT = Path(__file__).parents[1]
 MATRIX = ROOT / "tests" / "nullcard" / "matrix.json"
-CARDS = ROOT / "tests" / "nullcard" / "cards.json"
+CARDS = ROOT / "src" / "hotloop" / "nullcard" / "cards.json"
 PEAKS = ROOT / "benchmarks" / "results" / "allocator-peaks.json"
 GIB = 1 << 30
 

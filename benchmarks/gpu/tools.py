@@ -21,7 +21,6 @@ from benchmarks.gpu.part import Deadline, Writer, options
 from benchmarks.gpu.runs import SHORT, SMALL, events, trained
 
 BUDGET_S, SHORT_BUDGET_S = 30, 5
-PLAIN = ("training.use_compile=false", "training.log_every=10")  # no minute before the first step
 WATCHED_S, SHORT_WATCHED_S = 10, 2
 TO_TUNE = EXAMPLES / "gpu" / "single_updates.py"  # one technique mends it: fused-adamw
 
@@ -51,7 +50,7 @@ def tune_recipe(folder: Path, *, limit_s: float, short: bool) -> dict[str, Any]:
 def monitor(folder: Path, *, limit_s: float, short: bool) -> dict[str, Any]:
     """Watch a run for some seconds; return the summary beside the run's own steps."""
     seconds, made_by = SHORT_WATCHED_S if short else WATCHED_S, folder / "run"
-    words = [*(SHORT if short else SMALL), *PLAIN, "training.max_steps=1000000"]
+    words = [*(SHORT if short else SMALL), "training.log_every=10", "training.max_steps=1000000"]
     process = subprocess.Popen(trained(made_by, *words), stderr=subprocess.DEVNULL)
     try:
         wait_s = min(60.0, limit_s)
@@ -60,6 +59,8 @@ def monitor(folder: Path, *, limit_s: float, short: bool) -> dict[str, Any]:
             if time.monotonic() > until:
                 return {"failed": f"the run made no 20 steps within {wait_s:.0f} s"}
             time.sleep(0.2)
+        if (code := process.poll()) is not None:
+            return {"failed": f"the run ended with {code} before it was watched"}
         before = len(events(made_by, "step"))
         watch = [sys.executable, "-m", "hotloop", "monitor", "-q", "--duration", str(seconds)]
         watch += ["--interval", "0.5", "--output", str(folder / "seen.json"), str(made_by)]
