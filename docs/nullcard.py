@@ -6,13 +6,14 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hotloop.nullcard.cards import CARDS
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 PAGE = Path(__file__).with_suffix(".md")
 ROOT = Path(__file__).parents[1]
 MATRIX = ROOT / "tests" / "nullcard" / "matrix.json"
-CARDS = ROOT / "src" / "hotloop" / "nullcard" / "cards.json"
 PEAKS = ROOT / "benchmarks" / "results" / "allocator-peaks.json"
 GIB = 1 << 30
 
