@@ -57,11 +57,12 @@ def page() -> str:
 
 
 def _figures(rows: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Iterator[Sequence[str]]:
-    cards = json.loads(CARDS.read_text(encoding="utf-8"))["cards"]
     yield "run", "GPU", "launches", "waits", "reserved / needed", "ratio", "outcome"
     for name, on in rows.items():
         for card, row in on.items():
-            gpu = f"{cards[card]['name'].removeprefix('NVIDIA ')} ({cards[card]['capability']})"
+            known = CARDS[card]
+            capability = "{}.{}".format(*known.capability)
+            gpu = f"{known.name.removeprefix('NVIDIA ')} ({capability})"
             if "launches" not in row:
                 yield name, gpu, "-", "-", "-", "-", row["outcome"]
                 continue
