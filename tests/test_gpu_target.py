@@ -9,21 +9,24 @@ from pathlib import Path
 import pytest
 from benchmarks.gpu.calls import CALLS
 from benchmarks.gpu.flight import CALL_S, Call, Part, fly
-from benchmarks.gpu.gpu_tests import command
+from benchmarks.gpu.gpu_tests import words
 from tests.paths import ROOT
 
 
 def test_every_test_of_a_gpu_is_in_the_call():
-    words = command(Path("report.xml"))
-    folders = [ROOT / word for word in words if word.startswith("tests/")]
+    called = words()
+    folders = [ROOT / word for word in called if word.startswith("tests/")]
     marked = [
         path for path in (ROOT / "tests").rglob("test_*.py") if "mark.gpu" in path.read_text()
     ]
     marked.remove(Path(__file__))
     assert len(marked) >= 8
     assert [path for path in marked if not any(f in path.parents for f in folders)] == []
-    assert words[words.index("-W") + 1] == "default"
-    assert "--continue-on-collection-errors" in words
+    assert called[called.index("-W") + 1] == "default"
+    assert "--continue-on-collection-errors" in called
+
+
+BEGINS_S = 10  # torch is loaded for the hardware's name, and results are copied
 
 
 def test_a_machine_of_ten_minutes_suffices_for_a_call():
@@ -33,6 +36,9 @@ def test_a_machine_of_ten_minutes_suffices_for_a_call():
     assert len(set(names)) == len(names)
     for call in CALLS.values():
         assert all(part.limit_s <= CALL_S for part in call.parts)
+        own = [part for part in call.parts if not part.is_spare]
+        assert sum(part.limit_s for part in own) + BEGINS_S <= CALL_S
+        assert [part.is_spare for part in call.parts] == sorted(p.is_spare for p in call.parts)
 
 
 @pytest.fixture
@@ -47,7 +53,7 @@ def flown(tmp_path, monkeypatch):
         monkeypatch.setattr(
             Part,
             "command",
-            lambda part, file, short: [sys.executable, "-c", *part.words, str(file)],
+            lambda part, file, limit_s, short: [sys.executable, "-c", *part.words, str(file)],
         )
         call = Call(number=1, parts=parts)
         record = fly(call, tmp_path / "here", budget_s=budget_s, copy=tmp_path / "there")

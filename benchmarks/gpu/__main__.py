@@ -47,9 +47,13 @@ def _next(folders: list[Path]) -> int | None:
 def _listed() -> str:
     lines = []
     for number, call in CALLS.items():
-        most = sum(part.limit_s for part in call.parts)
+        most = sum(part.limit_s for part in call.parts if not part.is_spare)
         lines.append(f"call {number}, at most {most:.0f} s together")
-        lines += [f"  {part.name:<16}{part.limit_s:>4.0f} s  {part.what}" for part in call.parts]
+        for part in call.parts:
+            spare = ", if time is left" if part.is_spare else ""
+            lines.append(f"  {part.name:<16}{part.limit_s:>4.0f} s  {part.what}{spare}")
+            if part.unrehearsed:
+                lines.append(f"{'':<25}not rehearsed: {part.unrehearsed}")
     return "\n".join(lines)
 
 

@@ -11,12 +11,13 @@ if its remedy has no line; one without a mark is innocent. "right" asks for the 
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.diagnosed import EXAMPLES, Example, observed, verdict
 from benchmarks.field.__main__ import said
-from benchmarks.gpu.part import Writer, options
+from benchmarks.gpu.part import Deadline, Writer, options
 from hotloop.core.storage.files import make_folder, write_json
 from hotloop.rules.diagnose import diagnose
 
@@ -56,7 +57,10 @@ def named(example: Example, diagnosis: Diagnosis) -> str | None:
 
 def met(example: Example, cases: Path, *, seconds: float) -> dict[str, Any]:
     """Run the doctor on a script; return what it said and whether that is right."""
-    case, took = observed(example, seconds)
+    try:
+        case, took = observed(example, seconds)
+    except subprocess.TimeoutExpired as error:
+        case, took = f"passed its limit of {error.timeout:.0f} s", error.timeout
     expected = {} if example.cause is None else dict(example.cause)
     row: dict[str, Any] = {"expected": expected.get("rules", []), "lines": expected.get("lines")}
     row["seconds"] = round(took, 1)
@@ -74,14 +78,18 @@ def met(example: Example, cases: Path, *, seconds: float) -> dict[str, Any]:
 def main() -> int:
     """Meet the scripts and print a line each; 1 if one could not be observed."""
     chosen = options(__doc__, names="parts of names; default: all")
-    out, failed = Writer(chosen.json), 0
+    out, failed, deadline, most = Writer(chosen.json), 0, Deadline(chosen.seconds), 0.0
     cases = make_folder(chosen.json.parent / "cases")
     scripts = sorted((EXAMPLES / "gpu").glob("*.py"), key=lambda one: (one.stem in MET, one.stem))
     for script in scripts:
         if chosen.names and not any(name in script.stem for name in chosen.names):
             continue
+        if deadline.left() < most:  # than the longest so far: it would be cut off
+            out.put(script.stem, {"not begun": "the time of this part was over"})
+            continue
         one = met(marked(script), cases, seconds=SHORT_S if chosen.short else SECONDS)
         failed += "failed" in one
+        most = max(most, one["seconds"])
         out.put(script.stem, one)
         told = one.get("failed") or one["named"] or one["verdict"]
         print(f"  {'right' if one['right'] else 'WRONG':<6}{script.stem:<22}{told}", flush=True)

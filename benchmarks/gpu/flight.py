@@ -31,23 +31,27 @@ __all__ = ["CALL_S", "Call", "Part", "fly", "folder_of"]
 
 CALL_S = 540  # a machine is lent for calls of 10 minutes at most, its start not included
 _FEWEST_S = 10  # no part is begun with less: torch alone takes 4 s to load
+_REHEARSED_S = 900.0  # limit of a part in a rehearsal: a busy machine of few cores compiles there
 _LINES = 3  # of stderr, in the record of a part that failed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A command of a call. It is given `--json FILE`, and `--short` in a rehearsal."""
+    """A command of a call. It is given `--json FILE` and `--seconds`; `--short` in a rehearsal."""
 
     name: str  # of its file
     what: str
     module: str  # of benchmarks.gpu
     words: Sequence[str] = ()
     limit_s: float
+    is_spare: bool = False  # run if the others leave time for it
+    unrehearsed: str | None = None  # what a rehearsal does not show, and why
 
-    def command(self, file: Path, *, short: bool) -> list[str]:
-        """Return what is run."""
+    def command(self, file: Path, limit_s: float, *, short: bool) -> list[str]:
+        """Return what is run; it has to end within `limit_s` seconds."""
         command = [sys.executable, "-m", f"benchmarks.gpu.{self.module}", *self.words]
-        return [*command, "--json", str(file), *(["--short"] if short else [])]
+        command += ["--seconds", f"{limit_s:.0f}", "--json", str(file)]
+        return [*command, *(["--short"] if short else [])]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,12 +86,14 @@ def fly(
     began, parts = clock(), dict[str, Any]()
     record = {"schema": 1, "call": call.number, "short": short, "hardware": detect().to_json()}
     for part in call.parts:
-        left = part.limit_s if short else min(part.limit_s, budget_s - (clock() - began))
+        left = _REHEARSED_S if short else min(part.limit_s, budget_s - (clock() - began))
         print(f"call {call.number}, {part.name}: {part.what}", flush=True)
         if left < min(_FEWEST_S, part.limit_s):
             parts[part.name] = {"state": f"not begun: the {budget_s:g} s of the call were over"}
         else:
             parts[part.name] = _run(part, make_folder(folder), left, short=short, clock=clock)
+            if short and part.unrehearsed:
+                parts[part.name]["not rehearsed"] = part.unrehearsed
         print(f"  {parts[part.name]['state']}", flush=True)
         write_json(make_folder(folder) / f"call-{call.number}.json", {**record, "parts": parts})
         if copy is not None:
@@ -104,7 +110,7 @@ def _run(
     began, said = clock(), ""
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
-            part.command(file, short=short), stderr=errors, start_new_session=True
+            part.command(file, limit_s, short=short), stderr=errors, start_new_session=True
         )
         try:
             code = process.wait(limit_s)

@@ -11,12 +11,12 @@ CASE-ladder.json.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.gpu.part import Writer, options
+from benchmarks.gpu.commands import ENDS_S, run
+from benchmarks.gpu.part import Deadline, Writer, options
 from benchmarks.gpu.shapes import SHAPES, made
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ROUNDS, SHORT_ROUNDS = 6, 1
+COUNTED_S = 30.0  # for the steps whose waits are counted, at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +36,8 @@ class Case:
     rows: str | None = None
     settings: Sequence[str] = ()
     short: Sequence[str] = ()  # settings of a rehearsal, in place of those
-    rungs: str
-    limit_s: float
+    rungs: str  # few: each is a race of two processes, and the last is the one that counts
+    rehearsed: str = "own"
 
     def words(self, *, short: bool) -> list[str]:
         """Return the recipe and its settings, as they are typed."""
@@ -59,16 +60,24 @@ _TINY = ("model.layers=2", "model.heads=2", "model.width=32", "model.context=32"
 _EAGER = "training.use_compile=false"
 _TINY = (*_TINY, "training.batch_size=8", "data.max_chars=20000", _EAGER)
 _FEW = ("training.batch_size=4", "data.max_length=64", _EAGER)
-_ALL = "engine,micro-batch,sdpa,products,low,fused,lean,graphs,compile,own,hand,hand-compiled"
+_EACH = "engine,micro-batch,sdpa,products,low,fused,lean,graphs,compile"
+_NO_DROPOUT = ("preset=h100", "model.dropout=0")
 _PAIRS = ("training.batch_size=64", "training.accumulation=1")
 _CHATS = ("data.max_length=2048", "training.batch_size=16")
 CASES = {
     "char-lm": Case(
         recipe="char-lm",
-        settings=("preset=h100", "model.dropout=0"),
+        settings=_NO_DROPOUT,
         short=_TINY,
-        rungs=_ALL,
-        limit_s=170,
+        rungs="own,hand,hand-compiled",
+    ),
+    # What each technique adds.
+    "char-lm-rungs": Case(
+        recipe="char-lm",
+        settings=_NO_DROPOUT,
+        short=_TINY,
+        rungs=_EACH,
+        rehearsed="engine,graphs",
     ),
     # The body of GPT-2 124M; no recipe has its vocabulary.
     "gpt2-body": Case(
@@ -78,8 +87,7 @@ CASES = {
             *("model.dropout=0", "training.batch_size=32", "training.accumulation=1"),
         ),
         short=_TINY,
-        rungs="engine,low,own,hand",
-        limit_s=60,
+        rungs="own,hand",
     ),
     # So small that the host limits: what is left is the price of the loop itself.
     "launch-bound": Case(
@@ -89,8 +97,7 @@ CASES = {
             *("model.dropout=0", "training.batch_size=16", "training.accumulation=1"),
         ),
         short=_TINY,
-        rungs="engine,lean,graphs,own,hand",
-        limit_s=60,
+        rungs="own,hand",
     ),
     "minilm-short": Case(
         recipe="pair-classifier",
@@ -98,8 +105,7 @@ CASES = {
         rows="short pairs",
         settings=(*_PAIRS, "data.max_length=64"),
         short=_FEW,
-        rungs="longest,grouped,flat,own",
-        limit_s=60,
+        rungs="longest,own",
     ),
     "minilm-long": Case(
         recipe="pair-classifier",
@@ -107,8 +113,7 @@ CASES = {
         rows="long pairs",
         settings=(*_PAIRS, "data.max_length=512"),
         short=_FEW,
-        rungs="longest,grouped,flat,own",
-        limit_s=60,
+        rungs="longest,own",
     ),
     "qwen3-lora": Case(
         recipe="expert-sft",
@@ -116,8 +121,7 @@ CASES = {
         rows="prompts",
         settings=(*_CHATS, "data.packing=true"),
         short=_FEW,
-        rungs="longest,packed,own",
-        limit_s=90,
+        rungs="longest,own",
     ),
     "qwen3-dora": Case(
         recipe="expert-sft",
@@ -125,8 +129,7 @@ CASES = {
         rows="prompts",
         settings=(*_CHATS, "data.packing=true", "adapter.method=dora"),
         short=_FEW,
-        rungs="packed,own",
-        limit_s=70,
+        rungs="own",
     ),
     "qwen3-full": Case(
         recipe="chat-sft",
@@ -134,8 +137,7 @@ CASES = {
         rows="prompts",
         settings=(*_CHATS, "adapter.method=none"),
         short=_FEW,
-        rungs="longest,flat,own",
-        limit_s=80,
+        rungs="longest,own",
     ),
     "gemma3-pairs": Case(
         recipe="pair-classifier",
@@ -143,8 +145,7 @@ CASES = {
         rows="short pairs",
         settings=(*_PAIRS, "data.max_length=64", "adapter.method=lora"),
         short=_FEW,
-        rungs="longest,flat,own",
-        limit_s=70,
+        rungs="longest,own",
     ),
     "router": Case(
         recipe="task-router",
@@ -152,18 +153,19 @@ CASES = {
         rows="tasks",
         settings=("training.batch_size=16", "phase=1"),
         short=("training.batch_size=4", _EAGER),
-        rungs="together,engine,own",
-        limit_s=60,
+        rungs="together,own",
     ),
 }
 
 
-def climb(name: str, case: Case, words: Sequence[str], out: Path, *, short: bool) -> dict[str, Any]:
+def climb(
+    name: str, case: Case, words: Sequence[str], out: Path, *, limit_s: float, short: bool
+) -> dict[str, Any]:
     """Climb a ladder; return its result, and why it is not complete where it is not."""
     command = [sys.executable, "-m", "hotloop", "bench", "-q", *words, "--no-epochs"]
-    command += ["--rungs", "own" if short else case.rungs]
+    command += ["--rungs", case.rehearsed if short else case.rungs]
     command += ["--rounds", str(SHORT_ROUNDS if short else ROUNDS), "--json", str(out)]
-    why = _run(command, case.limit_s)
+    why = run(command, limit_s).failed
     found: dict[str, Any] = json.loads(out.read_text()) if out.exists() else {"rows": []}
     bad = [row["id"] for row in found["rows"] if row["state"] in ("failed", "impossible")]
     for row in found["rows"]:
@@ -176,27 +178,18 @@ def climb(name: str, case: Case, words: Sequence[str], out: Path, *, short: bool
     return {**found, "linear": _linear(case, found, short=short), "failed": failed}
 
 
-def count(name: str, words: Sequence[str], out: Path, *, short: bool) -> dict[str, Any]:
+def count(
+    name: str, words: Sequence[str], out: Path, *, limit_s: float, short: bool
+) -> dict[str, Any]:
     """Train for some steps; return the waits a step and the memory, or what failed."""
     command = [sys.executable, "-m", "benchmarks.gpu.steps", "--json", str(out)]
-    why = _run([*command, *(["--short"] if short else []), "--", *words], 40)
+    why = run([*command, *(["--short"] if short else []), "--", *words], limit_s).failed
     if not out.exists():
         return {"failed": why}
     found: dict[str, Any] = json.loads(out.read_text())
     waits, memory = found.get("waits"), found.get("memory")
     print(f"  {name:<14}waits a step {waits and waits['a step']}, memory {memory}", flush=True)
     return {**found, "failed": why}
-
-
-def _run(command: Sequence[str], limit_s: float) -> str | None:
-    """Run a command; return why it did not end well, or None."""
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False)
-    except subprocess.TimeoutExpired:
-        return f"stopped: it passed its limit of {limit_s:g} s"
-    if done.returncode == 0:
-        return None
-    return f"exit code {done.returncode}: " + " / ".join(done.stderr.strip().splitlines()[-3:])
 
 
 def _linear(case: Case, found: Mapping[str, Any], *, short: bool) -> dict[str, float]:
@@ -222,13 +215,18 @@ def _linear(case: Case, found: Mapping[str, Any], *, short: bool) -> dict[str, f
 def main() -> int:
     """Climb, count, and write; 1 if something did not end well."""
     chosen = options(__doc__, cases=f"of {', '.join(CASES)}")
-    out, failed = Writer(chosen.json), False
-    for name in chosen.cases or CASES:
-        case, beside = CASES[name], chosen.json.parent
-        words = case.words(short=chosen.short)
-        steps = count(name, words, beside / f"{name}-steps.json", short=chosen.short)
+    out, failed, deadline = Writer(chosen.json), False, Deadline(chosen.seconds)
+    names = chosen.cases or [*CASES]
+    for at, name in enumerate(names):
+        case, beside, short = CASES[name], chosen.json.parent, chosen.short
+        words = case.words(short=short)
+        share = deadline.left() / (len(names) - at)
+        until = deadline.left() - share
+        most = share if short else min(COUNTED_S, share)
+        steps = count(name, words, beside / f"{name}-steps.json", limit_s=most, short=short)
         out.put(name, {"steps": steps})  # what takes longer may be stopped
-        ladder = climb(name, case, words, beside / f"{name}-ladder.json", short=chosen.short)
+        left, file = deadline.left() - until - ENDS_S, beside / f"{name}-ladder.json"
+        ladder = climb(name, case, words, file, limit_s=max(0.0, left), short=short)
         out.put(name, {"steps": steps, "ladder": ladder})
         for part in (steps, ladder):
             if part["failed"]:

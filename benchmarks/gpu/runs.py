@@ -23,10 +23,12 @@ from benchmarks.gpu.part import Writer, options
 
 LIMIT_S = 60
 SHORT = ("model.layers=2", "model.heads=2", "model.width=32", "model.context=32")
-SHORT = (*SHORT, "training.batch_size=8", "data.max_chars=20000")
-SMALL = ("preset=h100", "model.dropout=0.1")  # dropout: the generators must go on as well
+SHORT = (*SHORT, "training.batch_size=8", "data.max_chars=20000", "training.use_compile=false")
+EAGER = "training.use_compile=false"  # compiling takes longer than these runs
+SMALL = ("preset=h100", "model.dropout=0.1", EAGER)  # dropout: the generators must go on as well
 BODY = ("model.layers=12", "model.heads=12", "model.width=768", "model.context=256")
-BODY = (*BODY, "training.batch_size=16", "training.accumulation=1")  # GPT-2's: 85 M, 1 GB a save
+BODY = (*BODY, "training.batch_size=16", "training.accumulation=1", EAGER)
+# GPT-2's: 85 M, 1 GB a save
 LEFT_MIB, SHORT_LEFT_MIB = 1500, 80  # char-lm's micro batch of 384 needs 10 GB, the short one's 0.3
 
 

@@ -16,54 +16,56 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.diagnosed import EXAMPLES
-from benchmarks.gpu.part import Writer, options
+from benchmarks.gpu.commands import ENDS_S, run
+from benchmarks.gpu.part import Deadline, Writer, options
 from benchmarks.gpu.runs import SHORT, SMALL, events, trained
 
-BUDGET_S, SHORT_BUDGET_S = 60, 5
+BUDGET_S, SHORT_BUDGET_S = 30, 5
 WATCHED_S, SHORT_WATCHED_S = 10, 2
 TO_TUNE = EXAMPLES / "gpu" / "single_updates.py"  # one technique mends it: fused-adamw
 
 
-def tuned(words: list[str], folder: Path, *, short: bool) -> dict[str, Any]:
+def tuned(words: list[str], folder: Path, *, limit_s: float, short: bool) -> dict[str, Any]:
     """Return the result of `hotloop tune`, or what it said where there is none."""
     budget, out = SHORT_BUDGET_S if short else BUDGET_S, folder / "tuned.json"
     command = [sys.executable, "-m", "hotloop", "tune", "-q", "--budget", f"{budget}s"]
     command += ["--out", str(folder / "tune"), "--json", str(out), *words]
-    done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=6 * budget + 60, check=False
-    )
-    said = (done.stdout + done.stderr).strip().splitlines()
-    if not out.exists():
-        return {"failed": f"exit code {done.returncode}: " + " / ".join(said[-3:])}
-    return {"exit": done.returncode, "said": said[-12:], "result": json.loads(out.read_text())}
+    done = run(command, limit_s, cwd=folder)
+    found: dict[str, Any] = {"said": done.said[-12:]}
+    if out.exists():
+        found["result"] = json.loads(out.read_text())
+    return found if done.failed is None else {**found, "failed": done.failed}
 
 
-def tune_script(folder: Path, *, short: bool) -> dict[str, Any]:
+def tune_script(folder: Path, *, limit_s: float, short: bool) -> dict[str, Any]:
     """Tune a script whose optimizer updates tensor by tensor."""
-    return tuned([str(TO_TUNE)], folder, short=short)
+    return tuned([str(TO_TUNE)], folder, limit_s=limit_s, short=short)
 
 
-def tune_recipe(folder: Path, *, short: bool) -> dict[str, Any]:
+def tune_recipe(folder: Path, *, limit_s: float, short: bool) -> dict[str, Any]:
     """Tune char-lm."""
-    return tuned(["char-lm", *(SHORT if short else SMALL)], folder, short=short)
+    return tuned(["char-lm", *(SHORT if short else SMALL)], folder, limit_s=limit_s, short=short)
 
 
-def monitor(folder: Path, *, short: bool) -> dict[str, Any]:
+def monitor(folder: Path, *, limit_s: float, short: bool) -> dict[str, Any]:
     """Watch a run for some seconds; return the summary beside the run's own steps."""
-    seconds, run = SHORT_WATCHED_S if short else WATCHED_S, folder / "run"
-    words = [*(SHORT if short else SMALL), "training.max_steps=1000000"]
-    process = subprocess.Popen(trained(run, *words), stderr=subprocess.DEVNULL)
+    seconds, made_by = SHORT_WATCHED_S if short else WATCHED_S, folder / "run"
+    words = [*(SHORT if short else SMALL), "training.log_every=10", "training.max_steps=1000000"]
+    process = subprocess.Popen(trained(made_by, *words), stderr=subprocess.DEVNULL)
     try:
-        until = time.monotonic() + 60
-        while len(events(run, "step")) < 20 and process.poll() is None:
+        wait_s = min(60.0, limit_s)
+        until = time.monotonic() + wait_s
+        while len(events(made_by, "step")) < 20 and process.poll() is None:
             if time.monotonic() > until:
-                return {"failed": "the run made no 20 steps within 60 s"}
+                return {"failed": f"the run made no 20 steps within {wait_s:.0f} s"}
             time.sleep(0.2)
-        before = len(events(run, "step"))
+        if (code := process.poll()) is not None:
+            return {"failed": f"the run ended with {code} before it was watched"}
+        before = len(events(made_by, "step"))
         watch = [sys.executable, "-m", "hotloop", "monitor", "-q", "--duration", str(seconds)]
-        watch += ["--interval", "0.5", "--output", str(folder / "seen.json"), str(run)]
+        watch += ["--interval", "0.5", "--output", str(folder / "seen.json"), str(made_by)]
         done = subprocess.run(watch, capture_output=True, text=True, timeout=90, check=False)
-        made = events(run, "step")[before:]
+        made = events(made_by, "step")[before:]
     finally:
         process.kill()
         process.wait()
@@ -84,11 +86,13 @@ WAYS = {"tune-script": tune_script, "tune-recipe": tune_recipe, "monitor": monit
 def main() -> int:
     """Run the tools; 1 if one failed."""
     chosen = options(__doc__, names=f"of {', '.join(WAYS)}; default: all")
-    out, failed = Writer(chosen.json), False
-    for name in chosen.names or WAYS:
+    out, failed, deadline = Writer(chosen.json), False, Deadline(chosen.seconds)
+    names = chosen.names or [*WAYS]
+    for at, name in enumerate(names):
+        limit_s = max(0.0, deadline.left() / (len(names) - at) - ENDS_S)
         try:
             with tempfile.TemporaryDirectory() as folder:
-                found = WAYS[name](Path(folder), short=chosen.short)
+                found = WAYS[name](Path(folder), limit_s=limit_s, short=chosen.short)
         except (OSError, subprocess.TimeoutExpired, KeyError) as error:
             found = {"failed": f"{type(error).__name__}: {error}"}
         out.put(name, found)

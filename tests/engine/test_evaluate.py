@@ -128,3 +128,9 @@ def test_a_score_without_a_value_is_neither_the_best_nor_progress():
     assert (best, at.best_step, at.reference, at.stale, at.evaluated) == (False, None, None, 1, 1)
     at, best = judged(replace(at, step=2), replace(none, figures={"sum": -9.0}), SUMS, 0.0)
     assert (best, at.best_score, at.stale) == (True, -9.0, 0)
+
+
+def test_a_score_that_a_validation_could_not_compute_is_no_progress_either():
+    none = Evaluation(loss=1.0, targets=1, figures={})  # as when no row of it has an answer
+    at, best = judged(Position(step=1), none, SUMS, 0.0)
+    assert (best, at.best_step, at.reference, at.stale, at.evaluated) == (False, None, None, 1, 1)

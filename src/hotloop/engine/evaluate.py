@@ -103,7 +103,7 @@ def judged(
     cost: float | None = evaluation.loss
     before = position.best_loss
     if judge is not None and judge.score is not None:  # a missing score is no progress
-        score = evaluation.figures[judge.score]
+        score = evaluation.figures.get(judge.score)
         cost = None if score is None else -score
         before = None if position.best_score is None else -position.best_score
     best = cost is not None and (before is None or cost < before)
