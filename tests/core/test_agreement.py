@@ -242,6 +242,21 @@ def test_a_training_that_amplifies_a_rounding_is_compared_as_far_as_it_repeats_i
     assert "it learns less" in found.why
 
 
+def test_where_a_rounding_turns_every_gradient_nothing_is_told():
+    turned = {name: tuple(-value for value in values) for name, values in BASE.samples.items()}
+    nudged = replace(BASE, samples=turned)
+    assert agree(BASE, nudged, ROUNDING).kept is False
+    found = agree(BASE, nudged, ROUNDING, nudged=[nudged] * 3)
+    assert found.kept is None
+    assert "turn every gradient" in found.why
+
+
 def test_a_training_that_amplifies_nothing_is_compared_at_each_step():
     moved = replace(BASE, losses=(2.0, 1.5, 1.0, 1.3))
     assert agree(BASE, moved, ROUNDING, nudged=[BASE] * 3).kept is False
+
+
+def test_gradients_that_are_all_zero_can_be_compared():
+    zero = replace(BASE, tensors={"0.0": 0.0, "0.1": 0.0}, samples={"0.0": (0.0,), "0.1": (0.0,)})
+    assert agree(zero, zero, ROUNDING).kept
+    assert agree(zero, replace(zero, tensors={"0.0": 0.0, "0.1": 0.5}), ROUNDING).kept is False

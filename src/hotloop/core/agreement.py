@@ -17,6 +17,7 @@ LOUD = 0.01  # noise of the baseline above which no comparison is made
 WHOLE = 0.02  # a ratio this near to a whole number is not due to rounding
 FEWEST_LATE = 20  # losses in a mean, if the training itself is different
 NUDGES = 3  # runs of a nudged baseline
+_ANYWHERE = 1.0  # a gradient that may differ by as much as its length may point anywhere
 _BEYOND = 5.84  # their root mean squares: Student's t at a risk of 1 %, with 3 degrees of freedom
 
 
@@ -227,7 +228,7 @@ def _gradients(
         return _unknown("no gradient was seen at the first step")
     if base.tensors.keys() != trial.tensors.keys():
         return _broken("other parameters have gradients than in the baseline")
-    amplified = promise.tolerance > 0
+    amplified, is_told = promise.tolerance > 0, False
     largest, worst = max(base.tensors.values()), 1.0
     for name, norm in base.tensors.items():
         if norm < SMALL * largest:
@@ -237,6 +238,7 @@ def _gradients(
         by_norm = max(allowed, turn, _BEYOND * _root_mean_square([off for off, _ in moves]))
         by_turn = max(turn, _BEYOND * _root_mean_square([_turn(angle) for _, angle in moves]))
         worst = min(worst, cosine)
+        is_told |= by_turn < _ANYWHERE
         if far > by_norm:
             why = f"the first gradient of tensor {name} has another norm ({far:.1e} apart)"
             return Parity(kept=False, why=why, may_be_amplified=amplified)
@@ -244,6 +246,10 @@ def _gradients(
         if cosine < 1 - by_turn**2 / 2 - SLACK * noise - 1e-12:
             why = f"the first gradient of tensor {name} points elsewhere (cosine {cosine:.6f})"
             return Parity(kept=False, why=why, may_be_amplified=amplified)
+    if not is_told:
+        return _unknown(
+            f"first weights changed at random by {promise.tolerance:.1e} turn every gradient"
+        )
     far, _ = _apart(base.losses, trial.losses)
     if far == 0 and worst >= 1 - 1e-12:
         n = len(base.losses) + (min(len(base.late), len(trial.late)) if allowed == 0 else 0)
@@ -263,9 +269,8 @@ def _gradients(
 
 def _moved(base: Evidence, run: Evidence, name: str) -> tuple[float, float]:
     """Return the relative change of a first gradient's norm, and its cosine with the baseline's."""
-    norm = base.tensors[name]
-    far = abs(run.tensors[name] - norm) / norm
-    return far, _cosine(base.samples.get(name, ()), run.samples.get(name, ()))
+    cosine = _cosine(base.samples.get(name, ()), run.samples.get(name, ()))
+    return _far(base.tensors[name], run.tensors[name]), cosine
 
 
 def _differ(what: str, mine: float, theirs: float, index: int, allowed: float) -> str:
