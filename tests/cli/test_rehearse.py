@@ -113,7 +113,7 @@ def test_the_report_of_a_script_that_raised(script):
     place = SourceLocation(file="train.py", line=3)
     raised = Raised(kind="RuntimeError", text="no kernel image is available", place=place)
     said = printed(replace(RAN, steps=(), raised=raised, raised_code="loss.item()"))
-    assert "does it start: no: the rtx 4090 lacks what the script asks for" in said
+    assert "does it start: no: the RTX 4090 lacks what the script asks for" in said
     assert "RuntimeError: no kernel image is available" in said
     assert "train.py:3  loss.item()" in said
     assert "launches, " not in said
