@@ -63,8 +63,8 @@ def hold(name: str, card: str, version: str, run: Mapping[str, Any]) -> None:
     there = read()
     if there["torch"] != version:
         pytest.skip(f"matrix.json is of torch {there['torch']}, this is {version}")
-    if (before := there["rows"].get(name, {}).get(card)) is None:
-        pytest.skip(f"matrix.json has no figures of {name} on {card}")
+    before = there["rows"].get(name, {}).get(card)
+    assert before is not None, f"matrix.json has no figures of {name} on {card}: record them"
     assert found["launches"] == pytest.approx(before["launches"], rel=TOLERANCE)
     reserved = pytest.approx(before["reserved_mib"], rel=TOLERANCE, abs=UNIT_MIB)
     assert found["reserved_mib"] == reserved
