@@ -55,10 +55,12 @@ class Case:
         return [*words, f"data.valid_path={folder / 'valid.jsonl'}"]
 
 
-_TINY = ("model.layers=2", "model.heads=2", "model.width=32", "model.context=32")
 # inductor takes minutes on a slow host, for a few kernels; the rest of a rung is what it is.
 _EAGER = "training.use_compile=false"
-_TINY = (*_TINY, "training.batch_size=8", "data.max_chars=20000", _EAGER)
+_TINY = (
+    *("model.layers=2", "model.heads=2", "model.width=32", "model.context=32"),
+    *("training.batch_size=8", "data.max_chars=20000", _EAGER),
+)
 _FEW = ("training.batch_size=4", "data.max_length=64", _EAGER)
 _EACH = "engine,micro-batch,sdpa,products,low,fused,lean,graphs,compile"
 _NO_DROPOUT = ("preset=h100", "model.dropout=0")

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from hotloop.core.errors import DataError, HotloopError
-from hotloop.core.measurement import Measurement, typical
+from hotloop.core.measurement import Measurement, student, typical
 
 
 def seconds(*readings: float) -> Measurement:
@@ -137,3 +137,10 @@ def test_json_is_read_strictly(change, message):
 def test_json_must_be_an_object():
     with pytest.raises(DataError, match=r"run\.json: expected an object, got list"):
         Measurement.from_json([], place="run.json")
+
+
+@pytest.mark.parametrize(
+    ("freedom", "table"), [(3, 5.841), (4, 4.604), (8, 3.355), (12, 3.055), (30, 2.750)]
+)
+def test_students_factors_are_those_of_the_tables(freedom, table):
+    assert student(freedom, 0.01) == pytest.approx(table, rel=0.04 if freedom == 3 else 0.02)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hotloop.bench.metrics import METRICS
-from hotloop.core.trial import RISK
+from hotloop.core.measurement import RISK
 from hotloop.core.units import duration
 from hotloop.report.document import document
 from hotloop.report.markup import UNKNOWN, Html, join, missing, table, tag

@@ -9,6 +9,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from hotloop.core.measurement import RISK, student
+
 __all__ = ["Evidence", "Parity", "Promise", "Rounding", "agree", "noise", "rounding"]
 
 SLACK = 3.0  # factor on the baseline's own noise, which was measured only once
@@ -18,7 +20,7 @@ WHOLE = 0.02  # a ratio this near to a whole number is not due to rounding
 FEWEST_LATE = 20  # losses in a mean, if the training itself is different
 NUDGES = 3  # runs of a nudged baseline
 _ANYWHERE = 1.0  # a gradient that may differ by as much as its length may point anywhere
-_BEYOND = 5.84  # their root mean squares: Student's t at a risk of 1 %, with 3 degrees of freedom
+_BEYOND = student(NUDGES, RISK)  # their root mean squares that a rounding may reach
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,9 +176,9 @@ def agree(
             why = _differ("later losses", trial.late[index], base.late[index], index, allowed)
             return _broken(why)
     turn = max(_turn(promise.cosine), SLACK * order.tensors)
-    return (nudged and _amplified(base, trial, nudged, promise, noise)) or _gradients(
-        base, trial, turn, noise, allowed, nudged, promise
-    )
+    if nudged and (worse := _learns_less(base, trial, nudged, noise)) is not None:
+        return worse
+    return _gradients(base, trial, turn, noise, allowed, nudged, promise)
 
 
 def _limits(
@@ -195,15 +197,13 @@ def _root_mean_square(values: Sequence[float]) -> float:
     return math.sqrt(math.fsum(value * value for value in values) / max(1, len(values)))
 
 
-def _amplified(
-    base: Evidence, trial: Evidence, nudged: Sequence[Evidence], promise: Promise, noise: float
+def _learns_less(
+    base: Evidence, trial: Evidence, nudged: Sequence[Evidence], noise: float
 ) -> Parity | None:
-    """Return how a trial learns less, if later steps cannot be compared one by one; or None."""
-    limits = _limits(base.losses, [run.losses for run in nudged], promise.tolerance)
-    if limits[-1] < math.inf:
-        return None
-    learns = _learns(base, trial, noise)
-    return learns if learns.kept is False else None
+    """Return how a trial learns less where its later steps cannot be compared; or None."""
+    limits = _limits(base.losses, [run.losses for run in nudged], 0.0)
+    learns = _learns(base, trial, noise) if limits[-1] == math.inf else None
+    return learns if learns is not None and learns.kept is False else None
 
 
 def _unknown(why: str) -> Parity:

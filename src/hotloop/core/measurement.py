@@ -8,9 +8,11 @@ from typing import Any, Literal, Self, TypeGuard, get_args
 
 from hotloop.core.errors import DataError, HotloopError, did_you_mean
 
-__all__ = ["Measurement", "Source", "typical"]
+__all__ = ["RISK", "Measurement", "Source", "student", "typical"]
 
 Source = Literal["measured", "published", "derived"]
+
+RISK = 0.01  # that an interval misses the true value
 
 # hotloop's own thresholds for the answer "cannot be told".
 _FEWEST = 5  # readings: the fewest whose quartiles do not depend on the single worst one
@@ -136,6 +138,22 @@ def typical(times: Sequence[float]) -> float:
     """Return the mean without the longest times; 0 for none. Means of a step's parts add up."""
     shortest = sorted(times)[: math.ceil(len(times) * (1 - _HICCUPS))]
     return statistics.mean(shortest) if shortest else 0.0
+
+
+def student(freedom: int, risk: float) -> float:
+    """Return Student's t: the half width, in standard errors, of an interval that misses with
+    `risk`.
+
+    Accurate within 4 % from 3 degrees of freedom on. Source: Abramowitz and Stegun, Handbook
+    of Mathematical Functions, 26.7.5.
+    """
+    z = statistics.NormalDist().inv_cdf(1 - risk / 2)
+    terms = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+    )
+    return z + math.fsum(term / freedom**power for power, term in enumerate(terms, 1))
 
 
 def _is_source(value: object) -> TypeGuard[Source]:

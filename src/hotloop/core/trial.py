@@ -13,7 +13,7 @@ from itertools import combinations_with_replacement
 from typing import Literal
 
 from hotloop.core.agreement import Evidence
-from hotloop.core.measurement import Measurement
+from hotloop.core.measurement import RISK, Measurement, student
 from hotloop.core.plan import Plan
 
 __all__ = [
@@ -27,14 +27,12 @@ __all__ = [
     "Verdict",
     "compare",
     "signed_rank_interval",
-    "student",
     "verdict_of",
 ]
 
 Verdict = Literal["FASTER", "SLOWER", "SAME", "UNKNOWN"]
 
 FEWEST = 8  # rounds: the fewest for which an interval with RISK exists (2 of 256 sets)
-RISK = 0.01  # that the interval misses the true ratio
 PAIRS = 12  # pairs of processes: the most that are started if fewer do not decide
 EDGE = 0.03  # a gain or loss that does not justify another plan
 _HOPE = 1.5  # standard errors
@@ -260,22 +258,6 @@ class _Among:
         differs = self._far + doubt - half > edge / 2
         is_same = max(0.0, self._far - doubt) + half < edge
         return missing > 0 and (differs or is_same)
-
-
-def student(freedom: int, risk: float) -> float:
-    """Return Student's t: the half width, in standard errors, of an interval that misses with
-    `risk`.
-
-    Accurate within 4 % from 3 degrees of freedom on. Source: Abramowitz and Stegun, Handbook
-    of Mathematical Functions, 26.7.5.
-    """
-    z = statistics.NormalDist().inv_cdf(1 - risk / 2)
-    terms = (
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-    )
-    return z + math.fsum(term / freedom**power for power, term in enumerate(terms, 1))
 
 
 def _interval(pairs: Sequence[tuple[float, float]], risk: float) -> tuple[float, float, float]:

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from hotloop.core.measurement import typical
-from hotloop.core.trial import EDGE, FEWEST, Scatter, Verdict, student, verdict_of
+from hotloop.core.measurement import student, typical
+from hotloop.core.trial import EDGE, FEWEST, Scatter, Verdict, verdict_of
 
 __all__ = [
     "APART",

@@ -70,13 +70,15 @@ def prepare(
     torch.manual_seed(job.seed)
     order = [(find(use.id, known), use) for use in plan.techniques]
     order.sort(key=lambda pair: (pair[0].stage, pair[0].id))
-    fixed_segments = grow_segments(hardware)
+    no_longer_grow = grow_segments(hardware)
     try:
         session = _start(job, plan, hardware, ranks)
     except BaseException:
-        (fixed_segments or (lambda: None))()
+        if no_longer_grow is not None:
+            no_longer_grow()
         raise
-    session.undo |= {"allocator": fixed_segments} if fixed_segments else {}
+    if no_longer_grow is not None:
+        session.undo["allocator"] = no_longer_grow
     effects: list[Effect] = []
     try:
         for technique, use in order:

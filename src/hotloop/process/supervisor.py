@@ -39,6 +39,7 @@ __all__ = [
     "is_tidier",
     "kill",
     "main",
+    "memory_of",
 ]
 
 SCRATCH: Final = "{hotloop:scratch}"  # in an argument or variable: a folder that is removed later
@@ -244,11 +245,11 @@ class _Tree:
             started = time.monotonic()
             self.look()
             self._next_look = now + _pause(time.monotonic() - started)
-        return sum(_bytes(process, "rss") for process in self._members.values())
+        return sum(memory_of(process, "rss") for process in self._members.values())
 
     def pss(self) -> int | None:
         """Return the memory in bytes with shared pages counted once; None if unknown."""
-        return sum(_bytes(p, "pss") for p in self._members.values()) if _LINUX else None
+        return sum(memory_of(p, "pss") for p in self._members.values()) if _LINUX else None
 
     def end(self, group: int) -> list[int]:
         """Kill all members; return the pids of the survivors."""
@@ -315,7 +316,8 @@ def is_tidier(process: psutil.Process) -> bool:
     return False
 
 
-def _bytes(process: psutil.Process, kind: str) -> int:
+def memory_of(process: psutil.Process, kind: str) -> int:
+    """Return its bytes in memory: "rss", or "pss" (Linux), where shared pages count once."""
     try:
         info = process.memory_info() if kind == "rss" else process.memory_full_info()
         return int(getattr(info, kind))

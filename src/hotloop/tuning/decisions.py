@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.core.agreement import agree, noise
-from hotloop.core.trial import EDGE, RISK, Scatters, compare
+from hotloop.core.measurement import RISK
+from hotloop.core.trial import EDGE, Scatters, compare
 from hotloop.core.tuning_result import TuneRow, pays_back
 from hotloop.tuning.interleaved_timing import LATE
 from hotloop.tuning.moves import promise
@@ -63,7 +64,6 @@ class Judge:
     scatters: Scatters = field(default_factory=Scatters)
     edge: float = EDGE
     _still: Evidence | None = None  # of the baseline, without dropout
-    _nudged: dict[float, Sequence[Evidence]] = field(default_factory=dict)
     raced: int = 0  # plans that were compared with the baseline
     planned: Trial | None = None  # the trial of the best plan so far
 
@@ -142,18 +142,12 @@ class Judge:
         if wanted.redraws and not wanted.is_training and not parity.kept:
             parity = self._agree_without_dropout(trial.plan, wanted) or parity
         elif parity.may_be_amplified and not wanted.is_training:
-            nudged = self._nudges(wanted.tolerance)
+            nudged = self.nudged(wanted.tolerance)
             parity = agree(self.base.evidence, trial.evidence, wanted, **known, nudged=nudged)
         scatter = self.scatters.of(trial, base)
         comparison = compare(trial, base, edge=self.edge, scatter=scatter)
         self.scatters = self.scatters.updated(trial, base, scatter.seen(comparison))
         return comparison, parity
-
-    def _nudges(self, size: float) -> Sequence[Evidence]:
-        """Return what the nudged baseline computes; it runs once for each size."""
-        if size not in self._nudged:
-            self._nudged[size] = self.nudged(size)
-        return self._nudged[size]
 
     def _agree_without_dropout(self, plan: Plan, wanted: Promise) -> Parity | None:
         """Compare the first steps of a plan with the baseline's, both without dropout."""

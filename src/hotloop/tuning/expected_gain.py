@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from hotloop import techniques
@@ -31,16 +32,14 @@ _AT_MOST: Final[Mapping[str, Callable[[Case], float]]] = {
     "sample-cache": lambda case: case.share("data wait"),
     "vectorised-reads": lambda case: case.share("data wait"),
 }
-# What each technique took of that, or of the forward and backward passes, where it was measured
-# (techniques/, "Measured"). It only decides what is tried first.
+# What techniques took of the forward and backward passes where they were measured (techniques/,
+# "Measured"): by it and, for the others, by their median it is decided what is tried first.
 _TOOK: Final[Mapping[str, float]] = {
     "autocast-bf16": 0.41,
     "channels-last": 0.08,
     "compile": 0.03,
-    "kept-memory": 0.45,
     "tf32": 0.57,
 }
-_TAKES: Final = 0.05  # one that was not measured, of the passes: more than compile, less than bf16
 # Experiments that show what a technique is worth without making its own change.
 _SHOWN_BY: Final[Mapping[str, str]] = {
     "dynamic-padding": "cut to the longest row",
@@ -66,12 +65,11 @@ def expected_gain(case: Case, technique: str) -> float | None:
 def promised(case: Case, technique: str) -> float:
     """Return the share of the run's time that a technique without an experiment may take away.
 
-    It is the part of a step that the technique acts on, times what it took of that elsewhere.
+    It is the part of a step that the technique removes, or what it took of the passes elsewhere.
     """
-    most = _AT_MOST.get(technique)
-    if most is not None:
-        return most(case) * _TOOK.get(technique, 1.0)
-    return case.share("forward", "backward") * _TOOK.get(technique, _TAKES)
+    if (most := _AT_MOST.get(technique)) is not None:
+        return most(case)
+    return case.share("forward", "backward") * _TOOK.get(technique, median(_TOOK.values()))
 
 
 def _experiment(case: Case, technique: str) -> Experiment | None:

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from hotloop.core.agreement import NUDGES, noise
-from hotloop.core.trial import FEWEST, PAIRS, RISK
+from hotloop.core.measurement import RISK
+from hotloop.core.trial import FEWEST, PAIRS
 from hotloop.machine.kept_memory import can_keep
 from hotloop.techniques import kept_memory
 from hotloop.techniques.selection import find
@@ -124,6 +125,7 @@ class Races:
         self.lanes = 2  # processes of a race, at most
         self.cost = 0.0  # seconds of a race of two
         self._largest: Trial | None = None  # by memory
+        self._nudged: dict[float, Sequence[Evidence]] = {}
 
     def alone(self, plan: Plan | None = None) -> Trial:
         """Run the first steps of a plan by itself; without one, the baseline's first trial."""
@@ -146,7 +148,15 @@ class Races:
         return None if entry is None else next(iter(self._first_steps([entry])), None)
 
     def nudged(self, size: float) -> Sequence[Evidence]:
-        """Return what the baseline computes in its first steps from weights changed by `size`."""
+        """Return what the baseline computes in its first steps from weights changed by `size`.
+
+        It is run once for each size.
+        """
+        if size not in self._nudged:
+            self._nudged[size] = self._run_nudged(size)
+        return self._nudged[size]
+
+    def _run_nudged(self, size: float) -> Sequence[Evidence]:
         self._how["notify"]("as it is, from weights changed by a rounding")
         found = [self._target.nudged(size, seed) for seed in range(NUDGES)]
         entries = [entry for entry in found if entry is not None]

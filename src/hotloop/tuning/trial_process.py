@@ -17,6 +17,7 @@ import psutil
 
 from hotloop.core.env import inherited
 from hotloop.process import child
+from hotloop.process.supervisor import memory_of
 from hotloop.tuning.suspend import descendants, put_to_sleep, wake
 
 if TYPE_CHECKING:
@@ -235,29 +236,14 @@ class TrialProcess:
             if os.getpid() in (above.pid for above in top.parents()):
                 tree = [top, *descendants(top)]
                 self._asleep = put_to_sleep(tree)
-                resident = sum(map(_resident, tree))
+                resident = sum(memory_of(process, "rss") for process in tree)
                 self._peak = max(self._peak, resident)
-                if len(tree) != self._shared_by and resident:  # takes milliseconds a process
+                is_new = len(tree) != self._shared_by  # "pss" takes milliseconds a process
+                if is_new and resident and sys.platform == "linux":
                     self._shared_by = len(tree)
-                    self._share = min(1.0, sum(map(_unshared, tree)) / resident)
+                    unshared = sum(memory_of(process, "pss") for process in tree)
+                    self._share = min(1.0, unshared / resident)
 
     def _wake(self) -> None:
         wake(self._asleep)
         self._asleep = []
-
-
-def _resident(process: psutil.Process) -> int:
-    try:
-        return int(process.memory_info().rss)
-    except (psutil.NoSuchProcess, psutil.AccessDenied):
-        return 0
-
-
-def _unshared(process: psutil.Process) -> int:
-    """Return the bytes of a process, of a shared page its part; all of them where unknown."""
-    try:
-        return int(process.memory_full_info().pss)
-    except AttributeError:  # not Linux
-        return _resident(process)
-    except (psutil.NoSuchProcess, psutil.AccessDenied):
-        return 0
