@@ -28,8 +28,8 @@ def test_an_operator_takes_the_longer_of_its_two_times():
 
 def test_what_is_not_published_is_not_guessed():
     bf16 = KernelWork(calls=1, flops=1, bytes=1, precision="bf16")
-    assert device_seconds([bf16], CARDS["t4"].spec) == "no peak of the t4 in bf16 is known"
-    assert device_seconds([bf16], CARDS["rtx3060"].spec) == "no bandwidth of the rtx 3060 is known"
+    assert device_seconds([bf16], CARDS["t4"].spec) == "no peak of this card in bf16 is known"
+    assert device_seconds([bf16], CARDS["rtx3060"].spec) == "no bandwidth of this card is known"
 
 
 def seen(batch, size, host=0.002):

@@ -54,14 +54,14 @@ def device_seconds(
 ) -> float | str:
     """Return the seconds of a card for some operators, or why they are not known."""
     if gpu.bandwidth is None:
-        return f"no bandwidth of the {gpu.name} is known"
+        return "no bandwidth of this card is known"
     seconds, rate = 0.0, model.bandwidth * gpu.bandwidth
     for one in work:
         least = one.bytes / rate
         if one.precision is not None:
             peak = gpu.flops.get(one.precision)
             if peak is None:
-                return f"no peak of the {gpu.name} in {one.precision} is known"
+                return f"no peak of this card in {one.precision} is known"
             least = max(least, one.flops / (model.compute * peak))
         seconds += one.calls * least
     return seconds

@@ -156,7 +156,7 @@ def _precision(card: Card, run: RehearsedRun) -> Iterator[Verdict]:
             question="bf16",
             answer="no",
             text=f"the script computes in bf16, for which capability {_number(card)} has no "
-            "tensor cores: it is emulated, and slower than float32",
+            "tensor cores",
             remedy="use float16 with torch.amp.GradScaler",
         )
     if EFFICIENT in run.kernels and FLASH not in run.kernels:
