@@ -119,7 +119,7 @@ gpu:
 gpu-1 gpu-2 gpu-3: gpu-%:
 	PYTHONPATH=$(CURDIR)/src:$(CURDIR) python3 -m benchmarks.gpu --call $*
 
-# The same calls in a short form on a card that is none (tests/nullcard): does everything run?
+# The same calls in a short form on the null card (tests/nullcard): does everything run?
 rehearse-gpu: $(if $(filter $(NULLCARD)/bin/python,$(NULLCARD_PYTHON)),$(NULLCARD)/.ready)
 	HOTLOOP_NULLCARD_PYTHON=$(NULLCARD_PYTHON) OMP_NUM_THREADS=1 PYTHONPATH=$(CURDIR)/src:$(CURDIR) \
 	  $(NULLCARD_PYTHON) -m pytest tests/nullcard/test_gpu_calls.py -m 'nullcard or slow' -s -p no:cacheprovider -rs

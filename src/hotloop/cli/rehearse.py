@@ -1,4 +1,4 @@
-"""hotloop rehearse: a script on a simulated card that is not in this machine."""
+"""hotloop rehearse: runs a script on a simulated card."""
 
 from __future__ import annotations
 
