@@ -11,6 +11,7 @@ import os
 import re
 import secrets
 import shutil
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import BinaryIO
 import xxhash
 
 from hotloop.core.digest import Buffer
-from hotloop.core.errors import WriteError
+from hotloop.core.errors import DataError, WriteError
 from hotloop.core.storage.manifest import (
     MANIFEST,
     check_folder,
@@ -239,36 +240,57 @@ def _commit(
     manifest = sealed(entries)
     _write_synced(temp / MANIFEST, [json.dumps(manifest, indent=1).encode()], disk)
     disk.fsync_folder(temp)
-    return manifest if _rename_into_place(temp, target, disk) else read_manifest(target)
+    return _rename_into_place(temp, target, disk) or manifest
 
 
-def _rename_into_place(temp: Path, target: Path, disk: Disk) -> bool:
-    """Rename a folder into place durably; return False if an intact one exists already."""
+def _rename_into_place(temp: Path, target: Path, disk: Disk) -> dict[str, object] | None:
+    """Rename a folder into place durably, or return the manifest of an intact one there."""
     while True:
         try:
             disk.rename(temp, target)
             break
         except OSError as error:
-            # Another writer may have moved it.
-            is_gone = error.errno != errno.EACCES and not os.path.lexists(target)
-            if error.errno not in _IN_THE_WAY or not (is_gone or target.is_dir()):
+            if error.errno not in _IN_THE_WAY or not _may_be_replaced(target, error):
                 raise
         if not check_folder(target):
+            try:
+                manifest = read_manifest(target)
+            except DataError:  # another writer has just moved it
+                continue
             drop(temp)
             disk.fsync_folder(target.parent)  # its writer may not have done that yet
-            return False
+            return manifest
         aside = target.with_name(f"{target.name}.broken-{secrets.token_hex(4)}")
         with contextlib.suppress(FileNotFoundError):  # another writer moved it
             disk.rename(target, aside)
             if not check_folder(aside):  # an intact one that another writer has created since
-                disk.rename(aside, target)
+                _put_back(aside, target, disk)
     try:
         disk.fsync_folder(target.parent)
     except OSError:
         with contextlib.suppress(OSError):
             disk.rename(target, temp)  # a folder that may not last must not seem durable
         raise
-    return True
+    return None
+
+
+def _may_be_replaced(target: Path, error: OSError) -> bool:
+    """Return whether a folder is in the way, or was until another writer moved it."""
+    try:
+        mode = target.lstat().st_mode  # one look: another writer may move it between two
+    except FileNotFoundError:
+        return error.errno != errno.EACCES
+    return target.is_dir() if stat.S_ISLNK(mode) else stat.S_ISDIR(mode)
+
+
+def _put_back(aside: Path, target: Path, disk: Disk) -> None:
+    """Rename an intact folder back, unless a third writer's is there by now."""
+    try:
+        disk.rename(aside, target)
+    except OSError as error:
+        if error.errno not in _IN_THE_WAY or not _may_be_replaced(target, error):
+            raise
+        drop(aside)
 
 
 def remove_folder(folder: Path, *, disk: Disk = DISK) -> None:
