@@ -261,12 +261,26 @@ def test_a_script_that_is_too_short_for_all_is_started_again(tmp_path: Path):
     ]
     case = replace(case_of(tmp_path), sources={str(path): SHORT})
     case = replace(case, steps=Steps(count=40, how="optimizer"))
-    case = with_experiments(case, asked, ("train.py",), cwd=tmp_path, seconds=8.0)
+    case = with_experiments(case, asked, ("train.py",), cwd=tmp_path, seconds=60.0)
     assert len(case.experiments) == 3
     assert [one.why_not for one in case.experiments] == [None] * 3
     gains = {one.what: one.gain or 0.0 for one in case.experiments}
     assert gains["drawn()"] > 1.5
     assert gains["noted()"] > 1.2
+
+
+def test_no_process_is_started_for_kept_memory_alone_where_the_time_is_over(tmp_path: Path):
+    (tmp_path / "train.py").write_text(SHORT)
+    place = SourceLocation(
+        file=str(tmp_path / "train.py"), line=SHORT.splitlines().index("    noted()") + 1
+    )
+    asked = [
+        Experiment(name="lines", what="noted", row="logging", places=(place,)),
+        Experiment(name="kept memory", what="kept"),
+    ]
+    case = replace(case_of(tmp_path), steps=Steps(count=40, how="optimizer"))
+    case = with_experiments(case, asked, ("train.py",), cwd=tmp_path, seconds=1.0)
+    assert [one.why_not for one in case.experiments] == [None, "the script ended"]
 
 
 def test_no_file_of_the_script_changes(folder, made):

@@ -19,7 +19,7 @@ from hotloop.techniques import kept_memory
 from hotloop.techniques.base import Numerics
 from hotloop.tuning import script_trial
 from hotloop.tuning.interleaved_timing import Entry, RaceLength
-from hotloop.tuning.moves import Move, added
+from hotloop.tuning.moves import Limit, Move, added
 from hotloop.tuning.search import Search
 from hotloop.tuning.trial_process import TrialEnded, TrialProcess
 
@@ -142,6 +142,29 @@ def test_a_proved_plan_is_not_proved_anew_for_what_ten_runs_do_not_gain(steps, d
     assert decided(search)["b"] == decision
     if decision == "dropped":
         assert why(search, "b").endswith("a step: its proof takes longer than ten runs gain by it")
+
+
+@pytest.mark.parametrize(
+    ("part", "seconds", "steps", "decision", "said"),
+    [
+        ("the wait for data", 0.081, 300, "dropped", "ten runs gain 3.00 s at most, and a trial"),
+        ("the wait for data", 0.080, 300, "dropped", "only: nothing is left to gain, and a trial"),
+        ("the wait for data", 0.100, 300, "kept", "a step takes 0.50 of the time"),
+        ("the optimizer", 0.001, 300, "dropped", "it acts on the optimizer only: ten runs gain"),
+        ("the optimizer", 0.019, 300, "kept", "a step takes 0.50 of the time"),
+        ("the optimizer", 0.001, 200_000, "kept", "a step takes 0.50 of the time"),
+    ],
+)
+def test_what_is_left_of_a_part_bounds_what_a_trial_may_take(part, seconds, steps, decision, said):
+    target = Target({("a",): Spec(step=0.02), ("a", "b"): Spec(step=0.01)})
+    search = Search(target, seconds=10_000.0, clock=lambda: target.now, pace=PACE, known=PLANTED)
+    search.measure_baseline(total=steps)
+    whole = Limit(part="the wait for data", seconds=0.1)
+    search.try_all([move("a", limit=whole), move("b", limit=Limit(part=part, seconds=seconds))])
+    assert decided(search)["a"] == "kept"
+    assert decided(search)["b"] == decision
+    assert said in why(search, "b")
+    assert (("a", "b") in target.runs) is (decision == "kept")
 
 
 def test_what_ran_out_of_memory_beside_another_is_tried_again_alone():

@@ -83,11 +83,15 @@ def with_experiments(
             result = _tried(request, script, cwd, progress, WANDB_MODE="disabled")
         done, left = _sorted_out(request.experiments, result, done)
         left = (*left, *later)
-        is_late = time.monotonic() - began > request.start + LONGEST * request.seconds
+        took = time.monotonic() - began
+        is_late = took > request.start + LONGEST * request.seconds
+        # What comes last of all gets a process of its own, where one is too short and time is left.
+        last = tuple(one for one in left if result.ended and one.name == _LAST)
+        if took > seconds:
+            done = (*done, *(replace(one, why_not=result.ended) for one in last))
+            left, last = tuple(one for one in left if one not in last), ()
         if not left or (result.ended and is_late):
             break
-        # What comes last of all gets a process of its own, where one is too short.
-        last = tuple(one for one in left if result.ended and one.name == _LAST)
         later = tuple(one for one in left if last and one not in last)
         request = replace(request, experiments=last or left)
     no = result.ended or "the script raises under others"

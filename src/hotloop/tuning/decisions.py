@@ -10,6 +10,7 @@ from hotloop.core.agreement import agree, noise
 from hotloop.core.measurement import RISK
 from hotloop.core.trial import EDGE, Scatters, compare
 from hotloop.core.tuning_result import TuneRow, pays_back
+from hotloop.core.units import duration
 from hotloop.tuning.interleaved_timing import LATE
 from hotloop.tuning.moves import promise
 
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
     from hotloop.core.tuning_result import Decision
     from hotloop.techniques.base import Technique
     from hotloop.tuning.interleaved_timing import RaceLength
+    from hotloop.tuning.moves import Limit
 
-__all__ = ["CLEAR", "NO_EFFECT", "Judge", "looks_faster", "ran_out", "ratio_of"]
+__all__ = ["CLEAR", "NO_EFFECT", "Judge", "looks_faster", "ran_out", "ratio_of", "was_cut"]
 
 CLEAR: Final = 0.97  # an undecided comparison with a ratio below is made again
 _RUNS: Final = 10  # runs in which a trial shall pay
@@ -36,6 +38,12 @@ NO_EFFECT: Final[dict[str, Decision]] = {
 def ran_out(trial: Trial) -> bool:
     """Whether a trial ended because memory was full."""
     return not trial.is_ok and "out of memory" in f"{trial.reason}".lower()
+
+
+def was_cut(trial: Trial, pace: RaceLength, now: float) -> bool:
+    """Whether the budget ended a trial before anything could be told."""
+    is_short = len(trial.rounds) < pace.look and trial.too_slow is None
+    return trial.is_ok and is_short and now > pace.deadline
 
 
 def ratio_of(row: TuneRow) -> float:
@@ -66,6 +74,7 @@ class Judge:
     _still: Evidence | None = None  # of the baseline, without dropout
     raced: int = 0  # plans that were compared with the baseline
     planned: Trial | None = None  # the trial of the best plan so far
+    taken: dict[str, float] = field(default_factory=dict)  # seconds of a step, by Limit.part
 
     def take_baseline(self, runs: Sequence[Trial]) -> Comparison:
         """Take runs of the baseline; return the comparison of the last two in time."""
@@ -99,6 +108,28 @@ class Judge:
         if self.total is None or time is None:
             return True
         return (1 - ratio) * _RUNS * self.total * time.median > cost
+
+    def take(self, plan: Trial, before: Trial, limit: Limit | None) -> None:
+        """Take a plan as the best so far: what a step takes less than `before` is gained."""
+        self.planned = plan
+        if limit is not None and plan.step_time is not None and before.step_time is not None:
+            gained = before.step_time.median - plan.step_time.median
+            self.taken[limit.part] = self.taken.get(limit.part, 0.0) + gained
+
+    def too_little(self, limit: Limit | None, cost: float) -> str | None:
+        """Return why ten runs cannot gain what a trial of `cost` seconds takes, or None.
+
+        What an earlier technique has taken away of the same part is gained already.
+        """
+        time = None if self.planned is None else self.planned.step_time
+        if limit is None or self.total is None or time is None:
+            return None
+        left = limit.seconds - self.taken.get(limit.part, 0.0)
+        gain = _RUNS * self.total * max(0.0, min(left, time.median))
+        if gain > cost:
+            return None
+        said = f"ten runs gain {duration(gain)} at most" if gain else "nothing is left to gain"
+        return f"it acts on {limit.part} only: {said}, and a trial takes {duration(cost)}"
 
     def worth_its_proof(self, row: TuneRow, cost: float) -> TuneRow:
         """Return a kept row; dropped if ten runs gain less by it than the `cost` of its proof."""

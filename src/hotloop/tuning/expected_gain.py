@@ -12,7 +12,7 @@ from hotloop.rules.support.page_faults import returned_memory
 from hotloop.rules.tried import in_words, of_technique, share_of_run
 from hotloop.techniques.base import HostKind, Numerics
 from hotloop.techniques.script_gate import cannot_pay
-from hotloop.tuning.moves import LEAVE
+from hotloop.tuning.moves import LEAVE, Limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,17 +20,23 @@ if TYPE_CHECKING:
     from hotloop.core.case.case import Case
     from hotloop.core.case.experiment import Experiment
 
-__all__ = ["WORTH", "best_refused", "expected_gain", "promised"]
+__all__ = ["WORTH", "best_refused", "expected_gain", "limit", "promised"]
 
 WORTH: Final = 1 - 1 / NO_GAIN  # share of the run below which a technique waits for all others
-# What a technique that nobody has measured can take away at most.
-_AT_MOST: Final[Mapping[str, Callable[[Case], float]]] = {
-    "fused-adamw": lambda case: case.share("optimizer"),
-    "gc-freeze": lambda case: case.part(case.process.gc_seconds),
-    "kept-memory": returned_memory,
-    "loader-workers": lambda case: case.share("data wait"),
-    "sample-cache": lambda case: case.share("data wait"),
-    "vectorised-reads": lambda case: case.share("data wait"),
+# The parts of a run that a single technique can take away at most, as shares of its time.
+_PARTS: Final[Mapping[str, Callable[[Case], float]]] = {
+    "the optimizer": lambda case: case.share("optimizer"),
+    "garbage collection": lambda case: case.part(case.process.gc_seconds),
+    "page faults": returned_memory,
+    "the wait for data": lambda case: case.share("data wait"),
+}
+_ACTS_ON: Final[Mapping[str, str]] = {
+    "fused-adamw": "the optimizer",
+    "gc-freeze": "garbage collection",
+    "kept-memory": "page faults",
+    "loader-workers": "the wait for data",
+    "sample-cache": "the wait for data",
+    "vectorised-reads": "the wait for data",
 }
 # What techniques took of the forward and backward passes where they were measured (techniques/,
 # "Measured"): by it and, for the others, by their median it is decided what is tried first.
@@ -58,8 +64,20 @@ def expected_gain(case: Case, technique: str) -> float | None:
     experiment = _experiment(case, technique)
     if experiment is not None and experiment.outcome != "unknown":
         return share_of_run(case, experiment) if experiment.outcome == "gain" else 0.0
-    most = _AT_MOST.get(technique)
-    return 0.0 if most is not None and most(case) < WORTH else None
+    most = _at_most(case, technique)
+    return 0.0 if most is not None and most < WORTH else None
+
+
+def _at_most(case: Case, technique: str) -> float | None:
+    part = _ACTS_ON.get(technique)
+    return None if part is None else _PARTS[part](case)
+
+
+def limit(case: Case, technique: str) -> Limit | None:
+    """Return what a technique can take away of a step at most; None: nobody knows."""
+    most = _at_most(case, technique)
+    seconds = None if most is None else case.per_step(most * case.judged)
+    return None if seconds is None else Limit(part=_ACTS_ON[technique], seconds=seconds)
 
 
 def promised(case: Case, technique: str) -> float:
@@ -67,8 +85,8 @@ def promised(case: Case, technique: str) -> float:
 
     It is the part of a step that the technique removes, or what it took of the passes elsewhere.
     """
-    if (most := _AT_MOST.get(technique)) is not None:
-        return most(case)
+    if (most := _at_most(case, technique)) is not None:
+        return most
     return case.share("forward", "backward") * _TOOK.get(technique, median(_TOOK.values()))
 
 

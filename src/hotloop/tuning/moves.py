@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LEAVE",
+    "Limit",
     "Move",
     "added",
+    "name_of",
     "ordered",
     "pairs",
     "promise",
@@ -86,6 +88,14 @@ _FURTHER: Final[Mapping[str, Sequence[Mapping[str, Value]]]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """What a technique can take away at most: a part of the time of a step."""
+
+    part: str
+    seconds: float  # of a step of the baseline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
     """A change of a plan. `change` returns None if it would not change the plan."""
 
@@ -94,8 +104,16 @@ class Move:
     ids: tuple[str, ...] = ()  # techniques that must be in effect for it to count
     why_not: str | None = None  # why it is never tried
     gain: float | None = None  # share of the run's time that it is expected to take away
+    limit: Limit | None = None  # None: nobody knows
     # Returns why it is not tried on the best plan so far, or None.
     barred: Callable[[Plan], str | None] = lambda plan: None
+
+
+def name_of(plan: Plan, baseline: Plan) -> str:
+    """Return the changes of a plan in words."""
+    on = f" on {plan.ranks} ranks" if plan.ranks > 1 else ""
+    changes = plan.techniques or plan.differences(baseline)
+    return " + ".join(map(str, changes)) + (on if plan.techniques else "")
 
 
 def added(

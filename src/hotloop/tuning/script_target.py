@@ -20,7 +20,7 @@ from hotloop.process import child
 from hotloop.techniques.base import HostKind, Numerics
 from hotloop.techniques.micro_batch import FACTORS, ratio
 from hotloop.techniques.script_gate import cannot_pay
-from hotloop.tuning.expected_gain import WORTH, expected_gain, promised
+from hotloop.tuning.expected_gain import WORTH, expected_gain, limit, promised
 from hotloop.tuning.interleaved_timing import Entry
 from hotloop.tuning.memory_room import how_many, most_bytes, why_apart
 from hotloop.tuning.moves import ORDER, ordered
@@ -210,7 +210,12 @@ def moves(
         most=most,
         why_not=lambda technique: None if facts is None else cannot_pay(technique, facts.case),
     )
-    return [replace(move, gain=gains.get(move.ids[0])) for move in proposed]
+    if facts is None:
+        return proposed
+    return [
+        replace(move, gain=gains.get(move.ids[0]), limit=limit(facts.case, move.ids[0]))
+        for move in proposed
+    ]
 
 
 def _promising(facts: DoctorFacts | None, ids: Iterable[str]) -> list[str]:

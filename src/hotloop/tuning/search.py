@@ -17,16 +17,24 @@ from hotloop.core.agreement import rounding
 from hotloop.core.errors import DataError
 from hotloop.core.trial import EDGE, Trial
 from hotloop.core.tuning_result import TuneRow
-from hotloop.tuning.decisions import CLEAR, NO_EFFECT, Judge, looks_faster, ran_out, ratio_of
+from hotloop.tuning.decisions import (
+    CLEAR,
+    NO_EFFECT,
+    Judge,
+    looks_faster,
+    ran_out,
+    ratio_of,
+    was_cut,
+)
 from hotloop.tuning.interleaved_timing import LATE, OVER, RaceLength
-from hotloop.tuning.moves import Move, pairs
+from hotloop.tuning.moves import Move, name_of, pairs
 from hotloop.tuning.races import Races, changes_memory, last_until, patient, short
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from hotloop.core.agreement import Rounding
-    from hotloop.core.plan import Plan
+    from hotloop.core.tuning_result import Decision
     from hotloop.techniques.base import Technique
     from hotloop.tuning.races import TuningTarget
 
@@ -104,12 +112,11 @@ class Search:
             leaders = []
             first, again, *tried = self._first_race(leaders)
         races.limit_pairs(self._seconds)
-        for trial in (first, again):
-            if not trial.is_ok:
-                how = "two runs as it is cannot be compared"
-                if trial.outcome != OVER and alone is None:
-                    how = "it cannot be tried as it is"
-                raise DataError(f"{how}: {trial.outcome}, {trial.reason}")
+        if (failed := next((one for one in (first, again) if not one.is_ok), None)) is not None:
+            how = "two runs as it is cannot be compared"
+            if failed.outcome != OVER and alone is None:
+                how = "it cannot be tried as it is"
+            raise DataError(f"{how}: {failed.outcome}, {failed.reason}")
         runs = [first, again]
         if alone is not None:
             self.aside = alone.aside
@@ -174,9 +181,7 @@ class Search:
             if self._judge.pays(ratio, self._races.cost) or move.gain is not None:
                 self._try(move)
             else:
-                why = (
-                    f"{1 / ratio:.2f}x in a short trial: a longer one costs more than ten runs gain"
-                )
+                why = f"{1 / ratio:.2f}x in short: a longer trial costs more than ten runs gain"
                 self._add(TuneRow(name=move.name, decision="dropped", why=why))
         for move in waiting:
             if move.name not in self._raced:
@@ -205,7 +210,7 @@ class Search:
         changed = None if move.why_not is not None else move.change(self.plan)
         if changed is None or changed.ranks != self.plan.ranks or set(move.ids) & _SLOW:
             return False
-        return not set(move.ids) & self._hopeless and move.barred(self.plan) is None
+        return not set(move.ids) & self._hopeless and self._skipped(move) is None
 
     def _race_beside(self, moves: Sequence[Move]) -> None:
         """Race moves beside the best plan so far, in short trials."""
@@ -225,7 +230,7 @@ class Search:
         """Keep the fastest of the moves that raced together; note which others look faster."""
         faster = list[tuple[float, Move, TuneRow, Trial]]()
         for move, trial in zip(moves, tried, strict=True):
-            if trial.outcome == "not run" or self._is_cut(trial):
+            if trial.outcome == "not run" or was_cut(trial, self._races.pace, self._races.clock()):
                 continue
             self._raced.add(move.name)
             if ran_out(trial):  # by itself it may fit
@@ -288,7 +293,7 @@ class Search:
         began = races.clock()
         pace = last_until(races.pace, max(self._deadline, began + _PROOF * races.cost))
         base, trial = races.of_two(baseline, plan, needs=self._kept, pace=pace)
-        row = self._judge.proof(self._name(plan), base, trial, pace)
+        row = self._judge.proof(name_of(plan, baseline), base, trial, pace)
         row = replace(row, seconds=races.clock() - began)
         if row.decision != "proved" and before is not None:
             self._add(row)
@@ -312,11 +317,8 @@ class Search:
         plan = move.change(self.plan)
         if plan is None or set(move.ids) & self._hopeless:
             return
-        if (why := move.barred(self.plan)) is not None:
-            self._add(TuneRow(name=move.name, decision="refused", why=why))
-            return
-        if races.clock() + races.cost > self._until:
-            self._add(TuneRow(name=move.name, decision="not tried", why="the budget is used up"))
+        if (skipped := self._skipped(move)) is not None:
+            self._add(TuneRow(name=move.name, decision=skipped[0], why=skipped[1]))
             return
         name = f"{move.name}, again" if again else move.name
         self._notify(name)
@@ -338,11 +340,15 @@ class Search:
             self._unsure.append((ratio_of(row), move))
         self._add(row)
 
-    def _is_cut(self, trial: Trial) -> bool:
-        """Whether the budget ended a trial before anything could be told."""
+    def _skipped(self, move: Move) -> tuple[Decision, str] | None:
+        """Return the decision about a move that is not raced on the best plan so far, and why."""
         races = self._races
-        is_short = len(trial.rounds) < races.pace.look and trial.too_slow is None
-        return trial.is_ok and is_short and races.clock() > races.pace.deadline
+        if (why := move.barred(self.plan)) is not None:
+            return "refused", why
+        if (why := self._judge.too_little(move.limit, races.cost)) is not None:
+            return "dropped", why
+        out_of_time = races.clock() + races.cost > self._until
+        return ("not tried", "the budget is used up") if out_of_time else None
 
     def _row(self, move: Move, base: Trial, trial: Trial, pace: RaceLength) -> TuneRow:
         """Return the row of a trial; give up what has no effect."""
@@ -356,12 +362,13 @@ class Search:
 
     def _accept(self, move: Move, row: TuneRow, base: Trial, trial: Trial) -> None:
         """Keep the plan of a trial. If that certainly beats the baseline, it is proved by that."""
-        plan = trial.plan
-        self.plan, self._judge.planned = plan, trial
+        plan = self.plan = trial.plan
+        self._judge.take(trial, base, move.limit)
         self._kept = [id for id in (*self._kept, *move.ids) if plan.choice(id) is not None]
         self._add(row)
         if self._judge.is_proof(row, base, trial):
-            self.proof = replace(row, name=self._name(plan), decision="proved", seconds=0.0)
+            name = name_of(plan, self._target.baseline)
+            self.proof = replace(row, name=name, decision="proved", seconds=0.0)
             self._keep(self.proof)
 
     @property
@@ -381,11 +388,6 @@ class Search:
         self.plan = self._target.baseline
         self.proof = replace(self.proof, decision="dropped", why=why)
         self._keep(self.proof)
-
-    def _name(self, plan: Plan) -> str:
-        on = f" on {plan.ranks} ranks" if plan.ranks > 1 else ""
-        changes = plan.techniques or plan.differences(self._target.baseline)
-        return " + ".join(map(str, changes)) + (on if plan.techniques else "")
 
     def _note_scatter(self) -> None:
         """Let races know how far two processes of one plan lie apart, and how they run."""
