@@ -8,11 +8,14 @@ from tests.golden.segmented import boundaries
 
 from hotloop.models.attention.documents import block_mask, masked, per_document
 from hotloop.models.attention.documents_cuda import (
+    efficient,
+    efficient_kernel,
     flex,
     flex_blocks,
     flex_kernels,
     varlen,
     varlen_kernel,
+    why_no_efficient,
     why_no_flex,
     why_no_varlen,
 )
@@ -79,6 +82,55 @@ def test_an_older_varlen_is_told_otherwise(causal):
     given = drawn()
     out = varlen(*given, AT, causal=causal, kernel=Varlen().older)
     torch.testing.assert_close(out, per_document(*given, AT, causal=causal))
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("heads", [(2, 2), (4, 2)])
+@pytest.mark.parametrize("learns", [True, False])
+def test_the_efficient_kernel_is_given_documents_and_as_many_heads_of_keys(causal, heads, learns):
+    given, asked = drawn(heads), []
+    given[1].requires_grad_(learns)
+
+    def kernel(q, k, v, bias, q_at, k_at, q_most, k_most, dropout, mask, logs, *, scale):
+        asked.append((bias, q_most, k_most, dropout, mask, logs))
+        assert q_at is k_at
+        assert q.shape == k.shape == v.shape == (1, 16, heads[0], 4)
+        out = Varlen().kernel(
+            q[0], k[0], v[0], q_at, k_at, q_most, k_most,
+            scale=scale, window_size=(-1, 0) if mask else (-1, -1),
+        )  # fmt: skip
+        return out[None], "log sums"
+
+    out = efficient(*given, AT, causal=causal, scale=0.4, dropout=0.25, kernel=kernel)
+    torch.testing.assert_close(out, per_document(*given, AT, causal=causal, scale=0.4))
+    assert asked == [(None, 8, 8, 0.25, int(causal), learns)]
+
+
+def test_the_arguments_of_the_efficient_kernel_are_those_of_this_torch():
+    names = [argument.name for argument in efficient_kernel().default._schema.arguments]
+    assert names[:12] == [
+        *("query", "key", "value", "bias", "cu_seqlens_q", "cu_seqlens_k"),
+        *("max_seqlen_q", "max_seqlen_k", "dropout_p", "custom_mask_type", "compute_log_sumexp"),
+        "scale",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "width", "window", "said"),
+    [
+        (torch.float16, 64, None, None),
+        (torch.float32, 20, None, None),
+        (torch.bfloat16, 64, None, "takes bfloat16 from sm80 on"),
+        (torch.float64, 64, None, "takes float32, float16 and bfloat16, not torch.float64"),
+        (torch.float16, 20, None, "heads of a multiple of 16 bytes"),
+        (torch.float16, 64, 8, "has no window in its backward pass"),
+    ],
+)
+def test_why_a_t4_does_not_use_the_efficient_kernel(dtype, width, window, said):
+    how = {"width": width, "window": window, "capability": lambda device: (7, 5)}
+    why = why_no_efficient(GPU, dtype, **how)
+    assert why is None if said is None else said in why
+    assert "for CUDA, and this is a cpu" in why_no_efficient(HOST, dtype, **how)
 
 
 def make(may_look, rows, heads, queries, keys, *, device):
@@ -156,8 +208,10 @@ def test_a_varlen_that_does_not_know_grouped_queries_is_not_told_of_them(causal)
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("window", [None, 64])
-@pytest.mark.parametrize("way", ["varlen", "flex"])
+@pytest.mark.parametrize(
+    ("way", "window"),
+    [("varlen", None), ("varlen", 64), ("flex", None), ("flex", 64), ("efficient", None)],
+)
 def test_on_a_gpu_documents_stay_apart_exactly(way, window):
     at = boundaries([100, 28, 384], [512]).to(GPU)
     made = torch.Generator("cuda").manual_seed(0)
@@ -173,6 +227,8 @@ def test_on_a_gpu_documents_stay_apart_exactly(way, window):
             x.requires_grad_()
         if way == "varlen":
             out = varlen(q, k, v, at, window=window, kernel=varlen_kernel())
+        elif way == "efficient":
+            out = efficient(q, k, v, at, kernel=efficient_kernel())
         else:
             create, kernel = flex_kernels()
             out = flex(q, k, v, flex_blocks(at, window=window, make=create), kernel=kernel)

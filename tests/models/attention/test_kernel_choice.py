@@ -90,7 +90,7 @@ def test_what_was_chosen_before_is_not_measured_again():
     assert clock.asked == 0
 
 
-def gpu(*, has=("varlen", "flex"), why=(None, None)):
+def gpu(*, has=("varlen", "flex", "efficient"), why=(None, None, None)):
     """Return kernels of a GPU that run here, or are not there."""
 
     def varlen(q, k, v, at, *, causal, scale, window, kernel):
@@ -101,9 +101,16 @@ def gpu(*, has=("varlen", "flex"), why=(None, None)):
         assert kernel == "flex kernel"
         return masked(q, k, v, blocks, scale=scale)
 
+    def efficient(q, k, v, at, *, causal, scale, dropout, kernel):
+        assert kernel == "efficient kernel"
+        return per_document(q, k, v, at, causal=causal, scale=scale, dropout=dropout)
+
     return SimpleNamespace(
         why_no_varlen=lambda device, dtype, **_: why[0],
         why_no_flex=lambda device, **_: why[1],
+        why_no_efficient=lambda device, dtype, *, width, window: why[2] or window,
+        efficient_kernel=lambda: "efficient kernel" if "efficient" in has else None,
+        efficient=efficient,
         varlen_kernel=lambda: "varlen kernel" if "varlen" in has else None,
         flex_kernels=lambda: ("make", "flex kernel") if "flex" in has else None,
         flex_blocks=lambda at, *, causal, window, make: block_mask(
@@ -114,7 +121,9 @@ def gpu(*, has=("varlen", "flex"), why=(None, None)):
     )
 
 
-@pytest.mark.parametrize(("why", "way"), [((None, None), "varlen"), (("fp32", None), "flex")])
+@pytest.mark.parametrize(
+    ("why", "way"), [((None, None, None), "varlen"), (("fp32", None, None), "flex")]
+)
 def test_a_gpu_is_not_measured(why, way):
     one = Isolation(clock=Clock(), gpu=gpu(why=why))
     for window in (None, 3):
@@ -123,13 +132,24 @@ def test_a_gpu_is_not_measured(why, way):
     assert list(one.chosen.values()) == [way, way]
 
 
-def test_a_gpus_kernel_is_not_asked_for_dropout():
+def test_a_gpu_without_either_takes_the_efficient_kernel_but_for_a_window():
+    one = Isolation(clock=Clock(*[3, 2, 1] * 4), gpu=gpu(why=("T4", "T4", None)))
+    out = one.attend(*drawn(), AT)
+    torch.testing.assert_close(out, per_document(*drawn(), AT))
+    one.attend(*drawn(), AT, window=3)
+    whole, windowed = one.chosen.values()
+    assert whole == "efficient"
+    assert windowed not in ("efficient", "varlen", "flex")
+
+
+def test_a_gpus_kernel_is_asked_whether_it_has_dropout():
     asked = []
     why = SimpleNamespace(
         **{
             **vars(gpu()),
             "why_no_varlen": lambda *_, window, dropout: asked.append((window, dropout)) or "none",
             "why_no_flex": lambda *_, dropout, width: asked.append(dropout) or "none",
+            "why_no_efficient": lambda *_, width, window: "a window",
         }
     )
     one = Isolation(clock=Clock(*[3, 2, 1] * 4), gpu=why)
@@ -137,7 +157,7 @@ def test_a_gpus_kernel_is_not_asked_for_dropout():
     assert asked == [(3, 0.25), 0.25]
 
 
-@pytest.mark.parametrize("way", ["varlen", "flex"])
+@pytest.mark.parametrize("way", ["varlen", "flex", "efficient"])
 def test_what_is_gone_is_said(way):
     one = Isolation(clock=Clock(*[3, 2, 1] * 4))
     one.attend(*drawn(), AT)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "block_mask",
+    "computed_in",
     "flat",
     "masked",
     "near",
@@ -116,7 +117,7 @@ def written_out(
     and written out 3.5 and 3.1 (medians of 15, 2 cores of an AMD EPYC with AVX-512, torch 2.13,
     2026-11). All scores are in memory. `attn_mask` is bool.
     """
-    (B, H, T, K), dtype = q_BHTK.shape, _computed_in(q_BHTK)
+    (B, H, T, K), dtype = q_BHTK.shape, computed_in(q_BHTK)
     if enable_gqa:
         shares = H // k_BHSK.shape[1]
         k_BHSK, v_BHSK = (x.repeat_interleave(shares, dim=1) for x in (k_BHSK, v_BHSK))
@@ -145,13 +146,14 @@ def wide(
     **how: Any,
 ) -> Tensor:
     """Compute SDPA of the same arguments in at least fp32; a CPU's kernel can be slower in bf16."""
-    kind, dtype = q_BHTK.device.type, _computed_in(q_BHTK)
+    kind, dtype = q_BHTK.device.type, computed_in(q_BHTK)
     with torch.autocast(kind, enabled=False):
         q, k, v = (x.to(_wider(x)) for x in (q_BHTK, k_BHSK, v_BHSK))
         return functional.scaled_dot_product_attention(q, k, v, attn_mask, **how).to(dtype)
 
 
-def _computed_in(x: Tensor) -> torch.dtype:
+def computed_in(x: Tensor) -> torch.dtype:
+    """Return the dtype in which an operator of half precision computes, with autocast in effect."""
     kind = x.device.type
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
 

@@ -1,9 +1,11 @@
-"""Attention over packed rows on a CUDA GPU: varlen_attn, or FlexAttention if that is missing.
+"""Attention over packed rows on a CUDA GPU: varlen_attn, FlexAttention or the efficient kernel.
 
 Dims: B rows, T positions, H heads, K head width, N = B * T positions of the batch as one row.
 Torch itself is asked whether a function is available, not its version. The functions that are
 called are seams: this machine may have no GPU.
-Source: https://docs.pytorch.org/docs/stable/nn.attention.html (torch 2.13, 2026-11)
+Source: https://docs.pytorch.org/docs/stable/nn.attention.html (torch 2.13, 2026-11). The efficient
+kernel is the one that SDPA calls where there is no FlashAttention; it takes cu_seqlens, but has no
+public function: aten/src/ATen/native/transformers/cuda/attention.cu (torch 2.13, 2026-11).
 """
 
 from __future__ import annotations
@@ -16,7 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from hotloop.models.attention.documents import flat, near, rows_again, segments_of
+from hotloop.models.attention.documents import (
+    computed_in,
+    flat,
+    near,
+    rows_again,
+    segments_of,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,16 +32,21 @@ if TYPE_CHECKING:
     from hotloop.core.document_boundaries import Boundaries
 
 __all__ = [
+    "efficient",
+    "efficient_kernel",
     "flex",
     "flex_blocks",
     "flex_kernels",
     "varlen",
     "varlen_kernel",
+    "why_no_efficient",
     "why_no_flex",
     "why_no_varlen",
 ]
 
 _HALF = (torch.float16, torch.bfloat16)
+_ALIGNED = 16  # bytes of which the efficient kernel wants the width of a head to be a multiple
+_CAUSAL = 1  # its custom_mask_type: causal from the first position of each segment
 # Heads that are wider need more than the 99 KB of shared memory of a block on other GPUs:
 # https://github.com/pytorch/pytorch/issues/133254 (2026-11); capabilities with 163 KB or more:
 # https://docs.nvidia.com/cuda/cuda-c-programming-guide/ "Technical Specifications" (2026-11)
@@ -88,6 +101,30 @@ def why_no_flex(
     return None if module else "this torch has no torch.nn.attention.flex_attention"
 
 
+def why_no_efficient(
+    device: torch.device,
+    dtype: torch.dtype,
+    *,
+    width: int,
+    window: int | None = None,
+    capability: Capability = torch.cuda.get_device_capability,
+) -> str | None:
+    """Return why the efficient kernel cannot be used to train heads of a width, or None."""
+    if device.type != "cuda":
+        return f"the efficient kernel is for CUDA, and this is a {device.type} device"
+    if efficient_kernel() is None:
+        return "this torch has no _efficient_attention_forward"
+    if dtype not in (*_HALF, torch.float32):
+        return f"the efficient kernel takes float32, float16 and bfloat16, not {dtype}"
+    if dtype == torch.bfloat16 and capability(device)[0] < 8:
+        return "the efficient kernel takes bfloat16 from sm80 on"
+    if width * dtype.itemsize % _ALIGNED:
+        return f"the efficient kernel takes heads of a multiple of {_ALIGNED} bytes"
+    if window is not None:  # the formula of its gradient in derivatives.yaml has none
+        return "the efficient kernel has no window in its backward pass"
+    return None
+
+
 def _too_old(function: str, device: torch.device, capability: Capability) -> str | None:
     """Return why a GPU supports neither function; both need features of Ampere."""
     major, minor = capability(device)
@@ -105,6 +142,11 @@ def varlen_kernel() -> Callable[..., Any] | None:
     except ImportError:
         return None
     return varlen_attn  # type: ignore[no-any-return, unused-ignore]
+
+
+def efficient_kernel() -> Callable[..., Any] | None:
+    """Return the operator of torch that attends in segments without FlashAttention, or None."""
+    return getattr(torch.ops.aten, "_efficient_attention_forward", None)
 
 
 @functools.cache
@@ -146,6 +188,34 @@ def varlen(
     q_NHK, k_NHK, v_NHK = (flat(x).transpose(0, 1) for x in (q_BHTK, k_BHTK, v_BHTK))
     out_NHK = kernel(q_NHK, k_NHK, v_NHK, starts, starts, longest, longest, **options)
     return rows_again(out_NHK.transpose(0, 1), boundaries)
+
+
+def efficient(
+    q_BHTK: Tensor,
+    k_BHTK: Tensor,
+    v_BHTK: Tensor,
+    boundaries: Boundaries,
+    *,
+    causal: bool = True,
+    scale: float | None = None,
+    dropout: float = 0.0,
+    kernel: Callable[..., Any],
+) -> Tensor:
+    """Attend in each segment with `efficient_kernel()`, [B, H, T, K]; boundaries on the device."""
+    dtype, shares = computed_in(q_BHTK), q_BHTK.shape[1] // k_BHTK.shape[1]
+    if shares > 1:  # it takes as many heads of keys as of queries
+        k_BHTK, v_BHTK = (x.repeat_interleave(shares, dim=1) for x in (k_BHTK, v_BHTK))
+    q_1NHK, k_1NHK, v_1NHK = (
+        flat(x.to(dtype)).transpose(0, 1)[None] for x in (q_BHTK, k_BHTK, v_BHTK)
+    )
+    starts, longest = boundaries.cu_seqlens, boundaries.max_seqlen
+    learns = torch.is_grad_enabled() and any(x.requires_grad for x in (q_1NHK, k_1NHK, v_1NHK))
+    mask = _CAUSAL if causal else 0
+    out_1NHK = kernel(
+        *(q_1NHK, k_1NHK, v_1NHK, None, starts, starts, longest, longest, dropout, mask, learns),
+        scale=scale,
+    )[0]
+    return rows_again(out_1NHK[0].transpose(0, 1), boundaries).to(q_BHTK.dtype)
 
 
 def flex(

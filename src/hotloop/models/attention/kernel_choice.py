@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Isolation", "Way"]
 
-Way = Literal["documents", "wide", "products", "mask", "varlen", "flex"]  # for segments
+Way = Literal["documents", "wide", "products", "mask", "varlen", "flex", "efficient"]  # segments
 _BY: Mapping[str, Callable[..., Tensor]] = {
     "documents": functional.scaled_dot_product_attention,
     "kernel": functional.scaled_dot_product_attention,
@@ -76,7 +76,7 @@ class Isolation:
         """Return dropout(softmax(QK^T * scale)) V in each segment, [B, H, T, K].
 
         With a `window` of W a position sees itself and W - 1 before it (and after it, if not
-        causal). No GPU kernel has dropout: with dropout, `documents` runs there.
+        causal). Of the GPU's kernels `efficient` alone has dropout.
         """
         qkv = q_BHTK, k_BHTK, v_BHTK
         if window is not None and window >= max(boundaries.lengths):
@@ -142,6 +142,9 @@ class Isolation:
             return "varlen"
         if self._gpu.why_no_flex(device, dropout=dropout, width=qkv[0].shape[-1]) is None:
             return "flex"
+        kind, width = documents.computed_in(qkv[0]), qkv[0].shape[-1]
+        if self._gpu.why_no_efficient(device, kind, width=width, window=window) is None:
+            return "efficient"
         if device.type == "cuda" or boundaries.rows * boundaries.width**2 > _MOST:
             return "documents"  # timing a GPU would mean waiting for it
         more: tuple[Way, ...] = ("products",) if is_small else ()
@@ -205,6 +208,12 @@ class Isolation:
                 raise DeviceError(_GONE.format(way))
             out: Tensor = self._gpu.varlen(*qkv, boundaries, **looks, scale=scale, kernel=kernel)
             return out
+        if way == "efficient":
+            kernel = self._gpu.efficient_kernel()
+            if kernel is None:
+                raise DeviceError(_GONE.format(way))
+            how = {"causal": causal, "scale": scale, "dropout": dropout}
+            return self._gpu.efficient(*qkv, boundaries, **how, kernel=kernel)
         kernels = self._gpu.flex_kernels()
         if kernels is None:
             raise DeviceError(_GONE.format(way))
