@@ -80,6 +80,7 @@ def measured(recipe: str, preset: str, folder: str) -> dict[str, Any]:
         _place(model)
         return model
 
+    torch.backends.cuda.enable_cudnn_sdp(False)  # the null card has no cuDNN
     torch.cuda.reset_peak_memory_stats()
     session, _ = apply_plan.prepare(replace(job, model=on_card), plan, hardware, {})
     session.model.train()
@@ -117,6 +118,8 @@ def main(names: list[str]) -> None:
     """Measure the presets of some recipes, or of all; those of others stay."""
     from benchmarks.preset_forecasts import _written
 
+    if unknown := set(names) - set(RECIPES):
+        sys.exit(f"no such recipe: {', '.join(unknown)}; there are {', '.join(RECIPES)}")
     there = json.loads(PAGE.read_text())["rows"] if PAGE.is_file() else []
     env = {**os.environ, "LD_PRELOAD": str(build())}
     with Preloaded("transformers", python=python(), env=env) as process:

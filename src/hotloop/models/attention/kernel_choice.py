@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd.graph import saved_tensors_hooks
-from torch.nn import functional
 from torch.utils._python_dispatch import _disable_current_modes
 
 from hotloop.core.document_boundaries import bucket
@@ -32,8 +31,8 @@ __all__ = ["Isolation", "Way"]
 
 Way = Literal["documents", "wide", "products", "mask", "varlen", "flex", "efficient"]  # segments
 _BY: Mapping[str, Callable[..., Tensor]] = {
-    "documents": functional.scaled_dot_product_attention,
-    "kernel": functional.scaled_dot_product_attention,
+    "documents": documents.kernel,
+    "kernel": documents.kernel,
     "products": documents.written_out,
     "wide": documents.wide,
 }
@@ -251,10 +250,6 @@ def _attend_rows(
 ) -> Tensor:
     """Attend in rows of one document each."""
     q_BHTK, k_BHTK, v_BHTK = qkv
-    shares = q_BHTK.shape[1] // k_BHTK.shape[1]
-    if shares > 1 and mask is not None and q_BHTK.is_cuda:  # only the slow kernel supports both
-        k_BHTK, v_BHTK = (x.repeat_interleave(shares, dim=1) for x in (k_BHTK, v_BHTK))
-        shares = 1
     return _BY[way](
         q_BHTK,
         k_BHTK,
@@ -263,7 +258,7 @@ def _attend_rows(
         dropout_p=dropout,
         is_causal=causal and mask is None,
         scale=scale,
-        enable_gqa=shares > 1,
+        enable_gqa=q_BHTK.shape[1] != k_BHTK.shape[1],
     )
 
 
