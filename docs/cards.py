@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from hotloop.core.gpu_specs import GpuSpec
 
 PAGE = Path(__file__).with_suffix(".md")
-FORECASTS = Path(__file__).parents[1] / "benchmarks" / "results" / "preset-forecasts.json"
+RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
+FORECASTS, ALLOCATED = RESULTS / "preset-forecasts.json", RESULTS / "allocator-peaks.json"
 GIB = 1 << 30
 _VARIANT = re.compile(r"\d+gb|sxm\d|pcie|hbm3|ti|super")
 SIZES = (8, 12, 16, 24, 40, 80)  # GiB, of GPUs that people have
@@ -118,12 +119,17 @@ def _reasons(preset: Preset) -> list[str]:
 def _forecast(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a recipe's forecasts: nothing was run on a GPU."""
     one, model = rows[0], "Qwen3-0.6B's sizes"
+    allocated = {
+        (row["recipe"], row["preset"]): row
+        for row in json.loads(ALLOCATED.read_text(encoding="utf-8"))["rows"]
+    }
     given = f"{model}, rows of {one['length']} tokens, {_adapter(one['settings'])}"
     table = [
         [
             f"`{row['preset']}`",
             f"{row['micro_batch']} x {row['batch'] // row['micro_batch']}",
             f"{row['peak_bytes'] / GIB:.1f} of {row['memory_bytes'] / GIB:.1f} GiB",
+            _held(row, allocated[row["recipe"], row["preset"]]),
             ", ".join(f"{name} {size / GIB:.1f}" for name, size in row["parts"].items()),
             "yes" if row["fits"] else "**no**",
         ]
@@ -133,9 +139,20 @@ def _forecast(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         f"What that is forecast to need of a GPU ({given};",
         "`python -m benchmarks.preset_forecasts`; **not measured on a GPU**). A micro batch that",
         "would not fit is halved at the start of a run, and the batch of a step stays as it is.",
+        "*Allocated* is the peak of PyTorch's allocator in two steps on the null card (docs/nullcard.md;",
+        "`python -m benchmarks.allocator_peaks`), and how far the forecast is off.",
         "",
-        *_table(("preset=", "micro batch x steps", "peak", "GiB of it", "fits"), table),
+        *_table(
+            ("preset=", "micro batch x steps", "peak", "allocated", "GiB of it", "fits"), table
+        ),
     ]
+
+
+def _held(row: Mapping[str, Any], allocated: Mapping[str, Any]) -> str:
+    """Return what the allocator took, and how far a forecast is off."""
+    assert allocated["micro_batch"] == row["micro_batch"], (row["recipe"], row["preset"])
+    took = allocated["reserved_bytes"]
+    return f"{took / GIB:.1f} GiB, {row['peak_bytes'] / took - 1:+.1%}"
 
 
 def _adapter(settings: Sequence[str]) -> str:

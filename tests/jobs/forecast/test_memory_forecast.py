@@ -11,7 +11,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from hotloop.core.errors import ConfigError, DeviceError
+from hotloop.core.hardware import Hardware
 from hotloop.jobs.forecast import memory_forecast
+from hotloop.jobs.forecast.memory_fit import has_flash
 from hotloop.jobs.forecast.memory_forecast import Tracker, forecast, measure
 from hotloop.session.batch import Batch
 from hotloop.session.job import Job
@@ -263,6 +265,45 @@ def test_on_a_gpu_dropout_keeps_no_attention_matrix():
     assert cpu.peak_bytes > 1.2 * gpu.peak_bytes
     assert "CUDA context" in gpu.left_out
     assert "CUDA" not in cpu.left_out
+
+
+class Grouped(nn.Module):
+    """Four heads of width 8 that share the keys of one."""
+
+    def __init__(self, mask: bool) -> None:
+        super().__init__()
+        self.embed, self.head = nn.Embedding(VOCABULARY, 48), nn.Linear(32, VOCABULARY)
+        self.mask = torch.ones(LENGTH, LENGTH, dtype=torch.bool) if mask else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        heads = self.embed(x).unflatten(-1, (6, 8)).transpose(1, 2)
+        q, k, v = heads.split((4, 1, 1), dim=1)
+        mixed = functional.scaled_dot_product_attention(q, k, v, self.mask, enable_gqa=True)
+        return self.head(mixed.transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize("mask", [False, True])
+def test_shared_keys_are_repeated_where_flash_attention_cannot_run(mask):
+    shared = job(model=lambda: Grouped(mask))
+    old, new = (
+        forecast(shared, micro_batch=16, device="cuda", flash=flash) for flash in (False, True)
+    )
+    repeated = 2 * 16 * 4 * LENGTH * 8 * 4  # keys and values, as bytes of float32
+    assert old.activations_bytes - new.activations_bytes == (0 if mask else repeated)
+
+
+@pytest.mark.parametrize(
+    ("capability", "precision", "runs"),
+    [
+        ((8, 9), "bf16", True),
+        ((7, 5), "fp16", False),
+        ((8, 9), "tf32", False),
+        (None, "bf16", True),
+    ],
+)
+def test_where_flash_attention_runs(capability, precision, runs):
+    gpu = Hardware(device="cuda", name="a GPU", capability=capability)
+    assert has_flash(gpu, precision) is runs
 
 
 # Recomputing

@@ -26,7 +26,15 @@ if TYPE_CHECKING:
     from hotloop.jobs.forecast.memory_forecast import Forecast
     from hotloop.session.job import Job
 
-__all__ = ["Forecasts", "MemoryFit", "fit_memory", "packing_loses", "precision_of", "shapes"]
+__all__ = [
+    "Forecasts",
+    "MemoryFit",
+    "fit_memory",
+    "has_flash",
+    "packing_loses",
+    "precision_of",
+    "shapes",
+]
 
 RECOMPUTING = "activation-checkpointing"
 PACKED_COST = "9 to 62 %"  # step time of QLoRA over LoRA (TECHNIQUES, 2026-11)
@@ -70,6 +78,7 @@ class Forecasts:
             "micro_batch": plan.micro_batch,
             "precision": precision,
             "device": self.hardware.device,
+            "flash": has_flash(self.hardware, precision),
             "accumulation": plan.accumulation,
         }
         one = job.train.batch(0, 0, 1) if job.widest is None else job.widest(1)
@@ -82,6 +91,11 @@ class Forecasts:
         }
         make = partial(memory_forecast.forecast, _as_planned(job, uses), **step)
         return remembered(ENV.cache / "forecasts", key, make)
+
+
+def has_flash(hardware: Hardware, precision: str) -> bool:
+    """Whether FlashAttention runs in a precision on a GPU; unknown ones are taken as new."""
+    return precision in ("bf16", "fp16") and (hardware.capability or (8, 0)) >= (8, 0)
 
 
 def _on_model(plan: Plan, hardware: Hardware) -> list[Use]:

@@ -139,6 +139,7 @@ def forecast(
     micro_batch: int,
     precision: str = "fp32",
     device: str = "cpu",
+    flash: bool = True,
     accumulation: int = 1,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Forecast:
@@ -146,8 +147,10 @@ def forecast(
 
     The batch has the shapes of the first samples of epoch 0, or is the job's widest. `precision` is
     fp32, tf32, bf16 or fp16; the last two run the loss under the CPU's autocast, whose lists of
-    operators are close to CUDA's but not the same. With `accumulation` above 1 the gradients of
-    earlier micro batches exist from the start. Random streams and global settings are unchanged.
+    operators are close to CUDA's but not the same. `flash` tells whether a GPU has FlashAttention,
+    the only kernel that takes fewer heads of keys than of queries. With `accumulation` above 1 the
+    gradients of earlier micro batches exist from the start. Random streams and global settings are
+    unchanged.
 
     The first call in a process also loads torch._dynamo, which takes as long as importing torch;
     `forecast_cache` therefore stores forecasts. Raises ConfigError for an unknown precision, and
@@ -155,7 +158,7 @@ def forecast(
     """
     with collector_off():
         mode = FakeTensorMode(allow_non_fake_inputs=True)  # loads torch._dynamo
-    like = _LikeCuda() if device.startswith("cuda") else nullcontext()
+    like = _LikeCuda(flash=flash) if device.startswith("cuda") else nullcontext()
     try:
         return _step(job, micro_batch, precision, device, accumulation, clock, mode, like)
     except RuntimeError as error:
@@ -298,8 +301,13 @@ class _LikeCuda(TorchFunctionMode):
     """Lets fake CPU tensors take the memory path that a CUDA device takes.
 
     The CPU has no fused attention with dropout, and saves a float mask for dropout itself. CUDA
-    saves no attention matrix, and one byte per element for dropout. Only sizes are read here.
+    saves no attention matrix, and one byte per element for dropout. Where heads share keys and
+    FlashAttention cannot run, keys are repeated (models/attention). Only sizes are read here.
     """
+
+    def __init__(self, *, flash: bool) -> None:
+        super().__init__()
+        self._flash = flash
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -308,6 +316,12 @@ class _LikeCuda(TorchFunctionMode):
         if func is scaled_dot_product_attention:
             kwargs.pop("dropout_p", None)
             args = args[:4] + (0.0,) * len(args[4:5]) + args[5:]  # dropout_p is the fifth
+            mask = args[3] if len(args) > 3 else kwargs.get("attn_mask")
+            if kwargs.get("enable_gqa") and not (mask is None and self._flash):
+                kwargs["enable_gqa"] = False
+                query, *shared = args[:3]
+                more = query.shape[1] // shared[0].shape[1]
+                args = (query, *(x.repeat_interleave(more, 1) for x in shared), *args[3:])
         elif func is torch.dropout:
             return torch.native_dropout(*args, **kwargs)[0]
         return func(*args, **kwargs)

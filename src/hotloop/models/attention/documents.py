@@ -54,9 +54,9 @@ def per_document(
 ) -> Tensor:
     """Attend in each segment by itself, [B, H, T, K]; keys and values may have fewer heads.
 
-    `by` attends in one segment: `kernel`, or another one with its arguments. The work grows with the sum of squared
-    lengths (with a shorter window, of lengths times windows), plus one call for each run of
-    segments of equal length, or for each window.
+    `by` attends in one segment: `kernel`, or another one with its arguments. The work grows with
+    the sum of squared lengths (with a shorter window, of lengths times windows), plus one call for
+    each run of segments of equal length, or for each window.
     """
     alike = [(length, len([*run])) for length, run in groupby(boundaries.lengths)]
     sizes = [length * count for length, count in alike]
