@@ -212,7 +212,8 @@ class Isolation:
             if kernel is None:
                 raise DeviceError(_GONE.format(way))
             how = {"causal": causal, "scale": scale, "dropout": dropout}
-            return self._gpu.efficient(*qkv, boundaries, **how, kernel=kernel)
+            attended: Tensor = self._gpu.efficient(*qkv, boundaries, **how, kernel=kernel)
+            return attended
         kernels = self._gpu.flex_kernels()
         if kernels is None:
             raise DeviceError(_GONE.format(way))
