@@ -11,8 +11,13 @@ Seen: examples/planted/half_precision.py.
 Source: https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling
 """
 
+import ast
+
+from hotloop.core.finding import SourceLocation
 from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, code_edit
 from hotloop.rules.support.costs import costing, in_steps
+from hotloop.rules.support.idioms import last_name
+from hotloop.rules.support.syntax import parse
 
 __all__ = ["RULE"]
 
@@ -32,7 +37,7 @@ def judge(case: Case) -> Finding | None:
             claim=f"{half[0].name} trains in float16 without a gradient scaler: small gradients "
             "become zero",
             severity="warn",
-            places=[half[0].place] if half[0].place else [],
+            places=_made_half(case) or ([half[0].place] if half[0].place else []),
             remedies=REMEDIES,
         )
     worst = max(scaled, key=lambda scaler: scaler.skipped, default=None)
@@ -51,6 +56,23 @@ def judge(case: Case) -> Finding | None:
         evidence={"last scale": scale},
         remedies=REMEDIES,
     )
+
+
+def _made_half(case: Case) -> list[SourceLocation]:
+    """Return where the script asks for float16: autocast, or a conversion of the model."""
+    asking = [
+        (module, call)
+        for module, call in parse(case.sources).calls("autocast", "half", "to", "from_pretrained")
+        if last_name(call) == "half" or any(map(_is_half, ast.walk(call)))
+    ]
+    if not asking:  # the dtype is in a variable
+        asking = list(parse(case.sources).calls("autocast"))
+    return [module.place(call) for module, call in asking]
+
+
+def _is_half(node: ast.AST) -> bool:
+    is_name = isinstance(node, ast.Name | ast.Attribute) and last_name(node) in ("float16", "half")
+    return is_name or (isinstance(node, ast.Constant) and node.value == "float16")
 
 
 RULE = Rule(

@@ -10,9 +10,19 @@ Seen: golden cases only; not yet seen on a GPU.
 Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html
 """
 
-from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
+import ast
+
+from hotloop.core.finding import SourceLocation
+from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, code_edit
+from hotloop.rules.support.syntax import parse
 
 __all__ = ["RULE"]
+
+SWITCHES = ("enable_flash_sdp", "enable_mem_efficient_sdp", "enable_cudnn_sdp")
+REMEDY = code_edit(
+    "is_causal=True in place of a mask of your own, and 16 bit (hotloop explain sdpa-unavailable)"
+)
+SWITCHED_ON = Remedy(text="leave the fused kernels switched on: take these lines out")
 
 
 def judge(case: Case) -> Finding | None:
@@ -21,19 +31,33 @@ def judge(case: Case) -> Finding | None:
         for part in model.attention:
             if part.kind == "sdpa" and part.kernel == "math" and model.role == "train":
                 why = f": {part.why_math}" if part.why_math else ""
+                switches = _switched_off(case) if part.why_math else []
+                places = switches or _attending(case)
+                if not places and model.place is not None:
+                    places = [model.place]
                 return Finding(
                     claim=f"attention of {model.name} runs in the math form, no fused kernel{why}",
                     severity="warn",
-                    places=[model.place] if model.place else [],
+                    places=places,
                     evidence={"calls per forward pass": f"{part.calls:g}"},
-                    remedies=[
-                        code_edit(
-                            "is_causal=True in place of a mask of your own, and 16 bit "
-                            "(hotloop explain sdpa-unavailable)"
-                        )
-                    ],
+                    remedies=[SWITCHED_ON if switches else REMEDY],
                 )
     return None
+
+
+def _switched_off(case: Case) -> list[SourceLocation]:
+    """Return where the script switches fused kernels off."""
+    return [
+        module.place(call)
+        for module, call in parse(case.sources).calls(*SWITCHES)
+        if any(isinstance(each, ast.Constant) and each.value is False for each in call.args)
+    ]
+
+
+def _attending(case: Case) -> list[SourceLocation]:
+    """Return where the script calls scaled_dot_product_attention."""
+    calls = parse(case.sources).calls("scaled_dot_product_attention")
+    return [module.place(call) for module, call in calls]
 
 
 RULE = Rule(

@@ -1,0 +1,64 @@
+"""Findings about a GPU name the line to change, not the line of the model."""
+
+from dataclasses import replace
+
+import pytest
+from tests.golden.cases import SCRIPT, healthy, on_gpu
+
+from hotloop.core.case.objects import AttentionFacts, Model
+from hotloop.core.finding import SourceLocation
+from hotloop.rules.device import g3_fp16_no_scaler, g6_sdpa_math
+
+MODEL = Model(
+    name="Net", trainable=1, compute="float16", place=SourceLocation(file=SCRIPT, line=99)
+)
+OFF = "the flash and the efficient kernel are switched off"
+ATTENDING = "import torch.nn.functional as F\nout = F.scaled_dot_product_attention(q, k, v, mask)\n"
+
+
+def lines(rule, case):
+    (found,) = filter(None, [rule.judge(case)])
+    return [place.line for place in found.places]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("import torch\nwith torch.autocast('cuda', torch.float16):\n    pass\n", [2]),
+        ("import torch\nmodel = Net().half()\n", [2]),
+        ("import torch\nmodel.to(dtype=torch.half)\n", [2]),
+        ("model = AutoModel.from_pretrained(name,\n torch_dtype='float16')\n", [1]),
+        ("import torch\nmodel.to('cuda')\nwith torch.autocast('cuda', dtype):\n    pass\n", [3]),
+        ("import torch\nmodel.to('cuda')\n", [99]),
+    ],
+)
+def test_float16_without_a_scaler_names_where_it_is_asked_for(text, expected):
+    case = replace(healthy(models=(MODEL,)), sources={SCRIPT: text})
+    assert lines(g3_fp16_no_scaler.RULE, case) == expected
+
+
+@pytest.mark.parametrize(
+    ("why", "text", "expected", "remedy"),
+    [
+        (
+            OFF,
+            "import torch\ntorch.backends.cuda.enable_flash_sdp(False)\n" + ATTENDING,
+            [2],
+            "leave the fused kernels switched on",
+        ),
+        (OFF, ATTENDING, [2], "is_causal=True"),
+        (
+            None,
+            "import torch\ntorch.backends.cuda.enable_flash_sdp(True)\n" + ATTENDING,
+            [4],
+            "is_causal=True",
+        ),
+        (None, "import transformers\n", [99], "is_causal=True"),
+    ],
+)
+def test_math_attention_names_the_switch_or_the_call(why, text, expected, remedy):
+    math = AttentionFacts(kind="sdpa", kernel="math", calls=12.0, why_math=why)
+    case = on_gpu(models=(replace(MODEL, device="cuda:0", attention=(math,)),))
+    case = replace(case, sources={SCRIPT: text})
+    assert lines(g6_sdpa_math.RULE, case) == expected
+    assert remedy in g6_sdpa_math.RULE.judge(case).remedies[0].text
