@@ -146,6 +146,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     chosen = [e for e in examples() if e.name.startswith(("slow", "hf", "light", "acc", "clean"))]
     if options.names:
+        if unknown := set(options.names) - {example.name for example in chosen}:
+            names = ", ".join(example.name for example in chosen)
+            parser.error(f"no example {', '.join(sorted(unknown))}; there are {names}")
         chosen = sorted(
             (e for e in chosen if e.name in options.names),
             key=lambda e: options.names.index(e.name),

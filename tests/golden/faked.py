@@ -26,6 +26,7 @@ class Spec:
     ends: BaseException | None = None
     first: float = 1.0  # seconds of the first step
     peak: int = 1
+    compiled: float | None = None  # seconds of `first` in which code is compiled
 
 
 class Fake:
@@ -74,6 +75,8 @@ class Fake:
                 "samples": {"0.0": [1.0, 2.0]},
             }
         more = {"effects": spec.effects, "evidence": evidence, "epochs": 9, "peak": None}
+        if spec.compiled is not None:
+            more["compile"] = spec.compiled
         return TrialReport(seconds=seconds, made=steps, at=self.made, more=more)
 
 

@@ -145,6 +145,25 @@ def test_a_proved_plan_is_not_proved_anew_for_what_ten_runs_do_not_gain(steps, d
 
 
 @pytest.mark.parametrize(
+    ("compiled", "then", "decisions"),
+    [
+        (100.0, 2.0, {"a": "dropped", "a, again": "kept"}),
+        (100.0, 101.0, {"a": "dropped", "a, again": "dropped"}),
+        (None, 2.0, {"a": "dropped"}),  # another fixed cost is paid in each run
+    ],
+)
+def test_what_the_compiler_has_in_its_cache_by_now_is_raced_again(compiled, then, decisions):
+    cold = Spec(step=0.05, first=101.0, compiled=compiled)
+    cached = Spec(step=0.05, first=then, compiled=None if compiled is None else then - 1.0)
+    target = Target({("a",): itertools.chain([cold], itertools.repeat(cached))})
+    search = Search(target, seconds=10_000.0, clock=lambda: target.now, pace=PACE, known=PLANTED)
+    search.measure_baseline(total=1500)
+    search.try_all([move("a")])
+    assert decided(search) == {"as it is": "baseline", **decisions}
+    assert why(search, "a").startswith("it pays back after 2,000 steps, and all are 1,500")
+
+
+@pytest.mark.parametrize(
     ("part", "seconds", "steps", "decision", "said"),
     [
         ("the wait for data", 0.081, 300, "dropped", "ten runs gain 3.00 s at most, and a trial"),

@@ -52,9 +52,19 @@ def ratio_of(row: TuneRow) -> float:
 
 
 def looks_faster(row: TuneRow) -> bool:
-    """Whether a longer race may show that a plan is faster."""
-    alike = row.parity is not None and row.parity.kept is not False
-    return row.decision == "cannot be told" and alike and ratio_of(row) < CLEAR
+    """Whether another race may show that a plan is faster.
+
+    It may be longer; or code that was compiled for too long lies in the compiler's cache by now, as
+    it will in each later run on this machine.
+    """
+    if row.parity is None or row.parity.kept is False or ratio_of(row) >= CLEAR:
+        return False
+    return row.decision == "cannot be told" or (
+        row.decision == "dropped"
+        and bool(row.compiled)
+        and row.comparison is not None
+        and row.comparison.verdict == "FASTER"
+    )
 
 
 @dataclass(slots=True, kw_only=True)
