@@ -62,6 +62,21 @@ def test_what_an_experiment_gained_comes_first_by_its_gain():
     assert names.index("channels-last") > names.index("compile")  # it gains nothing there
 
 
+def test_what_mends_a_finding_above_a_note_comes_before_what_only_acts_on_much():
+    facts = seen("slow-overthreaded_cpu", experiments=())
+    named = {
+        finding.severity
+        for finding in facts.diagnosis.findings
+        for remedy in finding.remedies
+        if remedy.technique == "threads"
+    }
+    assert "critical" in named
+    assert next(move.ids[0] for move in moves(CPU, facts)) == "threads"
+    measured = seen("slow-overthreaded_cpu", experiments=(tried("fused optimizer", 1.2),))
+    names = list(dict.fromkeys(move.ids[0] for move in moves(CPU, measured)))
+    assert names[:2] == ["fused-adamw", "threads"]
+
+
 def test_what_has_next_to_nothing_to_take_away_comes_last():
     facts = seen("slow-slow_getitem", experiments=())
     wall = {**facts.case.wall, "optimizer": 1e-6}

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hotloop.core.case.case import Case
-    from hotloop.core.finding import Diagnosis
+    from hotloop.core.finding import Diagnosis, Finding
     from hotloop.core.hardware import Hardware
     from hotloop.core.trial import Trial
     from hotloop.process.fork_server import ForkServer
@@ -184,15 +184,11 @@ def moves(
 ) -> list[Move]:
     """Return the moves of a script, those first of which the doctor expects most.
 
-    What it measured comes before what only acts on a large part of a step; what gains less than 3 %
-    there comes last.
+    What it measured comes first, then what mends a finding above a note, then what acts on a large
+    part of a step; what gains less than 3 % by its experiments comes last.
     """
-    named = [
-        remedy.technique
-        for finding in (facts.diagnosis.findings if facts else ())
-        for remedy in finding.remedies
-        if remedy.technique is not None
-    ]
+    findings = facts.diagnosis.findings if facts else ()
+    loud = _named(finding for finding in findings if finding.severity != "note")
     gains: dict[str, float] = {}
     small = set[str]()
     for technique in techniques.ALL:
@@ -204,7 +200,11 @@ def moves(
     proposed = ordered(
         hardware,
         HostKind.SCRIPT,
-        first=[*sorted(gains, key=lambda id: -gains[id]), *_promising(facts, [*named, *ORDER])],
+        first=[
+            *sorted(gains, key=lambda id: -gains[id]),
+            *loud,
+            *_promising(facts, [*_named(findings), *ORDER]),
+        ],
         last=small,
         choices=_choices(hardware, facts),
         most=most,
@@ -216,6 +216,12 @@ def moves(
         replace(move, gain=gains.get(move.ids[0]), limit=limit(facts.case, move.ids[0]))
         for move in proposed
     ]
+
+
+def _named(findings: Iterable[Finding]) -> list[str]:
+    """Return the techniques that are remedies of findings."""
+    remedies = (remedy for finding in findings for remedy in finding.remedies)
+    return [remedy.technique for remedy in remedies if remedy.technique is not None]
 
 
 def _promising(facts: DoctorFacts | None, ids: Iterable[str]) -> list[str]:
