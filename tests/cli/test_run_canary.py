@@ -220,10 +220,17 @@ def below(pid: int) -> list[psutil.Process]:
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         tree = psutil.Process(pid).children(recursive=True)
-        if any("canary_trial" in " ".join(process.cmdline()) for process in tree):
+        if any("canary_trial" in command_of(process) for process in tree):
             return tree
         time.sleep(0.05)
     raise AssertionError("the canary did not start")
+
+
+def command_of(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.NoSuchProcess:  # it ended since, or is a zombie
+        return ""
 
 
 def is_alive(process: psutil.Process) -> bool:

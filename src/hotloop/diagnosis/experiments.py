@@ -79,8 +79,6 @@ def with_experiments(
     began = time.monotonic()
     for _ in range(_TRIES):
         result = _tried(request, script, cwd, progress)
-        if "Wandb" in (result.why_not or ""):  # the shield keeps its service away
-            result = _tried(request, script, cwd, progress, WANDB_MODE="disabled")
         done, left = _sorted_out(request.experiments, result, done)
         left = (*left, *later)
         took = time.monotonic() - began
@@ -112,9 +110,22 @@ def _tried(
     script: Sequence[str],
     cwd: Path,
     progress: Callable[[child.Beat], None] | None,
+) -> TrialResult:
+    """Make experiments in a process of their own."""
+    result = _tried_once(request, script, cwd, progress)
+    if "Wandb" in (result.why_not or ""):  # the shield keeps its service away
+        result = _tried_once(request, script, cwd, progress, WANDB_MODE="disabled")
+    return result
+
+
+def _tried_once(
+    request: TrialRequest,
+    script: Sequence[str],
+    cwd: Path,
+    progress: Callable[[child.Beat], None] | None,
     **more: str,
 ) -> TrialResult:
-    """Make experiments in a process of their own; `more` goes into its environment."""
+    """Start one process; `more` goes into its environment."""
     outcome = child.run(
         command(request, tuple(script)),
         limits=child.ProcessLimits(seconds=request.start + LONGEST * request.seconds + _START),

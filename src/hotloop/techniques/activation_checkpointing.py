@@ -43,7 +43,7 @@ __all__ = ["TECHNIQUE"]
 
 ID = "activation-checkpointing"
 _OWN = ("gradient_checkpointing", "grad_checkpointing")  # flags of transformers 5.23 and timm
-_KEPT = (  # operators of torch.ops.aten whose results `selective` keeps
+_KEPT = (  # operators of torch whose results `selective` keeps
     "mm",
     "addmm",
     "convolution",
@@ -51,6 +51,8 @@ _KEPT = (  # operators of torch.ops.aten whose results `selective` keeps
     "_scaled_dot_product_flash_attention_for_cpu",
     "_scaled_dot_product_efficient_attention",
     "_scaled_dot_product_cudnn_attention",
+    "_efficient_attention_forward",  # these two for packed rows: models/attention
+    "_varlen_attn",
 )
 
 

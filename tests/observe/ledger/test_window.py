@@ -211,11 +211,11 @@ def test_steps_of_an_optimizer_without_a_window_are_not_charged_by_another_ones(
     assert case.ledger.steps == 4, "a window for each of them"
 
 
-@pytest.mark.parametrize(("batches", "some"), [(1, False), (400, True)])
+@pytest.mark.parametrize(("batches", "some"), [(1, False), (2000, True)])
 def test_an_evaluation_is_avoidable_above_a_tenth_of_the_training_time(observed, batches, some):
     evaluate = "model.eval()\n        with torch.no_grad():\n            "
     evaluate += f"[model(x) for _ in range({batches})]"
-    text = phases("[train(20, 256) for _ in range(3)]", evaluate=evaluate)
+    text = phases("[train(100, 256) for _ in range(3)]", evaluate=evaluate)
     evaluating = row(observed(text, full=True), "evaluating")
     assert evaluating.avoidable is some
     assert evaluating.needed > 0
@@ -365,7 +365,7 @@ def test_the_host_starts_nothing_for_operators_that_are_gone(observed):
 
         model = nn.Linear(8, 8)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        for step in range(400):
+        for step in range(1500):
             x = torch.randn(4, 8)
             unused(x)
             optimizer.zero_grad()
