@@ -49,7 +49,9 @@ def findings(preloaded, folder, changes):
         assert text.count(old) == 1, old
         text = text.replace(old, new)
     (folder / "train.py").write_text(text)
-    done = preloaded.run("doctor", "--experiments", "0", "--json", "found.json", "train.py", cwd=folder)
+    done = preloaded.run(
+        "doctor", "--experiments", "0", "--json", "found.json", "train.py", cwd=folder
+    )
     assert (folder / "found.json").is_file(), done.stderr[-2000:]
     found = json.loads((folder / "found.json").read_text())["findings"]
     return {each["rule"].partition(" ")[0]: each["severity"] for each in found}
