@@ -75,6 +75,7 @@ def test_what_mends_a_finding_above_a_note_comes_before_what_only_acts_on_much()
     measured = seen("slow-overthreaded_cpu", experiments=(tried("fused optimizer", 1.2),))
     names = list(dict.fromkeys(move.ids[0] for move in moves(CPU, measured)))
     assert names[:2] == ["fused-adamw", "threads"]
+    assert {move.ids[0] for move in moves(CPU, measured) if move.is_urgent} >= {"threads"}
 
 
 def test_what_has_next_to_nothing_to_take_away_comes_last():

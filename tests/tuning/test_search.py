@@ -297,6 +297,14 @@ def test_what_promises_a_gain_races_beside_the_two_runs_as_it_is():
     assert decided(search) == {"as it is": "baseline", "a": "kept", "b": "dropped"}
 
 
+def test_what_mends_a_critical_finding_races_beside_the_two_runs_as_it_is():
+    target = Target({("a",): Spec(step=0.02), ("b",): Spec(step=0.09)}, lanes=5)
+    search = Search(target, seconds=10_000.0, clock=lambda: target.now, pace=PACE, known=PLANTED)
+    search.measure_baseline([move("a", is_urgent=True), move("c"), move("b", gain=0.1)])
+    assert target.runs[:4] == [(), (), ("a",), ("b",)]
+    assert decided(search)["a"] == "kept"
+
+
 def test_processes_keep_their_memory_but_where_a_plan_is_about_that():
     own, a, b = (Spec(step=step) for step in (0.05, 0.2, 0.2))
     together = ("a", "b", kept_memory.ID)

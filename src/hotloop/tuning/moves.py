@@ -105,6 +105,7 @@ class Move:
     why_not: str | None = None  # why it is never tried
     gain: float | None = None  # share of the run's time that it is expected to take away
     limit: Limit | None = None  # None: nobody knows
+    is_urgent: bool = False  # it mends a critical finding
     # Returns why it is not tried on the best plan so far, or None.
     barred: Callable[[Plan], str | None] = lambda plan: None
 

@@ -188,7 +188,8 @@ def moves(
     part of a step; what gains less than 3 % by its experiments comes last.
     """
     findings = facts.diagnosis.findings if facts else ()
-    loud = _named(finding for finding in findings if finding.severity != "note")
+    urgent = _named(finding for finding in findings if finding.severity == "critical")
+    loud = _named(finding for finding in findings if finding.severity == "warn")
     gains: dict[str, float] = {}
     small = set[str]()
     for technique in techniques.ALL:
@@ -202,6 +203,7 @@ def moves(
         HostKind.SCRIPT,
         first=[
             *sorted(gains, key=lambda id: -gains[id]),
+            *urgent,
             *loud,
             *_promising(facts, [*_named(findings), *ORDER]),
         ],
@@ -213,7 +215,12 @@ def moves(
     if facts is None:
         return proposed
     return [
-        replace(move, gain=gains.get(move.ids[0]), limit=limit(facts.case, move.ids[0]))
+        replace(
+            move,
+            gain=gains.get(move.ids[0]),
+            limit=limit(facts.case, move.ids[0]),
+            is_urgent=move.ids[0] in urgent and move.ids[0] not in small,
+        )
         for move in proposed
     ]
 

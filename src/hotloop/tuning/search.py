@@ -135,7 +135,7 @@ class Search:
         soon = epoch is not None and epoch < _EPOCH
         can = [m for m in moves if self._may_race(m) and (soon or not self._races.pays_from(m.ids))]
         most = max((move.gain or 0.0 for move in can), default=0.0)
-        promised = [move for move in can if move.gain and move.gain >= most / 2]
+        promised = [m for m in can if m.is_urgent or (m.gain and m.gain >= most / 2)]
         lead = promised[:_PROMISED] or can[:_LEAD]
         return [m for m in lead if changes_memory(m.ids) == changes_memory(lead[0].ids)]
 
