@@ -136,11 +136,11 @@ def _forecast(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         for row in rows
     ]
     return [
-        f"What that is forecast to need of a GPU ({given};",
-        "`python -m benchmarks.preset_forecasts`; **not measured on a GPU**). A micro batch that",
-        "would not fit is halved at the start of a run, and the batch of a step stays as it is.",
-        "*Allocated* is the peak of PyTorch's allocator in two steps on the null card (docs/nullcard.md;",
-        "`python -m benchmarks.allocator_peaks`), and how far the forecast is off.",
+        f"The forecast of GPU memory ({given}; `python -m benchmarks.preset_forecasts`;",
+        "**not measured on a GPU**). If a micro batch does not fit, a run halves it at the start; the",
+        "batch of a step stays the same. *Allocated* is the peak of PyTorch's allocator in two steps on",
+        "the null card (docs/nullcard.md; `python -m benchmarks.allocator_peaks`) and the error of the",
+        "forecast.",
         "",
         *_table(
             ("preset=", "micro batch x steps", "peak", "allocated", "GiB of it", "fits"), table

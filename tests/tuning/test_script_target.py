@@ -17,7 +17,7 @@ from hotloop.rules.diagnose import diagnose
 from hotloop.rules.tried import share_of_run
 from hotloop.techniques.base import Numerics
 from hotloop.tuning import script_target
-from hotloop.tuning.expected_gain import best_refused
+from hotloop.tuning.expected_gain import best_refused, promised
 from hotloop.tuning.script_target import DoctorFacts, Script, costs, edits, moves
 from hotloop.tuning.trial_process import TrialEnded
 
@@ -76,6 +76,17 @@ def test_what_mends_a_finding_above_a_note_comes_before_what_only_acts_on_much()
     names = list(dict.fromkeys(move.ids[0] for move in moves(CPU, measured)))
     assert names[:2] == ["fused-adamw", "threads"]
     assert {move.ids[0] for move in moves(CPU, measured) if move.is_urgent} >= {"threads"}
+
+
+def test_an_undecided_experiment_promises_what_it_saw():
+    undecided = Experiment(
+        name="fused optimizer", what="", blocks=12, steps=60, gain=4.0, low=0.9, high=7.0
+    )
+    without = seen("slow-slow_getitem", experiments=()).case
+    case = replace(without, experiments=(undecided,))
+    assert undecided.outcome == "unknown"
+    assert promised(without, "fused-adamw") == without.share("optimizer")
+    assert promised(case, "fused-adamw") == share_of_run(case, undecided) > 0.5
 
 
 def test_what_has_next_to_nothing_to_take_away_comes_last():

@@ -161,6 +161,8 @@ def test_what_the_compiler_has_in_its_cache_by_now_is_raced_again(compiled, then
     search.try_all([move("a")])
     assert decided(search) == {"as it is": "baseline", **decisions}
     assert why(search, "a").startswith("it pays back after 2,000 steps, and all are 1,500")
+    if "a, again" in decisions:
+        assert why(search, "a, again").endswith("; its code came from the compiler's cache")
 
 
 @pytest.mark.parametrize(

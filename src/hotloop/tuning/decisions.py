@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hotloop.tuning.interleaved_timing import RaceLength
     from hotloop.tuning.moves import Limit
 
-__all__ = ["CLEAR", "NO_EFFECT", "Judge", "looks_faster", "ran_out", "ratio_of", "was_cut"]
+__all__ = ["CLEAR", "NO_EFFECT", "Judge", "ran_out", "ratio_of", "was_cut"]
 
 CLEAR: Final = 0.97  # an undecided comparison with a ratio below is made again
 _RUNS: Final = 10  # runs in which a trial shall pay
@@ -49,22 +49,6 @@ def was_cut(trial: Trial, pace: RaceLength, now: float) -> bool:
 def ratio_of(row: TuneRow) -> float:
     """Return the step time of a row's trial relative to what it was compared with; 1 if unknown."""
     return (row.comparison.ratio if row.comparison is not None else None) or 1.0
-
-
-def looks_faster(row: TuneRow) -> bool:
-    """Whether another race may show that a plan is faster.
-
-    It may be longer; or code that was compiled for too long lies in the compiler's cache by now, as
-    it will in each later run on this machine.
-    """
-    if row.parity is None or row.parity.kept is False or ratio_of(row) >= CLEAR:
-        return False
-    return row.decision == "cannot be told" or (
-        row.decision == "dropped"
-        and bool(row.compiled)
-        and row.comparison is not None
-        and row.comparison.verdict == "FASTER"
-    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -118,6 +102,16 @@ class Judge:
         if self.total is None or time is None:
             return True
         return (1 - ratio) * _RUNS * self.total * time.median > cost
+
+    def may_win_again(self, row: TuneRow) -> bool:
+        """Whether another race may show that a plan is worth it.
+
+        It is longer; or code that took too long to compile lies in the compiler's cache by now.
+        """
+        if row.parity is None or row.parity.kept is False or ratio_of(row) >= CLEAR:
+            return False
+        late = bool(row.compiled) and self._why_no_payback(row.pays_back) is not None
+        return row.decision == "cannot be told" or (row.decision == "dropped" and late)
 
     def take(self, plan: Trial, before: Trial, limit: Limit | None) -> None:
         """Take a plan as the best so far: what a step takes less than `before` is gained."""

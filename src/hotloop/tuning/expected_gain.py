@@ -81,10 +81,14 @@ def limit(case: Case, technique: str) -> Limit | None:
 
 
 def promised(case: Case, technique: str) -> float:
-    """Return the share of the run's time that a technique without an experiment may take away.
+    """Return the share of the run's time that a technique may take away, if none was measured.
 
-    It is the part of a step that the technique removes, or what it took of the passes elsewhere.
+    It is what an undecided experiment saw, the part of a step that the technique removes, or what
+    it took of the passes elsewhere.
     """
+    experiment = _experiment(case, technique)
+    if experiment is not None and experiment.outcome == "unknown":
+        return share_of_run(case, experiment)
     if (most := _at_most(case, technique)) is not None:
         return most
     return case.share("forward", "backward") * _TOOK.get(technique, median(_TOOK.values()))

@@ -21,7 +21,6 @@ from hotloop.tuning.decisions import (
     CLEAR,
     NO_EFFECT,
     Judge,
-    looks_faster,
     ran_out,
     ratio_of,
     was_cut,
@@ -240,7 +239,7 @@ class Search:
             row, ratio = replace(row, seconds=seconds), ratio_of(row)
             if row.decision == "kept":
                 faster.append((ratio, move, row, trial))
-            elif looks_faster(row):
+            elif self._judge.may_win_again(row):
                 self._promising.append((ratio, move))
             else:
                 self._add(row)
@@ -332,11 +331,12 @@ class Search:
             if ran_out(trial):  # it does not fit alone either
                 races.apart = None
         row = self._row(move, base, trial, pace)
-        row = replace(row, name=name, seconds=races.clock() - began)
+        cached = "; its code came from the compiler's cache" * (again and bool(row.compiled))
+        row = replace(row, name=name, why=row.why + cached, seconds=races.clock() - began)
         if row.decision == "kept":
             self._accept(move, row, base, trial)
             return
-        if looks_faster(row) and not again:
+        if not again and self._judge.may_win_again(row):
             self._unsure.append((ratio_of(row), move))
         self._add(row)
 

@@ -252,7 +252,7 @@ def _costs(search: Search, seen: DoctorFacts | None) -> list[FixedCost]:
         FixedCost(what=what, before=seconds, after=getattr(after, name, None), note=note)
         for what, name, note in (
             ("start", "started", "until the first step is over: imports, model, compiling"),
-            ("compiling", "compiled", "a part of the start"),
+            ("compiling", "compiled", "a part of the start, with what the compiler's cache held"),
             ("warm-up", "warm_up", "of the first steps, above their share: first epoch"),
         )
         if (seconds := getattr(before, name)) is not None

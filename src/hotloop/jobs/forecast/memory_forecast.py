@@ -34,6 +34,7 @@ from torch.utils.flop_counter import flop_registry
 
 from hotloop.core.errors import ConfigError, DeviceError, did_you_mean
 from hotloop.machine.gc_pause import collector_off
+from hotloop.models.attention.documents import for_each_head
 from hotloop.models.repeated_blocks import repeated_blocks
 
 if TYPE_CHECKING:
@@ -319,9 +320,7 @@ class _LikeCuda(TorchFunctionMode):
             mask = args[3] if len(args) > 3 else kwargs.get("attn_mask")
             if kwargs.get("enable_gqa") and not (mask is None and self._flash):
                 kwargs["enable_gqa"] = False
-                query, *shared = args[:3]
-                more = query.shape[1] // shared[0].shape[1]
-                args = (query, *(x.repeat_interleave(more, 1) for x in shared), *args[3:])
+                args = (args[0], *for_each_head(*args[:3]), *args[3:])
         elif func is torch.dropout:
             return torch.native_dropout(*args, **kwargs)[0]
         return func(*args, **kwargs)

@@ -29,7 +29,8 @@ __all__ = [
     "block_mask",
     "computed_in",
     "flat",
-    "kernel",
+    "for_each_head",
+    "fused",
     "masked",
     "near",
     "per_document",
@@ -38,6 +39,40 @@ __all__ = [
     "wide",
     "written_out",
 ]
+
+
+def fused(
+    q_BHTK: Tensor,
+    k_BHSK: Tensor,
+    v_BHSK: Tensor,
+    attn_mask: Tensor | None = None,
+    *,
+    enable_gqa: bool = False,
+    **how: Any,
+) -> Tensor:
+    """Compute SDPA of the same arguments; on a GPU by a fused kernel, whatever heads share keys.
+
+    Of the kernels for CUDA only FlashAttention takes fewer heads of keys than of queries, and it
+    takes no mask: where it cannot be used, SDPA would write all scores out
+    (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, torch 2.13, 2026-11).
+    """
+    if enable_gqa and q_BHTK.is_cuda and (attn_mask is not None or not _has_flash(q_BHTK)):
+        k_BHSK, v_BHSK, enable_gqa = *for_each_head(q_BHTK, k_BHSK, v_BHSK), False
+    return functional.scaled_dot_product_attention(
+        q_BHTK, k_BHSK, v_BHSK, attn_mask, enable_gqa=enable_gqa, **how
+    )
+
+
+def _has_flash(x: Tensor) -> bool:
+    """Whether FlashAttention is for the dtype and the GPU of a tensor."""
+    is_half = computed_in(x) in (torch.float16, torch.bfloat16)
+    return is_half and torch.cuda.get_device_properties(x.device).major >= 8
+
+
+def for_each_head(q_BHTK: Tensor, k_BHSK: Tensor, v_BHSK: Tensor) -> tuple[Tensor, Tensor]:
+    """Return keys and values repeated, so that each head of queries has its own."""
+    shares = q_BHTK.shape[1] // k_BHSK.shape[1]
+    return k_BHSK.repeat_interleave(shares, dim=1), v_BHSK.repeat_interleave(shares, dim=1)
 
 
 def per_document(
@@ -50,11 +85,11 @@ def per_document(
     scale: float | None = None,
     window: int | None = None,
     dropout: float = 0.0,
-    by: Callable[..., Tensor] | None = None,
+    by: Callable[..., Tensor] = fused,
 ) -> Tensor:
     """Attend in each segment by itself, [B, H, T, K]; keys and values may have fewer heads.
 
-    `by` attends in one segment: `kernel`, or another one with its arguments. The work grows with
+    `by` attends in one segment: `fused`, or another one with its arguments. The work grows with
     the sum of squared lengths (with a shorter window, of lengths times windows), plus one call for
     each run of segments of equal length, or for each window.
     """
@@ -62,7 +97,7 @@ def per_document(
     sizes = [length * count for length, count in alike]
     splits = [torch.split(flat(x), sizes, dim=1) for x in (q_BHTK, k_BHTK, v_BHTK)]
     attend = partial(
-        by or kernel,
+        by,
         scale=scale,
         dropout_p=dropout,
         enable_gqa=q_BHTK.shape[1] != k_BHTK.shape[1],
@@ -100,38 +135,6 @@ def _windowed(
     return torch.cat(out, dim=2)
 
 
-def kernel(
-    q_BHTK: Tensor,
-    k_BHSK: Tensor,
-    v_BHSK: Tensor,
-    attn_mask: Tensor | None = None,
-    *,
-    enable_gqa: bool = False,
-    **how: Any,
-) -> Tensor:
-    """Compute SDPA of the same arguments by a fused kernel on a GPU, too.
-
-    Of the kernels for CUDA only FlashAttention takes fewer heads of keys than of queries, and it
-    takes no mask: where it cannot be used, SDPA would write all scores out
-    (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, torch 2.13, 2026-11).
-    """
-    if enable_gqa and q_BHTK.is_cuda and (attn_mask is not None or not _has_flash(q_BHTK)):
-        shares, enable_gqa = q_BHTK.shape[1] // k_BHSK.shape[1], False
-        k_BHSK, v_BHSK = (x.repeat_interleave(shares, dim=1) for x in (k_BHSK, v_BHSK))
-    return functional.scaled_dot_product_attention(
-        q_BHTK, k_BHSK, v_BHSK, attn_mask, enable_gqa=enable_gqa, **how
-    )
-
-
-def _has_flash(x: Tensor) -> bool:
-    """Whether FlashAttention is for the dtype and the GPU of a tensor."""
-    if computed_in(x) not in (torch.float16, torch.bfloat16):
-        return False
-    if not torch.cuda.is_available():  # a forecast for the GPU of another machine
-        return True
-    return torch.cuda.get_device_properties(x.device).major >= 8
-
-
 def written_out(
     q_BHTK: Tensor,
     k_BHSK: Tensor,
@@ -152,8 +155,7 @@ def written_out(
     """
     (B, H, T, K), dtype = q_BHTK.shape, computed_in(q_BHTK)
     if enable_gqa:
-        shares = H // k_BHSK.shape[1]
-        k_BHSK, v_BHSK = (x.repeat_interleave(shares, dim=1) for x in (k_BHSK, v_BHSK))
+        k_BHSK, v_BHSK = for_each_head(q_BHTK, k_BHSK, v_BHSK)
     if is_causal:
         attn_mask = torch.ones(T, k_BHSK.shape[2], dtype=torch.bool, device=q_BHTK.device).tril()
     with torch.autocast(q_BHTK.device.type, enabled=False):
@@ -205,7 +207,7 @@ def masked(
     dropout: float = 0.0,
 ) -> Tensor:
     """Attend where the mask is true, [B, H, T, K]: one call with all T x T products of each row."""
-    return kernel(
+    return fused(
         q_BHTK,
         k_BHTK,
         v_BHTK,

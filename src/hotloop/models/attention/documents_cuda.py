@@ -21,6 +21,7 @@ import torch
 from hotloop.models.attention.documents import (
     computed_in,
     flat,
+    for_each_head,
     near,
     rows_again,
     segments_of,
@@ -202,9 +203,9 @@ def efficient(
     kernel: Callable[..., Any],
 ) -> Tensor:
     """Attend in each segment with `efficient_kernel()`, [B, H, T, K]; boundaries on the device."""
-    dtype, shares = computed_in(q_BHTK), q_BHTK.shape[1] // k_BHTK.shape[1]
-    if shares > 1:  # it takes as many heads of keys as of queries
-        k_BHTK, v_BHTK = (x.repeat_interleave(shares, dim=1) for x in (k_BHTK, v_BHTK))
+    dtype = computed_in(q_BHTK)
+    if q_BHTK.shape[1] != k_BHTK.shape[1]:  # it takes as many heads of keys as of queries
+        k_BHTK, v_BHTK = for_each_head(q_BHTK, k_BHTK, v_BHTK)
     q_1NHK, k_1NHK, v_1NHK = (
         flat(x.to(dtype)).transpose(0, 1)[None] for x in (q_BHTK, k_BHTK, v_BHTK)
     )

@@ -31,8 +31,8 @@ __all__ = ["Isolation", "Way"]
 
 Way = Literal["documents", "wide", "products", "mask", "varlen", "flex", "efficient"]  # segments
 _BY: Mapping[str, Callable[..., Tensor]] = {
-    "documents": documents.kernel,
-    "kernel": documents.kernel,
+    "documents": documents.fused,
+    "kernel": documents.fused,
     "products": documents.written_out,
     "wide": documents.wide,
 }
@@ -141,8 +141,8 @@ class Isolation:
             return "varlen"
         if self._gpu.why_no_flex(device, dropout=dropout, width=qkv[0].shape[-1]) is None:
             return "flex"
-        kind, width = documents.computed_in(qkv[0]), qkv[0].shape[-1]
-        if self._gpu.why_no_efficient(device, kind, width=width, window=window) is None:
+        computed, width = documents.computed_in(qkv[0]), qkv[0].shape[-1]
+        if self._gpu.why_no_efficient(device, computed, width=width, window=window) is None:
             return "efficient"
         if device.type == "cuda" or boundaries.rows * boundaries.width**2 > _MOST:
             return "documents"  # timing a GPU would mean waiting for it
