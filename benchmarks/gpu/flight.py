@@ -18,11 +18,13 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import psutil
+
 from hotloop.core.storage.files import make_folder, write_json
 from hotloop.machine.detect import detect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from hotloop.core.hardware import Hardware
@@ -31,6 +33,7 @@ __all__ = ["CALL_S", "Call", "Part", "fly", "folder_of"]
 
 CALL_S = 540  # a machine is lent for calls of 10 minutes at most, its start not included
 _FEWEST_S = 10  # no part is begun with less: torch alone takes 4 s to load
+_DYING_S = 10.0  # seconds that killed processes may take to end
 _REHEARSED_S = 900.0  # limit of a part in a rehearsal: a busy machine of few cores compiles there
 _LINES = 3  # of stderr, in the record of a part that failed
 
@@ -129,7 +132,28 @@ def _run(
 
 
 def _end(process: subprocess.Popen[Any]) -> None:
-    """End a part with all that it started: what stays would use the GPU beside the next one."""
+    """End a part with all that it started: what stays would use the GPU beside the next one.
+
+    A killed process keeps its GPU memory until it is gone, so that is waited for.
+    """
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+    deadline = time.monotonic() + _DYING_S
+    while time.monotonic() < deadline and any(map(_is_alive, _members(process.pid))):
+        time.sleep(0.02)
+
+
+def _members(group: int) -> Iterator[psutil.Process]:
+    """Yield the processes of a group."""
+    for process in psutil.process_iter():
+        with contextlib.suppress(ProcessLookupError):
+            if os.getpgid(process.pid) == group:
+                yield process
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
