@@ -29,7 +29,7 @@ SMALL = ("preset=h100", "model.dropout=0.1", EAGER)  # dropout: the generators m
 BODY = ("model.layers=12", "model.heads=12", "model.width=768", "model.context=256")
 BODY = (*BODY, "training.batch_size=16", "training.accumulation=1", EAGER)
 # GPT-2's: 85 M, 1 GB a save
-LEFT_MIB, SHORT_LEFT_MIB = 1500, 112  # char-lm's micro batch of 384 needs 10 GB, the short one's 0.3
+LEFT_MIB, SHORT_LEFT_MIB = 1500, 112  # char-lm's batch of 384 needs 10 GB, the short one's 0.3
 
 
 def trained(out: Path, *words: str) -> list[str]:
