@@ -53,6 +53,7 @@ class Zygote:
         env = {**os.environ, "OMP_NUM_THREADS": "1"}
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}
         self.process = subprocess.Popen([sys.executable, str(ZYGOTE)], env=env, **pipes)
+        self.lasts = 1.0  # seconds of a run
         assert self.process.stdout.readline() == "ready\n"
 
     def start(self, log: Path, *args: str) -> int:
@@ -70,8 +71,13 @@ class Zygote:
 
 
 @pytest.fixture(scope="module")
-def zygote():
-    one = Zygote()
+def zygote(tiny, tmp_path_factory):
+    one, folder = Zygote(), tmp_path_factory.mktemp("timed")
+    for number in range(2):  # the first one finds no caches
+        began = time.monotonic()
+        one.start(folder / "log", "train", "--out", folder / str(number), "char-lm", *tiny)
+        assert one.wait() == 0
+        one.lasts = time.monotonic() - began
     yield one
     one.close()
 
@@ -87,10 +93,13 @@ def whole(tmp_path_factory, tiny) -> Path:
 AIMS = ("anywhere", "steps", "commit")
 
 
-def aim(out: Path, where: str, draw: random.Random, pid: int) -> None:
-    """Wait for the moment of a kill: any time, among the steps, or while a checkpoint commits."""
+def aim(out: Path, where: str, draw: random.Random, pid: int, lasts: float) -> None:
+    """Wait for the moment of a kill: any time, among the steps, or while a checkpoint commits.
+
+    `lasts` are the seconds of a run on this machine.
+    """
     if where == "anywhere":
-        time.sleep(draw.uniform(0.02, 0.9))
+        time.sleep(draw.uniform(0.02, 0.9) * lasts)
         return
     events = out / "events-r0.jsonl"
     size = events.stat().st_size if events.exists() else 0
@@ -115,7 +124,7 @@ def killed_and_resumed(
         fresh = not RunDir(out).exists
         args = ["--out", out, *added, "char-lm", *tiny] if fresh else ["--resume", out]
         pid = zygote.start(log, "train", *args)
-        aim(out, where, draw, pid)
+        aim(out, where, draw, pid, zygote.lasts)
         with contextlib.suppress(ProcessLookupError):  # it was faster
             os.kill(pid, signal.SIGKILL)
         code = zygote.wait()
@@ -445,7 +454,7 @@ def test_weights_that_an_update_left_half_done_are_never_saved(tiny, tmp_path):
 def test_nohup_is_respected(zygote, tiny, tmp_path):
     out, log = tmp_path / "run", tmp_path / "log"
     pid = zygote.start(log, "--ignore-hup", "train", "--out", out, "char-lm", *tiny)
-    aim(out, "steps", random.Random(0), pid)
+    aim(out, "steps", random.Random(0), pid, zygote.lasts)
     os.kill(pid, signal.SIGHUP)
     assert zygote.wait() == 0, log.read_text()
     assert load_run(out).steps[-1].step == 40
