@@ -5,11 +5,12 @@ from dataclasses import replace
 import pytest
 from tests.golden.cases import healthy
 
+from hotloop.core.case.environment import ProcessFacts
 from hotloop.core.case.experiment import Experiment
 from hotloop.core.case.rewrite import Rewrite
 from hotloop.core.finding import Finding, Remedy, SourceLocation
 from hotloop.rules import ALL
-from hotloop.rules.tried import in_words, of_row, share_of_run, with_results
+from hotloop.rules.tried import in_words, of_row, of_technique, share_of_run, with_results
 
 PLACE = SourceLocation(file="/p/train.py", line=7)
 GAIN = Experiment(
@@ -41,6 +42,48 @@ def test_a_gain_takes_the_place_of_an_upper_bound():
     assert "2.00x as fast (measured: 1.90-2.10, 40 steps)" in (finding.measured or "")
     assert finding.share == pytest.approx(share_of_run(healthy(), GAIN))
     assert finding.known == "measured"
+
+
+THREADS = Experiment(name="threads", what="with 2 threads", count=2, blocks=6, steps=40)
+MANY_THREADS = Finding(
+    rule="D9 thread_oversub",
+    claim="8 threads compute on 2 cores",
+    kind="speed",
+    known="proved",
+    severity="critical",
+    remedies=[Remedy(text="no more threads than there are cores", technique="threads")],
+)
+
+
+def at(count: int, gain: float, low: float, high: float) -> Experiment:
+    what = f"with {count} threads"
+    return replace(THREADS, what=what, count=count, gain=gain, low=low, high=high)
+
+
+def test_of_several_numbers_of_threads_the_best_tells():
+    small, best = at(2, 1.2, 1.1, 1.3), at(1, 2.9, 2.4, 3.3)
+    for experiments in ((small, best), (best, small)):
+        ((finding,), _) = results(MANY_THREADS, *experiments)
+        assert "with 1 threads, a step is 2.90x" in (finding.measured or "")
+        case = replace(healthy(), experiments=experiments)
+        assert of_technique(case, "threads") == best
+
+
+def test_a_choice_that_gains_nothing_refutes_only_itself():
+    none, unknown = at(2, 0.98, 0.95, 1.01), at(1, 1.2, 0.8, 1.9)
+    ((finding,), refuted) = results(MANY_THREADS, none, unknown)
+    assert (finding.severity, refuted) == ("note", [])
+    assert of_technique(replace(healthy(), experiments=(none, unknown)), "threads") == unknown
+    findings, (refuted,) = results(MANY_THREADS, none, replace(none, count=1))
+    assert (findings, refuted.severity) == ([], "note")
+
+
+def test_the_remedy_names_the_number_of_threads_that_was_fastest():
+    crowded = replace(healthy(), process=ProcessFacts(threads=8))
+    judge = RULES["D9"].judge
+    for experiments, count in (((), 2), ((at(2, 1.2, 1.1, 1.3), at(1, 2.9, 2.4, 3.3)), 1)):
+        finding = judge(replace(crowded, experiments=experiments))
+        assert f"torch.set_num_threads({count})" in finding.remedies[-1].text
 
 
 def test_a_proof_makes_a_finding_proved():

@@ -78,6 +78,21 @@ def test_what_mends_a_finding_above_a_note_comes_before_what_only_acts_on_much()
     assert {move.ids[0] for move in moves(CPU, measured) if move.is_urgent} >= {"threads"}
 
 
+@pytest.mark.parametrize(
+    ("highest", "left"),
+    [
+        (1.21, ["threads(count=2)", "threads(count=4)"]),  # 1 thread is slower for certain
+        (3.0, ["threads(count=2)", "threads(count=1)", "threads(count=4)"]),
+    ],
+)
+def test_the_number_of_threads_that_was_fastest_in_experiments_is_tried_first(highest, left):
+    one = replace(tried("threads", 1.2), count=1, high=highest)
+    two = replace(tried("threads", 2.9), count=2)
+    four = replace(tried("threads", None), count=4)
+    facts = seen("slow-overthreaded_cpu", experiments=(one, two, four))
+    assert [move.name for move in moves(CPU, facts) if move.ids == ("threads",)] == left
+
+
 def test_an_undecided_experiment_promises_what_it_saw():
     undecided = Experiment(
         name="fused optimizer", what="", blocks=12, steps=60, gain=4.0, low=0.9, high=7.0

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Final
 from hotloop.core.case.case import IN_STEP
 from hotloop.core.case.experiment import Experiment
 from hotloop.core.finding import SourceLocation
+from hotloop.core.units import many
 from hotloop.rules import ALL
 from hotloop.rules.device.g1_fp32_tc import full_float32
 from hotloop.rules.device.g35_slow_format import slow_format
 from hotloop.rules.support.page_faults import returned_memory
+from hotloop.techniques.threads import counts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -251,7 +253,9 @@ def _switches(case: Case) -> list[Experiment]:
         experiments.append(Experiment(name="no anomaly detection", what=what))
     threads, cores = case.process.threads, math.floor(case.hardware.cores or 1)
     if not case.on_gpu and threads is not None and threads > cores:
-        experiments.append(Experiment(name="threads", what=f"with {cores} threads", count=cores))
+        for count in reversed(counts(cores)):
+            what = f"with {many(count, 'thread')}"
+            experiments.append(Experiment(name="threads", what=what, count=count))
     if returned_memory(case) >= _LEAST and "kept-memory" not in case.techniques:
         what = "with freed memory kept by the process"
         experiments.append(Experiment(name="kept memory", what=what))

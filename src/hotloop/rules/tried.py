@@ -90,7 +90,7 @@ def _was_tried_in_vain(case: Case, rule: Rule) -> bool:
     """
     of_rule = [one for one in case.experiments if rule.experiment == one.name]
     was_made = any(one.blocks or one.is_refused for one in of_rule)
-    return was_made and all(one.outcome == "unknown" for one in of_rule)
+    return was_made and all(one.outcome != "gain" for one in of_rule)
 
 
 def experiment_on(case: Case, finding: Finding, rules: Mapping[str, Rule]) -> Experiment | None:
@@ -104,6 +104,8 @@ def experiment_on(case: Case, finding: Finding, rules: Mapping[str, Rule]) -> Ex
         root = rules[root.under]
     made = [one for one in case.experiments if one.gain is not None]
     own = [one for one in made if rule.experiment in (one.name, one.row) and rule.experiment]
+    if own and own[0].name in _SWITCHES:
+        own = [one for one in (_best(own),) if one is not None]
     lines = [
         one
         for one in made
@@ -128,7 +130,8 @@ def _reading(case: Case, remedy: Remedy) -> Experiment | None:
         of_data, words = _READINGS.get(experiment.name, (None, ""))
         technique = _SWITCHES[experiment.name][0] if experiment.name in _SWITCHES else of_data
         if (technique and remedy.technique == technique) or (words and words in remedy.text):
-            return experiment if experiment.outcome != "unknown" else None
+            best = _best(one for one in case.experiments if one.name == experiment.name)
+            return best if best is not None and best.outcome != "unknown" else None
     return None
 
 
@@ -136,8 +139,17 @@ def of_technique(case: Case, technique: str) -> Experiment | None:
     """Return the experiment that tried a technique, if one was made."""
     of_data = {name: known for name, (known, _) in _READINGS.items()}
     tried = {**{name: known for name, (known, _) in _SWITCHES.items()}, **of_data}
-    made = [one for one in case.experiments if tried.get(one.name) == technique]
-    return next((one for one in made if one.gain is not None), None)
+    return _best(one for one in case.experiments if tried.get(one.name) == technique)
+
+
+def _best(experiments: Iterable[Experiment]) -> Experiment | None:
+    """Return the experiment with the largest gain of several that tried one technique.
+
+    If none has a gain, it is one that showed nothing, as another choice may still pay.
+    """
+    ranks = ("no gain", "unknown", "gain")
+    made = [one for one in experiments if one.gain is not None]
+    return max(made, key=lambda one: (ranks.index(one.outcome), one.gain or 0.0), default=None)
 
 
 def _with_readings(case: Case, finding: Finding) -> Finding:

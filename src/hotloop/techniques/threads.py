@@ -24,9 +24,18 @@ if TYPE_CHECKING:
     from hotloop.core.plan import Plan
     from hotloop.session.session import TechniqueTarget
 
-__all__ = ["TECHNIQUE"]
+__all__ = ["TECHNIQUE", "counts"]
 
 ID = "threads"
+
+
+def counts(cores: float | None) -> list[int]:
+    """Return the numbers of threads worth trying: one, half of the cores, and all of them.
+
+    Small operators may be fastest on one thread, which waits for no other.
+    """
+    most = max(1, int(cores or 1))
+    return sorted({1, max(1, most // 2), most})
 
 
 def blocked(hardware: Hardware, plan: Plan) -> str | None:

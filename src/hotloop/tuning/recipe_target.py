@@ -13,6 +13,7 @@ from hotloop.core.units import many
 from hotloop.jobs.forecast.memory_fit import Forecasts, fit_memory, shapes
 from hotloop.techniques.base import HostKind, Numerics
 from hotloop.techniques.script_gate import too_short
+from hotloop.techniques.threads import counts
 from hotloop.tuning.interleaved_timing import Entry
 from hotloop.tuning.memory_room import how_many, most_bytes, why_apart
 from hotloop.tuning.moves import Move, both, ordered, removed, resized, shared, varied
@@ -236,13 +237,13 @@ def _sizes(recipe: RecipeTarget) -> Iterator[Move]:
 
 
 def _choices(hardware: Hardware, plan: Plan) -> Mapping[str, Sequence[Mapping[str, Value]]]:
-    cores = max(1, int(hardware.cores or 1))
+    half = max(1, int(hardware.cores or 1) // 2)
     on_gpu = hardware.device == "cuda"
     backends = ("auto", "naive", *(("flash", "efficient", "cudnn") if on_gpu else ()))
     recomputes = plan.choice("activation-checkpointing") is not None
     return {
-        "threads": [{"count": count} for count in sorted({1, cores, max(1, cores // 2)})],
-        "loader-workers": [{"count": count} for count in sorted({1, max(1, cores // 2)})],
+        "threads": [{"count": count} for count in counts(hardware.cores)],
+        "loader-workers": [{"count": count} for count in sorted({1, half})],
         "sdpa": [{"backend": backend} for backend in backends],
         "activation-checkpointing": [{"mode": "off"}] if recomputes else [],
         "compile": [{}, *([{"mode": "max-autotune"}] if on_gpu else [])],

@@ -17,9 +17,11 @@ from hotloop.core.units import many
 from hotloop.diagnosis.script import judge_again
 from hotloop.diagnosis.script_plan import machine
 from hotloop.process import child
+from hotloop.rules.tried import of_technique
 from hotloop.techniques.base import HostKind, Numerics
 from hotloop.techniques.micro_batch import FACTORS, ratio
 from hotloop.techniques.script_gate import cannot_pay
+from hotloop.techniques.threads import counts
 from hotloop.tuning.expected_gain import WORTH, expected_gain, limit, promised
 from hotloop.tuning.interleaved_timing import Entry
 from hotloop.tuning.memory_room import how_many, most_bytes, why_apart
@@ -243,18 +245,28 @@ def _choices(
     hardware: Hardware, facts: DoctorFacts | None
 ) -> Mapping[str, Sequence[Mapping[str, Value]]]:
     cores = max(1, int(hardware.cores or 1))
-    counts = sorted({1, cores, max(1, cores // 2)})
     workers = sorted({1, 2, max(1, cores // 2), cores} & set(range(1, cores + 1)))
     has = facts is not None and any(loader.workers for loader in facts.case.training_loaders)
     return {
         "micro-batch": _factors(facts),
-        "threads": [{"count": count} for count in counts],
+        "threads": [{"count": count} for count in _thread_counts(hardware, facts)],
         "loader-workers": [{"count": count} for count in ([0] * has + workers)],
         "activation-checkpointing": [{"mode": "off"}],
         # A trial ends before lengths that are learned in the first epoch have an effect.
         "length-bucketing": [{"lengths": "read"}],
         "token-budget": [{"lengths": "read"}],
     }
+
+
+def _thread_counts(hardware: Hardware, facts: DoctorFacts | None) -> list[int]:
+    """Return the numbers of threads to try, without those that an experiment found to be slower."""
+    best = None if facts is None else of_technique(facts.case, "threads")
+    if facts is None or best is None or best.outcome != "gain":
+        return counts(hardware.cores)
+    made = [one for one in facts.case.experiments if one.name == best.name and one.gain is not None]
+    slower = {one.count for one in made if (one.high or 0.0) < (best.low or 0.0)}
+    left = [count for count in counts(hardware.cores) if count not in slower]
+    return sorted(left, key=lambda count: (count != best.count, count))
 
 
 def _factors(facts: DoctorFacts | None) -> Sequence[Mapping[str, Value]]:
