@@ -24,7 +24,8 @@ from hotloop.core.storage.files import read_json, write_json
 from hotloop.core.trial import signed_rank_interval
 from hotloop.machine.detect import detect
 from hotloop.machine.threads import load, others
-from hotloop.tuning.interleaved_timing import RaceLength, race
+from hotloop.tuning.interleaved_timing import race
+from hotloop.tuning.lane import RaceLength
 from hotloop.tuning.script_target import Script
 
 if TYPE_CHECKING:

@@ -30,7 +30,8 @@ from hotloop.core.trial import Trial, compare
 from hotloop.core.tuning_result import Tuned
 from hotloop.jobs.request import fresh_request
 from hotloop.machine.threads import load, others
-from hotloop.tuning.interleaved_timing import RaceLength, race
+from hotloop.tuning.interleaved_timing import race
+from hotloop.tuning.lane import RaceLength
 from hotloop.tuning.races import keeping_memory
 from hotloop.tuning.recipe_target import RecipeTarget, moves
 from hotloop.tuning.recipe_trial import assembled, record_of

@@ -31,7 +31,8 @@ from hotloop.core.storage.files import read_json, write_json
 from hotloop.core.trial import compare
 from hotloop.machine.detect import detect
 from hotloop.machine.threads import load, others
-from hotloop.tuning.interleaved_timing import RaceLength, race
+from hotloop.tuning.interleaved_timing import race
+from hotloop.tuning.lane import RaceLength
 from hotloop.tuning.races import keeping_memory
 from hotloop.tuning.script_target import Script
 

@@ -15,7 +15,7 @@ from hotloop.jobs import train
 from hotloop.jobs.job import PreparedRun, assemble
 from hotloop.jobs.request import fresh_request
 from hotloop.recipes.char_lm.ladder import LADDER
-from hotloop.tuning.interleaved_timing import RaceLength
+from hotloop.tuning.lane import RaceLength
 
 FAST = {"own": 0.02, "sdpa": 0.05}  # seconds of a step by rung; the others take as long as before
 SLOW = 0.1

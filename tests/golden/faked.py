@@ -5,7 +5,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from hotloop.core.plan import Plan
-from hotloop.tuning.interleaved_timing import Entry
+from hotloop.tuning.lane import Entry
 from hotloop.tuning.trial_process import TrialReport
 
 __all__ = ["BASE", "LOSSES", "Fake", "Spec", "Target"]

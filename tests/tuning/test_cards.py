@@ -17,7 +17,7 @@ from hotloop.core.sharding_ids import SHARING, launcher
 from hotloop.core.tuning_result import Tuned
 from hotloop.jobs.request import fresh_request
 from hotloop.techniques.base import HostKind
-from hotloop.tuning.interleaved_timing import RaceLength
+from hotloop.tuning.lane import RaceLength
 from hotloop.tuning.moves import Move, added, both, ordered, promise, resized, shared
 from hotloop.tuning.recipe_target import RecipeTarget, moves
 from hotloop.tuning.recipe_trial import assembled, record_of

@@ -6,7 +6,8 @@ import pytest
 
 from hotloop.core.plan import Plan
 from hotloop.core.trial import compare
-from hotloop.tuning.interleaved_timing import WARM, Entry, RaceLength, race, race_apart
+from hotloop.tuning.interleaved_timing import race, race_apart
+from hotloop.tuning.lane import WARM, Entry, RaceLength
 from hotloop.tuning.trial_process import TrialEnded, TrialReport
 
 BASE = Plan(micro_batch=1)
@@ -232,6 +233,23 @@ def test_an_epoch_that_is_too_long_is_not_waited_for():
     )
     assert (one.outcome, one.reason.partition(" after")[0]) == ("too late", "epoch 2 had not begun")
     assert one.rounds == {}
+
+
+@pytest.mark.parametrize(("step", "made"), [("15.0", 1), ("4.00", 2), ("0.50", None)])
+def test_a_warm_up_that_would_end_after_the_deadline_is_left_off(step, made):
+    log = []
+    (one,) = race(
+        entries(lambda: Fake(float(step), log, "one")),
+        length(rounds=0, deadline=8.0),
+        clock=lambda: float(step) * sum(steps for _, steps in log),
+    )
+    if made is None:
+        assert (one.outcome, one.warm_steps) == ("ok", WARM)
+        return
+    assert (one.outcome, one.warm_steps) == ("no time", made)
+    assert one.reason == (
+        f"10 warm-up steps of {step} s end after the budget: give a longer --budget"
+    )
 
 
 def test_what_is_much_slower_in_the_first_rounds_is_let_go():

@@ -9,7 +9,8 @@ from hotloop.core.plan import Plan
 from hotloop.core.sharding_ids import SHARING
 from hotloop.core.trial import Trial
 from hotloop.jobs.request import fresh_request
-from hotloop.tuning.interleaved_timing import RaceLength, race
+from hotloop.tuning.interleaved_timing import race
+from hotloop.tuning.lane import RaceLength
 from hotloop.tuning.moves import resized
 from hotloop.tuning.recipe_target import RecipeTarget, moves
 from hotloop.tuning.recipe_trial import assembled, record_of

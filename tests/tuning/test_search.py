@@ -18,7 +18,7 @@ from hotloop.core.trial import Trial
 from hotloop.techniques import kept_memory
 from hotloop.techniques.base import Numerics
 from hotloop.tuning import script_trial
-from hotloop.tuning.interleaved_timing import Entry, RaceLength
+from hotloop.tuning.lane import Entry, RaceLength
 from hotloop.tuning.moves import Limit, Move, added
 from hotloop.tuning.search import Search
 from hotloop.tuning.trial_process import TrialEnded, TrialProcess

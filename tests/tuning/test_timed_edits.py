@@ -11,7 +11,7 @@ from hotloop.core.hardware import Hardware
 from hotloop.core.plan import Plan, Use
 from hotloop.core.trial import PAIRS, Trial
 from hotloop.diagnosis.diff import Suggested, suggest
-from hotloop.tuning.interleaved_timing import Entry, RaceLength
+from hotloop.tuning.lane import Entry, RaceLength
 from hotloop.tuning.timed_edits import compared
 
 SCRIPT = """\

@@ -12,7 +12,7 @@ from tests.forking_target import ForkingTarget
 from hotloop.core.agreement import Evidence, Promise, agree
 from hotloop.core.plan import Plan
 from hotloop.jobs.request import fresh_request, read_plan
-from hotloop.tuning.interleaved_timing import RaceLength
+from hotloop.tuning.lane import RaceLength
 from hotloop.tuning.recipe_target import RecipeTarget, moves
 from hotloop.tuning.recipe_trial import assembled, command, record_of
 from hotloop.tuning.trial_process import TrialEnded, TrialProcess

@@ -14,7 +14,7 @@ from hotloop.core.tuning_result import Tuned
 from hotloop.jobs.request import read_plan
 from hotloop.machine.identity import identity
 from hotloop.machine.threads import Load
-from hotloop.tuning.interleaved_timing import RaceLength
+from hotloop.tuning.lane import RaceLength
 from hotloop.tuning.moves import added
 from hotloop.tuning.trial_process import TrialEnded
 from hotloop.tuning.tune import TuneRequest, tune

@@ -24,7 +24,8 @@ from hotloop.core.units import duration
 from hotloop.jobs.job import assemble
 from hotloop.recipes.building.ladder import Spot
 from hotloop.tuning import recipe_trial
-from hotloop.tuning.interleaved_timing import Entry, race
+from hotloop.tuning.interleaved_timing import race
+from hotloop.tuning.lane import Entry
 from hotloop.tuning.moves import promise
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from hotloop.core.trial import Trial
     from hotloop.jobs.job import PreparedRun
     from hotloop.recipes.building.ladder import Ladder, Rung
-    from hotloop.tuning.interleaved_timing import RaceLength
+    from hotloop.tuning.lane import RaceLength
 
 __all__ = ["Climb"]
 

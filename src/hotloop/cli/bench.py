@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hotloop.bench.result import Result
     from hotloop.bench.targets import Requirement, RequirementVerdict
     from hotloop.recipes.building.ladder import Ladder
-    from hotloop.tuning.interleaved_timing import RaceLength
+    from hotloop.tuning.lane import RaceLength
 
 __all__ = ["run"]
 
@@ -126,7 +126,7 @@ def _climb(
 
 def _pace(rounds: int) -> RaceLength:
     """Return a race of a fixed number of rounds, which must not depend on their results."""
-    from hotloop.tuning.interleaved_timing import RaceLength
+    from hotloop.tuning.lane import RaceLength
 
     return RaceLength(rounds=rounds, pairs=1, start=600.0, hopeless=math.inf)
 

@@ -11,7 +11,7 @@ from hotloop.core.measurement import RISK
 from hotloop.core.trial import EDGE, Scatters, compare
 from hotloop.core.tuning_result import TuneRow, pays_back
 from hotloop.core.units import duration
-from hotloop.tuning.interleaved_timing import LATE
+from hotloop.tuning.lane import LATE, NO_TIME
 from hotloop.tuning.moves import promise
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hotloop.core.trial import Comparison, Trial
     from hotloop.core.tuning_result import Decision
     from hotloop.techniques.base import Technique
-    from hotloop.tuning.interleaved_timing import RaceLength
+    from hotloop.tuning.lane import RaceLength
     from hotloop.tuning.moves import Limit
 
 __all__ = ["CLEAR", "NO_EFFECT", "Judge", "ran_out", "ratio_of", "was_cut"]
@@ -43,7 +43,7 @@ def ran_out(trial: Trial) -> bool:
 def was_cut(trial: Trial, pace: RaceLength, now: float) -> bool:
     """Whether the budget ended a trial before anything could be told."""
     is_short = len(trial.rounds) < pace.look and trial.too_slow is None
-    return trial.is_ok and is_short and now > pace.deadline
+    return trial.outcome == NO_TIME or (trial.is_ok and is_short and now > pace.deadline)
 
 
 def ratio_of(row: TuneRow) -> float:
@@ -209,6 +209,8 @@ def _ending(trial: Trial, base: Trial) -> tuple[Decision, str] | None:
         return "cannot be told", why
     if trial.outcome in NO_EFFECT:
         return NO_EFFECT[trial.outcome], str(trial.reason)
+    if trial.outcome == NO_TIME:
+        return "not tried", str(trial.reason)
     if trial.outcome == LATE:
         return "cannot be told", str(trial.reason)
     if not trial.is_ok:

@@ -4,104 +4,25 @@ from __future__ import annotations
 
 import itertools
 import math
-import statistics
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
-from hotloop.core.agreement import Evidence
-from hotloop.core.trial import FEWEST, PAIRS, Scatters, Trial, compare
-from hotloop.tuning.trial_process import TrialEnded
+from hotloop.core.trial import FEWEST, Trial, compare
+from hotloop.tuning.lane import OVER, WARM, Lane
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from hotloop.core.plan import Plan
-    from hotloop.tuning.trial_process import TrialProcess, TrialReport
+    from hotloop.tuning.lane import Entry, RaceLength
 
-__all__ = ["LATE", "LEAST_STEPS", "OVER", "Entry", "RaceLength", "begin", "race", "race_apart"]
+__all__ = ["LEAST_STEPS", "begin", "race", "race_apart"]
 
-WARM: Final = 10  # steps that are not timed: first allocations, compilation, workers that start
 _AGAIN: Final = 3  # starts of trials whose script ends too soon
 _SMALLEST: Final = 2  # steps of a block: 20 in ten rounds
 _LARGEST: Final = 2_000
 LEAST_STEPS: Final = WARM + _SMALLEST * (FEWEST + 1)  # that a script must make to be compared
-_SLOW: Final = 20.0  # times the expected duration after which a block is taken to hang
-_MANY: Final = 5.0  # times the step of the first lane: a lane is let go in its warm-up
-OVER: Final = "over"  # the script came to its end
-LATE: Final = "too late"  # its second epoch
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RaceLength:
-    """How long a race takes."""
-
-    rounds: int = 10  # of each pair of processes
-    pairs: int = PAIRS  # of processes, at most; no more are started after a decision
-    gain: float = math.inf  # more pairs only if the ratio is below; 0.97 in a search
-    scatters: Scatters = field(default_factory=Scatters)  # of such pairs
-    block: float = 0.25  # seconds, at least
-    turn: float = 0.025  # seconds, at least: a block is made in several turns, but on a GPU
-    start: float = 180.0  # seconds until the first step is over, at most
-    step: float = 60.0  # seconds of one step, at most
-    epoch: float = 30.0  # seconds of waiting for the next epoch, at most
-    total: int | None = None  # steps that the script makes in all, if known
-    deadline: float = math.inf  # time of the clock after which no round starts
-    hopeless: float = 1.5  # a trial this many times as long in each of the first rounds is given up
-    look: int = 3  # number of these first rounds
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """A plan and how to start a process with it."""
-
-    plan: Plan
-    start: Callable[[], TrialProcess]
-    epochs: int = 0  # epochs that must have begun before timing; 2 if the first one costs more
-    needs: tuple[str, ...] = ()  # techniques that must be in effect
-    keeps_memory: bool = False  # freed memory stays with its process, whatever the plan
-
-
-@dataclass(slots=True)
-class _Lane:
-    """One process in the race."""
-
-    entry: Entry
-    process: TrialProcess
-    trial: Trial
-    step: float = 0.0  # seconds of a warm step
-    epochs: int = 0
-    ended: int = 0  # steps after which its script ended
-    is_let_go: bool = False  # too slow: its process was ended
-    late: dict[str, list[Any]] = field(default_factory=lambda: {"late": [], "late_passes": []})
-    block_seconds: float = 0.0  # of the turns of the present block
-    block_steps: int = 0
-
-    @classmethod
-    def of(cls, entry: Entry, process: TrialProcess) -> _Lane:
-        """Return the lane of a process that has just been started."""
-        if entry.keeps_memory:
-            process.keep_memory()
-        return cls(entry, process, Trial(plan=entry.plan, keeps_memory=entry.keeps_memory))
-
-    def end_block(self, round: int, steps: int) -> None:
-        """Record the block of a round, unless the process ended within it."""
-        seconds, made = self.block_seconds, self.block_steps
-        self.block_seconds, self.block_steps = 0.0, 0
-        if made >= steps:
-            rounds = {**self.trial.rounds, round: seconds / made}
-            self.trial = replace(self.trial, rounds=rounds, steps=self.trial.steps + made)
-
-    def let_go(self) -> None:
-        """End its process, which frees its memory for the others."""
-        self.is_let_go = True
-        self.process.close()
-
-    @property
-    def races(self) -> bool:
-        """Whether it makes the next round."""
-        return self.trial.is_ok and not self.is_let_go
 
 
 def race(
@@ -182,8 +103,8 @@ def race_apart(
 def begin(entry: Entry, pace: RaceLength) -> Trial:
     """Return the trial of a process that makes only its first step, with the effects read back."""
     with entry.start() as process:
-        lane = _Lane.of(entry, process)
-        _call_guarded(lane, _begin, pace)
+        lane = Lane.of(entry, process)
+        lane.guarded(lane.begin, pace)
         return lane.trial
 
 
@@ -229,25 +150,25 @@ def _race_once(
     With `reverse`, the last entry starts first, and begins each round. The later one is 1 % faster.
     """
     with ExitStack() as stack:
-        lanes: list[_Lane] = []
+        lanes: list[Lane] = []
         most = len(entries)
         for entry in reversed(entries) if reverse else entries:
             if len(lanes) >= most:
                 break
-            lane = _Lane.of(entry, stack.enter_context(entry.start()))
+            lane = Lane.of(entry, stack.enter_context(entry.start()))
             lanes.append(lane)
-            _call_guarded(lane, _begin, pace)
+            lane.guarded(lane.begin, pace)
             notify("started")
             if not lane.trial.is_ok and entry is entries[0]:
                 break
             if room is not None and len(lanes) == 1:
-                _call_guarded(lane, _warm, pace, clock)
-                most = max(1, room(_final_trial(lane)))
+                lane.guarded(lane.warm, pace, clock)
+                most = max(1, room(lane.final_trial()))
         lanes = lanes[::-1] if reverse else lanes
         running = [lane for lane in lanes if lane.trial.is_ok]
         for lane in running if len(running) > 1 or len(entries) == 1 else []:
             if not lane.trial.warm_steps:
-                _call_guarded(lane, _warm, pace, clock, lanes[0].step)
+                lane.guarded(lane.warm, pace, clock, lanes[0].step)
         steps = block or _steps(lanes, pace)
         for round in range(pace.rounds):
             running = [lane for lane in lanes if lane.races]
@@ -258,13 +179,13 @@ def _race_once(
             for part in _turns(lanes, steps, pace):
                 for lane in reversed(running) if reverse else running:
                     if lane.trial.is_ok:
-                        _call_guarded(lane, _turn, part, pace)
+                        lane.guarded(lane.turn, part, pace)
             for lane in running:
                 lane.end_block(round, steps)
             _let_go(lanes, pace)
             notify(f"round {round + 1}")
         timed = [lane.ended - lane.trial.warm_steps for lane in lanes if lane.ended]
-        trials = [_final_trial(lane) for lane in lanes]
+        trials = [lane.final_trial() for lane in lanes]
         why = "the one before it failed" if most == len(entries) else "memory does not hold it"
         trials += [Trial(plan=e.plan, outcome="not run", reason=why) for e in entries[len(lanes) :]]
         gone = {n for n, t in enumerate(trials) if t.outcome not in ("ok", OVER)}
@@ -272,59 +193,7 @@ def _race_once(
         return _Ran(trials, gone, min(timed, default=None))
 
 
-def _call_guarded(lane: _Lane, act: Callable[..., None], *how: object) -> None:
-    """Call `act` on a lane; record how its process ended, if it did."""
-    try:
-        act(lane, *how)
-    except TrialEnded as ended:
-        lane.trial = replace(lane.trial, outcome=ended.outcome, reason=ended.reason)
-        lane.ended = ended.at
-        lane.process.close()  # frees its memory for the others
-
-
-def _begin(lane: _Lane, pace: RaceLength) -> None:
-    report = lane.process.first(seconds=pace.start)
-    lane.trial = replace(lane.trial, started=report.seconds)
-    _record_report(lane, report)
-    _check_effects(lane)
-
-
-def _check_effects(lane: _Lane) -> None:
-    """Raise TrialEnded if a technique that the trial needs has no effect."""
-    for id in lane.entry.needs:
-        word, how = lane.trial.effects.get(id, ("in effect", ""))
-        if word != "in effect":
-            raise TrialEnded(word, how)
-
-
-def _warm(lane: _Lane, pace: RaceLength, clock: Callable[[], float], compared: float = 0.0) -> None:
-    """Make the warm-up steps in two blocks; the later one gives the duration of a step.
-
-    If the first epoch costs more, warm-up lasts until the next epoch has begun. A lane is let go
-    whose step takes many times as long as `compared`, that of the first lane; 0 if unknown.
-    """
-    warmed, made = 0.0, 0
-    latest = min(pace.deadline, clock() + pace.epoch)
-    while made < WARM or lane.epochs < lane.entry.epochs:
-        steps = WARM // 2 if made < WARM else max(WARM // 2, made // 4)
-        report = lane.process.block(steps, seconds=pace.start + steps * pace.step)
-        warmed, made = warmed + report.seconds, made + report.made
-        lane.step = report.seconds / report.made
-        lane.trial = replace(lane.trial, warmed=warmed, warm_steps=made)
-        _record_report(lane, report)
-        _check_effects(lane)
-        is_timed = made >= WARM and not lane.entry.epochs  # else it may cost more at first
-        if is_timed and lane.step > max(_MANY, pace.hopeless) * compared > 0:
-            lane.let_go()
-            times = f"{lane.step / compared:.0f} times as long in the warm-up"
-            lane.trial = replace(lane.trial, too_slow=times)
-            return
-        if lane.epochs < lane.entry.epochs and clock() > latest:
-            why = f"epoch {lane.entry.epochs} had not begun after {warmed:.0f} s ({made} steps)"
-            raise TrialEnded(LATE, why)
-
-
-def _steps(lanes: Sequence[_Lane], pace: RaceLength) -> int:
+def _steps(lanes: Sequence[Lane], pace: RaceLength) -> int:
     """Return the steps of a block, which shall take the fastest lane `pace.block` seconds."""
     most = _LARGEST
     if pace.total is not None:  # the script must not end before the rounds do
@@ -333,11 +202,11 @@ def _steps(lanes: Sequence[_Lane], pace: RaceLength) -> int:
     return max(_SMALLEST, min(most, math.ceil(pace.block / _fastest(lanes))))
 
 
-def _fastest(lanes: Sequence[_Lane]) -> float:
+def _fastest(lanes: Sequence[Lane]) -> float:
     return min((lane.step for lane in lanes if lane.step > 0 and lane.races), default=1.0)
 
 
-def _turns(lanes: Sequence[_Lane], steps: int, pace: RaceLength) -> list[int]:
+def _turns(lanes: Sequence[Lane], steps: int, pace: RaceLength) -> list[int]:
     """Return the steps of each turn of a block.
 
     The machine's speed changes within a block, so that short turns leave less of it in a ratio. On
@@ -350,14 +219,7 @@ def _turns(lanes: Sequence[_Lane], steps: int, pace: RaceLength) -> list[int]:
     return [steps // count + (place < steps % count) for place in range(count)]
 
 
-def _turn(lane: _Lane, steps: int, pace: RaceLength) -> None:
-    report = lane.process.block(steps, seconds=pace.step + _SLOW * steps * lane.step)
-    lane.block_seconds += report.seconds
-    lane.block_steps += report.made
-    _record_report(lane, report)
-
-
-def _let_go(lanes: Sequence[_Lane], pace: RaceLength) -> None:
+def _let_go(lanes: Sequence[Lane], pace: RaceLength) -> None:
     """End the processes of other plans that were too slow in each of the first rounds."""
     first, *others = lanes
     for lane in others:
@@ -367,33 +229,3 @@ def _let_go(lanes: Sequence[_Lane], pace: RaceLength) -> None:
         shared = rounds.keys() & first.trial.rounds.keys()
         if all(rounds[round] > pace.hopeless * first.trial.rounds[round] for round in shared):
             lane.let_go()
-
-
-def _record_report(lane: _Lane, report: TrialReport) -> None:
-    """Record the contents of a report besides its seconds."""
-    message: Any = report.more
-    lane.epochs = int(message.get("epochs", lane.epochs))
-    news = dict(message.get("evidence") or {})
-    for name, values in lane.late.items():
-        values += news.pop(name, [])
-    if news:
-        lane.trial = replace(lane.trial, evidence=Evidence(**news))
-    effects = {id: (word, how) for id, (word, how) in (message.get("effects") or {}).items()}
-    lane.trial = replace(lane.trial, effects=effects)
-    if "compile" in message:
-        lane.trial = replace(lane.trial, compiled=float(message["compile"]))
-    if (aside := message.get("aside")) is not None:
-        validation = statistics.median(aside["validation"])
-        times = {"validation": validation, "save": aside["save"]}
-        known = {what: seconds for what, seconds in times.items() if seconds is not None}
-        lane.trial = replace(lane.trial, aside=known)
-    if (peak := message.get("peak")) is not None:
-        lane.trial = replace(lane.trial, peak_bytes=int(peak), peak_of="gpu")
-
-
-def _final_trial(lane: _Lane) -> Trial:
-    late: Any = {name: tuple(values) for name, values in lane.late.items()}
-    trial = replace(lane.trial, evidence=replace(lane.trial.evidence, **late))
-    if trial.peak_bytes is None and lane.process.peak_bytes:
-        trial = replace(trial, peak_bytes=lane.process.peak_bytes)
-    return trial

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hotloop.core.plan import Plan
     from hotloop.core.trial import Trial
     from hotloop.techniques.base import Technique
-    from hotloop.tuning.interleaved_timing import Entry, RaceLength
+    from hotloop.tuning.lane import Entry, RaceLength
 
 __all__ = ["Races", "TuningTarget", "changes_memory", "keeping_memory", "patient", "short"]
 

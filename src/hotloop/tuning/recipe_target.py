@@ -14,7 +14,7 @@ from hotloop.jobs.forecast.memory_fit import Forecasts, fit_memory, shapes
 from hotloop.techniques.base import HostKind, Numerics
 from hotloop.techniques.script_gate import too_short
 from hotloop.techniques.threads import counts
-from hotloop.tuning.interleaved_timing import Entry
+from hotloop.tuning.lane import Entry
 from hotloop.tuning.memory_room import how_many, most_bytes, why_apart
 from hotloop.tuning.moves import Move, both, ordered, removed, resized, shared, varied
 from hotloop.tuning.recipe_trial import assembled, command

@@ -23,7 +23,7 @@ from hotloop.techniques.micro_batch import FACTORS, ratio
 from hotloop.techniques.script_gate import cannot_pay
 from hotloop.techniques.threads import counts
 from hotloop.tuning.expected_gain import WORTH, expected_gain, limit, promised
-from hotloop.tuning.interleaved_timing import Entry
+from hotloop.tuning.lane import Entry
 from hotloop.tuning.memory_room import how_many, most_bytes, why_apart
 from hotloop.tuning.moves import ORDER, ordered
 from hotloop.tuning.script_trial import command

@@ -25,7 +25,7 @@ from hotloop.tuning.decisions import (
     ratio_of,
     was_cut,
 )
-from hotloop.tuning.interleaved_timing import LATE, OVER, RaceLength
+from hotloop.tuning.lane import LATE, OVER, RaceLength
 from hotloop.tuning.moves import Move, name_of, pairs
 from hotloop.tuning.races import Races, changes_memory, last_until, patient, short
 

@@ -14,7 +14,8 @@ from hotloop.core.trial import FEWEST, compare
 from hotloop.core.units import duration, many, moment
 from hotloop.diagnosis.diff import suggest
 from hotloop.tuning.edited_copy import NO_GIT, edited_copy, why_not_applied
-from hotloop.tuning.interleaved_timing import LEAST_STEPS, RaceLength, race
+from hotloop.tuning.interleaved_timing import LEAST_STEPS, race
+from hotloop.tuning.lane import RaceLength
 from hotloop.tuning.races import keeping_memory
 from hotloop.tuning.script_target import Script
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from hotloop.core.hardware import Hardware
     from hotloop.core.trial import Comparison, Trial
     from hotloop.diagnosis.diff import Suggested
-    from hotloop.tuning.interleaved_timing import Entry
+    from hotloop.tuning.lane import Entry
 
 __all__ = ["compared"]
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from hotloop.core.trial import Trial
     from hotloop.core.tuning_result import TuneRow, WholeRun
     from hotloop.machine.threads import Load
-    from hotloop.tuning.interleaved_timing import RaceLength
+    from hotloop.tuning.lane import RaceLength
     from hotloop.tuning.moves import Move
     from hotloop.tuning.races import TuningTarget
 
