@@ -27,14 +27,14 @@ class Block(nn.Module):
 class Model(nn.Module):
     def __init__(self):
         super().__init__()
-        self.embed, self.head = nn.Embedding(WORDS, WIDTH), nn.Linear(WIDTH, WORDS)
+        self.embed, self.head = nn.Embedding(WORDS, WIDTH), nn.Linear(WIDTH, WORDS)  # FAULT: G4 G28
         self.blocks = nn.Sequential(*[Block() for _ in range(4)])
 
     def forward(self, tokens):
         return self.head(self.blocks(self.embed(tokens)))
 
 
-model = Model().cuda()  # FAULT: G4 G28
+model = Model().cuda()
 optimizer = torch.optim.AdamW(model.parameters(), fused=True)
 starts = torch.randint(WORDS, (16, ROWS, 1), device="cuda")
 tokens = (starts + torch.arange(LENGTH + 1, device="cuda")) % WORDS

@@ -10,7 +10,14 @@ from tests.rehearse.test_verdicts import RAN, RTX4090
 from hotloop.cli.main import main
 from hotloop.cli.terminal.rehearsal_text import show
 from hotloop.core.case.environment import Raised
-from hotloop.core.case.rehearsal import CardLine, CardStep, Rehearsal, RehearsedRun
+from hotloop.core.case.rehearsal import (
+    CardDiagnosis,
+    CardFinding,
+    CardLine,
+    CardStep,
+    Rehearsal,
+    RehearsedRun,
+)
 from hotloop.core.codec import from_json
 from hotloop.core.finding import SourceLocation
 from hotloop.rehearse.verdicts import not_shown, verdicts
@@ -117,6 +124,35 @@ def test_the_report_of_a_script_that_raised(script):
     assert "RuntimeError: no kernel image is available" in said
     assert "train.py:3  loss.item()" in said
     assert "launches, " not in said
+
+
+FOUND = CardDiagnosis(
+    steps=181,
+    findings=(
+        CardFinding(
+            rule="H3 hidden_sync",
+            severity="critical",
+            claim="unique must wait for the GPU",
+            places=(SourceLocation(file="train.py", line=3),),
+            remedies=("bincount with minlength", "another one"),
+        ),
+    ),
+)
+
+
+def test_what_the_rules_say_is_shown(script):
+    for found, parts in (
+        (FOUND, ("critical, H3 hidden_sync: unique must wait", "train.py:3", "bincount")),
+        (replace(FOUND, findings=()), ("found nothing (181 steps",)),
+        (None, ("say nothing: it made no step",)),
+    ):
+        result = replace(rehearsal(RAN), judged=found, why_not_judged="it made no step")
+        out = io.StringIO()
+        show(result, Console(file=out, width=100))
+        assert all(part in out.getvalue() for part in parts), out.getvalue()
+    on_page = page(replace(rehearsal(RAN), judged=FOUND))
+    assert "unique must wait for the GPU" in on_page
+    assert "another one" in on_page
 
 
 def test_the_page_of_a_run(script):

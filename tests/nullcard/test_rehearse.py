@@ -221,3 +221,18 @@ def test_many_micro_batches_make_one_step(rehearse):
     work = "[net(x).square().mean().backward() for _ in range(40)]"
     result, _ = rehearse(written(work), "--steps", "1")
     assert result["verdicts"][0]["text"] == "it made 4 optimizer steps on the RTX 4090"
+
+
+def test_the_rules_on_the_gpu_judge_by_the_cards_estimated_times(rehearse):
+    """A product of 2 TFLOP is in the queue when the rows of a mask are counted."""
+    work = "y = torch.ones(8192, 8192, device='cuda'); y @ y @ y; n = len(x[x > 0])"
+    result, said = rehearse(written(work), "--card", "rtx4090")
+    found = {one["rule"].split()[0]: one for one in result["judged"]["findings"]}
+    assert (found["H3"]["severity"], found["H3"]["places"][0]["line"]) == (
+        "critical",
+        line_of(work),
+    )
+    assert "H3 hidden_sync" in said
+    clean, _ = rehearse(written("y = torch.ones(4096, 4096, device='cuda'); y @ y"))
+    loud = [one for one in clean["judged"]["findings"] if one["severity"] != "note"]
+    assert loud == []

@@ -298,3 +298,91 @@ said.append(cuda.cudaMemsetAsync(start, 1, c_size_t(64), None))
 said += [cuda.cuMemRelease(block), used(), cuda.cuMemUnmap(start, size), used()]
 """
     assert answers(script, memory=100) == [0, 2, 0, 0, 0, 0, 64, 0, 0]
+
+
+# A card whose work takes time: 1e12 FLOP/s in every format, 1e9 bytes/s of memory and of the bus.
+RATES = ",".join(["1e12"] * 5 + ["1e9"] * 2)
+TIMED = """
+import time
+def elapsed(a, b):
+    ms = c_float()
+    status = cuda.cudaEventElapsedTime(byref(ms), a, b)
+    return status or round(ms.value, 1)
+def copied(megabytes, stream):
+    there = ctypes.create_string_buffer(megabytes << 20)
+    to = made("cudaMalloc", c_size_t(megabytes << 20))
+    assert cuda.cudaMemcpyAsync(to, there, c_size_t(megabytes * 10**6), 1, stream) == 0
+"""
+
+
+def timed(script: str) -> list:
+    env = {**os.environ, **environment("rtx4090"), "NULLCARD_RATES": RATES}
+    ended = subprocess.run(
+        [sys.executable, "-c", START + TIMED + script + "\nprint(json.dumps(said))"],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(ended.stdout)
+
+
+def test_work_of_a_timed_card_takes_its_time_and_the_host_goes_on():
+    script = """
+s, a, b = stream(), event(), event()
+cuda.cudaEventRecord(a, s)
+began = time.perf_counter()
+copied(200, s)
+said.append(time.perf_counter() - began < 0.15)
+cuda.cudaEventRecord(b, s)
+said += [cuda.cudaEventQuery(b), cuda.cudaStreamQuery(s), elapsed(a, b)]
+said.append(cuda.cudaEventSynchronize(b))
+said += [time.perf_counter() - began >= 0.2, cuda.cudaEventQuery(b), elapsed(a, b) >= 200.0]
+"""
+    assert timed(script) == [True, 600, 600, 600, 0, True, 0, True]
+
+
+def test_another_stream_of_a_timed_card_waits_for_an_event_only():
+    script = """
+one, two, free, e, done, own = stream(), stream(), stream(), event(), event(), event()
+copied(100, one)
+cuda.cudaEventRecord(e, one)
+cuda.cudaStreamWaitEvent(two, e, 0)
+work(two)
+cuda.cudaEventRecord(done, two)
+work(free)
+cuda.cudaEventRecord(own, free)
+cuda.cudaStreamSynchronize(free)
+said += [cuda.cudaEventQuery(own), cuda.cudaEventQuery(done)]
+cuda.cudaDeviceSynchronize()
+said.append(cuda.cudaEventQuery(done))
+"""
+    assert timed(script) == [0, 600, 0]
+
+
+def test_a_product_takes_as_long_as_its_flops():
+    script = """
+cuda.cublasCreate_v2.argtypes = [ctypes.c_void_p]
+handle = c_void_p()
+blas = ctypes.CDLL(None)
+blas.cublasCreate_v2(byref(handle))
+a, b = event(), event()
+cuda.cudaEventRecord(a, None)
+blas.cublasSgemm_v2(handle, 0, 0, 5000, 1000, 10000)  # 1e11 FLOP
+cuda.cudaEventRecord(b, None)
+cuda.cudaDeviceSynchronize()
+said.append(99.0 <= elapsed(a, b) <= 320.0)  # or its 260 MB, which takes longer: 260 ms
+"""
+    assert timed(script) == [True]
+
+
+def test_the_host_is_held_up_by_a_full_queue():
+    script = """
+s, began = stream(), time.perf_counter()
+here, there = made("cudaMalloc", c_size_t(1 << 20)), made("cudaMalloc", c_size_t(1 << 20))
+for _ in range(1124):
+    assert cuda.cudaMemcpyAsync(here, there, c_size_t(500_000), 3, s) == 0  # 1 ms each
+said.append(0.095 <= time.perf_counter() - began)
+said.append(time.perf_counter() - began < 0.6)
+"""
+    assert timed(script) == [True, True]

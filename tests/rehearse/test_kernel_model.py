@@ -10,7 +10,7 @@ from tests.rehearse.test_verdicts import RAN, RTX4090
 from hotloop.core.case.rehearsal import KernelWork
 from hotloop.nullcard.cards import CARDS
 from hotloop.rehearse.kernel_kinds import CONVOLUTIONS
-from hotloop.rehearse.kernel_model import MODEL, device_seconds, estimate
+from hotloop.rehearse.kernel_model import MODEL, device_seconds, estimate, rates
 
 HALF = replace(MODEL, compute=0.5, bandwidth=0.5)
 GPU = RTX4090.spec
@@ -24,6 +24,16 @@ def test_an_operator_takes_the_longer_of_its_two_times():
     assert device_seconds([moving], GPU, HALF) == pytest.approx(2 * 2 * 1e9 / 1.008e12)
     both = device_seconds([product, moving], GPU, HALF)
     assert both == pytest.approx(6e12 / 165.2e12 + 4e9 / 1.008e12)
+
+
+def test_the_rates_of_a_card_whose_work_takes_time():
+    double, single, *tensor_cores, memory, bus = rates(GPU, HALF)
+    assert (single, memory) == (pytest.approx(82.6e12 / 2), pytest.approx(1.008e12 / 2))
+    assert (double, bus) == (pytest.approx(single / 64), pytest.approx(31.5e9 / 2))
+    assert tensor_cores == pytest.approx([82.6e12 / 2, 165.2e12 / 2, 165.2e12 / 2])
+    t4 = rates(CARDS["t4"].spec, HALF)
+    assert t4[4] == t4[1]  # bf16 without tensor cores
+    assert rates(replace(GPU, bandwidth=None)) is None
 
 
 def test_what_is_not_published_is_not_guessed():

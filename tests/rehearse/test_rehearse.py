@@ -9,7 +9,7 @@ from hotloop.core.case.environment import Raised
 from hotloop.core.codec import to_json
 from hotloop.core.errors import HotloopError
 from hotloop.process.child import Outcome
-from hotloop.rehearse.rehearse import _run_of, _trial
+from hotloop.rehearse.rehearse import _run_of, _trial, _whole
 
 GIB = 1 << 30
 
@@ -27,7 +27,7 @@ def test_a_process_that_broke_off_leaves_its_last_words():
     ):
         _run_of(ended)
     with pytest.raises(KeyboardInterrupt):
-        _run_of(Outcome(status="interrupted"))
+        _whole(Outcome(status="interrupted"))
 
 
 @pytest.mark.parametrize(

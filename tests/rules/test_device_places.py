@@ -3,11 +3,12 @@
 from dataclasses import replace
 
 import pytest
-from tests.golden.cases import SCRIPT, healthy, on_gpu
+from tests.golden.cases import SCRIPT, healthy, on_gpu, stack
 
 from hotloop.core.case.objects import AttentionFacts, Model
 from hotloop.core.finding import SourceLocation
-from hotloop.rules.device import g3_fp16_no_scaler, g6_sdpa_math
+from hotloop.rules.data_loading import d17_h2d_bound
+from hotloop.rules.device import g3_fp16_no_scaler, g6_sdpa_math, g9_layout, g35_slow_format
 
 MODEL = Model(
     name="Net", trainable=1, compute="float16", place=SourceLocation(file=SCRIPT, line=99)
@@ -62,3 +63,40 @@ def test_math_attention_names_the_switch_or_the_call(why, text, expected, remedy
     case = replace(case, sources={SCRIPT: text})
     assert lines(g6_sdpa_math.RULE, case) == expected
     assert remedy in g6_sdpa_math.RULE.judge(case).remedies[0].text
+
+
+MOVED = """
+import torch
+model = torch.nn.Sequential(*layers)
+{move}
+optimizer = torch.optim.AdamW(model.parameters())
+picture = picture.cuda()
+"""
+
+
+@pytest.mark.parametrize(
+    ("move", "expected"),
+    [
+        ("model = model.cuda()", [4]),
+        ("model.to(device)", [4]),
+        ("model = wrapped(model)", []),
+    ],
+)
+def test_a_layout_and_a_format_name_where_the_model_goes_to_the_gpu(move, expected):
+    known = replace(on_gpu().models[0], place=None)
+    images = replace(known, convolutions=4, channels_last=False, compute="bfloat16")
+    sources = {SCRIPT: MOVED.format(move=move)}
+    assert lines(g9_layout.RULE, replace(on_gpu(models=(images,)), sources=sources)) == expected
+    double = replace(known, dtypes={"torch.float64": 1}, trainable=1)
+    case = replace(on_gpu(models=(double,)), sources=sources)
+    assert lines(g35_slow_format.RULE, case) == expected
+
+
+def test_a_copy_of_a_tensor_that_was_made_on_the_host_is_not_one_of_a_batch():
+    loop = "for x in loader:\n    mask = torch.ones(9).to(device)\n    loss.backward()\n"
+    made = stack("host to device", 1.0, (SCRIPT, 2, "main"))
+    wall = {**on_gpu().wall, "host to device": 3.0}
+    case = replace(on_gpu(wall=wall), sources={SCRIPT: loop})
+    judge = d17_h2d_bound.RULE.judge
+    assert judge(case).share == pytest.approx(case.part(3.0))
+    assert judge(replace(case, stacks=(made,))).share == pytest.approx(case.part(2.0))

@@ -11,7 +11,7 @@ from hotloop.core.errors import DataError, HotloopError
 from hotloop.nullcard.build import build
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from hotloop.nullcard.cards import Card
@@ -80,13 +80,18 @@ class CardCounts:
 
 
 def environment(
-    card: Card, memory: int | None = None, *, counts: Path | None = None
+    card: Card,
+    memory: int | None = None,
+    *,
+    counts: Path | None = None,
+    rates: Sequence[float] | None = None,
 ) -> dict[str, str]:
     """Return the variables under which a program finds `card`.
 
     `memory` (MiB) replaces the card's. Each process that uses the card writes its counts to
-    `counts` when it ends; `%p` in the name stands for its id. Raises DeviceError and WriteError,
-    as `build` does.
+    `counts` when it ends; `%p` in the name stands for its id. With `rates` its work takes time:
+    FLOP/s in fp64, fp32, tf32, fp16 and bf16, and the bytes/s of its memory and of the bus. Raises
+    DeviceError and WriteError, as `build` does.
     """
     library = build()
     major, minor = card.capability
@@ -108,6 +113,8 @@ def environment(
     }
     if counts is not None:
         variables["NULLCARD_COUNTS"] = counts
+    if rates is not None:
+        variables["NULLCARD_RATES"] = ",".join(f"{rate:.6e}" for rate in rates)
     return {name: str(value) for name, value in variables.items()}
 
 

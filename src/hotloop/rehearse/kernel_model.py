@@ -24,8 +24,14 @@ if TYPE_CHECKING:
     from hotloop.core.case.rehearsal import KernelWork, RehearsedRun
     from hotloop.core.gpu_specs import GpuSpec
 
-__all__ = ["MODEL", "KernelModel", "device_seconds", "estimate"]
+__all__ = ["MODEL", "KernelModel", "device_seconds", "estimate", "rates"]
 
+# FLOP/s in fp64 as a share of those in fp32; 1/64 on other cards. CUDA Programming Guide 13.0,
+# "Arithmetic instructions", results per cycle and multiprocessor.
+_DOUBLE: Final = {(7, 5): 1 / 32, (8, 0): 1 / 2, (9, 0): 1 / 2, (10, 0): 1 / 2}
+# bytes/s of 16 lanes of PCIe 5.0, 4.0 and 3.0, which cards from this capability on have (vendors'
+# data sheets); one with 8 lanes, such as the RTX 4060, has half of it.
+_BUS: Final = (((9, 0), 63e9), ((8, 0), 31.5e9), ((0, 0), 15.75e9))
 _ROUGH: Final = 0.3  # median error above which a figure is an order of magnitude (issue 30)
 
 
@@ -65,6 +71,22 @@ def device_seconds(
             least = max(least, one.flops / (model.compute * peak))
         seconds += one.calls * least
     return seconds
+
+
+def rates(gpu: GpuSpec, model: KernelModel = MODEL) -> tuple[float, ...] | None:
+    """Return the rates of a simulated card whose work takes time; None if they are not known.
+
+    FLOP/s in fp64, fp32, tf32, fp16 and bf16, then the bytes/s of its memory and of the bus. A
+    format without tensor cores has the rate of fp32.
+    """
+    single = gpu.flops.get("fp32")
+    if gpu.bandwidth is None or single is None:
+        return None
+    double = single * _DOUBLE.get(gpu.capability, 1 / 64)
+    products = [double, single, *(gpu.flops.get(name, single) for name in ("tf32", "fp16", "bf16"))]
+    bus = next(rate for least, rate in _BUS if gpu.capability >= least)
+    computed = (model.compute * rate for rate in products)
+    return (*computed, model.bandwidth * gpu.bandwidth, model.bandwidth * bus)
 
 
 def estimate(run: RehearsedRun, larger: RehearsedRun | None, gpu: GpuSpec) -> StepEstimate | None:

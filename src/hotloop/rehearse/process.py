@@ -29,6 +29,7 @@ from hotloop.process.import_hooks import ImportHooks
 from hotloop.rehearse.batch_sizes import BatchSizes
 from hotloop.rehearse.card_lines import LineCounter, code_at
 from hotloop.rehearse.kernel_kinds import kinds_of
+from hotloop.rehearse.prepared_torch import prepare
 from hotloop.rehearse.step_work import StepWork
 
 if TYPE_CHECKING:
@@ -97,10 +98,7 @@ class _CountedScript:
         import torch
         from torch.optim.optimizer import register_optimizer_step_post_hook
 
-        card.read_zeros()
-        # cuDNN's own code would look for a card: torch's kernels do its work, which is said.
-        torch.backends.cudnn.enabled = False
-        torch.backends.cuda.enable_cudnn_sdp(False)
+        prepare()
         self._seen = replace(self._seen, torch=str(torch.__version__))
         self._batches.install(torch)
         backward: Any = torch.autograd.backward

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from hotloop.core import codec
-from hotloop.core.case.rehearsal import BatchTrial, LargestBatch, Rehearsal, RehearsedRun
+from hotloop.core.case.rehearsal import (
+    BatchTrial,
+    CardDiagnosis,
+    LargestBatch,
+    Rehearsal,
+    RehearsedRun,
+)
 from hotloop.core.env import named
 from hotloop.core.errors import DeviceError, HotloopError
 from hotloop.core.hardware import HEAD_ROOM
@@ -17,7 +23,8 @@ from hotloop.nullcard.counts import environment
 from hotloop.observe.experiments import shielded_script
 from hotloop.observe.experiments.shield import why_no_shield
 from hotloop.process import child
-from hotloop.rehearse.kernel_model import estimate
+from hotloop.rehearse import observed_script
+from hotloop.rehearse.kernel_model import estimate, rates
 from hotloop.rehearse.largest_batch import largest_batch
 from hotloop.rehearse.process import RehearsalRequest, command
 from hotloop.rehearse.verdicts import is_out_of_memory, not_shown, verdicts
@@ -34,6 +41,7 @@ __all__ = ["SECONDS", "STEPS", "rehearse"]
 STEPS: Final = 5  # counted; their median does not move with one that is unlike the others
 WARM: Final = 3  # before them: optimizer state is made, kernels are chosen and compiled
 SECONDS: Final = 300.0  # for the start of the script and its steps
+_OBSERVED: Final = 10.0  # seconds of training that the doctor observes
 _BEYOND: Final = 30.0  # seconds in which a process that is late may still report
 _LAST: Final = 12  # lines of what a process said that broke off
 
@@ -65,6 +73,7 @@ def rehearse(
     place = _Place(card, tuple(script), cwd, seconds, shielded, progress)
     run = place.run(steps=steps)
     found, larger = _largest(run, place, card) if largest else (None, None)
+    judged = place.judged(run)
     return Rehearsal(
         card=card.name,
         key=card.key,
@@ -77,6 +86,8 @@ def rehearse(
         not_shown=not_shown(run, shielded=shielded),
         estimate=estimate(run, larger, card.spec),
         largest=found,
+        judged=None if isinstance(judged, str) else judged,
+        why_not_judged=judged if isinstance(judged, str) else None,
     )
 
 
@@ -95,11 +106,6 @@ class _Place:
         self, *, steps: int, ratio: float = 1.0, memory: int | None = None, closely: bool = True
     ) -> RehearsedRun:
         """Run it for `steps` counted steps; `memory` (MiB) replaces the card's."""
-        variables = environment(self.card, memory) | child.quiet()
-        if self.shielded:
-            variables |= shielded_script.variables(self.script, self.cwd)
-        if (before := named(["LD_PRELOAD"]).get("LD_PRELOAD")) is not None:
-            variables["LD_PRELOAD"] += f":{before}"
         request = RehearsalRequest(
             result=child.RESULT,
             warm=WARM,
@@ -109,14 +115,42 @@ class _Place:
             batch_ratio=ratio,
             closely=closely,
         )
+        words = command(sys.executable, child.SCRATCH, request, self.script)
+        return _run_of(self._started(words, environment(self.card, memory)))
+
+    def judged(self, run: RehearsedRun) -> CardDiagnosis | str:
+        """Return what the doctor's rules say of the script; or why they say nothing.
+
+        The work of the card takes time in that run.
+        """
+        if not run.made or run.raised is not None:
+            return "it made no step" if not run.made else "the script raised an error"
+        if (times := rates(self.card.spec)) is None:
+            return "the rates of this card are not known"
+        request = observed_script.ObservedRequest(
+            result=child.RESULT, seconds=_OBSERVED, shielded=self.shielded
+        )
+        words = observed_script.command(sys.executable, child.SCRATCH, request, self.script)
+        outcome = self._started(words, environment(self.card, rates=times))
+        if outcome.result is None:
+            return f"the doctor's run broke off: {outcome.reason or outcome.status}"
+        return codec.from_json(CardDiagnosis, outcome.result)
+
+    def _started(self, words: Sequence[str], variables: dict[str, str]) -> Outcome:
+        """Run a process on the card."""
+        variables |= child.quiet()
+        if self.shielded:
+            variables |= shielded_script.variables(self.script, self.cwd)
+        if (before := named(["LD_PRELOAD"]).get("LD_PRELOAD")) is not None:
+            variables["LD_PRELOAD"] += f":{before}"
         outcome = child.run(
-            command(sys.executable, child.SCRATCH, request, self.script),
+            words,
             limits=child.ProcessLimits(seconds=self.seconds + _BEYOND),
             cwd=self.cwd,
             environment=variables,
             progress=self.progress,
         )
-        return _run_of(outcome)
+        return _whole(outcome)
 
 
 def _largest(
@@ -153,9 +187,14 @@ def _trial(batch: int, run: RehearsedRun, memory: int) -> BatchTrial:
     return BatchTrial(batch=batch, fits=fits, peak_reserved=run.peak_reserved)
 
 
-def _run_of(outcome: Outcome) -> RehearsedRun:
+def _whole(outcome: Outcome) -> Outcome:
+    """Return how a process ended, unless that was Ctrl-C. Raises KeyboardInterrupt."""
     if outcome.status == "interrupted":
         raise KeyboardInterrupt
+    return outcome
+
+
+def _run_of(outcome: Outcome) -> RehearsedRun:
     if outcome.result is None:
         last = "\n".join(outcome.stderr.strip().splitlines()[-_LAST:])
         raise HotloopError(

@@ -13,6 +13,7 @@ from hotloop.report.sections import facts, section
 
 if TYPE_CHECKING:
     from hotloop.core.case.rehearsal import (
+        CardDiagnosis,
         CardLine,
         LargestBatch,
         Rehearsal,
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
         StepEstimate,
     )
 
-__all__ = ["QUESTIONS", "batch_in_words", "estimate_in_words", "page"]
+__all__ = ["QUESTIONS", "batch_in_words", "estimate_in_words", "judged_in_words", "page"]
 
 _LINES: Final = 40  # of the script
 _PILLS: Final = {"yes": "complete", "no": "failed", "unknown": "stopped"}  # classes of page.css
@@ -55,6 +56,7 @@ def page(result: Rehearsal) -> str:
         section("A step", _step(result.run), *_estimate(result)),
         section("Lines of the script", _lines(result.run)),
         *(() if result.largest is None else (section("Largest batch", _batches(result.largest)),)),
+        section("GPU and host", _judged(result)),
         section("Not shown by a simulated card", notes(result.not_shown, none="Nothing.")),
     )
     return document(f"{name}: rehearsal on a {result.card}", header, main)
@@ -120,6 +122,34 @@ def batch_in_words(found: LargestBatch) -> tuple[str, ...]:
     if found.why_not is not None:
         said.append(f"no larger one is known: {visible(found.why_not)}")
     return tuple(said)
+
+
+def judged_in_words(found: CardDiagnosis) -> str:
+    """Return what the findings rest on."""
+    heading = (
+        "the doctor's rules on the GPU and the host"
+        if found.findings
+        else ("the doctor's rules on the GPU and the host found nothing")
+    )
+    return f"{heading} ({found.steps} steps; the card's times are estimated, the host's measured)"
+
+
+def _judged(result: Rehearsal) -> Html:
+    if result.judged is None:
+        return missing(f"Nothing is said: {result.why_not_judged}.")
+    rows = [
+        (
+            one.severity,
+            one.rule,
+            visible(one.claim),
+            code(", ".join(where(place, os.getcwd()) for place in one.places)),
+            "; ".join(visible(remedy) for remedy in one.remedies),
+        )
+        for one in result.judged.findings
+    ]
+    titles = ("severity", "rule", "finding", "line", "what to do")
+    words = tag("p", judged_in_words(result.judged))
+    return panel(words, *([table(titles, rows, caption="Findings", kind="list")] if rows else []))
 
 
 def _batches(found: LargestBatch) -> Html:

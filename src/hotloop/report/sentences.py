@@ -276,7 +276,7 @@ def _fine(case: Case) -> str:
         return f"no cost was found, but the operators of the steps were not seen: {why}"
     if case.experiments and all(one.outcome == "unknown" for one in case.experiments):
         return "no cost was measured, but no experiment came to a result (see experiments)"
-    compute = case.share(*COMPUTE)
+    compute = case.part(case.computing(*COMPUTE))
     sentence = f"nothing worth changing: compute takes {compute:.0%}"
     largest = max(case.wall.keys() - {*COMPUTE, *once(case)}, key=case.row, default="")
     return sentence + (

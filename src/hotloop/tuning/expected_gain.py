@@ -91,7 +91,8 @@ def promised(case: Case, technique: str) -> float:
         return share_of_run(case, experiment)
     if (most := _at_most(case, technique)) is not None:
         return most
-    return case.share("forward", "backward") * _TOOK.get(technique, median(_TOOK.values()))
+    passes = case.part(case.computing("forward", "backward"))
+    return passes * _TOOK.get(technique, median(_TOOK.values()))
 
 
 def _experiment(case: Case, technique: str) -> Experiment | None:

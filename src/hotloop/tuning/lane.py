@@ -121,8 +121,8 @@ class Lane:
 
         If the first epoch costs more, warm-up lasts until the next epoch has begun. A lane is let
         go whose step takes many times as long as `compared`, that of the first lane; 0 if unknown.
-        Raises TrialEnded if the warm-up would end long after the deadline. Where the time of the start
-        leaves that open, it begins with single steps.
+        Raises TrialEnded if the warm-up would end long after the deadline. Where the time of the
+        start leaves that open, it begins with single steps.
         """
         warmed, made, shortest = 0.0, 0, math.inf
         now = clock()

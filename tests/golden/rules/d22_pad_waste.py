@@ -2,16 +2,19 @@
 
 from dataclasses import replace
 
-from tests.golden.cases import healthy, of_rows, wall
+from tests.golden.cases import healthy, of_rows, on_gpu, wall
 
 from hotloop.core.case.planned_run import PaddedRows
 from hotloop.core.case.steps_and_loaders import BatchFacts
 
+WAITED = {"forward": 0.1, "backward": 0.2, "optimizer": 0.1, "host waits": 60.0}
 POSITIVE = [
     healthy(batches=(BatchFacts(padding=0.45, widths=(128,), lengths=(30, 70, 128)),)),
     healthy(batches=(BatchFacts(padding=0.25),)),
+    on_gpu(batches=(BatchFacts(padding=0.45),), wall=WAITED),  # the kernels of both passes
 ]
 NEGATIVE = [
+    healthy(batches=(BatchFacts(padding=0.45),), wall=WAITED),
     healthy(batches=(BatchFacts(padding=0.1),)),
     healthy(batches=(BatchFacts(padding=0.45, role="evaluate"),)),
     healthy(batches=(BatchFacts(padding=0.45),), wall=wall(data_wait=900.0)),

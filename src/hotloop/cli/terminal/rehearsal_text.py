@@ -10,7 +10,7 @@ from rich.text import Text
 from hotloop.cli.terminal.lines import facts, plain_table
 from hotloop.core.units import bytes_, many, moment
 from hotloop.report.excerpt import visible, where
-from hotloop.report.rehearsal import QUESTIONS, batch_in_words, estimate_in_words
+from hotloop.report.rehearsal import QUESTIONS, batch_in_words, estimate_in_words, judged_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["show"]
 
 _LINES: Final = 8  # of the script
+_PLACES: Final = 3  # lines of a finding
 _SHORTEST: Final = 12  # columns in which a line of code still says something
 
 
@@ -48,9 +49,26 @@ def show(result: Rehearsal, out: Console) -> None:
     if result.largest is not None:
         out.print()
         facts(out, *batch_in_words(result.largest))
+    _judged(result, out)
     out.print()
     out.print("not shown by a simulated card:")
     facts(out, *result.not_shown)
+
+
+def _judged(result: Rehearsal, out: Console) -> None:
+    out.print()
+    if result.judged is None:
+        out.print(
+            f"the doctor's rules on the GPU and the host say nothing: {result.why_not_judged}"
+        )
+        return
+    out.print(Text(judged_in_words(result.judged)))
+    for finding in result.judged.findings:
+        places = [where(place, os.getcwd()) for place in finding.places[:_PLACES]]
+        at = f" ({', '.join(places)})" if places else ""
+        facts(out, f"{finding.severity}, {finding.rule}: {visible(finding.claim)}{at}")
+        for remedy in finding.remedies[:1]:
+            facts(out, f"  {visible(remedy)}")
 
 
 def _verdict(verdict: Verdict, out: Console) -> None:

@@ -129,6 +129,15 @@ class Case:
         """Return the part of `judged` that `rows` took, 0..1."""
         return self.part(sum(map(self.row, rows)))
 
+    def computing(self, *rows: str) -> float:
+        """Return the seconds that `rows` took, and on a GPU the host's waits for what it launched.
+
+        There a row ends when its kernels are launched, and the time that they take is where the
+        host waits next.
+        """
+        waited = self.row("host waits") if self.on_gpu else 0.0
+        return sum(map(self.row, rows)) + waited
+
     def part(self, seconds: float) -> float:
         """Return `seconds` as a part of `judged`, 0..1."""
         return seconds / self.judged if self.judged else 0.0

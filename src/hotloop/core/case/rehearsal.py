@@ -14,6 +14,8 @@ from hotloop.core.finding import SourceLocation
 
 __all__ = [
     "BatchTrial",
+    "CardDiagnosis",
+    "CardFinding",
     "CardLine",
     "CardStep",
     "KernelWork",
@@ -166,6 +168,25 @@ class StepEstimate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CardFinding:
+    """What one of the doctor's rules says of the script on that card."""
+
+    rule: str  # "H3 hidden_sync"
+    severity: str  # "critical", "warn", "note"
+    claim: str
+    places: tuple[SourceLocation, ...] = ()
+    remedies: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardDiagnosis:
+    """What the doctor's rules on the GPU and the host say, by the card's estimated times."""
+
+    findings: tuple[CardFinding, ...]
+    steps: int  # that were observed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rehearsal:
     """The whole result of `hotloop rehearse`."""
 
@@ -180,6 +201,8 @@ class Rehearsal:
     not_shown: tuple[str, ...]  # what this run cannot say
     estimate: StepEstimate | None = None  # None: no step was counted
     largest: LargestBatch | None = None  # None: not asked for
+    judged: CardDiagnosis | None = None
+    why_not_judged: str | None = None
 
     @property
     def starts(self) -> Answer:

@@ -28,14 +28,22 @@ int cublasSetSmCountTarget(void) { return SUCCESS; }
 int cublasSetEmulationStrategy(void) { return SUCCESS; }
 
 /* cublasStatus_t: 13 is CUBLAS_STATUS_EXECUTION_FAILED, what a launch that fails becomes. */
-static int call(enum kind kind, const char *name, void *stream) {
-    return null_submit(stream, null_counter(kind, name)) ? 13 : SUCCESS;
+static int call(enum kind kind, const char *name, void *stream, double ms) {
+    return null_submit(stream, null_counter(kind, name), ms) ? 13 : SUCCESS;
+}
+/* cudaDataType of the factors; cublasComputeType_t 77 and math mode 3 allow TF32. */
+static enum precision precision_of(int type, int may_tf32) {
+    if (type == 2) return FP16;
+    if (type == 14) return BF16;
+    if (type == 1 || type == 5) return FP64;
+    return may_tf32 ? TF32 : FP32;
 }
 
 /* ---- cuBLASLt ---- */
 
-struct description {
-    int kind;
+struct description { /* of a product: its compute type and whether A is transposed; of a matrix */
+    int compute, transposed, type, batches;
+    uint64_t rows, columns;
 };
 static int describe(struct description **out) { return *out = calloc(1, sizeof **out), SUCCESS; }
 static int forget(struct description *description) { return free(description), SUCCESS; }
@@ -43,12 +51,25 @@ static int forget(struct description *description) { return free(description), S
 size_t cublasLtGetVersion(void) { return 130100; } /* 13.1.0, that of CUDA 13.0 */
 int cublasLtCreate(struct blas **out) { return cublasCreate_v2(out); }
 int cublasLtDestroy(struct blas *handle) { return cublasDestroy_v2(handle); }
-int cublasLtMatmulDescCreate(struct description **out) { return describe(out); }
+int cublasLtMatmulDescCreate(struct description **out, int compute, int scale) {
+    (void)scale;
+    return describe(out), (*out)->compute = compute, SUCCESS;
+}
 int cublasLtMatmulDescDestroy(struct description *one) { return forget(one); }
-int cublasLtMatmulDescSetAttribute(void) { return SUCCESS; }
-int cublasLtMatrixLayoutCreate(struct description **out) { return describe(out); }
+int cublasLtMatmulDescSetAttribute(struct description *one, int attribute, const void *value, size_t bytes) {
+    if (attribute == 3 && bytes == sizeof(int)) one->transposed = *(const int *)value; /* ..._TRANSA */
+    return SUCCESS;
+}
+int cublasLtMatrixLayoutCreate(struct description **out, int type, uint64_t rows, uint64_t columns, int64_t leading) {
+    (void)leading, describe(out);
+    **out = (struct description){.type = type, .rows = rows, .columns = columns, .batches = 1};
+    return SUCCESS;
+}
 int cublasLtMatrixLayoutDestroy(struct description *one) { return forget(one); }
-int cublasLtMatrixLayoutSetAttribute(void) { return SUCCESS; }
+int cublasLtMatrixLayoutSetAttribute(struct description *one, int attribute, const void *value, size_t bytes) {
+    if (attribute == 5 && bytes == sizeof(int)) one->batches = *(const int *)value; /* ..._BATCH_COUNT */
+    return SUCCESS;
+}
 int cublasLtMatmulPreferenceCreate(struct description **out) { return describe(out); }
 int cublasLtMatmulPreferenceDestroy(struct description *one) { return forget(one); }
 int cublasLtMatmulPreferenceSetAttribute(void) { return SUCCESS; }
@@ -68,31 +89,66 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, void *product, void *a, void *b
     memset(found, 0, sizeof *found);
     return *count = 1, SUCCESS;
 }
-int cublasLtMatmul(void *handle, void *product, const void *alpha, const void *a, void *la, const void *b, void *lb,
-                   const void *beta, const void *c, void *lc, void *d, void *ld, const void *algorithm, void *workspace,
-                   size_t bytes, void *stream) {
-    (void)handle, (void)product, (void)alpha, (void)a, (void)la, (void)b, (void)lb, (void)beta, (void)c, (void)lc;
-    (void)d, (void)ld, (void)algorithm, (void)workspace, (void)bytes;
-    return call(GEMM, "cublasLtMatmul", stream);
+int cublasLtMatmul(void *handle, const struct description *product, const void *alpha, const void *a,
+                   const struct description *la, const void *b, void *lb, const void *beta, const void *c, void *lc,
+                   void *d, const struct description *ld, const void *algorithm, void *workspace, size_t bytes,
+                   void *stream) {
+    (void)handle, (void)alpha, (void)a, (void)b, (void)lb, (void)beta, (void)c, (void)lc;
+    (void)d, (void)algorithm, (void)workspace, (void)bytes;
+    double k = (double)(product->transposed ? la->rows : la->columns);
+    enum precision precision = precision_of(la->type, product->compute == 77);
+    double ms = null_product_ms((double)ld->rows, (double)ld->columns, k, ld->batches, precision);
+    return call(GEMM, "cublasLtMatmul", stream, ms);
 }
 
 /* ---- cuBLAS: GEMM is a product of matrices; BLAS, all else ---- */
 
+/* The time of those without sizes here is that of a short kernel. */
 #define ROUTINE(kind, name) \
-    int name(struct blas *handle) { return call(kind, #name, handle->stream); }
+    int name(struct blas *handle) { return call(kind, #name, handle->stream, null_kernel_ms(1)); }
 #define FOUR(kind, name) /* for float, double, and complex of both */ \
     ROUTINE(kind, cublasS##name) ROUTINE(kind, cublasD##name) ROUTINE(kind, cublasC##name) ROUTINE(kind, cublasZ##name)
 #define REAL(kind, name) ROUTINE(kind, cublasS##name) ROUTINE(kind, cublasD##name)
 #define COMPLEX(kind, name) ROUTINE(kind, cublasC##name) ROUTINE(kind, cublasZ##name)
 
-FOUR(GEMM, gemm_v2)
-FOUR(GEMM, gemmStridedBatched)
+/* A, B, C and D of the reference; a complex product is four real ones. */
+#define TF32_MODE 3
+#define PRODUCT(name, type, times) \
+    int name(struct blas *handle, int ta, int tb, int m, int n, int k) { \
+        (void)ta, (void)tb; \
+        enum precision precision = precision_of(type, handle->math_mode == TF32_MODE); \
+        return call(GEMM, #name, handle->stream, null_product_ms(m, n, k, times, precision)); \
+    }
+#define STRIDED(name, type, times) \
+    int name(struct blas *handle, int ta, int tb, int m, int n, int k, const void *alpha, const void *a, int lda, \
+             long long sa, const void *b, int ldb, long long sb, const void *beta, void *c, int ldc, long long sc, \
+             int batches) { \
+        (void)ta, (void)tb, (void)alpha, (void)a, (void)lda, (void)sa, (void)b, (void)ldb, (void)sb, (void)beta; \
+        (void)c, (void)ldc, (void)sc; \
+        enum precision precision = precision_of(type, handle->math_mode == TF32_MODE); \
+        return call(GEMM, #name, handle->stream, null_product_ms(m, n, k, (double)batches * times, precision)); \
+    }
+PRODUCT(cublasSgemm_v2, 0, 1) PRODUCT(cublasDgemm_v2, 1, 1) PRODUCT(cublasCgemm_v2, 0, 4) PRODUCT(cublasZgemm_v2, 1, 4)
+STRIDED(cublasSgemmStridedBatched, 0, 1) STRIDED(cublasDgemmStridedBatched, 1, 1)
+STRIDED(cublasCgemmStridedBatched, 0, 4) STRIDED(cublasZgemmStridedBatched, 1, 4)
 FOUR(GEMM, gemmBatched)
 ROUTINE(GEMM, cublasSgemmEx)
-ROUTINE(GEMM, cublasGemmEx)
 ROUTINE(GEMM, cublasGemmBatchedEx)
-ROUTINE(GEMM, cublasGemmStridedBatchedEx)
 ROUTINE(GEMM, cublasGemmGroupedBatchedEx)
+int cublasGemmEx(struct blas *handle, int ta, int tb, int m, int n, int k, const void *alpha, const void *a, int type) {
+    (void)ta, (void)tb, (void)alpha, (void)a;
+    enum precision precision = precision_of(type, handle->math_mode == TF32_MODE);
+    return call(GEMM, "cublasGemmEx", handle->stream, null_product_ms(m, n, k, 1, precision));
+}
+int cublasGemmStridedBatchedEx(struct blas *handle, int ta, int tb, int m, int n, int k, const void *alpha,
+                               const void *a, int type, int lda, long long sa, const void *b, int tb_, int ldb,
+                               long long sb, const void *beta, void *c, int tc, int ldc, long long sc, int batches) {
+    (void)ta, (void)tb, (void)alpha, (void)a, (void)lda, (void)sa, (void)b, (void)tb_, (void)ldb, (void)sb;
+    (void)beta, (void)c, (void)tc, (void)ldc, (void)sc;
+    enum precision precision = precision_of(type, handle->math_mode == TF32_MODE);
+    double ms = null_product_ms(m, n, k, batches, precision);
+    return call(GEMM, "cublasGemmStridedBatchedEx", handle->stream, ms);
+}
 
 /* Vectors. */
 FOUR(BLAS, axpy_v2) FOUR(BLAS, copy_v2) FOUR(BLAS, swap_v2) FOUR(BLAS, scal_v2)

@@ -97,7 +97,8 @@ int cuLaunchKernel(struct function *function, unsigned x, unsigned y, unsigned z
                    unsigned bz, unsigned shared, void *stream, void **parameters, void **extra) {
     (void)parameters, (void)extra;
     int status = null_check_launch(y, z, x, (uint64_t)bx * by * bz, shared, function->shared);
-    return status ? INVALID_VALUE : null_submit(stream, function->counter);
+    uint64_t threads = (uint64_t)x * y * z * bx * by * bz;
+    return status ? INVALID_VALUE : null_submit(stream, function->counter, null_kernel_ms(threads));
 }
 int cuLaunchCooperativeKernel(struct function *function, unsigned x, unsigned y, unsigned z, unsigned bx,
                               unsigned by, unsigned bz, unsigned shared, void *stream, void **parameters) {
@@ -135,7 +136,7 @@ int cuMemcpyHtoDAsync_v2(void *to, const void *from, size_t bytes, void *stream)
 }
 /* The number of 4-byte words is given; each byte of the word is the same in what torch asks (0). */
 int cuMemsetD32Async(void *to, unsigned value, size_t words, void *stream) {
-    int status = null_submit(stream, NULL);
+    int status = null_submit(stream, NULL, null_memset_ms(4 * words));
     if (!status) null_fill(to, (int)(value & 255), 4 * words);
     return status;
 }

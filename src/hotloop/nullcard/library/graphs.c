@@ -12,6 +12,7 @@ enum { NONE, ACTIVE, INVALIDATED };          /* cudaStreamCaptureStatus */
 struct graph { /* also of an executable graph; edges are not kept */
     struct counter **nodes; /* NULL: a node that is no kernel */
     size_t count;
+    double ms; /* of the card for all nodes, one after the other */
 };
 struct capture {
     uint64_t id;
@@ -63,12 +64,13 @@ int null_unsafe(void) {
     }
     return status;
 }
-int null_record_node(struct capture *capture, struct counter *counter) {
+int null_record_node(struct capture *capture, struct counter *counter, double ms) {
     if (capture->invalid) return CAPTURE_INVALIDATED;
     struct graph *graph = capture->graph;
     if ((graph->count & (graph->count + 1)) == 0) /* 0, 1, 3, 7, ...: the room doubles */
         graph->nodes = realloc(graph->nodes, sizeof *graph->nodes * 2 * (graph->count + 1));
     graph->nodes[graph->count++] = counter;
+    graph->ms += ms;
     return SUCCESS;
 }
 void null_join(struct stream *stream, struct capture *capture) {
@@ -194,8 +196,8 @@ int cudaGraphLaunch(struct graph *graph, void *handle) {
     if (!graph || !stream) return null_fail(graph ? INVALID_HANDLE : INVALID_VALUE);
     struct capture *capture = stream->capture;
     int status = SUCCESS;
-    for (size_t i = 0; capture && !status && i < graph->count; i++) status = null_submit(handle, graph->nodes[i]);
-    if (!capture) status = null_submit(handle, NULL);
+    for (size_t i = 0; capture && !status && i < graph->count; i++) status = null_submit(handle, graph->nodes[i], graph->ms / (double)graph->count);
+    if (!capture) status = null_submit(handle, NULL, graph->ms);
     if (capture || status) return null_fail(status);
     for (size_t i = 0; i < graph->count; i++)
         if (graph->nodes[i]) graph->nodes[i]->replayed++;

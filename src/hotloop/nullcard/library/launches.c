@@ -100,7 +100,7 @@ static int launch(const void *host, struct dim3 grid, struct dim3 block, size_t 
     int status = find(host, &kernel);
     uint64_t threads = (uint64_t)block.x * block.y * block.z;
     if (!status) status = null_check_launch(grid.y, grid.z, grid.x, threads, shared, kernel->shared);
-    return null_fail(status ? status : null_submit(stream, kernel->counter));
+    return null_fail(status ? status : null_submit(stream, kernel->counter, null_kernel_ms((uint64_t)grid.x * grid.y * grid.z * threads)));
 }
 int cudaLaunchKernel(const void *host, struct dim3 grid, struct dim3 block, void **arguments, size_t shared,
                      void *stream) {
@@ -131,7 +131,7 @@ static int call_host(void *stream, void (*function)(void *), void *data) {
         LOCKED;
         int status = null_stream(stream) ? SUCCESS : INVALID_HANDLE;
         capturing = !status && null_stream(stream)->capture;
-        if (!status) status = null_submit(stream, NULL);
+        if (!status) status = null_submit(stream, NULL, 0);
         if (status) return null_fail(status);
         totals.host_functions++;
     }

@@ -245,7 +245,7 @@ static int enqueue(void *handle, enum copy kind, size_t bytes, int *runs_now) {
     *runs_now = !stream->capture;
     if (stream->capture && (kind == H2D_PAGEABLE || kind == D2H_PAGEABLE))
         return null_fail(null_invalidate(stream->capture, CAPTURE_UNSUPPORTED));
-    if ((status = null_submit(handle, NULL))) return null_fail(status);
+    if ((status = null_submit(handle, NULL, null_copy_ms(kind, bytes)))) return null_fail(status);
     if (!*runs_now) return SUCCESS;
     count(kind, bytes);
     if (kind == D2H_PAGEABLE) null_wait("cudaMemcpyAsync to pageable memory", &stream->before);
@@ -277,10 +277,10 @@ int cudaMemcpy(void *to, const void *from, size_t bytes, int direction) {
     LOCKED;
     int status = null_ready();
     if (!status) status = null_unsafe();
-    if (!status && bytes) status = null_submit(NULL, NULL);
+    enum copy kind = kind_of(to, from, direction);
+    if (!status && bytes) status = null_submit(NULL, NULL, null_copy_ms(kind, bytes));
     if (status) return null_fail(status);
     if (!bytes) return SUCCESS;
-    enum copy kind = kind_of(to, from, direction);
     move(to, from, bytes, kind), count(kind, bytes);
     if (kind != D2D) null_wait("cudaMemcpy", &null_stream(NULL)->before);
     return SUCCESS;
@@ -290,7 +290,7 @@ int cudaMemcpyToSymbol(const void *symbol, const void *from, size_t bytes, size_
     (void)symbol, (void)from, (void)offset, (void)direction;
     LOCKED;
     int status = null_unsafe();
-    if (!status) status = null_submit(NULL, NULL);
+    if (!status) status = null_submit(NULL, NULL, null_copy_ms(H2D_PAGEABLE, bytes));
     if (status) return null_fail(status);
     count(H2D_PAGEABLE, bytes);
     null_wait("cudaMemcpyToSymbol", &null_stream(NULL)->before);
@@ -308,7 +308,7 @@ int cudaMemsetAsync(void *to, int value, size_t bytes, void *handle) {
     int status = null_ready();
     if (!status && !stream) status = INVALID_HANDLE;
     int capturing = !status && stream->capture != NULL;
-    if (!status && bytes) status = null_submit(handle, NULL);
+    if (!status && bytes) status = null_submit(handle, NULL, null_memset_ms(bytes));
     if (status) return null_fail(status);
     if (bytes && !capturing) null_fill(to, value, bytes);
     return SUCCESS;

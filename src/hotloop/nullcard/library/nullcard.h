@@ -31,6 +31,7 @@ enum status {
     ALREADY_REGISTERED = 712,
     NOT_REGISTERED = 713,
     NOT_SUPPORTED = 801,
+    NOT_READY = 600,
     CAPTURE_UNSUPPORTED = 900,
     CAPTURE_INVALIDATED = 901,
     CAPTURE_MERGE = 902,
@@ -42,12 +43,18 @@ enum status {
     CAPTURE_WRONG_THREAD = 908,
 };
 
+/* NULLCARD_RATES has the rates in this order, then those of the memory and of the bus. */
+enum precision { FP64, FP32, TF32, FP16, BF16, PRECISIONS };
+
 /* The card, as the environment describes it (see nullcard/cards.py). Sizes are in bytes. */
 struct card {
     char name[256];
     int capability; /* 89 for 8.9 */
     size_t memory, shared_block, shared_sm, l2, copy_limit;
     int sms, warp, clock_khz, threads_sm, blocks_sm;
+    int timed;                   /* its work takes time: the rates below */
+    double flops[PRECISIONS];    /* FLOP/s of products */
+    double bandwidth, bus;       /* bytes/s of its memory, and between it and the host */
 };
 
 /* What is counted by name. */
@@ -73,9 +80,10 @@ struct totals {
     uint64_t captures, captures_failed, instantiated, graph_launches;
 };
 
-/* A vector clock: of the work of each stream, how much comes before. */
+/* A vector clock: of the work of each stream, how much comes before, and when all of it is done. */
 struct clock {
     uint64_t seen[MAX_STREAMS];
+    double until; /* ms of the host's monotonic clock; a card that is not timed: the past */
 };
 
 struct capture;
@@ -104,6 +112,8 @@ int null_fail(int status);              /* sets this thread's last error; return
 int null_take_error(int keep);          /* returns the last error; forgets it unless `keep` */
 int null_ready(void);                   /* SUCCESS, or INITIALIZATION in a forked child */
 struct counter *null_counter(enum kind kind, const char *name);
+double null_now(void);                  /* ms of the host's monotonic clock */
+void null_sleep(double until);          /* until that time; other threads may go on */
 
 /* memory.c */
 int null_is_device(const void *p);
@@ -116,7 +126,8 @@ void null_fill(void *to, int value, size_t bytes);
 
 /* streams.c */
 struct stream *null_stream(const void *handle); /* NULL: no such stream */
-int null_submit(const void *handle, struct counter *counter); /* one operation; NULL: not a kernel */
+/* One operation that takes the card `ms`; without a counter it is not a kernel. */
+int null_submit(const void *handle, struct counter *counter, double ms);
 void null_merge(struct clock *into, const struct clock *from);
 /* The host waits for what comes before `until`: counted as a wait of `call`, or as an idle call if the
  * host has waited for all of that before. */
@@ -129,7 +140,7 @@ int null_unsafe(void);                  /* API: a "potentially unsafe" call unde
 int null_invalidate_all(void);          /* returns CAPTURE_UNSUPPORTED if there was a capture */
 int null_invalidate(struct capture *capture, int status);
 int null_capture_blocks_legacy(void);
-int null_record_node(struct capture *capture, struct counter *counter);
+int null_record_node(struct capture *capture, struct counter *counter, double ms);
 int null_is_invalid(const struct capture *capture);
 uint64_t null_capture_id(const struct capture *capture);
 struct capture *null_capture(uint64_t id); /* NULL: that capture is over */
@@ -138,6 +149,12 @@ void null_join(struct stream *stream, struct capture *capture);
 /* launches.c */
 int null_check_launch(unsigned grid_y, unsigned grid_z, uint64_t grid, uint64_t block, size_t shared,
                       size_t allowed);
+
+/* times.c: ms that a card which is timed needs; 0 for one that is not */
+double null_kernel_ms(uint64_t threads);
+double null_product_ms(double m, double n, double k, double batches, enum precision precision);
+double null_copy_ms(enum copy kind, size_t bytes);
+double null_memset_ms(size_t bytes);
 
 /* binaries.c */
 int null_architecture(const void *registered); /* 86 for sm_86; 0: none runs on this card */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define BUCKETS 65536 /* torch registers some 30,000 kernels */
@@ -22,13 +23,28 @@ static struct card card;
 static int card_read, forked;
 static pid_t owner; /* the process that uses the card */
 
-int null_lock(void) { return pthread_mutex_lock(&mutex); }
-void null_unlock(int *locked) { (void)locked, pthread_mutex_unlock(&mutex); }
+static __thread int depth; /* how often this thread has locked */
+int null_lock(void) { return pthread_mutex_lock(&mutex), depth++, 0; }
+void null_unlock(int *locked) { (void)locked, depth--, pthread_mutex_unlock(&mutex); }
+
+double null_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+void null_sleep(double until) {
+    if (until <= null_now()) return;
+    struct timespec at = {(time_t)(until / 1e3), (long)((until - 1e3 * (double)(time_t)(until / 1e3)) * 1e6)};
+    for (int i = 0; i < depth; i++) pthread_mutex_unlock(&mutex);
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL)) continue;
+    for (int i = 0; i < depth; i++) pthread_mutex_lock(&mutex);
+}
 
 /* A context cannot be used in a forked child: each call fails there (cudaErrorInitializationError). */
 static void before_fork(void) { pthread_mutex_lock(&mutex); }
 static void in_parent(void) { pthread_mutex_unlock(&mutex); }
 static void in_child(void) { /* a recursive mutex knows its thread, which is another one here */
+    depth = 0;
     mutex = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
     forked = card_read;
 }
@@ -55,6 +71,23 @@ static long number(const char *variable) {
     abort();
 }
 
+static void read_rates(void) {
+    const char *text = getenv("NULLCARD_RATES");
+    if (!text || !*text) return;
+    double *to[PRECISIONS + 2] = {NULL};
+    for (int i = 0; i < PRECISIONS; i++) to[i] = &card.flops[i];
+    to[PRECISIONS] = &card.bandwidth, to[PRECISIONS + 1] = &card.bus;
+    for (int i = 0; i < PRECISIONS + 2; i++) {
+        char *end;
+        *to[i] = strtod(text, &end);
+        if (end == text || *to[i] <= 0) {
+            fprintf(stderr, "nullcard: expected %d positive numbers in NULLCARD_RATES\n", PRECISIONS + 2);
+            abort();
+        }
+        text = *end == ',' ? end + 1 : end;
+    }
+    card.timed = 1;
+}
 const struct card *null_card(void) {
     LOCKED;
     if (card_read) return &card;
@@ -70,6 +103,7 @@ const struct card *null_card(void) {
     card.clock_khz = (int)number("NULLCARD_CLOCK_MHZ") * 1000;
     card.threads_sm = (int)number("NULLCARD_THREADS_SM");
     card.blocks_sm = (int)number("NULLCARD_BLOCKS_SM");
+    read_rates();
     card_read = 1, owner = getpid();
     return &card;
 }

@@ -1,4 +1,5 @@
-/* Streams and events: everything is complete at once, but who comes before whom is kept.
+/* Streams and events: everything is complete at once, or after the time that a timed card needs for
+ * it, but who comes before whom is kept.
  *
  * The order is a vector clock. Each operation counts one up in its stream; an event holds the clock
  * of its stream, a wait for it takes the larger of both, and so does the host when it waits.
@@ -16,7 +17,7 @@
 struct event {
     unsigned flags;
     int recorded;
-    double at;          /* ms of the host's monotonic clock */
+    double at;          /* ms of the host's monotonic clock: when the work before it is done */
     uint64_t capture;   /* 0, or the capture in which it was last recorded */
     struct clock before;
 };
@@ -25,6 +26,8 @@ struct event {
 static struct stream streams[MAX_STREAMS] = {{.index = 0, .alive = 1}, {.index = 1, .alive = 1}};
 static int used = 2;
 static struct clock host;
+#define QUEUE 1024
+static double ends[MAX_STREAMS][QUEUE]; /* when the last operations of each stream end */
 
 struct stream *null_streams(int *count) { return *count = used, streams; }
 
@@ -40,6 +43,7 @@ struct stream *null_stream(const void *handle) {
 void null_merge(struct clock *into, const struct clock *from) {
     for (int i = 0; i < used; i++)
         if (into->seen[i] < from->seen[i]) into->seen[i] = from->seen[i];
+    if (into->until < from->until) into->until = from->until;
 }
 void null_wait(const char *call, const struct clock *until) {
     struct counter *counter = null_counter(WAIT, call);
@@ -48,9 +52,10 @@ void null_wait(const char *call, const struct clock *until) {
     if (idle) counter->replayed++;
     else counter->launched++, nullcard_waited++;
     null_merge(&host, until);
+    null_sleep(until->until);
 }
 void null_wait_for_all(const char *call) {
-    struct clock all = {{0}};
+    struct clock all = {.until = 0};
     for (int i = 0; i < used; i++) null_merge(&all, &streams[i].before);
     null_wait(call, &all);
 }
@@ -69,7 +74,16 @@ static int legacy_allowed(const struct stream *stream) {
     null_invalidate_all();
     return CAPTURE_IMPLICIT;
 }
-int null_submit(const void *handle, struct counter *counter) {
+/* A launch waits while the card has QUEUE operations of its stream to do. That there is such a limit
+ * is known (Guide, "Asynchronous concurrent execution"); 1024 is what drivers were seen to hold. */
+static void take_time(struct stream *stream, double ms) {
+    double *oldest = &ends[stream->index][stream->work % QUEUE];
+    null_sleep(*oldest);
+    double now = null_now(), *until = &stream->before.until;
+    *until = (*until < now ? now : *until) + ms;
+    *oldest = *until;
+}
+int null_submit(const void *handle, struct counter *counter, double ms) {
     LOCKED;
     struct stream *stream = null_stream(handle);
     int status = null_ready();
@@ -77,11 +91,12 @@ int null_submit(const void *handle, struct counter *counter) {
     if (!status) status = legacy_allowed(stream);
     if (status) return null_fail(status);
     if (stream->capture) {
-        status = null_record_node(stream->capture, counter);
+        status = null_record_node(stream->capture, counter, ms);
         if (status) return null_fail(status);
     } else {
         order(stream);
         if (counter) counter->launched++, nullcard_launched++;
+        if (ms > 0) take_time(stream, ms);
     }
     stream->before.seen[stream->index] = ++stream->work;
     return SUCCESS;
@@ -149,10 +164,13 @@ int cudaStreamSynchronize(void *handle) {
     if (!status) null_wait("cudaStreamSynchronize", &stream->before);
     return null_fail(status);
 }
-int cudaStreamQuery(void *handle) { /* SUCCESS: all work is complete; never cudaErrorNotReady */
+static int is_done(const struct clock *before) { return before->until <= null_now() ? SUCCESS : NOT_READY; }
+int cudaStreamQuery(void *handle) {
     LOCKED;
     totals.queries++;
-    return null_fail(may_ask(null_stream(handle)));
+    struct stream *stream = null_stream(handle);
+    int status = may_ask(stream);
+    return null_fail(status ? status : is_done(&stream->before));
 }
 /* Guide, the same section: also for a handle that encompasses a capture, such as the device. */
 int cudaDeviceSynchronize(void) {
@@ -183,13 +201,12 @@ int cudaEventRecordWithFlags(void *handle, void *stream_handle, unsigned flags) 
     int status = legacy_allowed(stream);
     if (!status && stream->capture && null_is_invalid(stream->capture)) status = CAPTURE_INVALIDATED;
     if (status) return null_fail(status);
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    event->at = (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
     event->recorded = 1;
     event->capture = stream->capture && !(flags & EXTERNAL) ? null_capture_id(stream->capture) : 0;
     if (!stream->capture) order(stream);
     event->before = stream->before;
+    event->at = null_now();
+    if (event->at < event->before.until) event->at = event->before.until;
     totals.events_recorded++;
     return SUCCESS;
 }
@@ -204,10 +221,12 @@ static int may_ask_event(const struct event *event) {
     if (capture) null_invalidate(capture, CAPTURED_EVENT);
     return CAPTURED_EVENT;
 }
-int cudaEventQuery(void *event) { /* SUCCESS also for one that was never recorded */
+int cudaEventQuery(void *handle) { /* SUCCESS also for one that was never recorded */
+    struct event *event = handle;
     LOCKED;
     totals.queries++;
-    return null_fail(may_ask_event(event));
+    int status = may_ask_event(event);
+    return null_fail(status || !event->recorded ? status : is_done(&event->before));
 }
 int cudaEventSynchronize(void *handle) {
     LOCKED;
@@ -217,13 +236,14 @@ int cudaEventSynchronize(void *handle) {
     return null_fail(status);
 }
 /* API: cudaErrorInvalidResourceHandle if one was not recorded or was made without timing. The time
- * is that between the two calls on the host, for no kernel takes any. */
+ * is that between the two calls on the host where no kernel takes any. */
 int cudaEventElapsedTime(float *ms, void *from, void *to) {
     LOCKED;
     struct event *start = from, *end = to;
     if (!start || !end || !start->recorded || !end->recorded) return null_fail(INVALID_HANDLE);
     if ((start->flags | end->flags) & DISABLE_TIMING) return null_fail(INVALID_HANDLE);
     if (start->capture || end->capture) return null_fail(CAPTURED_EVENT);
+    if (is_done(&end->before)) return null_fail(NOT_READY);
     return *ms = (float)(end->at - start->at), SUCCESS;
 }
 

@@ -45,7 +45,7 @@ def judge(case: Case) -> Finding | None:
     )
     if padded is None or padded.padding is None or padded.padding < WASTE:
         return None
-    seconds = padded.padding * sum(map(case.row, COMPUTE))
+    seconds = padded.padding * case.computing(*COMPUTE)
     if case.part(seconds) < ABSTAIN:
         return None
     lengths = sorted(padded.lengths)

@@ -41,7 +41,7 @@ def judge(case: Case) -> Finding | None:
         if len(set(rows.widths)) != 1 or len(rows.widths) < 2:
             continue
         width, mean = rows.widths[0], statistics.fmean(rows.lengths or (rows.widths[0],))
-        seconds = _saved(case, rows.above_longest) * sum(map(case.row, COMPUTE))
+        seconds = _saved(case, rows.above_longest) * case.computing(*COMPUTE)
         if mean >= FILLED * width or case.part(seconds) < ABSTAIN:
             continue
         is_input = rows is batch

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.costs import costing
+from hotloop.rules.support.device_moves import models_moved
 
 if TYPE_CHECKING:
     from hotloop.core.case.objects import Model
@@ -49,9 +50,9 @@ def judge(case: Case) -> Finding | None:
     model = max(slow, key=lambda candidate: candidate.trainable)
     return costing(
         case,
-        sum(map(case.row, ("forward", "backward", "optimizer"))),
+        case.computing("forward", "backward", "optimizer"),
         claim=f"the weights of {model.name} are {slow_format(model, case)}",
-        places=[model.place] if model.place else [],
+        places=models_moved(case) or ([model.place] if model.place else []),
         remedies=[code_edit("make weights and data float32, as torch does by itself")],
     )
 

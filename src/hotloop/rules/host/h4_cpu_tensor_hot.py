@@ -1,7 +1,8 @@
 """The loop makes a tensor on the host and then sends it to the GPU, at each step.
 
-Looks at: torch.tensor, zeros, arange and their like followed by .to(...) or .cuda() in the code of
-    the training and the evaluation loops, and the time the main thread spent there.
+Looks at: torch.tensor, zeros, arange and their like followed by .to(...) or .cuda(), also after
+    other methods, in the code of the training and the evaluation loops, and the time the main
+    thread spent there.
 Says so when: there is such a line and it takes 2 % of the wall time.
 Stays silent when: the tensor is made with device=..., before the loop, or on the CPU.
 Remedy: make it on the GPU, torch.zeros(..., device=device), or once before the loop.
@@ -11,25 +12,16 @@ Source: https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html ("C
     directly on the target device")
 """
 
-import ast
-
 from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
-from hotloop.rules.support.costs import costing, seconds_at, site
-from hotloop.rules.support.syntax import Module, parse, running
+from hotloop.rules.support.costs import costing, seconds_at
+from hotloop.rules.support.device_moves import tensors_sent
 
 __all__ = ["RULE"]
-
-MAKERS = frozenset(
-    {"tensor", "zeros", "ones", "full", "empty", "arange", "linspace", "eye", "tril", "triu"}
-    | {"rand", "randn", "randint", "randperm", "from_numpy", "as_tensor"}
-)
 
 
 def judge(case: Case) -> Finding | None:
     """Sum the time of lines that create a tensor and send it to the GPU."""
-    sites = [
-        site(module, node) for module, node in running(parse(case.sources)) if sends(module, node)
-    ]
+    sites = tensors_sent(case)
     seconds = seconds_at(case, sites)
     return costing(
         case,
@@ -42,18 +34,6 @@ def judge(case: Case) -> Finding | None:
             code_edit("make what does not change once, before the loop"),
         ],
     )
-
-
-def sends(module: Module, node: ast.AST) -> bool:
-    """Whether a node is like torch.zeros(...).to(...) or .cuda()."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-        return False
-    constructor = node.func.value
-    if node.func.attr not in ("to", "cuda") or not isinstance(constructor, ast.Call):
-        return False
-    name = module.name(constructor)
-    keywords = {keyword.arg for keyword in constructor.keywords}
-    return name.startswith("torch.") and name[6:] in MAKERS and "device" not in keywords
 
 
 RULE = Rule(

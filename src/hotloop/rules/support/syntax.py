@@ -153,7 +153,10 @@ def evaluating(code: ProjectCode) -> Iterator[tuple[Module, ast.AST]]:
 
 
 def running(code: ProjectCode, *, evaluation: bool = True) -> Iterator[tuple[Module, ast.AST]]:
-    """Yield each node that runs in a loop over training batches or in evaluation, once."""
+    """Yield each node that runs in a loop over training batches or in evaluation, once.
+
+    A module's `forward`, which torch calls, runs wherever there is such a loop.
+    """
     home = {
         id(node): module for definitions in code.functions.values() for module, node in definitions
     }
@@ -164,6 +167,8 @@ def running(code: ProjectCode, *, evaluation: bool = True) -> Iterator[tuple[Mod
     for module, node in evaluating(code) if evaluation else ():
         roots.append((module, node))
         reached += _reached([node], code.functions)
+    forwards = [node for _, node in code.functions.get("forward", ())] if roots else []
+    reached += [*forwards, *_reached(forwards, code.functions)]
     roots += [(home[id(function)], function) for function in reached]
     seen: set[int] = set()
     for module, root in roots:
