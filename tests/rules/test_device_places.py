@@ -8,7 +8,13 @@ from tests.golden.cases import SCRIPT, healthy, on_gpu, stack
 from hotloop.core.case.objects import AttentionFacts, Model
 from hotloop.core.finding import SourceLocation
 from hotloop.rules.data_loading import d17_h2d_bound
-from hotloop.rules.device import g3_fp16_no_scaler, g6_sdpa_math, g9_layout, g35_slow_format
+from hotloop.rules.device import (
+    g3_fp16_no_scaler,
+    g4_dim_align,
+    g6_sdpa_math,
+    g9_layout,
+    g35_slow_format,
+)
 
 MODEL = Model(
     name="Net", trainable=1, compute="float16", place=SourceLocation(file=SCRIPT, line=99)
@@ -100,3 +106,11 @@ def test_a_copy_of_a_tensor_that_was_made_on_the_host_is_not_one_of_a_batch():
     judge = d17_h2d_bound.RULE.judge
     assert judge(case).share == pytest.approx(case.part(3.0))
     assert judge(replace(case, stacks=(made,))).share == pytest.approx(case.part(2.0))
+
+
+@pytest.mark.parametrize(("text", "expected"), [("\nWORDS = 50_257\n", [2]), ("x = 1\n", [99])])
+def test_an_odd_vocabulary_names_where_its_size_is_written(text, expected):
+    known = replace(on_gpu().models[0], place=MODEL.place, compute="bfloat16")
+    gpt = replace(known, output=(8, 1024, 50257))
+    case = replace(on_gpu(models=(gpt,)), sources={SCRIPT: text})
+    assert lines(g4_dim_align.RULE, case) == expected

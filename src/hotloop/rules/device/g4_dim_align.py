@@ -12,10 +12,13 @@ Source: https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-m
     (alignment to 16 bytes); vocabulary to 64 as nanoGPT does.
 """
 
+import ast
 import re
 
+from hotloop.core.finding import SourceLocation
 from hotloop.rules.base import ABSTAIN, WARN, Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.costs import products
+from hotloop.rules.support.syntax import parse
 
 __all__ = ["RULE"]
 
@@ -43,7 +46,7 @@ def judge(case: Case) -> Finding | None:
         claim=claim,
         severity="warn" if share >= WARN else "note",
         known="measured" if hot else "proved",
-        places=[half[0].place] if half[0].place else [],
+        places=_written(case, widest) or ([half[0].place] if half[0].place else []),
         evidence={"sizes": sizes},
         remedies=[
             code_edit(
@@ -53,6 +56,16 @@ def judge(case: Case) -> Finding | None:
             )
         ],
     )
+
+
+def _written(case: Case, size: int) -> list[SourceLocation]:
+    """Return where the code of the project holds a size as a number."""
+    return [
+        module.place(node)
+        for module in parse(case.sources).modules
+        for node in module.nodes
+        if isinstance(node, ast.Constant) and node.value == size and type(node.value) is int
+    ]
 
 
 def odd(shapes: str) -> bool:
