@@ -125,6 +125,8 @@ class _Place:
         """
         if not run.made or run.raised is not None:
             return "it made no step" if not run.made else "the script raised an error"
+        if run.unit != "optimizer step":
+            return "the doctor watches steps of torch's optimizers, and the script makes none"
         if (times := rates(self.card.spec)) is None:
             return "the rates of this card are not known"
         request = observed_script.ObservedRequest(
