@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from tests.golden.cases import SCRIPT, healthy, on_gpu, stack
 
+from hotloop.core.case.environment import Operator
 from hotloop.core.case.objects import AttentionFacts, Model
 from hotloop.core.finding import SourceLocation
 from hotloop.rules.data_loading import d17_h2d_bound
@@ -16,6 +17,9 @@ from hotloop.rules.device import (
     g35_slow_format,
 )
 
+ODD = Operator(
+    name="aten::addmm", shapes="[[512, 1000], [1000, 1001]]", seconds=0.003, share=0.3, calls=1
+)
 MODEL = Model(
     name="Net", trainable=1, compute="float16", place=SourceLocation(file=SCRIPT, line=99)
 )
@@ -114,3 +118,10 @@ def test_an_odd_vocabulary_names_where_its_size_is_written(text, expected):
     gpt = replace(known, output=(8, 1024, 50257))
     case = replace(on_gpu(models=(gpt,)), sources={SCRIPT: text})
     assert lines(g4_dim_align.RULE, case) == expected
+
+
+def test_only_the_size_of_a_vocabulary_is_looked_for_in_the_code():
+    """A profile that shows odd products says nothing of a number in the code."""
+    known = replace(on_gpu().models[0], place=MODEL.place, compute="bfloat16", output=None)
+    case = on_gpu(models=(known,), profiled=True, operators=(ODD,))
+    assert lines(g4_dim_align.RULE, replace(case, sources={SCRIPT: "x = 0\n"})) == [99]

@@ -89,9 +89,9 @@ def environment(
     """Return the variables under which a program finds `card`.
 
     `memory` (MiB) replaces the card's. Each process that uses the card writes its counts to
-    `counts` when it ends; `%p` in the name stands for its id. With `rates` its work takes time:
-    FLOP/s in fp64, fp32, tf32, fp16 and bf16, and the bytes/s of its memory and of the bus. Raises
-    DeviceError and WriteError, as `build` does.
+    `counts` when it ends; `%p` in the name stands for its id. With `rates` the card's work takes
+    time: FLOP/s in fp64, fp32, tf32, fp16 and bf16, and the bytes/s of its memory and of the bus.
+    Raises DeviceError and WriteError, as `build` does.
     """
     library = build()
     major, minor = card.capability

@@ -8,7 +8,6 @@ here. The arguments of the process are those of rehearse/process.py.
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,7 +17,6 @@ from hotloop.core.case.rehearsal import CardDiagnosis, CardFinding
 from hotloop.core.storage import files
 from hotloop.diagnosis.script import observe
 from hotloop.observe.experiments import shielded_script
-from hotloop.observe.experiments.shield import UnshieldedError
 from hotloop.observe.when_to_stop import StopLimits
 from hotloop.process import run_script
 from hotloop.process.import_hooks import ImportHooks
@@ -55,10 +53,7 @@ def main(argv: list[str]) -> None:
     """Observe the script; does not return."""
     scratch, request = Path(argv[0]), codec.from_json(ObservedRequest, json.loads(argv[1]))
     if request.shielded:
-        try:
-            shielded_script.begin(scratch, argv[2:])
-        except UnshieldedError as error:
-            sys.exit(str(error))
+        shielded_script.begin(scratch, argv[2:])
     ImportHooks().when("torch", prepare)
 
     def keep(observed: Observed) -> None:

@@ -21,7 +21,6 @@ from hotloop.core.case.rehearsal import CardStep, RehearsedRun
 from hotloop.core.storage import files
 from hotloop.nullcard import counts as card
 from hotloop.observe.experiments import shielded_script
-from hotloop.observe.experiments.shield import UnshieldedError
 from hotloop.observe.probes.uncaught_exception import raised
 from hotloop.observe.wall.step_boundaries import Cadence
 from hotloop.process import run_script
@@ -64,10 +63,7 @@ def main(argv: list[str]) -> None:
     """Run the script for a few steps; does not return."""
     scratch, request = Path(argv[0]), codec.from_json(RehearsalRequest, json.loads(argv[1]))
     if request.shielded:
-        try:
-            shielded_script.begin(scratch, argv[2:])
-        except UnshieldedError as error:
-            sys.exit(str(error))
+        shielded_script.begin(scratch, argv[2:])
     counted = _CountedScript(request)
     run_script.run(run_script.ScriptTarget.of(argv[2:]), finished=counted.script_ended)
 

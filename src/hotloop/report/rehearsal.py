@@ -126,12 +126,9 @@ def batch_in_words(found: LargestBatch) -> tuple[str, ...]:
 
 def judged_in_words(found: CardDiagnosis) -> str:
     """Return what the findings rest on."""
-    heading = (
-        "the doctor's rules on the GPU and the host"
-        if found.findings
-        else ("the doctor's rules on the GPU and the host found nothing")
-    )
-    return f"{heading} ({found.steps} steps; the card's times are estimated, the host's measured)"
+    nothing = "" if found.findings else " found nothing"
+    known = f"{found.steps} steps; the card's times are estimated, the host's measured"
+    return f"the doctor's rules on the GPU and the host{nothing} ({known})"
 
 
 def _judged(result: Rehearsal) -> Html:

@@ -84,7 +84,7 @@ def with_results(
 
 
 def _was_tried_in_vain(case: Case, rule: Rule) -> bool:
-    """Whether the experiment of a rule was made and showed neither a gain nor that there is none.
+    """Whether the experiment of a rule, or each of several, was made and showed no gain.
 
     One that the script's end or the time limit prevented was not made.
     """
@@ -104,8 +104,6 @@ def experiment_on(case: Case, finding: Finding, rules: Mapping[str, Rule]) -> Ex
         root = rules[root.under]
     made = [one for one in case.experiments if one.gain is not None]
     own = [one for one in made if rule.experiment in (one.name, one.row) and rule.experiment]
-    if own and own[0].name in _SWITCHES:
-        own = [one for one in (_best(own),) if one is not None]
     lines = [
         one
         for one in made
@@ -115,6 +113,8 @@ def experiment_on(case: Case, finding: Finding, rules: Mapping[str, Rule]) -> Ex
     if rule is not root and finding.share is None:  # the umbrella's experiment takes more away
         above = []
     first = next(iter([*own, *lines, *above]), None)
+    if own and own[0].name in _SWITCHES:  # several choices of one change
+        first = _best(own)
     if first is not None and first.name in ("ready batches", *_READINGS, *_SWITCHES):
         # Nobody can have batches that lie ready: a remedy that was tried tells more, and the best
         # of several most.

@@ -6,13 +6,11 @@ The first argument is a folder for what the script writes, the second the reques
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hotloop import techniques
 from hotloop.observe.experiments import shielded_script
-from hotloop.observe.experiments.shield import UnshieldedError
 from hotloop.process import child, run_script
 from hotloop.tuning import script_trial
 from hotloop.tuning.script_target import environment
@@ -50,8 +48,5 @@ def variables(script: Sequence[str], cwd: Path) -> dict[str, str]:
 def main(argv: list[str], *, known: Sequence[Technique] = techniques.ALL) -> None:
     """Run the script until the parent ends this process; does not return."""
     scratch, *trial = argv
-    try:
-        shielded_script.begin(Path(scratch), trial[1:])
-    except UnshieldedError as error:
-        sys.exit(str(error))
+    shielded_script.begin(Path(scratch), trial[1:])
     script_trial.main(trial, known=known)

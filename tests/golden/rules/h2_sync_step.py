@@ -13,7 +13,7 @@ item = Sync(
 POSITIVE = [
     on_gpu(syncs=(item,)),
     on_gpu(syncs=(replace(item, row="evaluate", per_step=0.5),)),
-    on_gpu(syncs=(replace(item, calls=356, per_step=356 / 357),)),  # the last step was cut short
+    on_gpu(syncs=(replace(item, calls=999, per_step=0.999),)),  # the last step was cut short
 ]
 NEGATIVE = [
     healthy(syncs=(item,)),  # on the CPU

@@ -196,7 +196,8 @@ int cudaGraphLaunch(struct graph *graph, void *handle) {
     if (!graph || !stream) return null_fail(graph ? INVALID_HANDLE : INVALID_VALUE);
     struct capture *capture = stream->capture;
     int status = SUCCESS;
-    for (size_t i = 0; capture && !status && i < graph->count; i++) status = null_submit(handle, graph->nodes[i], graph->ms / (double)graph->count);
+    for (size_t i = 0; capture && !status && i < graph->count; i++)
+        status = null_submit(handle, graph->nodes[i], graph->ms / (double)graph->count);
     if (!capture) status = null_submit(handle, NULL, graph->ms);
     if (capture || status) return null_fail(status);
     for (size_t i = 0; i < graph->count; i++)

@@ -100,7 +100,8 @@ static int launch(const void *host, struct dim3 grid, struct dim3 block, size_t 
     int status = find(host, &kernel);
     uint64_t threads = (uint64_t)block.x * block.y * block.z;
     if (!status) status = null_check_launch(grid.y, grid.z, grid.x, threads, shared, kernel->shared);
-    return null_fail(status ? status : null_submit(stream, kernel->counter, null_kernel_ms((uint64_t)grid.x * grid.y * grid.z * threads)));
+    uint64_t all = (uint64_t)grid.x * grid.y * grid.z * threads;
+    return null_fail(status ? status : null_submit(stream, kernel->counter, null_kernel_ms(all)));
 }
 int cudaLaunchKernel(const void *host, struct dim3 grid, struct dim3 block, void **arguments, size_t shared,
                      void *stream) {

@@ -74,8 +74,8 @@ static int legacy_allowed(const struct stream *stream) {
     null_invalidate_all();
     return CAPTURE_IMPLICIT;
 }
-/* A launch waits while the card has QUEUE operations of its stream to do. That there is such a limit
- * is known (Guide, "Asynchronous concurrent execution"); 1024 is what drivers were seen to hold. */
+/* A launch waits while the card has QUEUE operations of its stream to do. The limit of a driver is not
+ * documented; 1024 is assumed, so that the host cannot run ahead without end. */
 static void take_time(struct stream *stream, double ms) {
     double *oldest = &ends[stream->index][stream->work % QUEUE];
     null_sleep(*oldest);

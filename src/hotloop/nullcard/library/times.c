@@ -1,10 +1,10 @@
 /* How long a timed card needs: an estimate by a roofline, from what a launch tells of its work.
  *
  * The rates are what the caller states (NULLCARD_RATES; rehearse/kernel_model.py). A product of
- * matrices has its FLOPs. Of another kernel only the number of its threads is known: each is taken to
- * move 32 bytes, as where torch's elementwise kernels read 4 floats and write as many (VT_SIZE and
+ * matrices has its FLOPs. Of another kernel only the number of its threads is known: each is assumed
+ * to move 32 bytes, as where torch's elementwise kernels read 4 floats and write as many (VT_SIZE and
  * vec_size in aten/src/ATen/native/cuda/MemoryAccess.cuh). Attention that is fused, and reductions,
- * take longer on a card. No kernel takes less than 2 us, about what the shortest ones take.
+ * take longer on a card. That no kernel takes less than 2 us is assumed.
  */
 #include "nullcard.h"
 

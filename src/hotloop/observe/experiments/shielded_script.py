@@ -11,11 +11,12 @@ import builtins
 import functools
 import io
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.core.env import compile_cache
-from hotloop.observe.experiments.shield import can_cover, shield
+from hotloop.observe.experiments.shield import UnshieldedError, can_cover, shield
 from hotloop.observe.whatif.without_one_cost import Patches
 from hotloop.process import child
 
@@ -55,10 +56,15 @@ def variables(script: Sequence[str], cwd: Path) -> dict[str, str]:
 def begin(scratch: Path, script: Sequence[str]) -> None:
     """Shield this process, which has one thread, before the script runs in it.
 
-    `script` is what follows `python`. Raises UnshieldedError where the system cannot do it.
+    `script` is what follows `python`. Where the system cannot do it, the process ends with the
+    reason.
     """
     (scratch / _TEMPORARY).mkdir(exist_ok=True)
-    if shield(scratch, _folders(script, Path.cwd()), network=False) == "denied":
+    try:
+        way = shield(scratch, _folders(script, Path.cwd()), network=False)
+    except UnshieldedError as error:
+        sys.exit(str(error))
+    if way == "denied":
         _let_denied_writes_go_nowhere(Patches())
 
 

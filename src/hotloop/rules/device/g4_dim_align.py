@@ -31,6 +31,7 @@ def judge(case: Case) -> Finding | None:
     if not half:
         return None
     widest = max((m.output[-1] for m in half if m.output), default=0)
+    written: list[SourceLocation] = []
     hot = [op for op in products(case) if op.share >= ABSTAIN and odd(op.shapes)]
     if hot:
         sizes = f"{hot[0].name} {hot[0].shapes}"
@@ -39,14 +40,14 @@ def judge(case: Case) -> Finding | None:
     elif widest >= VOCABULARY and widest % 8:
         sizes = f"{widest:,} = 64 x {widest / 64:.2f}"
         claim = f"the output has {widest:,} classes, no multiple of 8: its products run slower"
-        share = 0.0
+        share, written = 0.0, _written(case, widest)
     else:
         return None
     return Finding(
         claim=claim,
         severity="warn" if share >= WARN else "note",
         known="measured" if hot else "proved",
-        places=_written(case, widest) or ([half[0].place] if half[0].place else []),
+        places=written or ([half[0].place] if half[0].place else []),
         evidence={"sizes": sizes},
         remedies=[
             code_edit(

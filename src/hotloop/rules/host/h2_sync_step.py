@@ -23,15 +23,15 @@ READS = frozenset(
     | {"bool", "int", "float", "index", "complex"}
 )
 SHOWN = 5
-EACH = 0.9  # calls a step: the last step may have been cut short
 
 
 def judge(case: Case) -> Finding | None:
     """Sum the waits that recur at every step."""
+    each = max(1, case.steps.count - 1)  # the last step may have been cut short
     waits = [
         sync
         for sync in case.syncs
-        if sync.method in READS and (sync.per_step >= EACH or sync.row == "evaluate")
+        if sync.method in READS and (sync.calls >= each or sync.row == "evaluate")
     ]
     waits.sort(key=lambda sync: -sync.seconds)
     seconds = sum(sync.seconds for sync in waits)
