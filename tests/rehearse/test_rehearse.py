@@ -6,10 +6,11 @@ import pytest
 from tests.rehearse.test_verdicts import RAN
 
 from hotloop.core.case.environment import Raised
+from hotloop.core.case.rehearsal import CardDiagnosis, CardFinding
 from hotloop.core.codec import to_json
 from hotloop.core.errors import HotloopError
 from hotloop.process.child import Outcome
-from hotloop.rehearse.rehearse import _run_of, _trial, _whole
+from hotloop.rehearse.rehearse import _run_of, _trial, _whole, _without_host_limit
 
 GIB = 1 << 30
 
@@ -51,3 +52,11 @@ def test_a_process_that_broke_off_leaves_its_last_words():
 def test_what_a_run_with_another_batch_tells(run, fits, why):
     trial = _trial(64, run, memory=8 * GIB)
     assert (trial.batch, trial.fits, trial.why_not) == (64, fits, why)
+
+
+def test_that_the_host_limits_is_not_said_beyond_the_estimate():
+    one, ten = (
+        CardFinding(rule=rule, severity="warn", claim="") for rule in ("H1 launch_bound", "H15 x")
+    )
+    found = CardDiagnosis(steps=9, findings=(one, ten))
+    assert _without_host_limit(found).findings == (ten,)

@@ -67,6 +67,7 @@ def test_a_wheel_must_have_code_for_the_card(architectures, answer):
         ("RuntimeError", "cuDNN error: CUDNN_STATUS_NOT_INITIALIZED", "unknown", "be simulated"),
         ("PermissionError", "[Errno 13] Permission denied: 'x'", "unknown", "--unshielded"),
         ("LocalEntryNotFoundError", "Cannot find", "unknown", "download what it needs"),
+        ("ModuleNotFoundError", "No module named 'x'", "unknown", "install what it needs"),
         ("AssertionError", "no loss", "unknown", "all values are 0 here"),
     ],
 )

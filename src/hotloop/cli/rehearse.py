@@ -35,8 +35,8 @@ def _parser() -> argparse.ArgumentParser:
         "whether\nit starts on that card and why not, how much of its memory it takes, how many "
         "kernels\nthe host launches in a step, which lines wait for the card, and what the "
         "doctor's rules on\nthe GPU and the host find. PyTorch's real CUDA build runs; kernels "
-        "compute nothing, so\nevery loss is 0 and means nothing. The script changes no file and has no "
-        "network.\n\n"
+        "compute nothing, so\nevery loss is 0 and means nothing. The script changes no file and "
+        "has no network.\n\n"
         "It needs Linux, a C compiler, and a build of torch for CUDA 13, but no card.",
         epilog=f"cards: {', '.join(CARDS)}\n\n"
         "how each answer is known, and what is not shown: hotloop explain without-a-card",

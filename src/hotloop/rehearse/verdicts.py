@@ -100,6 +100,12 @@ def _crashed(card: Card, run: RehearsedRun) -> Verdict:
             "the script writes where a rehearsal lets it write nothing",
             "rehearse with --unshielded, which lets it write its files",
         )
+    if run.raised.kind == "ModuleNotFoundError":
+        return _start(
+            "unknown",
+            f"the script needs a package that this environment lacks, after {after}",
+            "install what it needs into the environment of this torch",
+        )
     if any(part in said for part in _OFFLINE):
         return _start(
             "unknown",
