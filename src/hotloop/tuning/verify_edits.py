@@ -167,8 +167,8 @@ def _run(script: Path, suggested: Suggested) -> Case | str:
         edited_copy(script, suggested) as edited,
     ):
         out = Path(name, "run")
-        words = ("--steps", str(_STEPS), "--time", f"{_SECONDS:g}", "--experiments", "0")
-        words += ("--out", str(out))
+        limits = ("--steps", str(_STEPS), "--time", f"{_SECONDS:g}", "--experiments", "0")
+        words = (*limits, "--out", str(out))
         outcome = child.run(
             (sys.executable, "-m", "hotloop", "doctor", *words, str(edited), *suggested.args),
             limits=child.ProcessLimits(seconds=2 * _SECONDS + 120),
