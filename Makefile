@@ -34,14 +34,14 @@ test: $(VENV)/.ready-test
 $(NULLCARD)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(NULLCARD)
 	$(NULLCARD)/bin/python -m pip install --quiet --disable-pip-version-check \
-	  '$(NULLCARD_TORCH)' 'pytest>=8' 'pytest-timeout>=2.3' -e '.[hf,data]'
+	  '$(NULLCARD_TORCH)' 'pytest>=8' 'pytest-timeout>=2.3' 'pytest-xdist>=3.6' -e '.[hf,data]'
 	touch $@
 
 # torch's CUDA build (3 GB, once) on a library that stands for the card: tests/nullcard/README.md.
 # An environment that is there already: make test-nullcard NULLCARD_PYTHON=PATH/bin/python
 test-nullcard: $(if $(filter $(NULLCARD)/bin/python,$(NULLCARD_PYTHON)),$(NULLCARD)/.ready)
-	HOTLOOP_NULLCARD_PYTHON=$(NULLCARD_PYTHON) OMP_NUM_THREADS=1 PYTHONPATH=$(CURDIR)/src:$(CURDIR) \
-	  $(NULLCARD_PYTHON) -m pytest tests/nullcard -p no:cacheprovider -rs
+	HOTLOOP_NULLCARD_PYTHON=$(abspath $(NULLCARD_PYTHON)) OMP_NUM_THREADS=1 PYTHONPATH=$(CURDIR)/src:$(CURDIR) \
+	  $(NULLCARD_PYTHON) -m pytest tests/nullcard -n 2 --dist loadfile -p no:cacheprovider -rs
 
 check: $(VENV)/.ready wheel
 	$(BIN)/ruff format --check src tests benchmarks
@@ -121,7 +121,7 @@ gpu-1 gpu-2 gpu-3: gpu-%:
 
 # The same calls in a short form on the null card (tests/nullcard): does everything run?
 rehearse-gpu: $(if $(filter $(NULLCARD)/bin/python,$(NULLCARD_PYTHON)),$(NULLCARD)/.ready)
-	HOTLOOP_NULLCARD_PYTHON=$(NULLCARD_PYTHON) OMP_NUM_THREADS=1 PYTHONPATH=$(CURDIR)/src:$(CURDIR) \
+	HOTLOOP_NULLCARD_PYTHON=$(abspath $(NULLCARD_PYTHON)) OMP_NUM_THREADS=1 PYTHONPATH=$(CURDIR)/src:$(CURDIR) \
 	  $(NULLCARD_PYTHON) -m pytest tests/nullcard/test_gpu_calls.py -m 'nullcard or slow' -s -p no:cacheprovider -rs
 
 picture: $(VENV)/.ready

@@ -1,20 +1,19 @@
 """Runs `hotloop train` on the null card and counts each optimizer step apart.
 
 Kernels compute nothing there, and what is read from the card is zero. hotloop's checks of values
-are taken out: that parameters learn, that the loss scale holds, that cached features fit; and the
-metrics of a validation. What else the engine does is what it does on a card.
+are taken out. What else the engine does is what it does on a card.
 """
 
 import io
 from collections.abc import Callable
 from contextlib import redirect_stderr
-from dataclasses import replace
 from functools import wraps
 from typing import Any
 
 import torch
 
 from hotloop.nullcard.counts import CardCounts, counts, read_zeros, reset
+from hotloop.rehearse.any_value import take_any_value
 
 __all__ = ["train"]
 
@@ -27,6 +26,7 @@ def train(*words: str) -> dict[str, Any]:
     step lasts from the end of the step before it to its own end, without the validation and the
     checkpoint between them.
     """
+    take_any_value()
     from hotloop.cli.main import main
     from hotloop.engine import checkpoint_policy, loop, metrics_log
 
@@ -36,31 +36,10 @@ def train(*words: str) -> dict[str, Any]:
     parts.set_apart(loop.Loop, "_evaluate", "validations")
     parts.set_apart(checkpoint_policy.CheckpointPolicy, "visit", "saves")
     parts.set_apart(checkpoint_policy.CheckpointPolicy, "save", "saves")
-    _take_any_value()
     read_zeros()
     with redirect_stderr(io.StringIO()) as said:
         code = main(["train", *words])
     return {"exit": code, "said": said.getvalue(), "runs": parts.runs}
-
-
-def _take_any_value() -> None:
-    """Take out hotloop's checks of values, and the metrics that it computes from them."""
-    from hotloop.engine import loop, metrics_log, step
-    from hotloop.models.trainable_parameters import Gradients
-    from hotloop.recipes.task_router import feature_cache
-
-    evaluate = loop.evaluate
-
-    def without_metrics(session: Any, *arguments: Any, **more: Any) -> Any:
-        if (judge := session.job.judge) is not None:
-            judge = replace(judge, figures=lambda _: {}, score=None, remark=lambda _: None)
-            session.job = replace(session.job, judge=judge)
-        return evaluate(session, *arguments, **more)
-
-    loop.evaluate = without_metrics
-    Gradients.refuse_dead = lambda _: None  # type: ignore[method-assign]
-    step.refuse_collapse = metrics_log.refuse_collapse = lambda _: None
-    feature_cache._refuse_mismatch = lambda *_: None  # the CPU computes them, the card does not
 
 
 class _Parts:

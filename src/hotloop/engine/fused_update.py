@@ -7,6 +7,7 @@ fallback for anything that is not covered here; both give the same bits.
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,11 +16,17 @@ from hotloop.models.adamw import AdamW
 from hotloop.models.row_sharded import is_sharded
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from torch import Tensor
 
 __all__ = ["FusedStep", "total_norm"]
 
 _STATE = ("exp_avg", "exp_avg_sq", "step")
+# Hooks that torch.optim.optimizer.register_optimizer_step_*_hook registered for all optimizers.
+_OPTIMIZER = importlib.import_module("torch.optim.optimizer")
+_BEFORE = getattr(_OPTIMIZER, "_global_optimizer_pre_hooks", {})
+_AFTER = getattr(_OPTIMIZER, "_global_optimizer_post_hooks", {})
 _PLAIN = ("amsgrad", "maximize", "capturable", "differentiable")  # each one changes the arithmetic
 
 
@@ -81,6 +88,7 @@ class FusedStep:
         if not self._groups and not self._ready():
             self._public(divide, found_inf)
             return
+        self._call(_BEFORE)
         first = 0
         with torch.no_grad():
             for options, params, (averages, squares, steps) in self._groups:
@@ -107,6 +115,11 @@ class FusedStep:
                 )
                 if found_inf is not None:  # a step that was skipped does not count
                     torch._foreach_sub_(steps, [found_inf] * len(steps))
+        self._call(_AFTER)
+
+    def _call(self, hooks: Mapping[int, Callable[..., Any]]) -> None:
+        for hook in tuple(hooks.values()):
+            hook(self._optimizer, (), {})
 
     def clear(self) -> None:
         """Drop the gradients."""

@@ -326,6 +326,7 @@ def run_record(prepared: PreparedRun) -> dict[str, object]:
         "config": flatten(request.config),
         "origins": dict(request.origins),
         "steps": prepared.steps,
+        "training_samples": len(prepared.job.train),
         "validation_samples": _judged_on(prepared),
         "loss_unit": prepared.job.loss_unit,
         "guesses": prepared.job.guesses,

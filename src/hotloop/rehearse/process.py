@@ -1,7 +1,7 @@
-"""Runs a script on a simulated card for a few steps, in a process of its own, and counts them.
+"""Runs a script or a recipe on a simulated card for a few steps, in a process of its own.
 
-The arguments of the process are a folder for what the script writes, the request in JSON, and the
-script with its arguments. The library of the card is preloaded. The process ends in the middle of
+The arguments of the process are a folder for what is written, the request in JSON, and what would
+follow `python`. The library of the card is preloaded. The process ends in the middle of
 the script, without its `finally` blocks and exit handlers.
 """
 
@@ -25,14 +25,17 @@ from hotloop.observe.probes.uncaught_exception import raised
 from hotloop.observe.wall.step_boundaries import Cadence
 from hotloop.process import run_script
 from hotloop.process.import_hooks import ImportHooks
+from hotloop.rehearse.any_value import take_any_value
 from hotloop.rehearse.batch_sizes import BatchSizes
 from hotloop.rehearse.card_lines import LineCounter, code_at
 from hotloop.rehearse.kernel_kinds import kinds_of
 from hotloop.rehearse.prepared_torch import prepare
+from hotloop.rehearse.recipe_run import RecipeCommand, train
 from hotloop.rehearse.step_work import StepWork
 
 if TYPE_CHECKING:
     from hotloop.core.case.environment import Raised
+    from hotloop.core.case.rehearsal import RecipePlan
     from hotloop.nullcard.counts import CardCounts
 
 __all__ = ["RehearsalRequest", "command", "main"]
@@ -49,6 +52,7 @@ class RehearsalRequest:
     batch_ratio: float = 1.0  # by which the batch sizes of DataLoaders are multiplied
     closely: bool = True  # look at lines and at the operators in two more steps
     shielded: bool  # the script changes no file and reaches no other machine
+    recipe: RecipeCommand | None = None  # None: a script
 
 
 def command(
@@ -64,20 +68,31 @@ def main(argv: list[str]) -> None:
     scratch, request = Path(argv[0]), codec.from_json(RehearsalRequest, json.loads(argv[1]))
     if request.shielded:
         shielded_script.begin(scratch, argv[2:])
-    counted = _CountedScript(request)
-    run_script.run(run_script.ScriptTarget.of(argv[2:]), finished=counted.script_ended)
+    counted = _CountedRun(request)
+    if request.recipe is None:
+        run_script.run(run_script.ScriptTarget.of(argv[2:]), finished=counted.ended)
+        return
+    take_any_value()
+    error = train(
+        request.recipe,
+        scratch / "run",
+        planned=counted.planned,
+        noted=counted.noted,
+    )
+    counted.ended(error)
 
 
-class _CountedScript:
+class _CountedRun:
     """Counts what each step gives the card to do, and ends the process after enough of them."""
 
     def __init__(self, request: RehearsalRequest) -> None:
         self._request = request
-        self._seen = RehearsedRun(torch=None, warm=0, ended="")
+        is_recipe = request.recipe is not None
+        self._seen = RehearsedRun(torch=None, is_recipe=is_recipe, warm=0, ended="")
         self._steps: list[CardStep] = []
         self._cadence = Cadence()
         self._has_optimizer = False
-        self._ended = 0  # steps
+        self._made = 0  # steps
         self._lines, self._work = LineCounter(card.Ticks()), StepWork()
         self._batches = BatchSizes(request.batch_ratio)
         self._ticks = card.Ticks()
@@ -110,7 +125,7 @@ class _CountedScript:
         def built(*args: Any, **kwargs: Any) -> None:
             build(*args, **kwargs)
             if not self._has_optimizer:  # backward passes before were no training
-                self._has_optimizer, self._ended = True, 0
+                self._has_optimizer, self._made = True, 0
                 self._steps.clear()
                 self._seen = replace(self._seen, unit="optimizer step")
 
@@ -124,8 +139,8 @@ class _CountedScript:
 
     def _end_step(self) -> None:
         seconds = time.perf_counter() - self._began
-        self._ended += 1
-        beyond = self._ended - self._request.warm - self._request.steps
+        self._made += 1
+        beyond = self._made - self._request.warm - self._request.steps
         self._lines.stop()
         self._work.stop()
         counts = self._taken()
@@ -139,7 +154,7 @@ class _CountedScript:
             self._steps.append(step)
         if beyond == (2 if self._request.closely else 0):
             self._leave(f"{self._request.steps} steps were counted")
-        if beyond == 0:
+        if beyond == 0 and not self._seen.is_recipe:
             self._lines.start()
         elif beyond == 1:
             self._work.start(sys.modules["torch"])
@@ -157,10 +172,29 @@ class _CountedScript:
         )
         return counts
 
-    def script_ended(self, error: BaseException | None) -> None:
-        """Report the steps so far when the script has ended (run_script.run calls it)."""
+    def planned(self, plan: RecipePlan) -> None:
+        """Note how the recipe will train; the steps before were trials."""
+        self._made, self._cadence = 0, Cadence()
+        self._steps.clear()
+        self._taken()
+        self._seen = replace(
+            self._seen,
+            plan=plan,
+            batch=plan.micro_batch,
+            batch_asked=plan.micro_batch,
+            rows=plan.samples,
+        )
+
+    def noted(self, text: str) -> None:
+        """Note what the recipe tells its user."""
+        self._seen = replace(self._seen, notes=(*self._seen.notes, text))
+
+    def ended(self, error: BaseException | None) -> None:
+        """Report the steps so far when the script or the recipe has ended."""
         ended = raised(error)
-        self._leave("the script ended" if ended is None else f"it raised {ended.kind}", ended)
+        self._leave(
+            f"the {self._seen.what} ended" if ended is None else f"it raised {ended.kind}", ended
+        )
 
     def _leave(self, why: str, ended: Raised | None = None) -> None:
         """Report and end the process; the first thread that comes here does."""
@@ -169,7 +203,7 @@ class _CountedScript:
         self._taken()
         report = replace(
             self._seen,
-            warm=min(self._ended, self._request.warm),
+            warm=min(self._made, self._request.warm),
             steps=tuple(self._steps),
             lines=self._lines.lines(),
             why_no_lines=self._lines.why_not,
@@ -177,7 +211,7 @@ class _CountedScript:
             raised=ended,
             raised_code=_code_of(ended),
             work=self._work.work(),
-            **self._batches.facts(),
+            **({} if self._seen.is_recipe else self._batches.facts()),
             launches=self._ticks.read()[0],
             kernels=kinds_of(self._kernels),
             **_asked_of_torch(),

@@ -1,4 +1,4 @@
-"""Starts a script on a simulated card, and judges what was seen."""
+"""Starts a script or a recipe on a simulated card, and judges what was seen."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from hotloop.rehearse import observed_script
 from hotloop.rehearse.kernel_model import estimate, rates
 from hotloop.rehearse.largest_batch import largest_batch
 from hotloop.rehearse.process import RehearsalRequest, command
+from hotloop.rehearse.recipe_run import RecipeCommand
 from hotloop.rehearse.verdicts import is_out_of_memory, not_shown, verdicts
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ _LAST: Final = 12  # lines of what a process said that broke off
 
 def rehearse(
     card: Card,
-    script: Sequence[str],
+    script: Sequence[str] | RecipeCommand,
     *,
     cwd: Path,
     steps: int = STEPS,
@@ -57,7 +58,7 @@ def rehearse(
     largest: bool = False,
     progress: Callable[[Beat], None] | None = None,
 ) -> Rehearsal:
-    """Run `script` (the arguments of `python`) on a simulated card for a few steps.
+    """Run `script` (the arguments of `python`, or a recipe) on a simulated card for a few steps.
 
     `seconds` limits each run. With `shielded` it changes no file and has no network. With `largest`
     it is run again with other batches, until the largest one that fits is known. Raises
@@ -70,8 +71,10 @@ def rehearse(
             "the folder with --unshielded"
         )
     check_torch(sys.executable)
-    place = _Place(card, tuple(script), cwd, seconds, shielded, progress)
-    run = place.run(steps=steps)
+    recipe = script if isinstance(script, RecipeCommand) else None
+    words = tuple(script) if recipe is None else recipe.words  # type: ignore[arg-type]
+    place = _Place(card, words, recipe, cwd, seconds, shielded, progress)
+    run = place.run(steps)
     found, larger = _largest(run, place, card) if largest else (None, None)
     estimated = estimate(run, larger, card.spec)
     judged = place.judged(run)
@@ -82,8 +85,8 @@ def rehearse(
         key=card.key,
         capability=card.capability,
         memory=card.memory_bytes,
-        script=script[1] if script[0] == "-m" else script[0],
-        command=redacted(tuple(script)),
+        script=recipe.recipe if recipe else words[1] if words[0] == "-m" else words[0],
+        command=redacted(words),
         run=run,
         verdicts=verdicts(card, run),
         not_shown=not_shown(run, shielded=shielded),
@@ -96,28 +99,45 @@ def rehearse(
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where and how a script is run, each time in a process of its own."""
+    """Where and how a script or a recipe is run, each time in a process of its own."""
 
     card: Card
-    script: tuple[str, ...]
+    script: tuple[str, ...]  # what follows `python`
+    recipe: RecipeCommand | None
     cwd: Path
     seconds: float
     shielded: bool
     progress: Callable[[Beat], None] | None
 
-    def run(
-        self, *, steps: int, ratio: float = 1.0, memory: int | None = None, closely: bool = True
+    def run(self, steps: int) -> RehearsedRun:
+        """Run it for `steps` counted steps."""
+        return self._counted(self._request(steps))
+
+    def with_batch(
+        self, batch: int, before: RehearsedRun, *, memory: int, closely: bool
     ) -> RehearsedRun:
-        """Run it for `steps` counted steps; `memory` (MiB) replaces the card's."""
-        request = RehearsalRequest(
+        """Run it with another batch than in `before`, on the card with another `memory` (MiB)."""
+        request = replace(self._request(1), closely=closely)
+        if request.recipe is None:
+            assert before.batch_asked is not None
+            request = replace(request, batch_ratio=batch / before.batch_asked)
+        else:
+            assert before.plan is not None
+            recipe = request.recipe.with_micro_batch(batch, before.plan.accumulation)
+            request = replace(request, recipe=recipe)
+        return self._counted(request, memory)
+
+    def _request(self, steps: int) -> RehearsalRequest:
+        return RehearsalRequest(
             result=child.RESULT,
             warm=WARM,
             steps=steps,
             seconds=self.seconds,
             shielded=self.shielded,
-            batch_ratio=ratio,
-            closely=closely,
+            recipe=self.recipe and replace(self.recipe, steps=WARM + steps + 2),
         )
+
+    def _counted(self, request: RehearsalRequest, memory: int | None = None) -> RehearsedRun:
         words = command(sys.executable, child.SCRATCH, request, self.script)
         return _run_of(self._started(words, environment(self.card, memory)))
 
@@ -127,7 +147,10 @@ class _Place:
         The work of the card takes time in that run.
         """
         if not run.made or run.raised is not None:
-            return "it made no step" if not run.made else "the script raised an error"
+            return "it made no step" if not run.made else f"the {run.what} raised an error"
+        if self.recipe is not None:
+            name = self.recipe.recipe
+            return f"they look at a script of one's own; hotloop doctor {name} checks a recipe"
         if run.unit != "optimizer step":
             return "the doctor watches steps of torch's optimizers, and the script makes none"
         if (times := rates(self.card.spec)) is None:
@@ -167,12 +190,13 @@ def _largest(
     """
     memory = int(HEAD_ROOM * card.memory_bytes)
     if run.batch_asked is None:
-        why = "no DataLoader with a batch size of its own feeds training"
+        loader = "no DataLoader with a batch size of its own feeds training"
+        why = "it stopped before its plan was made" if run.is_recipe else loader
         return LargestBatch(memory=memory, fits=None, fails=None, trials=(), why_not=why), None
     asked, others = run.batch_asked, list[RehearsedRun]()
 
     def attempt(batch: int) -> BatchTrial:
-        again = place.run(steps=1, ratio=batch / asked, memory=memory >> 20, closely=not others)
+        again = place.with_batch(batch, run, memory=memory >> 20, closely=not others)
         others.append(again)
         return _trial(batch, again, memory)
 

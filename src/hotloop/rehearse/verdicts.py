@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from hotloop.core import errors
 from hotloop.core.case.rehearsal import Verdict
 from hotloop.core.hardware import HEAD_ROOM
 from hotloop.core.units import bytes_, many, moment
@@ -37,6 +38,8 @@ _LACKS: Final = (
     ("does not support bfloat16", "use float16 with torch.amp.GradScaler"),
     ("out of resource: shared memory", "choose smaller blocks for the Triton kernel"),
 )
+# torch's allocator, CUDA, and a recipe whose micro batch cannot be halved.
+_FULL: Final = ("OutOfMemoryError", "CUDA error: out of memory", "DeviceError: out of memory")
 # Libraries of NVIDIA's that run here and find no card: their errors say nothing about the card.
 _NO_CARD_FOUND: Final = ("CUDNN", "cuDNN", "CUFFT", "cuFFT", "CUSPARSE", "CUSOLVER", "NCCL")
 _DENIED: Final = ("PermissionError", "Read-only file system")
@@ -51,7 +54,7 @@ def verdicts(card: Card, run: RehearsedRun) -> tuple[Verdict, ...]:
 def _starts(card: Card, run: RehearsedRun) -> Verdict:
     name = card.short_name
     if run.torch is None:
-        return _start("unknown", f"the script did not import torch: {run.ended}")
+        return _start("unknown", f"the {run.what} did not import torch: {run.ended}")
     if not _has_code(card, run.architectures):
         there = ", ".join(run.architectures)
         return _start(
@@ -64,7 +67,7 @@ def _starts(card: Card, run: RehearsedRun) -> Verdict:
     if not run.launches:
         return _start(
             "unknown",
-            f"the script gave the card nothing to do ({run.ended})",
+            f"the {run.what} gave the card nothing to do ({run.ended})",
             "let it choose the device cuda, such as by its own option",
         )
     if not run.made:
@@ -87,13 +90,15 @@ def _crashed(card: Card, run: RehearsedRun) -> Verdict:
     if is_out_of_memory(run.raised):
         return _start(
             "no",
-            f"the {bytes_(card.memory_bytes)} of the {card.short_name} do not suffice: the script "
-            f"raised {run.raised.kind} after {after}",
+            f"the {bytes_(card.memory_bytes)} of the {card.short_name} do not suffice: the "
+            f"{run.what} raised {run.raised.kind} after {after}",
             "make the micro batch smaller (hotloop explain out-of-memory)",
         )
+    if run.is_recipe and run.raised.kind in errors.__all__:
+        return _start("no", f"hotloop train refuses it after {after}, with the error below")
     for part, remedy in _LACKS:
         if part in said:
-            return _start("no", f"the {card.short_name} lacks what the script asks for", remedy)
+            return _start("no", f"the {card.short_name} lacks what the {run.what} asks for", remedy)
     if any(part in said for part in _DENIED):
         return _start(
             "unknown",
@@ -128,7 +133,7 @@ def is_out_of_memory(raised: Raised) -> bool:
     `torch.AcceleratorError` has the text of CUDA's error 2 where no allocator of torch asked.
     """
     said = raised.said
-    return "OutOfMemoryError" in said or "CUDA error: out of memory" in said
+    return any(part in said for part in _FULL)
 
 
 def _memory(card: Card, run: RehearsedRun) -> Iterator[Verdict]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         CardDiagnosis,
         CardLine,
         LargestBatch,
+        RecipePlan,
         Rehearsal,
         RehearsedRun,
         StepEstimate,
@@ -25,6 +26,7 @@ __all__ = ["QUESTIONS", "batch_in_words", "estimate_in_words", "judged_in_words"
 
 _LINES: Final = 40  # of the script
 _PILLS: Final = {"yes": "complete", "no": "failed", "unknown": "stopped"}  # classes of page.css
+_BY_CARD: Final = ("preset", "device", "model", "batch", "memory")
 QUESTIONS: Final = {
     "starts": "does it start",
     "memory": "does it fit",
@@ -53,8 +55,10 @@ def page(result: Rehearsal) -> str:
     main = tag(
         "main",
         section("Answers", panel(_answers(result))),
+        *(() if (plan := result.run.plan) is None else (section("Plan", _plan(plan)),)),
+        *(() if not result.run.notes else (section("Warnings", notes(result.run.notes, none="")),)),
         section("A step", _step(result.run), *_estimate(result)),
-        section("Lines of the script", _lines(result.run)),
+        *(() if result.run.is_recipe else (section("Lines of the script", _lines(result.run)),)),
         *(() if result.largest is None else (section("Largest batch", _batches(result.largest)),)),
         section("GPU and host", _judged(result)),
         section("Not shown by a simulated card", notes(result.not_shown, none="Nothing.")),
@@ -83,6 +87,20 @@ def _answers(result: Rehearsal) -> Html:
         for one in result.verdicts
     ]
     return table(("question", "answer", "why", "what to do"), rows, caption="Answers", kind="list")
+
+
+def plan_facts(plan: RecipePlan) -> dict[str, str]:
+    """Return what a recipe decided by the card, of the lines that hotloop train prints."""
+    return {name: plan.facts[name] for name in _BY_CARD if name in plan.facts}
+
+
+def _plan(plan: RecipePlan) -> Html:
+    rows = [(one.technique, one.word, visible(one.how)) for one in plan.effects]
+    titles = ("technique", "", "how it was read back, or why not")
+    return panel(
+        facts({name: visible(text) for name, text in plan_facts(plan).items()}),
+        table(titles, rows, caption="Techniques", kind="list"),
+    )
 
 
 def estimate_in_words(found: StepEstimate) -> tuple[str, ...]:

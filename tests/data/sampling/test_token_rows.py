@@ -280,18 +280,6 @@ def test_what_is_not_there_is_refused(folder):
         fed(save(folder(), {"train": []}))
 
 
-@pytest.mark.gpu
-def test_pinned_batches_reach_the_gpu_as_they_are(folder):
-    rows = fed(many(folder), pin=True)
-    plain = fed(many(folder))
-    for at in range(0, 40, 2):
-        batch = rows.batch(0, at, 2)
-        assert all(tensor.is_pinned() for tensor in batch.tensors.values())
-        sent = batch.tensors["input_ids"].to("cuda", non_blocking=True)
-        del batch
-        assert torch.equal(sent.cpu(), plain.batch(0, at, 2).tensors["input_ids"])
-
-
 def test_the_widest_batch_is_of_the_longest_rows_there_are(folder):
     lengths = [3, 9, 1, 7, 5]
     rows = [([[8] * n], None, None, None) for n in lengths]

@@ -10,7 +10,13 @@ from rich.text import Text
 from hotloop.cli.terminal.lines import facts, plain_table
 from hotloop.core.units import bytes_, many, moment
 from hotloop.report.excerpt import visible, where
-from hotloop.report.rehearsal import QUESTIONS, batch_in_words, estimate_in_words, judged_in_words
+from hotloop.report.rehearsal import (
+    QUESTIONS,
+    batch_in_words,
+    estimate_in_words,
+    judged_in_words,
+    plan_facts,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,6 +46,7 @@ def show(result: Rehearsal, out: Console) -> None:
     for verdict in result.verdicts:
         _verdict(verdict, out)
     _raised(result.run, out)
+    _plan(result.run, out)
     _step(result.run, out)
     if result.estimate is not None:
         facts(out, *estimate_in_words(result.estimate))
@@ -85,6 +92,21 @@ def _raised(run: RehearsedRun, out: Console) -> None:
     if run.raised.place is not None:
         place = run.raised.place
         facts(out, f"{where(place, os.getcwd())}  {visible(run.raised_code)}")
+
+
+def _plan(run: RehearsedRun, out: Console) -> None:
+    if run.plan is None:
+        return
+    out.print()
+    out.print("the recipe's plan on that card:")
+    facts(out, *(f"{name}: {visible(text)}" for name, text in plan_facts(run.plan).items()))
+    out.print()
+    table = plain_table("technique", "", "how it was read back, or why not")
+    for effect in run.plan.effects:
+        table.add_row(effect.technique, effect.word, Text(visible(effect.how)))
+    out.print(table)
+    for note in run.notes:
+        facts(out, f"warning: {visible(note)}")
 
 
 def _step(run: RehearsedRun, out: Console) -> None:

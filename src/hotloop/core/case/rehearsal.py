@@ -10,6 +10,7 @@ from typing import Literal
 
 from hotloop.core import codec
 from hotloop.core.case.environment import Raised
+from hotloop.core.effect import Effect
 from hotloop.core.finding import SourceLocation
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "CardStep",
     "KernelWork",
     "LargestBatch",
+    "RecipePlan",
     "Rehearsal",
     "RehearsedRun",
     "StepEstimate",
@@ -67,10 +69,24 @@ class KernelWork:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RecipePlan:
+    """How a recipe decided to train on that card."""
+
+    facts: Mapping[str, str]  # "batch", "memory": lines that hotloop train prints as it begins
+    effects: tuple[Effect, ...]  # of the techniques
+    micro_batch: int  # samples
+    accumulation: int  # micro batches of an optimizer step
+    samples: int  # to train on
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RehearsedRun:
     """What the process on the simulated card saw of one run."""
 
     torch: str | None  # its version; None: the script did not import it
+    is_recipe: bool = False
+    plan: RecipePlan | None = None  # of a recipe; None: it stopped before that
+    notes: tuple[str, ...] = ()  # warnings of a recipe
     architectures: tuple[str, ...] = ()  # for which torch's wheel has code: "sm_80"
     warm: int  # steps before the counted ones
     steps: tuple[CardStep, ...] = ()  # the counted ones
@@ -84,11 +100,16 @@ class RehearsedRun:
     peak_reserved: int = 0  # bytes that torch had taken from the card at once
     peak_allocated: int | None = None  # bytes that its tensors needed at once; None: unknown
     largest_refused: bool = False  # the card refused memory at least once
-    batch_asked: int | None = None  # rows of a batch of the DataLoader that feeds training
+    batch_asked: int | None = None  # rows of a batch of the DataLoader; a recipe's micro batch
     batch: int | None = None  # rows that it was given in this run
     rows: int | None = None  # of its data set
     work: tuple[KernelWork, ...] = ()  # of one more step
     kernels: tuple[str, ...] = ()  # what kinds of kernels ran: "bf16", "flash attention"
+
+    @property
+    def what(self) -> str:
+        """Return what was run, in a word."""
+        return "recipe" if self.is_recipe else "script"
 
     @property
     def made(self) -> int:
@@ -125,7 +146,7 @@ class Verdict:
 class BatchTrial:
     """A run with another batch."""
 
-    batch: int  # rows of a batch of the DataLoader that feeds training
+    batch: int  # rows of a batch of the DataLoader; a recipe's micro batch
     fits: bool | None  # None: it ended for another reason
     peak_reserved: int  # bytes
     why_not: str | None = None  # why nothing more can be told

@@ -209,7 +209,8 @@ def efficient(
     q_1NHK, k_1NHK, v_1NHK = (
         flat(x.to(dtype)).transpose(0, 1)[None] for x in (q_BHTK, k_BHTK, v_BHTK)
     )
-    starts, longest = boundaries.cu_seqlens, boundaries.max_seqlen
+    starts = boundaries.cu_seqlens
+    longest = min(boundaries.max_seqlen, q_1NHK.shape[1])  # it takes no more than all tokens
     learns = torch.is_grad_enabled() and any(x.requires_grad for x in (q_1NHK, k_1NHK, v_1NHK))
     mask = _CAUSAL if causal else 0
     out_1NHK = kernel(

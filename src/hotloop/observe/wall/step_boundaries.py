@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Cadence", "endings"]
 
-WINDOW = 32  # steps of all optimizers; an optimizer without a step in it is out of use
+# Steps of all optimizers. An optimizer is out of use if none of the last WINDOW is its own, or none
+# of the last RARE, unless it has paused for half as long before: a trial step, a warm-up are over.
+WINDOW, RARE = 32, 8
 
 
 class Cadence:
@@ -26,15 +28,26 @@ class Cadence:
     def __init__(self) -> None:
         self._lately: deque[int] = deque(maxlen=WINDOW)
         self._first_seen: dict[int, int] = {}
+        self._last_seen: dict[int, int] = {}
+        self._pause: dict[int, int] = {}  # the longest one between two steps
+        self._steps = 0
 
     def ends(self, key: int) -> bool:
         """Record a step of optimizer `key`; return whether it ends the training step."""
         self._lately.append(key)
         self._first_seen.setdefault(key, len(self._first_seen))
-        times = Counter(self._lately)
+        self._steps += 1
+        pause = self._steps - self._last_seen.get(key, self._steps)
+        self._pause[key] = max(pause, self._pause.get(key, 0))
+        self._last_seen[key] = self._steps
+        times = Counter(key for key in self._lately if self._is_in_use(key))
         rare = min(times.values()) + 1  # the window may cut a cycle
         last = max((k for k in times if times[k] <= rare), key=lambda k: self._first_seen[k])
         return key == last
+
+    def _is_in_use(self, key: int) -> bool:
+        allowed = max(RARE, 2 * self._pause[key])
+        return self._steps - self._last_seen[key] <= allowed
 
 
 def endings(updates: Sequence[int]) -> tuple[list[int], int]:
