@@ -1,6 +1,7 @@
 """The quick update against torch's own: the same bits, or the optimizer makes its own step."""
 
 import copy
+import importlib
 
 import pytest
 import torch
@@ -120,3 +121,21 @@ def test_hooks_are_not_passed_by():
     assert FusedStep.why_not(one) is None
     one.register_step_pre_hook(lambda *_: None)
     assert "hooks" in FusedStep.why_not(one)
+
+
+def test_the_hooks_of_all_optimizers_are_called_once_a_step():
+    module = importlib.import_module("torch.optim.optimizer")
+    quick, called = FusedStep(optimizer(net := model())), []
+    handles = [
+        module.register_optimizer_step_pre_hook(lambda of, *_: called.append(("pre", of))),
+        module.register_optimizer_step_post_hook(lambda of, *_: called.append(("post", of))),
+    ]
+    try:
+        for seed in range(3):
+            gradients(net, seed)
+            quick.step(quick.gradients(), divide=None, found_inf=None)
+            quick.clear()
+    finally:
+        for handle in handles:
+            handle.remove()
+    assert called == [("pre", quick._optimizer), ("post", quick._optimizer)] * 3

@@ -1,4 +1,4 @@
-"""`hotloop rehearse` runs a script on a simulated card: does it start there, what does it do."""
+"""`hotloop rehearse` runs a script or a recipe on a simulated card: what does it do there."""
 
 import json
 import os
@@ -33,6 +33,29 @@ def rehearse(interpreter, tmp_path):
         words = [interpreter, "-m", "hotloop", "rehearse", *options, "--json", "out.json"]
         ended = subprocess.run(
             [*words, "train.py"], cwd=tmp_path, env={**os.environ}, capture_output=True, text=True
+        )
+        assert ended.returncode == 0, ended.stderr
+        return json.loads((tmp_path / "out.json").read_text()), ended.stdout
+
+    return rehearsed
+
+
+@pytest.fixture
+def rehearse_recipe(interpreter, tmp_path):
+    """Rehearse char-lm on a T4 with small figures; return the result and what was printed."""
+    (tmp_path / "text.txt").write_text("to be, or not to be: that is the question\n" * 400)
+
+    def rehearsed(*words: str) -> tuple[dict, str]:
+        small = ["model.layers=2", "model.heads=2", "model.width=64", "model.context=32"]
+        command = [interpreter, "-m", "hotloop", "rehearse", "--card", "t4", "--json", "out.json"]
+        options = [word for word in words if word.startswith("--largest")]
+        rest = [word for word in words if word not in options]
+        ended = subprocess.run(
+            [*command, *options, "char-lm", "data.path=text.txt", *small, *rest],
+            cwd=tmp_path,
+            env={**os.environ},
+            capture_output=True,
+            text=True,
         )
         assert ended.returncode == 0, ended.stderr
         return json.loads((tmp_path / "out.json").read_text()), ended.stdout
@@ -236,3 +259,37 @@ def test_the_rules_on_the_gpu_judge_by_the_cards_estimated_times(rehearse):
     clean, _ = rehearse(written("y = torch.ones(4096, 4096, device='cuda'); y @ y"))
     loud = [one for one in clean["judged"]["findings"] if one["severity"] != "note"]
     assert loud == []
+
+
+def test_a_recipe_is_trained_as_it_would_be_on_that_card(rehearse_recipe, tmp_path):
+    """Also where its own schedule would end sooner; no run folder is left."""
+    result, said = rehearse_recipe("training.max_steps=2", "training.batch_size=8")
+    assert result["verdicts"][0]["text"] == "it made 8 optimizer steps on the Tesla T4"
+    run = result["run"]
+    assert (run["plan"]["micro_batch"], run["plan"]["accumulation"]) == (8, 1)
+    how = {one["technique"]: one["word"] for one in run["plan"]["effects"]}
+    assert how["autocast-fp16"] == "in effect"  # a T4 has no bf16
+    assert [step["waits"] for step in run["steps"]] == [{}] * 5
+    assert len({step["launches"] for step in run["steps"]}) == 1
+    assert "Tesla T4 (cuda)" in run["plan"]["facts"]["device"]
+    assert result["command"][:4] == ["-m", "hotloop", "train", "char-lm"]
+    assert re.search(r"autocast-fp16 +in effect", said)
+    assert "hotloop doctor char-lm checks a recipe" in " ".join(said.split())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.json", "text.txt"]
+
+
+def test_what_a_recipe_is_refused_for_is_said(rehearse_recipe):
+    result, said = rehearse_recipe("training.precision=bf16")
+    assert result["verdicts"][0]["answer"] == "no"
+    assert "hotloop train refuses it after 0 optimizer steps" in result["verdicts"][0]["text"]
+    assert result["run"]["raised"]["text"] in said.replace("\n", " ")
+
+
+def test_the_largest_micro_batch_of_a_recipe(rehearse_recipe):
+    """Each row takes far less than the card has, so that the data end the search."""
+    result, said = rehearse_recipe("--largest-batch", "training.batch_size=64")
+    found = result["largest"]
+    assert found["trials"][0]["batch"] == 64
+    assert all(one["fits"] for one in found["trials"])
+    assert found["fits"] == result["run"]["plan"]["samples"]
+    assert f"the data set has only {found['fits']:,} rows" in said

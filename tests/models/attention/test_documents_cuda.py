@@ -1,6 +1,7 @@
 """Kernels of a GPU, by fakes that do what they promise, and the reasons why not."""
 
 import inspect
+from dataclasses import replace
 
 import pytest
 import torch
@@ -104,6 +105,17 @@ def test_the_efficient_kernel_is_given_documents_and_as_many_heads_of_keys(causa
     out = efficient(*given, AT, causal=causal, scale=0.4, dropout=0.25, kernel=kernel)
     torch.testing.assert_close(out, per_document(*given, AT, causal=causal, scale=0.4))
     assert asked == [(None, 8, 8, 0.25, int(causal), learns)]
+
+
+def test_the_efficient_kernel_is_never_told_of_a_document_longer_than_all_tokens():
+    asked = []
+
+    def kernel(q, k, v, bias, q_at, k_at, q_most, k_most, *_, scale):
+        asked.append((q_most, k_most))
+        return torch.zeros_like(q), "log sums"
+
+    efficient(*drawn((2, 2)), replace(AT, max_seqlen=512), kernel=kernel)
+    assert asked == [(16, 16)]  # torch refuses 512: "Invalid max_seqlen_k"
 
 
 def test_the_arguments_of_the_efficient_kernel_are_those_of_this_torch():
