@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -189,9 +190,8 @@ def _order(word: str) -> tuple[bool, bool, str]:
 
 
 def _source(gpu: GpuSpec) -> tuple[str, str]:
-    *figures, url = gpu.source.split(", ")
-    link = f"[{url.rstrip('/').rpartition('/')[2]}]({url})"
-    return "derived" if gpu.derived else "published", ", ".join([*figures, link])
+    linked = re.sub(r"https://([^/\s;]+)[^\s;]*", r"[\1](\g<0>)", gpu.source)
+    return "derived" if gpu.derived else "published", linked
 
 
 def _values(preset: Preset) -> list[str]:

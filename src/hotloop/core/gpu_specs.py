@@ -4,9 +4,11 @@ A GPU is found only if every word of its device name is known here: a laptop par
 MIG slice or a vGPU of the same number is another GPU, and a GPU that is not listed is unknown.
 """
 
+import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from hotloop.core.errors import UsageError
 
@@ -35,7 +37,9 @@ _ADA = f"{_IMG}/aem-dam/Solutions/geforce/ada/nvidia-ada-gpu-architecture.pdf"
 _GB202 = f"{_IMG}/aem-dam/Solutions/geforce/blackwell/nvidia-rtx-blackwell-gpu-architecture.pdf"
 _GEFORCE = "https://www.nvidia.com/en-us/geforce/graphics-cards"
 # 28 SM x 512 FLOP per clock (the rate of the GA102 whitepaper) x 1.78 GHz of the product page
-_RTX3060 = f"28 SM x 512 x 1.78 GHz, {_GEFORCE}/30-series/rtx-3060-3060ti/"
+_RTX3060 = f"28 SM x 512 x 1.78 GHz, 15 Gbit/s, {_GEFORCE}/30-series/rtx-3060-3060ti/"
+# 28, 28 and 30 Gbit/s on 192, 256 and 256 bit
+_RTX50_MEMORY = "https://www.tweaktown.com/news/102469"
 # AI TOPS are sparse fp8, 8 times dense bf16 (4090: 1321 and 165.2; 4080: 780 and 97.5)
 _RTX4080S = f"836 AI TOPS / 8, 256 bit x 23 Gbit/s, {_GEFORCE}/40-series/rtx-4080-family/"
 # 128 and 512 FLOP per clock and SM; a T4 has 1024, GeForce accumulates in fp32 at half rate
@@ -94,6 +98,45 @@ def _gpu(
     )
 
 
+def _derived() -> list[GpuSpec]:
+    """Return the GPUs of geforce.json, whose peaks follow from multiprocessors and clock.
+
+    A multiprocessor makes 128 FLOP per clock in fp32 and 512 in 16 bit on Turing, 256 and 512 on
+    later ones (_TURING, _GA102, _ADA, _GB202). Laptop parts run at the clock of their power limit:
+    their peaks are unknown.
+    """
+    text = (Path(__file__).parent / "geforce.json").read_text(encoding="utf-8")
+    return [_of_multiprocessors(**row) for row in json.loads(text)]
+
+
+def _of_multiprocessors(
+    *,
+    name: str,
+    capability: Sequence[int],
+    gib: int,
+    source: str,
+    sms: int | None = None,
+    boost_mhz: int = 0,
+    bus_bits: int | None = None,
+    gbit_per_pin: float = 0.0,
+) -> GpuSpec:
+    major, minor = capability
+    fp32 = tf32 = half = None
+    shown = []
+    if sms is not None:
+        per_clock = 128 if major == 7 else 256
+        fp32, half = (round(sms * n * boost_mhz / 1e6, 1) for n in (per_clock, 512))
+        tf32 = None if major == 7 else fp32
+        shown.append(f"{sms} SM x {per_clock} (fp32) and x 512 x {boost_mhz / 1000} GHz")
+    tera_bytes = None
+    if bus_bits is not None:
+        tera_bytes = bus_bits * gbit_per_pin / 8 / 1000
+        shown.append(f"{bus_bits} bit x {gbit_per_pin} Gbit/s")
+    cited = ", ".join((*shown, source))
+    figures = (gib, tera_bytes, fp32, tf32, half, cited)
+    return _gpu(name, (major, minor), *figures, also="gpu" * name.endswith("laptop"), derived=True)
+
+
 # words, capability, GiB, TB/s, TFLOP/s in fp32, tf32 and 16 bit, source
 GPUS: tuple[GpuSpec, ...] = (
     _gpu("v100 sxm2", (7, 0), 16, 0.9, 15.7, None, 125, _V100),
@@ -106,11 +149,10 @@ GPUS: tuple[GpuSpec, ...] = (
     _gpu("a100 80gb pcie", (8, 0), 80, 1.935, 19.5, 156, 312, _A100),
     _gpu("a100 80gb sxm4", (8, 0), 80, 2.039, 19.5, 156, 312, _A100),
     _gpu("a10", (8, 6), 24, 0.6, 31.2, 62.5, 125, _A10),  # the A10G is another GPU
-    _gpu("rtx 3060", (8, 6), 12, None, 12.7, 12.7, 25.5, _RTX3060, derived=True),
-    _gpu("rtx 3060", (8, 6), 8, None, 12.7, 12.7, 25.5, _RTX3060, derived=True),
+    _gpu("rtx 3060", (8, 6), 12, 0.36, 12.7, 12.7, 25.5, _RTX3060, derived=True),
+    _gpu("rtx 3060", (8, 6), 8, 0.24, 12.7, 12.7, 25.5, _RTX3060, derived=True),
     _gpu("rtx 3070", (8, 6), 8, 0.448, 20.3, 20.3, 40.6, _GA102),
     _gpu("rtx 3080", (8, 6), 10, 0.76, 29.8, 29.8, 59.5, _GA102),
-    _gpu("rtx 3080", (8, 6), 12, None, None, None, None, _GA102),  # more cores; not in there
     _gpu("rtx 3090", (8, 6), 24, 0.936, 35.6, 35.6, 71, _GA102),
     _gpu("l4", (8, 9), 24, 0.3, 30.3, 60, 121, _L4),  # page, sparse: 120, 242
     _gpu("l40s", (8, 9), 48, 0.864, 91.6, 183, 362.05, _L40S),
@@ -123,17 +165,19 @@ GPUS: tuple[GpuSpec, ...] = (
     _gpu("h100 pcie", (9, 0), 80, 2.0, 51, 378, 756.5, _H100),  # page, sparse: 756, 1513
     _gpu("h100 hbm3", (9, 0), 80, 3.35, 67, 494.5, 989.5, _H100),  # SXM, sparse: 989, 1979
     _gpu("h200", (9, 0), 141, 4.8, 67, 494.5, 989.5, _H200),  # SXM, sparse: 989, 1979
-    _gpu("rtx 5070", (12, 0), 12, None, 30.9, 30.9, 61.7, _GB202),
-    _gpu("rtx 5070 ti", (12, 0), 16, None, 43.9, 43.9, 87.9, _GB202),
-    _gpu("rtx 5080", (12, 0), 16, None, 56.3, 56.3, 112.6, _GB202),
+    _gpu("rtx 5070", (12, 0), 12, 0.672, 30.9, 30.9, 61.7, f"{_GB202} {_RTX50_MEMORY}"),
+    _gpu("rtx 5070 ti", (12, 0), 16, 0.896, 43.9, 43.9, 87.9, f"{_GB202} {_RTX50_MEMORY}"),
+    _gpu("rtx 5080", (12, 0), 16, 0.96, 56.3, 56.3, 112.6, f"{_GB202} {_RTX50_MEMORY}"),
     _gpu("rtx 5090", (12, 0), 32, 1.792, 104.8, 104.8, 209.5, _GB202),
+    *_derived(),
 )
 
 
 def _word_order(word: str) -> tuple[int, str]:
-    """Return the sort key of a word in a name: series, number, then all other words."""
+    """Return the sort key of a word in a name: series, number, "ti", then all other words."""
     number = any(letter.isdigit() for letter in word)
-    return (0 if word == "rtx" else 1 if number and not word.endswith("gb") else 2), word
+    is_model = number and not word.endswith("gb")
+    return (0 if word == "rtx" else 1 if is_model else 2 if word == "ti" else 3), word
 
 
 def gpu_named(text: str) -> GpuSpec:
@@ -151,7 +195,8 @@ def find_gpu(name: str, memory_bytes: int | None = None) -> GpuSpec | None:
     """Return the only GPU that `name` can mean, or None if it is unknown or ambiguous.
 
     `memory_bytes`, if known, must agree: it distinguishes GPUs of one name and detects modified
-    ones. GPUs of one name with equal figures, such as the two V100, need no memory.
+    ones. GPUs of one name with equal peaks, such as the two V100, need no memory; without it the
+    bandwidth of two that differ in it is None.
     """
     words = frozenset(re.split(r"[\s\-_()]+", name.lower())) - {""}
     fits = [
@@ -159,9 +204,10 @@ def find_gpu(name: str, memory_bytes: int | None = None) -> GpuSpec | None:
         for gpu in GPUS
         if gpu.words <= words <= gpu.words | gpu.optional and _memory_fits(gpu, memory_bytes)
     ]
-    if not fits or any((c.flops, c.bandwidth) != (fits[0].flops, fits[0].bandwidth) for c in fits):
+    if not fits or any(one.flops != fits[0].flops for one in fits):
         return None
-    return fits[0]
+    is_same = all(one.bandwidth == fits[0].bandwidth for one in fits)
+    return fits[0] if is_same else replace(fits[0], bandwidth=None)
 
 
 def _memory_fits(gpu: GpuSpec, memory_bytes: int | None) -> bool:
