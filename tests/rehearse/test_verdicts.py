@@ -68,13 +68,29 @@ def test_a_wheel_must_have_code_for_the_card(architectures, answer):
         ("PermissionError", "[Errno 13] Permission denied: 'x'", "unknown", "--unshielded"),
         ("LocalEntryNotFoundError", "Cannot find", "unknown", "download what it needs"),
         ("ModuleNotFoundError", "No module named 'x'", "unknown", "install what it needs"),
-        ("AssertionError", "no loss", "unknown", "all values are 0 here"),
+        ("AssertionError", "no loss", "yes", "after 3 optimizer steps; all values are 0 here"),
     ],
 )
 def test_a_script_that_raised(kind, text, answer, says):
     starts = answers(T4, replace(RAN, steps=(), raised=Raised(kind=kind, text=text)))["starts"]
     assert starts.answer == answer
     assert says in f"{starts.text} {starts.remedy}"
+
+
+def test_a_script_that_raised_before_its_first_step():
+    raised = Raised(kind="AssertionError", text="no loss")
+    starts = answers(T4, replace(RAN, steps=(), warm=0, raised=raised))["starts"]
+    assert (starts.answer, "run it on the CPU" in starts.remedy) == ("unknown", True)
+
+
+def test_a_recipe_that_is_refused():
+    raised = Raised(kind="PlanError", text="bf16 needs compute capability 8.0")
+    run = replace(RAN, is_recipe=True, steps=(), warm=0, raised=raised)
+    starts = answers(T4, run)["starts"]
+    assert (starts.answer, starts.text) == (
+        "no",
+        "hotloop train refuses it after 0 optimizer steps, with the error below",
+    )
 
 
 @pytest.mark.parametrize(("made", "says"), [(1, "1 backward pass on"), (4, "4 backward passes on")])

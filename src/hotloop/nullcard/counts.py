@@ -26,6 +26,8 @@ __all__ = [
     "ordered",
     "read_zeros",
     "reset",
+    "take_time",
+    "worked_seconds",
 ]
 
 # Larger copies to the card would take real memory; what they bring is then not there to come back.
@@ -130,6 +132,18 @@ class Ticks:
     def read(self) -> tuple[int, int]:
         """Return kernels that the host launched, and calls that had to wait."""
         return self._launched.value, self._waited.value
+
+
+def take_time(on: bool) -> None:
+    """Let the work take time from now on, or none; the card must have been started with rates."""
+    _own().nullcard_take_time(int(on))
+
+
+def worked_seconds() -> float:
+    """Return how long a card whose work takes time has worked so far in this process."""
+    library = _own()
+    library.nullcard_worked_ms.restype = ctypes.c_double
+    return float(library.nullcard_worked_ms()) / 1000
 
 
 def counts() -> CardCounts:

@@ -1,8 +1,9 @@
 """Lets the doctor observe a script on a simulated card whose work takes time.
 
-The times of the card are those of the model behind its rates (rehearse/kernel_model.py). What the
-rules on the GPU and the host say is kept; no value, and so no fault in the training, can be seen
-here. The arguments of the process are those of rehearse/process.py.
+The times of the card are those of the model behind its rates (rehearse/kernel_model.py), from the
+first optimizer step on: an evaluation before it is not waited for. What the rules on the GPU and
+the host say is kept; no value, and so no fault in the training, can be seen here. The arguments of
+the process are those of rehearse/process.py.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from hotloop.core import codec
 from hotloop.core.case.rehearsal import CardDiagnosis, CardFinding
 from hotloop.core.storage import files
 from hotloop.diagnosis.script import observe
+from hotloop.nullcard.counts import take_time
 from hotloop.observe.experiments import shielded_script
 from hotloop.observe.when_to_stop import StopLimits
 from hotloop.process import run_script
 from hotloop.process.import_hooks import ImportHooks
+from hotloop.rehearse import simulated_nvml
 from hotloop.rehearse.prepared_torch import prepare
 
 if TYPE_CHECKING:
@@ -51,12 +54,21 @@ def command(
     return (python, "-c", run_script.starter(__name__), scratch, argument, *script)
 
 
+def _prepare() -> None:
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
+    prepare()
+    take_time(False)
+    register_optimizer_step_post_hook(lambda *_: take_time(True))
+
+
 def main(argv: list[str]) -> None:
     """Observe the script; does not return."""
     scratch, request = Path(argv[0]), codec.from_json(ObservedRequest, json.loads(argv[1]))
     if request.shielded:
         shielded_script.begin(scratch, argv[2:])
-    ImportHooks().when("torch", prepare)
+    ImportHooks().when("torch", _prepare)
+    simulated_nvml.install()
 
     def keep(observed: Observed) -> None:
         found = [
@@ -70,7 +82,12 @@ def main(argv: list[str]) -> None:
             for one in observed.diagnosis.findings
             if one.rule.startswith(_RULES) and not one.rule.startswith(_LEFT_OUT)
         ]
-        judged = CardDiagnosis(findings=tuple(found), steps=observed.diagnosis.steps)
+        raised = observed.case.raised
+        judged = CardDiagnosis(
+            findings=tuple(found),
+            steps=observed.diagnosis.steps,
+            raised=raised and raised.said,
+        )
         files.write_json(Path(request.result), codec.to_json(judged))
 
     limits = StopLimits(seconds=request.seconds, patience=0.0)

@@ -42,7 +42,7 @@ __all__ = ["SECONDS", "STEPS", "rehearse"]
 STEPS: Final = 5  # counted; their median does not move with one that is unlike the others
 WARM: Final = 3  # before them: optimizer state is made, kernels are chosen and compiled
 SECONDS: Final = 300.0  # for the start of the script and its steps
-_OBSERVED: Final = 10.0  # seconds of training that the doctor observes
+_OBSERVED: Final = 30.0  # seconds of training that the doctor observes at most
 _BEYOND: Final = 30.0  # seconds in which a process that is late may still report
 _LAST: Final = 12  # lines of what a process said that broke off
 
@@ -146,8 +146,8 @@ class _Place:
 
         The work of the card takes time in that run.
         """
-        if not run.made or run.raised is not None:
-            return "it made no step" if not run.made else f"the {run.what} raised an error"
+        if not run.made:
+            return "it made no step"
         if self.recipe is not None:
             name = self.recipe.recipe
             return f"they look at a script of one's own; hotloop doctor {name} checks a recipe"
@@ -162,7 +162,10 @@ class _Place:
         outcome = self._started(words, environment(self.card, rates=times))
         if outcome.result is None:
             return f"the doctor's run broke off: {outcome.reason or outcome.status}"
-        return codec.from_json(CardDiagnosis, outcome.result)
+        judged = codec.from_json(CardDiagnosis, outcome.result)
+        if not judged.steps:
+            return f"no step was made in {_OBSERVED:g} s of training"
+        return judged
 
     def _started(self, words: Sequence[str], variables: dict[str, str]) -> Outcome:
         """Run a process on the card."""

@@ -120,9 +120,9 @@ def _crashed(card: Card, run: RehearsedRun) -> Verdict:
     if any(part in said for part in _NO_CARD_FOUND):
         return _start("unknown", "a library of CUDA that cannot be simulated ended the script")
     return _start(
-        "unknown",
-        f"the script raised {run.raised.kind} after {after}; all values are 0 here, so a check of "
-        "values fails that would hold on the card",
+        "yes" if run.made else "unknown",
+        f"the {run.what} raised {run.raised.kind} after {after}; all values are 0 here, so a check "
+        "of values fails that would hold on the card",
         "run it on the CPU: if it raises there too, the card is not the cause",
     )
 
@@ -149,7 +149,7 @@ def _memory(card: Card, run: RehearsedRun) -> Iterator[Verdict]:
     )
     if run.raised is None and run.largest_refused:
         text += "; the card refused memory at least once, and torch freed its cache to go on"
-    fits: Answer = "yes" if run.raised is None and run.made else "unknown"
+    fits: Answer = "yes" if run.made else "unknown"
     if share > HEAD_ROOM:
         fits = "unknown"
         text += "; what is not counted here may not fit beside it"

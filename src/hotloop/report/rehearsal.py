@@ -146,6 +146,8 @@ def judged_in_words(found: CardDiagnosis) -> str:
     """Return what the findings rest on."""
     nothing = "" if found.findings else " found nothing"
     known = f"{found.steps} steps; the card's times are estimated, the host's measured"
+    if found.raised is not None:
+        known += f"; then it raised {visible(found.raised)}"
     return f"the doctor's rules on the GPU and the host{nothing} ({known})"
 
 

@@ -176,6 +176,11 @@ class Case:
         return self.script.startswith(f"{TRAIN} ")
 
     @property
+    def classes(self) -> frozenset[str]:
+        """Return the classes of the models' modules, but torch's own; empty if unknown."""
+        return frozenset(name for model in self.models for name in model.classes)
+
+    @property
     def on_gpu(self) -> bool:
         """Whether it ran on a CUDA GPU."""
         return self.hardware.device == "cuda" and any(

@@ -167,6 +167,7 @@ class Model:
 
     name: str  # its class
     place: SourceLocation | None = None  # of the class, where it is the project's own
+    classes: tuple[str, ...] = ()  # of its modules and their bases, but torch's own
     role: Role = "train"
     parameters: int = 0  # numbers
     trainable: int = 0

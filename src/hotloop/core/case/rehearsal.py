@@ -205,6 +205,7 @@ class CardDiagnosis:
 
     findings: tuple[CardFinding, ...]
     steps: int  # that were observed
+    raised: str | None = None  # what ended the script meanwhile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

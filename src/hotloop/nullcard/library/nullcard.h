@@ -94,6 +94,7 @@ struct stream {
     struct clock before;
     struct capture *capture; /* NULL: not capturing */
     uint64_t joined_at;      /* its `work` when it joined the capture */
+    double busy;             /* ms that all work given to it takes */
 };
 
 /* Kernels that the host launched and calls that had to wait, since the start; nothing resets them. */

@@ -88,6 +88,12 @@ static void read_rates(void) {
     }
     card.timed = 1;
 }
+/* Whether the work from now on takes time, on a card that has rates. */
+void nullcard_take_time(int on) {
+    LOCKED;
+    null_card();
+    card.timed = on && card.bandwidth > 0;
+}
 const struct card *null_card(void) {
     LOCKED;
     if (card_read) return &card;

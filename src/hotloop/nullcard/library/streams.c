@@ -81,6 +81,7 @@ static void take_time(struct stream *stream, double ms) {
     null_sleep(*oldest);
     double now = null_now(), *until = &stream->before.until;
     *until = (*until < now ? now : *until) + ms;
+    stream->busy += ms;
     *oldest = *until;
 }
 int null_submit(const void *handle, struct counter *counter, double ms) {
@@ -102,6 +103,16 @@ int null_submit(const void *handle, struct counter *counter, double ms) {
     return SUCCESS;
 }
 
+/* How many ms the streams have worked until now; at most one of them works at a time, as a rule. */
+double nullcard_worked_ms(void) {
+    LOCKED;
+    double now = null_now(), sum = 0;
+    for (int i = 0; i < used; i++) {
+        double left = streams[i].before.until - now;
+        sum += streams[i].busy - (left > 0 ? left : 0);
+    }
+    return sum;
+}
 /* For tests: 1 if all work given to `first` comes before whatever `second` is given next. */
 int nullcard_ordered(const void *first, const void *second) {
     LOCKED;

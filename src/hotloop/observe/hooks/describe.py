@@ -225,7 +225,7 @@ def model(module: Any) -> Model:
         dtypes[str(tensor.dtype).removeprefix("torch.")] += tensor.numel()
     compiled = getattr(module, "_compiled_call_impl", None) is not None
     return Model(
-        name=type(module).__name__,
+        name=type(getattr(module, "_orig_mod", module)).__name__,  # torch.compile wraps it
         place=own_code(type(module)),
         parameters=sum(tensor.numel() for tensor in parameters),
         trainable=sum(tensor.numel() for tensor in parameters if tensor.requires_grad),

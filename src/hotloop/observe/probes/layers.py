@@ -159,6 +159,16 @@ def facts(root: Any) -> dict[str, Any]:
         "dropout": max(rates, default=None),
         "convolutions": len(convolutions),
         "channels_last": _channels_last(convolutions),
+        "classes": tuple(
+            sorted(
+                {
+                    kind.__name__
+                    for module in modules
+                    for kind in type(module).__mro__
+                    if not kind.__module__.startswith(("torch.", "builtins"))
+                }
+            )
+        ),
         "wrapped": next((name for name in _WRAPPERS if name in names), None),
         "adapters": _adapters(root, names),
         "checkpointed": any(getattr(m, "gradient_checkpointing", False) is True for m in modules),

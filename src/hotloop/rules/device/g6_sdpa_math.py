@@ -3,8 +3,8 @@
 Looks at: which kernel it resolves to, and why.
 Says so when: it is the math form, on a GPU.
 Stays silent when: a fused kernel runs, or on a CPU, where the forms differ by some percent.
-Remedy: is_causal=True in place of a mask of your own, 16 bit, a head size up to 256, no mask that
-    requires a gradient.
+Remedy: is_causal=True in place of a mask of your own, 16 bit (before Ampere: float16), a head size
+    up to 256, no mask that requires a gradient.
 Numbers: rounding.
 Seen: golden cases only; not yet seen on a GPU.
 Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html
@@ -12,15 +12,20 @@ Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scale
 
 import ast
 
+from hotloop.core.case.objects import Model
 from hotloop.core.finding import SourceLocation
 from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, code_edit
 from hotloop.rules.support.syntax import parse
 
 __all__ = ["RULE"]
 
+_AMPERE = (8, 0)
 SWITCHES = ("enable_flash_sdp", "enable_mem_efficient_sdp", "enable_cudnn_sdp")
 REMEDY = code_edit(
     "is_causal=True in place of a mask of your own, and 16 bit (hotloop explain sdpa-unavailable)"
+)
+FLOAT16 = code_edit(
+    "float16 with torch.amp.GradScaler: before compute capability 8.0 no fused kernel takes bfloat16"
 )
 SWITCHED_ON = Remedy(text="leave the fused kernels switched on: take these lines out")
 
@@ -40,9 +45,14 @@ def judge(case: Case) -> Finding | None:
                     severity="warn",
                     places=places,
                     evidence={"calls per forward pass": f"{part.calls:g}"},
-                    remedies=[SWITCHED_ON if switches else REMEDY],
+                    remedies=[SWITCHED_ON if switches else _remedy(case, model)],
                 )
     return None
+
+
+def _remedy(case: Case, model: Model) -> Remedy:
+    too_old = (case.hardware.capability or _AMPERE) < _AMPERE
+    return FLOAT16 if too_old and model.compute == "bfloat16" else REMEDY
 
 
 def _switched_off(case: Case) -> list[SourceLocation]:

@@ -30,7 +30,7 @@ def judge(case: Case) -> Finding | None:
     process, step = case.process, case.step_time
     collections = [
         site(module, node)
-        for module, node in running(parse(case.sources))
+        for module, node in running(parse(case.sources), classes=case.classes)
         if isinstance(node, ast.Call) and module.name(node) == "gc.collect"
     ]
     seconds = max(0.0, process.gc_seconds - seconds_at(case, collections))

@@ -29,7 +29,7 @@ def judge(case: Case) -> Finding | None:
     """Sum the time of such loops."""
     sites = [
         site(module, node)
-        for module, node in running(parse(case.sources), evaluation=False)
+        for module, node in running(parse(case.sources), classes=case.classes, evaluation=False)
         if any(next(calls(source, *ALL), None) for source in iterated(node))
     ]
     seconds = seconds_at(case, sites, rows=ROWS)

@@ -12,12 +12,11 @@ Seen: examples/gpu/many_small_kernels.py on an H200.
 Source: thresholds 3 and 15 % of kernel launch time from XProf; the run-ahead probe is hotloop's.
 """
 
-from statistics import median
 from typing import Any
 
 from hotloop.core.case.case import IN_STEP
 from hotloop.rules.base import WARN, Case, Finding, Needs, Remedy, Rule, by_share, option
-from hotloop.rules.support.costs import costing
+from hotloop.rules.support.costs import costing, idle_seconds
 
 __all__ = ["RULE"]
 
@@ -43,10 +42,8 @@ def judge(case: Case) -> Finding | None:
         "evidence": {"main thread": f"computing {busy:.0%} of the step time"},
         "remedies": [remedy for remedy in REMEDIES if remedy.technique not in _used(case)],
     }
-    used = case.readings.get("gpu_utilisation")
-    if not used:
+    if (idle := idle_seconds(case, *IN_STEP)) is None:
         return Finding(**fields, severity="warn")
-    idle = (1 - median(used)) * sum(map(case.row, IN_STEP))
     severity = by_share(case.part(idle), warn=NOTE, critical=CRITICAL)
     return costing(case, idle, least=NOTE, severity=severity, **fields)
 

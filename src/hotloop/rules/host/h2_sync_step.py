@@ -2,10 +2,10 @@
 
 Looks at: waits of .item(), .tolist(), .cpu(), .numpy(), print and comparisons on tensors of the
     GPU, timed, in the training loop and in evaluation.
-Says so when: such places wait once per step or more, or in evaluation, and together for 2 % of the
-    wall time.
-Stays silent when: the run is on the CPU, where reading a value costs nothing; or values are read
-    every N steps.
+Says so when: such places wait once per step or more, or in evaluation, and together cost 2 % of the
+    wall time: as long as they wait, but no more than the GPU is idle, where that was read.
+Stays silent when: the run is on the CPU, where reading a value costs nothing; values are read
+    every N steps; or the GPU has always something to do.
 Remedy: keep sums on the GPU and read them every N steps; .detach() what is kept.
 Numbers: bitwise the same.
 Seen: golden cases only; not yet seen on a GPU.
@@ -14,7 +14,7 @@ Source: https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html ("A
 """
 
 from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
-from hotloop.rules.support.costs import costing
+from hotloop.rules.support.costs import costing, waits_cost
 
 __all__ = ["RULE"]
 
@@ -23,6 +23,7 @@ READS = frozenset(
     | {"bool", "int", "float", "index", "complex"}
 )
 SHOWN = 5
+NOTHING = 0.01  # of the waits' time: such a place, as of a compiler's first steps, is left out
 
 
 def judge(case: Case) -> Finding | None:
@@ -33,14 +34,21 @@ def judge(case: Case) -> Finding | None:
         for sync in case.syncs
         if sync.method in READS and (sync.calls >= each or sync.row == "evaluate")
     ]
+    whole = sum(sync.seconds for sync in waits)
+    waits = [sync for sync in waits if sync.seconds >= NOTHING * whole]
     waits.sort(key=lambda sync: -sync.seconds)
-    seconds = sum(sync.seconds for sync in waits)
+    waited = sum(sync.seconds for sync in waits)
     calls = sum(sync.per_step for sync in waits if sync.row != "evaluate")
-    where = f"{calls:.3g} times a step" if calls else "in evaluation"
+    where = [f"{calls:.3g} times a step"] * bool(calls)
+    where += ["in evaluation"] * any(sync.row == "evaluate" for sync in waits)
+    seconds = waits_cost(case, waited)
+    claim = f"the host waits for the GPU {' and '.join(where)}, {case.part(waited):.0%} of the time"
+    if seconds < waited:
+        claim += f"; the GPU is idle for {case.part(seconds):.0%}"
     return costing(
         case,
         seconds,
-        claim=f"the host waits for the GPU {where}, {case.part(seconds):.0%} of the time",
+        claim=claim,
         places=list(dict.fromkeys(sync.place for sync in waits if sync.place))[:SHOWN],
         evidence={
             f".{sync.method}() {number}": f"{sync.calls:,} calls, {sync.seconds:.2f} s"

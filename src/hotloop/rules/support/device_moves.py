@@ -45,7 +45,7 @@ def _moves(statement: ast.Assign | ast.Expr, models: set[str]) -> bool:
 
 def tensors_sent(case: Case) -> list[Site]:
     """Return the lines in the loops that make a tensor on the host and send it to the GPU."""
-    code = running(parse(case.sources))
+    code = running(parse(case.sources), classes=case.classes)
     return [site(module, node) for module, node in code if _is_sent(module, node)]
 
 

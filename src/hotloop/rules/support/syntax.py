@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from hotloop.core.finding import SourceLocation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
 __all__ = [
     "Module",
@@ -152,10 +152,13 @@ def evaluating(code: ProjectCode) -> Iterator[tuple[Module, ast.AST]]:
             yield module, node
 
 
-def running(code: ProjectCode, *, evaluation: bool = True) -> Iterator[tuple[Module, ast.AST]]:
+def running(
+    code: ProjectCode, *, classes: Collection[str] = (), evaluation: bool = True
+) -> Iterator[tuple[Module, ast.AST]]:
     """Yield each node that runs in a loop over training batches or in evaluation, once.
 
-    A module's `forward`, which torch calls, runs wherever there is such a loop.
+    A module's `forward`, which torch calls, runs wherever there is such a loop, if its class is one
+    of `classes`, those of the models; without any, they are unknown.
     """
     home = {
         id(node): module for definitions in code.functions.values() for module, node in definitions
@@ -167,7 +170,7 @@ def running(code: ProjectCode, *, evaluation: bool = True) -> Iterator[tuple[Mod
     for module, node in evaluating(code) if evaluation else ():
         roots.append((module, node))
         reached += _reached([node], code.functions)
-    forwards = [node for _, node in code.functions.get("forward", ())] if roots else []
+    forwards = list(_forwards(code, classes)) if roots else []
     reached += [*forwards, *_reached(forwards, code.functions)]
     roots += [(home[id(function)], function) for function in reached]
     seen: set[int] = set()
@@ -176,6 +179,17 @@ def running(code: ProjectCode, *, evaluation: bool = True) -> Iterator[tuple[Mod
             if id(node) not in seen:
                 seen.add(id(node))
                 yield module, node
+
+
+def _forwards(code: ProjectCode, classes: Collection[str]) -> Iterator[Function]:
+    for module in code.modules:
+        for node in module.nodes:
+            if isinstance(node, ast.ClassDef) and (not classes or node.name in classes):
+                yield from (
+                    part
+                    for part in node.body
+                    if isinstance(part, Function) and part.name == "forward"
+                )
 
 
 def variables(function: Function) -> set[str]:
