@@ -86,7 +86,7 @@ def main(argv: list[str]) -> None:
         judged = CardDiagnosis(
             findings=tuple(found),
             steps=observed.diagnosis.steps,
-            raised=raised and raised.said,
+            raised=None if raised is None else raised.said,
         )
         files.write_json(Path(request.result), codec.to_json(judged))
 

@@ -25,7 +25,7 @@ REMEDY = code_edit(
     "is_causal=True in place of a mask of your own, and 16 bit (hotloop explain sdpa-unavailable)"
 )
 FLOAT16 = code_edit(
-    "float16 with torch.amp.GradScaler: before compute capability 8.0 no fused kernel takes bfloat16"
+    "float16 with torch.amp.GradScaler: no fused kernel takes bfloat16 before capability 8.0"
 )
 SWITCHED_ON = Remedy(text="leave the fused kernels switched on: take these lines out")
 
