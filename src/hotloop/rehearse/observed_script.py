@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 __all__ = ["ObservedRequest", "command", "main"]
 
 # By their first letters: the GPU, the host, and copies to the GPU; but not the start, evaluations,
-# saves and logs, of which a rehearsal shows nothing.
+# saves and logs, of which a rehearsal shows nothing, and matrices of zeros (G41): all are here.
 _RULES: Final = ("G", "H", "D15 ", "D16 ", "D17 ")
-_LEFT_OUT: Final = ("H7 ", "H8 ", "H9 ", "H10 ", "H13 ", "H20 ", "H22 ")
+_LEFT_OUT: Final = ("H7 ", "H8 ", "H9 ", "H10 ", "H13 ", "H20 ", "H22 ", "G41 ")
 _FOLDER: Final = "observed"  # below the scratch folder
 
 

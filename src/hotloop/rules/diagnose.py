@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, get_args
 from hotloop.core.finding import Diagnosis, Finding, Severity, ranked
 from hotloop.rules import ALL
 from hotloop.rules.base import Needs, Rule, unmet
+from hotloop.rules.gpu_idle import bounded
 from hotloop.rules.library_settings import in_library
 from hotloop.rules.tried import with_results
 
@@ -44,7 +45,7 @@ def diagnose(case: Case, *, rules: Sequence[Rule] = ALL, strict: bool = False) -
         if unmet(case, rule.needs) or _is_beside_the_point(case, rule):
             continue
         try:
-            judged += [(rule, finding) for finding in rule.findings(case)]
+            judged += [(rule, bounded(case, rule.id, one)) for one in rule.findings(case)]
         except Exception as error:  # listed in the report; one faulty rule must not lose the others
             if strict:
                 raise

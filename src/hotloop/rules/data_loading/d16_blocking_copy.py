@@ -15,7 +15,6 @@ import ast
 from typing import TYPE_CHECKING
 
 from hotloop.rules.base import ABSTAIN, Case, Finding, Needs, Remedy, Rule, SourceLocation
-from hotloop.rules.support.costs import waits_cost
 from hotloop.rules.support.data_wait import costs, feeding
 from hotloop.rules.support.syntax import calls, dotted, keyword, parse
 
@@ -27,7 +26,7 @@ __all__ = ["RULE"]
 
 def judge(case: Case) -> Finding | None:
     """Find the copies in the loops over batches."""
-    loader, seconds = feeding(case), waits_cost(case, case.row("host to device"))
+    loader, seconds = feeding(case), case.row("host to device")
     if loader is None or not (loader.pinned or loader.pin_memory) or case.part(seconds) < ABSTAIN:
         return None
     places = list(dict.fromkeys(_blocking(case)))

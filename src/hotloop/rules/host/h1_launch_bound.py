@@ -16,7 +16,8 @@ from typing import Any
 
 from hotloop.core.case.case import IN_STEP
 from hotloop.rules.base import WARN, Case, Finding, Needs, Remedy, Rule, by_share, option
-from hotloop.rules.support.costs import costing, idle_seconds
+from hotloop.rules.gpu_idle import idle_seconds
+from hotloop.rules.support.costs import costing
 
 __all__ = ["RULE"]
 

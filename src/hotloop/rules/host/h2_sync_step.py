@@ -2,10 +2,10 @@
 
 Looks at: waits of .item(), .tolist(), .cpu(), .numpy(), print and comparisons on tensors of the
     GPU, timed, in the training loop and in evaluation.
-Says so when: such places wait once per step or more, or in evaluation, and together cost 2 % of the
-    wall time: as long as they wait, but no more than the GPU is idle, where that was read.
-Stays silent when: the run is on the CPU, where reading a value costs nothing; values are read
-    every N steps; or the GPU has always something to do.
+Says so when: such places wait once per step or more, or in evaluation, and together for 2 % of the
+    wall time. They cost no more than the GPU is idle, where that was read.
+Stays silent when: the run is on the CPU, where reading a value costs nothing; or values are read
+    every N steps.
 Remedy: keep sums on the GPU and read them every N steps; .detach() what is kept.
 Numbers: bitwise the same.
 Seen: golden cases only; not yet seen on a GPU.
@@ -14,7 +14,7 @@ Source: https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html ("A
 """
 
 from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
-from hotloop.rules.support.costs import costing, waits_cost
+from hotloop.rules.support.costs import costing
 
 __all__ = ["RULE"]
 
@@ -41,14 +41,11 @@ def judge(case: Case) -> Finding | None:
     calls = sum(sync.per_step for sync in waits if sync.row != "evaluate")
     where = [f"{calls:.3g} times a step"] * bool(calls)
     where += ["in evaluation"] * any(sync.row == "evaluate" for sync in waits)
-    seconds = waits_cost(case, waited)
-    claim = f"the host waits for the GPU {' and '.join(where)}, {case.part(waited):.0%} of the time"
-    if seconds < waited:
-        claim += f"; the GPU is idle for {case.part(seconds):.0%}"
     return costing(
         case,
-        seconds,
-        claim=claim,
+        waited,
+        claim=f"the host waits for the GPU {' and '.join(where)}, {case.part(waited):.0%} of the "
+        "time",
         places=list(dict.fromkeys(sync.place for sync in waits if sync.place))[:SHOWN],
         evidence={
             f".{sync.method}() {number}": f"{sync.calls:,} calls, {sync.seconds:.2f} s"

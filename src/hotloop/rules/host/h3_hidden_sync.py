@@ -18,7 +18,7 @@ import ast
 from typing import Any
 
 from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
-from hotloop.rules.support.costs import costing, site, waits_cost
+from hotloop.rules.support.costs import costing, site
 from hotloop.rules.support.syntax import dotted, parse, running
 
 __all__ = ["RULE"]
@@ -35,7 +35,7 @@ REMEDY = code_edit(
 def judge(case: Case) -> Finding | None:
     """Read the waits that torch warned of; without any, look at the code."""
     waits = [sync for sync in case.syncs if sync.method in NAMES]
-    seconds = waits_cost(case, sum(sync.seconds for sync in waits))
+    seconds = sum(sync.seconds for sync in waits)
     sites = [
         site(module, node)
         for module, node in running(parse(case.sources), classes=case.classes)

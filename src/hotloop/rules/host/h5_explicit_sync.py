@@ -14,7 +14,7 @@ Source: https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-memory-managem
 import ast
 
 from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
-from hotloop.rules.support.costs import costing, seconds_at, site, waits_cost
+from hotloop.rules.support.costs import costing, seconds_at, site
 from hotloop.rules.support.syntax import parse, running
 
 __all__ = ["RULE"]
@@ -37,7 +37,7 @@ def judge(case: Case) -> Finding | None:
         for module, node in running(parse(case.sources), classes=case.classes)
         if isinstance(node, ast.Call) and module.name(node) in EXPLICIT
     ]
-    seconds = waits_cost(case, seconds_at(case, sites))
+    seconds = seconds_at(case, sites)
     names = ", ".join(dict.fromkeys(sync.method for sync in case.syncs if sync.method in METHODS))
     return costing(
         case,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.case.case import IN_STEP
@@ -30,12 +29,10 @@ __all__ = [
     "flop_rate",
     "hot_path",
     "hottest",
-    "idle_seconds",
     "in_steps",
     "products",
     "seconds_at",
     "site",
-    "waits_cost",
     "whole_run",
 ]
 
@@ -101,21 +98,6 @@ def costing(
         "ceiling": total / (total - seconds) if total > seconds else None,
     }
     return Finding(**{**known, **fields})
-
-
-def idle_seconds(case: Case, *rows: str) -> float | None:
-    """Return the seconds of `rows` in which the GPU had nothing to do; None if it was not read."""
-    used = case.readings.get("gpu_utilisation")
-    return (1 - median(used)) * sum(map(case.row, rows)) if used else None
-
-
-def waits_cost(case: Case, seconds: float) -> float:
-    """Return what `seconds` of waits for the GPU cost at most.
-
-    While the host waits the GPU does what it must do anyway: no wait costs more than its idle time.
-    """
-    idle = idle_seconds(case, *IN_STEP, "evaluate")
-    return seconds if idle is None else min(seconds, idle)
 
 
 def seconds_at(case: Case, sites: Collection[Site], *, rows: Collection[str] = ()) -> float:
