@@ -13,10 +13,11 @@ from tests.golden.map_style import Mapped
 from hotloop.api import load_run, train
 from hotloop.cli.main import main
 from hotloop.core.codec import to_json
-from hotloop.core.errors import ConfigError, DivergedError, WriteError
+from hotloop.core.errors import ConfigError, DeviceError, DivergedError, WriteError
 from hotloop.core.progress import EpochDone, Evaluated, Note, Progress, ReadyToTrain
 from hotloop.core.storage.files import DISK, Disk
 from hotloop.core.storage.rundir import RunDir
+from hotloop.engine.fused_update import FusedStep
 from hotloop.engine.signals import Signals
 from hotloop.engine.wall_time import ROWS, WallTime
 from hotloop.jobs import train as engine
@@ -203,6 +204,60 @@ def test_out_of_memory_halves_the_micro_batch_and_goes_on(tiny, tmp_path, plain)
         (load_run(tmp_path / "run").checkpoint("last").path / "state.json").read_text()
     )
     assert (state["micro_batch"], state["accumulation"]) == (2, 3)
+
+
+def test_out_of_memory_in_the_first_update_repeats_the_window(tiny, tmp_path, monkeypatch):
+    """The state of the optimizer is allocated there; no weight has changed yet."""
+    public, tried = FusedStep._public, []
+
+    def limited(self, divide, found_inf):
+        tried.append(len(self._optimizer.state))
+        if len(tried) < 3:
+            self._optimizer.state[self._params[0]]["exp_avg"] = torch.zeros(1)
+            raise torch.AcceleratorError("CUDA error: out of memory")
+        public(self, divide, found_inf)
+
+    monkeypatch.setattr(FusedStep, "_public", limited)
+    heard, settings = [], but(tiny, "model.dropout=0")
+    assert drive(tmp_path / "run", settings, notify=heard.append).exit_code == 0
+    notes = [m.text for m in heard if isinstance(m, Note) and "out of memory at step 1" in m.text]
+    assert [("3 micro x 2", "2 micro x 3")[i] in note for i, note in enumerate(notes)] == [True] * 2
+    assert tried == [tried[0]] * 3, "nothing is left of a state that was begun"
+    monkeypatch.undo()
+    run(tmp_path / "whole", settings)
+    small, whole = load_run(tmp_path / "run").steps, load_run(tmp_path / "whole").steps
+    assert [s.ids for s in small] == [s.ids for s in whole]
+    assert [s.loss for s in small] == pytest.approx([s.loss for s in whole], rel=1e-4)
+
+
+def test_out_of_memory_in_a_later_update_ends_the_run(tiny, tmp_path, monkeypatch):
+    """Some weights may have changed: the step cannot be repeated."""
+
+    def out_of_memory(*_, **__):
+        raise torch.OutOfMemoryError("planted: out of memory")
+
+    monkeypatch.setattr(torch, "_fused_adamw_", out_of_memory)  # the first one is torch's own
+    with pytest.raises(DeviceError, match="out of memory"):
+        drive(tmp_path / "run", tiny)
+
+
+def test_out_of_memory_in_a_validation_halves_the_micro_batch_and_repeats_it(tiny, tmp_path):
+    heard = []
+
+    def loss(job):
+        def limited(model, tensors):
+            if not model.training and len(tensors["inputs"]) > 3:
+                raise torch.OutOfMemoryError("planted: out of memory")
+            return job.loss(model, tensors)
+
+        return limited
+
+    settings = but(tiny, "model.dropout=0")
+    assert drive(tmp_path / "run", settings, loss=loss, notify=heard.append).exit_code == 0
+    assert [m.text for m in heard if isinstance(m, Note) and "going on with 3 micro x 2" in m.text]
+    run(tmp_path / "whole", settings)
+    found = [[m["loss"] for m in load_run(tmp_path / n).evaluations] for n in ("run", "whole")]
+    assert found[0] == pytest.approx(found[1], rel=1e-4)
 
 
 def full_disk(*, after: int) -> Disk:

@@ -12,7 +12,7 @@ from hotloop.core.errors import DivergedError
 from hotloop.core.progress import Evaluated, Note
 from hotloop.engine.apply_plan import within
 from hotloop.engine.checkpoint import state
-from hotloop.engine.evaluate import evaluate, judged
+from hotloop.engine.evaluate import Evaluation, evaluate, judged
 from hotloop.engine.rank_agreement import Now, RankAgreement, Share
 from hotloop.engine.signals import Dropped
 from hotloop.engine.step import (
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from torch import Tensor
+    from torch.optim import Optimizer
 
     from hotloop.core.progress import Notify
     from hotloop.engine.checkpoint_policy import CheckpointPolicy
@@ -151,26 +152,65 @@ class Loop:
                 traceback.clear_frames(error.__traceback__)  # they hold the failed activations
                 problem = error
             if problem is not None:
-                drop_gradients(session)
-                if not self._recovered(problem, position):
-                    raise problem
-                state.set_rng_state(session.device, generators)  # the window is repeated
+                self._repeat(problem, position, generators)
                 continue
             watched = _looked(watched)
-            self.good = None  # while the weights change there is nothing to save
-            try:
-                norm = update(session, guard, loss, self.rules.gradient_clip)
-            except DivergedError as error:
-                self.good = position, generators  # it was raised before the weights changed
-                raise self._placed(error, position) from error
+            norm = self._update(guard, loss, optimizer, position, generators)
+            if isinstance(norm, RuntimeError):
+                self._repeat(norm, position, generators)
+                continue
             wall_time.mark("update")
             before, position = position, self.feed.after(position)
-            self.source.prepare(position, session.micro_batch)
+            self._prepare(position)
             spans = self.feed.taken(before, session.micro_batch)
             self.metrics_log.step(before, generators, own, whole, spans, rate, loss, norm)
             self.time_left.step(position)
             if position.sample == 0:
                 self.metrics_log.epoch_done(position.epoch)
+
+    def _update(
+        self,
+        guard: NonFiniteGuard,
+        loss: Tensor,
+        optimizer: Optimizer,
+        position: Position,
+        generators: Mapping[str, Tensor],
+    ) -> Tensor | RuntimeError:
+        """Make the update; return the gradient norm, or what was raised before a weight changed.
+
+        The first fused update allocates the optimizer's state, then changes the weights.
+        """
+        is_first = not optimizer.state and all(g.get("fused") for g in optimizer.param_groups)
+        self.good = None  # while the weights change there is nothing to save
+        try:
+            return update(self.session, guard, loss, self.rules.gradient_clip)
+        except DivergedError as error:
+            self.good = position, generators  # it was raised before the weights changed
+            raise self._placed(error, position) from error
+        except RuntimeError as error:
+            if not is_first:
+                raise
+            traceback.clear_frames(error.__traceback__)
+            self.good = position, generators
+            optimizer.state.clear()
+            return error
+
+    def _repeat(
+        self, problem: BaseException, position: Position, generators: Mapping[str, Tensor]
+    ) -> None:
+        """Prepare to make the window once more; raise the problem if that is not possible."""
+        drop_gradients(self.session)
+        if not self._recovered(problem, position):
+            raise problem
+        state.set_rng_state(self.session.device, generators)
+
+    def _prepare(self, position: Position) -> None:
+        """Begin to make the next window; without memory for it, it is made when it is needed."""
+        try:
+            self.source.prepare(position, self.session.micro_batch)
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
 
     def _visit(self, position: Position) -> None:
         """Save a checkpoint if one is due."""
@@ -219,18 +259,26 @@ class Loop:
         rules, session = self.rules, self.session
         alone = session.parallel.group.world == 1
         poll = self.signals.poll if alone else self.agreement.poll
-        try:
-            with self.signals.droppable(at_once=True) if alone else nullcontext():
-                evaluation = evaluate(
-                    session,
-                    session.job.valid,
-                    poll,
-                    batches=rules.evaluate_batches,
-                    micro_batch=rules.evaluate_micro,
-                )
-        except Dropped:
-            self.wall_time.mark("evaluate")
-            return position
+        evaluation: Evaluation | None = None
+        while evaluation is None:
+            problem: BaseException | None = None
+            try:
+                with self.signals.droppable(at_once=True) if alone else nullcontext():
+                    evaluation = evaluate(
+                        session,
+                        session.job.valid,
+                        poll,
+                        batches=rules.evaluate_batches,
+                        micro_batch=rules.evaluate_micro,
+                    )
+            except Dropped:
+                self.wall_time.mark("evaluate")
+                return position
+            except RuntimeError as error:
+                traceback.clear_frames(error.__traceback__)
+                problem = error
+            if problem is not None and not self._recovered(problem, position):
+                raise problem
         seconds = self.wall_time.mark("evaluate")
         if not math.isfinite(evaluation.loss):
             raise DivergedError(

@@ -34,6 +34,13 @@ __all__ = [
 ]
 
 _CLIP_EPS = 1e-6  # of torch.nn.utils.clip_grad_norm_, torch 2.13
+# Of the CPU's allocator, the libraries, and CUDA's own calls (torch.AcceleratorError).
+_NO_MEMORY = (
+    "can't allocate memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_ALLOC_FAILED",
+    "CUDA error: out of memory",
+)
 SMALLEST_SCALE = 1.0  # an fp16 loss scale below this no longer keeps small gradients
 
 
@@ -242,8 +249,7 @@ def is_out_of_memory(error: RuntimeError) -> bool:
     """Whether an error says that the device (for a CPU, the host) is out of memory."""
     if isinstance(error, torch.OutOfMemoryError):
         return True
-    plain = ("can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED")
-    return any(words in str(error) for words in plain)  # the CPU's allocator and the libraries'
+    return any(words in str(error) for words in _NO_MEMORY)
 
 
 def halve_micro_batch(session: Session, batch_size: int) -> bool:
