@@ -1,7 +1,7 @@
 """What readings of a run say of it."""
 
 from hotloop.core.hardware import Hardware
-from hotloop.engine.device_readings import peak_told, reader, watched
+from hotloop.engine.device_readings import idle_told, peak_told, reader, watched
 
 GIB = 1 << 30
 
@@ -32,3 +32,13 @@ def test_a_gpus_peak_is_told_beside_its_forecast():
     assert peak_told(gpu, 3 * GIB, lambda device: read) == f"{told}; torch reserved 2.5 GiB"
     assert peak_told(gpu, 3 * GIB, lambda device: {"device_peak_bytes": None}) is None
     assert peak_told(Hardware(device="cpu", name="a CPU"), 3 * GIB) is None
+
+
+def test_the_idle_time_of_a_gpu_is_told_from_the_hosts():
+    gpu = Hardware(device="cuda", name="a GPU", count=1)
+    assert idle_told(gpu, 3.0, 4, 200.0) == (
+        "the wall time is the host's; the GPU was busy 75% of the time (4 readings): about 50 s of "
+        "200 s of steps it was idle"
+    )
+    assert idle_told(gpu, 0.0, 0, 200.0) is None  # nothing reads the use
+    assert idle_told(Hardware(device="cpu", name="a CPU", count=1), 3.0, 4, 200.0) is None

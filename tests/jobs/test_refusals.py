@@ -1,12 +1,20 @@
 import json
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 
-from hotloop.core.errors import ConfigError, DataError, PlanError, UsageError
+from hotloop.core.errors import ConfigError, DataError, DeviceError, PlanError, UsageError
+from hotloop.core.hardware import Hardware
 from hotloop.core.plan import Plan, Use
-from hotloop.jobs.refusals import refuse_other_plan, refuse_unlike, refuse_unlike_data
+from hotloop.jobs.refusals import (
+    refuse_other_plan,
+    refuse_unfit_build,
+    refuse_unlike,
+    refuse_unlike_data,
+)
 from hotloop.jobs.request import fresh_request
+from hotloop.machine.torch_build import TorchBuild
 from hotloop.session.ranks import SINGLE_PROCESS
 
 KEPT = Plan(
@@ -135,3 +143,12 @@ def test_a_rank_that_has_read_other_data_is_refused():
     refuse_unlike_data("abc", Second("abc"))
     with pytest.raises(DataError, match="fingerprint is abc, and xyz"):
         refuse_unlike_data("abc", Second("xyz"))
+
+
+def test_a_torch_without_kernels_for_the_gpu_is_refused_before_step_1():
+    volta = Hardware(device="cuda", name="Tesla V100", count=1, capability=(7, 0))
+    build = TorchBuild(cuda="13.0", arches=("sm_75", "sm_80", "sm_90"))
+    with pytest.raises(DeviceError, match="kernels for sm_75, sm_80, sm_90, and the GPU is sm_70"):
+        refuse_unfit_build(volta, build)
+    refuse_unfit_build(replace(volta, capability=(8, 6)), build)
+    refuse_unfit_build(Hardware(device="cpu", name="a CPU", count=1), TorchBuild())

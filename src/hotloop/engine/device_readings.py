@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hotloop.core.progress import Note
-from hotloop.core.units import bytes_
+from hotloop.core.units import bytes_, many
 from hotloop.machine.detect import readings
 from hotloop.machine.memory_spill import spilled
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hotloop.core.hardware import Hardware
     from hotloop.core.progress import Notify, Readings
 
-__all__ = ["peak_told", "reader", "watched"]
+__all__ = ["idle_told", "peak_told", "reader", "watched"]
 
 
 def reader(hardware: Hardware) -> Callable[[], Readings]:
@@ -52,6 +52,22 @@ def peak_told(
     return (
         f"memory: at most {bytes_(peak)} of tensors, {bytes_(forecast)} were forecast "
         f"({forecast / peak - 1:+.0%}){held}"
+    )
+
+
+def idle_told(hardware: Hardware, used_sum: float, count: int, seconds: float) -> str | None:
+    """Return a sentence on how long a GPU was idle in `seconds` of steps; None if unknown.
+
+    `used_sum` adds up `count` readings of its use, 0..1. The wall time is the host's: while the
+    GPU has work queued, its rows say nothing of the GPU.
+    """
+    if hardware.device != "cuda" or not count:
+        return None
+    used = used_sum / count
+    return (
+        f"the wall time is the host's; the GPU was busy {used:.0%} of the time "
+        f"({many(count, 'reading')}): about {seconds * (1 - used):.3g} s of {seconds:.3g} s of "
+        "steps it was idle"
     )
 
 

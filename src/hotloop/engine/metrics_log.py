@@ -85,6 +85,7 @@ class MetricsLog:
         # Losses of the first steps until they are checked; None with several ranks.
         self._first: list[float] | None = None if session.parallel.group.world > 1 else []
         self._now: Readings = {"memory_bytes": None, "utilisation": None}
+        self.used_sum, self.used_count = 0.0, 0  # of the readings of the device's use
         self._read_at = self._noted_at = -math.inf  # when readings were taken, and logged
 
     def step(
@@ -286,6 +287,8 @@ class MetricsLog:
         if now - self._read_at < READ_EVERY:
             return
         self._now, self._read_at = self._readings(), now
+        if (used := self._now["utilisation"]) is not None:
+            self.used_sum, self.used_count = self.used_sum + used, self.used_count + 1
         if now - self._noted_at >= max(NOTE_EVERY, now / POINTS):
             self._noted_at = now
             rate = round(tokens_per_s, 1)

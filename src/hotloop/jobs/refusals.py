@@ -9,7 +9,7 @@ from hotloop import techniques
 from hotloop.config.derive_plan import for_ranks
 from hotloop.config.schema import flatten
 from hotloop.config.settings import differences
-from hotloop.core.errors import ConfigError, DataError, UsageError
+from hotloop.core.errors import ConfigError, DataError, DeviceError, UsageError
 from hotloop.core.plan import Plan, Use
 from hotloop.core.version import code_version
 from hotloop.jobs.request import DATA_PATHS, parse_use, read_plan
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from hotloop.core.hardware import Hardware
     from hotloop.jobs.request import RunRequest
+    from hotloop.machine.torch_build import TorchBuild
     from hotloop.session.ranks import ProcessGroup
 
 __all__ = [
@@ -26,6 +28,7 @@ __all__ = [
     "refuse_other_code",
     "refuse_other_data",
     "refuse_other_plan",
+    "refuse_unfit_build",
     "refuse_unlike",
     "refuse_unlike_data",
 ]
@@ -130,4 +133,14 @@ def refuse_other_code(record: Mapping[str, Any]) -> None:
         raise ConfigError(
             f"that run was made by other code of hotloop:\n  run has {was}, now {now}\n"
             "name another folder with --out, or train the phases after it one by one (phase=...)"
+        )
+
+
+def refuse_unfit_build(hardware: Hardware, build: TorchBuild) -> None:
+    """Raise DeviceError if torch was built without kernels for this GPU."""
+    why = None if hardware.capability is None else build.why_not(hardware.capability)
+    if why is not None:
+        raise DeviceError(
+            f"torch {hardware.versions.get('torch', '')} does not fit the {hardware.name}: {why}. "
+            "Install a build for this GPU (https://pytorch.org/get-started/locally/)"
         )

@@ -20,7 +20,7 @@ from hotloop.core.errors import (
 from hotloop.core.progress import Note, ReadyToTrain
 from hotloop.engine import apply_plan
 from hotloop.engine.checkpoint import folders
-from hotloop.engine.device_readings import peak_told
+from hotloop.engine.device_readings import idle_told, peak_told
 from hotloop.engine.loop import Ending, Loop
 from hotloop.engine.prefetch import source_of
 from hotloop.engine.signals import Dropped
@@ -203,6 +203,9 @@ def _train(
             forecast = of_rank(prepared.decision.forecast, prepared.plan)
             if (peak := peak_told(prepared.hardware, forecast.peak_bytes)) is not None:
                 notify(Note(text=peak))
+            used = metrics_log.used_sum, metrics_log.used_count
+            if (idle := idle_told(prepared.hardware, *used, wall_time.in_steps())) is not None:
+                notify(Note(text=idle))
             return ended
         finally:
             checkpoint_policy.close()

@@ -26,12 +26,14 @@ from hotloop.jobs.refusals import (
     refuse_changes,
     refuse_other_code,
     refuse_other_data,
+    refuse_unfit_build,
     refuse_unlike,
     refuse_unlike_data,
 )
 from hotloop.jobs.request import RunRequest, saved_request
 from hotloop.jobs.run import RunResult, execute, interrupted
 from hotloop.machine.clock import clock
+from hotloop.machine.torch_build import torch_build
 from hotloop.recipes.building.declared_code import CODE, named_code, running
 from hotloop.session.ranks import SINGLE_PROCESS
 
@@ -162,6 +164,7 @@ def _assembled(
     plan: Plan | None = None,
 ) -> PreparedRun:
     prepared = assemble(request, notify, signals.poll, plan=plan, ranks=ranks)
+    refuse_unfit_build(prepared.hardware, torch_build())
     for doubt in prepared.doubts():
         notify(Note(text=doubt, warning=True))
     return prepared

@@ -5,13 +5,13 @@ Each answer says what it was judged by. What a simulated card cannot show is lis
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 from hotloop.core import errors
 from hotloop.core.case.rehearsal import Verdict
 from hotloop.core.hardware import HEAD_ROOM
 from hotloop.core.units import bytes_, many, moment
+from hotloop.machine.torch_build import TorchBuild
 from hotloop.rehearse.kernel_kinds import BF16, CONVOLUTIONS, EFFICIENT, FLASH
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["is_out_of_memory", "not_shown", "verdicts"]
 
 _AMPERE: Final = (8, 0)  # the first with bf16 in its tensor cores, and with FlashAttention 2
-_NAMES: Final = re.compile(r"(sm|compute)_(\d+)(\d)[a-z]?$")
 # What torch says where a card lacks something: a part of the text, and the remedy.
 _LACKS: Final = (
     (
@@ -55,12 +54,11 @@ def _starts(card: Card, run: RehearsedRun) -> Verdict:
     name = card.short_name
     if run.torch is None:
         return _start("unknown", f"the {run.what} did not import torch: {run.ended}")
-    if not _has_code(card, run.architectures):
-        there = ", ".join(run.architectures)
+    if (why := TorchBuild(arches=run.architectures).why_not(card.capability)) is not None:
         return _start(
             "no",
-            f"torch {run.torch} has no code for capability {_number(card)}; it has {there}",
-            "install a wheel of torch that has it, or build torch for it",
+            f"torch {run.torch} does not fit the card: {why}",
+            "install a wheel of torch that has code for it, or build torch for it",
         )
     if run.raised is not None:
         return _crashed(card, run)
@@ -177,24 +175,6 @@ def _precision(card: Card, run: RehearsedRun) -> Iterator[Verdict]:
             text="attention takes the memory-efficient kernel, as FlashAttention needs "
             "capability 8.0",
         )
-
-
-def _has_code(card: Card, architectures: tuple[str, ...]) -> bool:
-    """Whether a wheel has code that runs on the card.
-
-    Machine code runs on its own major capability from its minor one on; PTX ("compute_90") on all
-    later cards. CUDA C++ Programming Guide, "Binary Compatibility" and "PTX Compatibility".
-    """
-    major, minor = card.capability
-    for name in architectures:
-        if (found := _NAMES.match(name)) is None:
-            continue
-        kind, theirs = found[1], (int(found[2]), int(found[3]))
-        if kind == "compute" and theirs <= (major, minor):
-            return True
-        if kind == "sm" and theirs[0] == major and theirs[1] <= minor:
-            return True
-    return not architectures  # unknown: nothing is claimed
 
 
 def _number(card: Card) -> str:

@@ -4,7 +4,8 @@ What: keeps each step's loss and gradient norm on the device and reads all of th
 Helps when: the device runs asynchronously: a `.item()` each step drains its queue each step.
 Does not help when: the device is the CPU, which has no queue.
 Numbers: bitwise the same; a loss that is not finite still stops the run before its update,
-    because the update is skipped on the device until the loss is read.
+    because the update is skipped on the device until the loss is read. Only fused optimizers, and
+    float16's scaler, can skip it so: before the update of another one the host reads the loss.
 Measured: not measured here: needs a CUDA GPU.
 Source: https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html (2026-11)
 """
@@ -30,8 +31,16 @@ def apply(session: Session) -> int:
 
 
 def read_back(session: Session) -> str | None:
-    """Read the session's `lag_reads` flag."""
-    return "losses are read at the log interval" if session.stepping.lag_reads else None
+    """Read the session's `lag_reads` flag, and whether an update must know the loss."""
+    if not session.stepping.lag_reads:
+        return None
+    groups = session.optimizer.param_groups if session.optimizer else ()
+    if session.scaler is None and not all(group.get("fused") for group in groups):
+        name = type(session.optimizer).__name__
+        return (
+            f"losses are logged at the interval, but read before each update: {name} is not fused"
+        )
+    return "losses are read at the log interval"
 
 
 TECHNIQUE = Technique(
