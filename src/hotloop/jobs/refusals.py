@@ -13,6 +13,7 @@ from hotloop.core.errors import ConfigError, DataError, DeviceError, UsageError
 from hotloop.core.plan import Plan, Use
 from hotloop.core.version import code_version
 from hotloop.jobs.request import DATA_PATHS, parse_use, read_plan
+from hotloop.machine.torch_build import TorchBuild, torch_build
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from hotloop.core.hardware import Hardware
     from hotloop.jobs.request import RunRequest
-    from hotloop.machine.torch_build import TorchBuild
     from hotloop.session.ranks import ProcessGroup
 
 __all__ = [
@@ -136,9 +136,11 @@ def refuse_other_code(record: Mapping[str, Any]) -> None:
         )
 
 
-def refuse_unfit_build(hardware: Hardware, build: TorchBuild) -> None:
-    """Raise DeviceError if torch was built without kernels for this GPU."""
-    why = None if hardware.capability is None else build.why_not(hardware.capability)
+def refuse_unfit_build(hardware: Hardware, build: TorchBuild | None = None) -> None:
+    """Raise DeviceError if torch (as `build` says) was built without kernels for this GPU."""
+    if hardware.capability is None:
+        return
+    why = (build or torch_build()).why_not(hardware.capability)
     if why is not None:
         raise DeviceError(
             f"torch {hardware.versions.get('torch', '')} does not fit the {hardware.name}: {why}. "

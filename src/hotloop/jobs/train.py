@@ -33,7 +33,6 @@ from hotloop.jobs.refusals import (
 from hotloop.jobs.request import RunRequest, saved_request
 from hotloop.jobs.run import RunResult, execute, interrupted
 from hotloop.machine.clock import clock
-from hotloop.machine.torch_build import torch_build
 from hotloop.recipes.building.declared_code import CODE, named_code, running
 from hotloop.session.ranks import SINGLE_PROCESS
 
@@ -164,7 +163,7 @@ def _assembled(
     plan: Plan | None = None,
 ) -> PreparedRun:
     prepared = assemble(request, notify, signals.poll, plan=plan, ranks=ranks)
-    refuse_unfit_build(prepared.hardware, torch_build())
+    refuse_unfit_build(prepared.hardware)
     for doubt in prepared.doubts():
         notify(Note(text=doubt, warning=True))
     return prepared
