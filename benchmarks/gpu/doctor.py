@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from hotloop.core.finding import Diagnosis
 
-SECONDS, SHORT_S = 6.0, 3.0  # of training that is observed: 32 scripts have to fit into a call
+SECONDS, SHORT_S = 6.0, 5.0  # of training that is observed: 32 scripts have to fit into a call
 MARK = re.compile(r"# FAULT( ANYWHERE)?: (.+)")
 # Not met on a GPU yet come first: what a call's time does not suffice for is at the end.
 MET = ("float32_pictures", "float32_products", "many_small_kernels", "fed_pictures")

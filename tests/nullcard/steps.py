@@ -12,8 +12,9 @@ from typing import Any
 
 import torch
 
-from hotloop.nullcard.counts import CardCounts, counts, read_zeros, reset
+from hotloop.nullcard.counts import CardCounts, counts, reset
 from hotloop.rehearse.any_value import take_any_value
+from hotloop.rehearse.prepared_torch import prepare
 
 __all__ = ["train"]
 
@@ -36,7 +37,7 @@ def train(*words: str) -> dict[str, Any]:
     parts.set_apart(loop.Loop, "_evaluate", "validations")
     parts.set_apart(checkpoint_policy.CheckpointPolicy, "visit", "saves")
     parts.set_apart(checkpoint_policy.CheckpointPolicy, "save", "saves")
-    read_zeros()
+    prepare()
     with redirect_stderr(io.StringIO()) as said:
         code = main(["train", *words])
     return {"exit": code, "said": said.getvalue(), "runs": parts.runs}

@@ -32,6 +32,10 @@ _WHY = {
     "training.optim=adafactor": "torch's Adafactor reads two numbers of each parameter",
     "without fused-adamw": _EACH_STEP,
     "without lagged-loss-read": _EACH_STEP,
+    "expert-sft lora packed, training.precision=fp32": "the host reads where rows end, for "
+    "FlexAttention, once a batch",
+    "with async-checkpoint": "the thread that writes a checkpoint waits for its copies",
+    "with compile": "the first validation is compiled, and the compiler waits",
 }
 _BASES = ("char-lm", "pair-classifier padded", "expert-sft lora packed")
 
@@ -40,12 +44,13 @@ def _changes() -> Iterator[Recipe]:
     for recipe in RECIPES:
         if recipe.name in _BASES:
             for name, options in _ANY.items():
+                full = f"{recipe.name}, {name}"
                 yield Recipe(
-                    name=f"{recipe.name}, {name}",
+                    name=full,
                     options=recipe.options + options,
                     runs=recipe.runs,
                     cards=_CARD,
-                    why=_WHY.get(name, ""),
+                    why=_WHY.get(full, _WHY.get(name, "")),
                 )
 
 

@@ -247,12 +247,15 @@ def test_many_micro_batches_make_one_step(rehearse):
 
 
 def test_the_rules_on_the_gpu_judge_by_the_cards_estimated_times(rehearse):
-    """A product of 2 TFLOP is in the queue when the rows of a mask are counted."""
+    """A product of 2 TFLOP is in the queue when the rows of a mask are counted.
+
+    The host waits in each step, but the card is busy meanwhile: the wait costs next to nothing.
+    """
     work = "y = torch.ones(8192, 8192, device='cuda'); y @ y @ y; n = len(x[x > 0])"
     result, said = rehearse(written(work), "--card", "rtx4090")
     found = {one["rule"].split()[0]: one for one in result["judged"]["findings"]}
     assert (found["H3"]["severity"], found["H3"]["places"][0]["line"]) == (
-        "critical",
+        "note",
         line_of(work),
     )
     assert "H3 hidden_sync" in said

@@ -18,9 +18,10 @@ __all__ = ["build", "check_torch"]
 SOURCES: Final = Path(__file__).parent / "library"
 COMPILERS: Final = ("cc", "gcc", "clang")
 FLAGS: Final = ("-std=gnu11", "-O1", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror")
-# The name by which torch's libraries and Triton look for the driver: the loader takes the library
-# that is loaded already for it.
+# By these names torch's libraries and Triton look for the driver, and torch for NVML: the loader
+# takes the library that is loaded already.
 NAME: Final = "libcuda.so.1"
+NVML: Final = "libnvidia-ml.so.1"
 ABI: Final = "13."  # the layouts in the library are those of CUDA 13
 _SEPARATORS: Final = " :"  # of LD_PRELOAD, ld.so(8): a path with one of them cannot be loaded
 
@@ -63,7 +64,8 @@ def build(cache: Path | None = None) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            _compile(compiler, Path(scratch) / NAME).replace(library)  # another process may, too
+            for made in _compiled(compiler, Path(scratch)):
+                made.replace(folder / made.name)  # another process may, too; the card comes last
     except OSError as error:
         raise WriteError(
             f"{folder}: the library of the simulated card cannot be written "
@@ -85,13 +87,18 @@ def _compiler() -> str:
     )
 
 
-def _compile(compiler: str, made: Path) -> Path:
-    sources = map(str, sorted(SOURCES.glob("*.c")))
-    link = ("-o", str(made), f"-Wl,-soname,{NAME}", "-lpthread", "-ldl")
-    ended = subprocess.run([compiler, *FLAGS, *sources, *link], capture_output=True, text=True)
-    if ended.returncode:
-        raise DeviceError(f"{compiler} did not build the simulated card:\n{ended.stderr}")
-    return made
+def _compiled(compiler: str, folder: Path) -> tuple[Path, Path]:
+    """Compile the stand-in for NVML, and the card, which loads it from its own folder."""
+    own = SOURCES / "nvml.c"
+    sources = [path for path in sorted(SOURCES.glob("*.c")) if path != own]
+    nvml, card = folder / NVML, folder / NAME
+    needed = ("-Wl,--no-as-needed", "-Wl,-rpath,$ORIGIN", str(nvml), "-lpthread", "-ldl")
+    for made, parts, link in ((nvml, [own], ()), (card, sources, needed)):
+        words = (*map(str, parts), "-o", str(made), f"-Wl,-soname,{made.name}", *link)
+        ended = subprocess.run([compiler, *FLAGS, *words], capture_output=True, text=True)
+        if ended.returncode:
+            raise DeviceError(f"{compiler} did not build the simulated card:\n{ended.stderr}")
+    return nvml, card
 
 
 def check_torch(python: str) -> None:
