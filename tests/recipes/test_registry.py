@@ -32,7 +32,7 @@ TEXTS = {
     "jobs/forecast/memory_forecast.py": "what was measured",
     "techniques/": "what was measured",
 }
-PATHS = ("ladder", "sample", "predict", "section", "manifests")
+PATHS = ("ladder", "sample", "predict", "section", "manifests", "compares")
 FOLDERS = {recipe.package.rpartition(".")[2] for recipe in RECIPES.values()}
 NAMES = {*RECIPES, *(name.replace("-", "_") for name in RECIPES)}
 # No name of a module such as hotloop.models.task_router, which is a model.

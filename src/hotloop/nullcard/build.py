@@ -92,7 +92,7 @@ def _compiled(compiler: str, folder: Path) -> tuple[Path, Path]:
     own = SOURCES / "nvml.c"
     sources = [path for path in sorted(SOURCES.glob("*.c")) if path != own]
     nvml, card = folder / NVML, folder / NAME
-    needed = ("-Wl,--no-as-needed", "-Wl,-rpath,$ORIGIN", str(nvml), "-lpthread", "-ldl")
+    needed = ("-Wl,-no-as-needed", "-Wl,-rpath,$ORIGIN", str(nvml), "-lpthread", "-ldl")
     for made, parts, link in ((nvml, [own], ()), (card, sources, needed)):
         words = (*map(str, parts), "-o", str(made), f"-Wl,-soname,{made.name}", *link)
         ended = subprocess.run([compiler, *FLAGS, *words], capture_output=True, text=True)

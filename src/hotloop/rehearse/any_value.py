@@ -1,7 +1,7 @@
 """Takes out hotloop's own checks of values, which fail on a card where every value is 0.
 
-They are: that parameters learn, that the loss scale holds, that cached features fit, and the
-metrics of a validation, which divide by what was counted.
+They are: that parameters learn, that the loss scale holds, what a recipe compares with the CPU, and
+the metrics of a validation, which divide by what was counted.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.process.import_hooks import ImportHooks
+from hotloop.recipes.registry import RECIPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +25,14 @@ def take_any_value() -> None:
     hooks = ImportHooks()
     for name, change in _CHANGES.items():
         hooks.when(name, lambda name=name, change=change: change(sys.modules[name]))  # type: ignore[misc]
+    for recipe in RECIPES.values():
+        inner, _, check = recipe.compares.partition(":")
+        if check:
+            name = f"{recipe.package}.{inner}"
+            hooks.when(
+                name,
+                lambda name=name, check=check: setattr(sys.modules[name], check, lambda *_: None),  # type: ignore[misc]
+            )
 
 
 def _without_metrics(module: Any) -> None:
@@ -47,13 +56,8 @@ def _any_gradient(module: Any) -> None:
     module.Gradients.refuse_dead = lambda _: None
 
 
-def _any_feature(module: Any) -> None:
-    module._refuse_mismatch = lambda *_: None  # the CPU computes them, the card does not
-
-
 _CHANGES: Final[dict[str, Callable[[Any], None]]] = {
     "hotloop.engine.evaluate": _without_metrics,
     "hotloop.engine.step": _any_scale,
     "hotloop.models.trainable_parameters": _any_gradient,
-    "hotloop.recipes.task_router.feature_cache": _any_feature,
 }

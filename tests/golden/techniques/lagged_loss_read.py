@@ -5,5 +5,5 @@ from tests.golden.techniques import Examples
 
 EXAMPLES = Examples(
     blocked_on=CPUS,
-    says="losses are read at the log interval",
+    says="losses are logged at the interval, but read before each update: AdamW is not fused",
 )

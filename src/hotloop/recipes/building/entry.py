@@ -47,6 +47,8 @@ class Recipe:
     sample: str = ""  # draws texts, for hotloop sample: as building.protocols.Sample
     predicts: str = ""  # what, for the help of hotloop predict
     predict: str = ""  # says something of rows, for hotloop predict: as building.protocols.Predict
+    # Compares what GPU and CPU computed; left out in a rehearsal, where the GPU computes nothing.
+    compares: str = ""
     section: str = ""  # report.facts.Facts -> Html: of the page of a run
     manifests: str = ""  # key=value arguments -> building.protocols.Manifest and folder of each run
 

@@ -31,4 +31,5 @@ RECIPE = Recipe(
     "prompt",
     predict="predictions:predict",
     section="report_section:routing",
+    compares="feature_cache:refuse_mismatch",
 )

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from hotloop.models.task_router import TaskRouter
     from hotloop.models.weights.discovery import FoundModel
 
-__all__ = ["FeatureRows", "Features", "features_of"]
+__all__ = ["FeatureRows", "Features", "features_of", "refuse_mismatch"]
 
 _VERSION: Final = 3  # raise it when the same model and tokens give other features
 _ROWS: Final = 32  # rows in a batch
@@ -73,7 +73,7 @@ def features_of(
     if path.is_file():
         values = np.load(path, mmap_mode="r", allow_pickle=False)
         subset = np.linspace(0, len(rows) - 1, min(_CHECKED, len(rows))).astype(np.int64)
-        _refuse_mismatch(path, values, subset, _compute_features(model(), rows, subset))
+        refuse_mismatch(path, values, subset, _compute_features(model(), rows, subset))
         return Features(values=values, fingerprint=key, seconds=None)
     began = time.perf_counter()
     trunk = model().to("cuda" if torch.cuda.is_available() else "cpu")
@@ -121,9 +121,10 @@ def _compute_features(
     return features
 
 
-def _refuse_mismatch(
+def refuse_mismatch(
     path: Path, cached: NDArray[Any], subset: NDArray[np.int64], computed: NDArray[np.float32]
 ) -> None:
+    """Raise DataError if cached features are not those that the model computes for some rows."""
     fits = (
         cached.ndim == 2 and cached.shape[1] == computed.shape[1] and cached.shape[0] > subset.max()
     )
