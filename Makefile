@@ -39,9 +39,10 @@ $(NULLCARD)/.ready: pyproject.toml
 
 # torch's CUDA build (3 GB, once) on a library that stands for the card: tests/nullcard/README.md.
 # An environment that is there already: make test-nullcard NULLCARD_PYTHON=PATH/bin/python
+# CI leaves the calls of `make gpu` out (NULLCARD_ARGS): they take as long as all others.
 test-nullcard: $(if $(filter $(NULLCARD)/bin/python,$(NULLCARD_PYTHON)),$(NULLCARD)/.ready)
 	HOTLOOP_NULLCARD_PYTHON=$(abspath $(NULLCARD_PYTHON)) OMP_NUM_THREADS=1 PYTHONPATH=$(CURDIR)/src:$(CURDIR) \
-	  $(NULLCARD_PYTHON) -m pytest tests/nullcard -n 2 --dist loadfile -p no:cacheprovider -rs
+	  $(NULLCARD_PYTHON) -m pytest tests/nullcard -n 2 --dist loadfile -p no:cacheprovider -rs $(NULLCARD_ARGS)
 
 check: $(VENV)/.ready wheel
 	$(BIN)/ruff format --check src tests benchmarks
