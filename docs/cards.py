@@ -190,7 +190,7 @@ def _order(word: str) -> tuple[bool, bool, str]:
 
 
 def _source(gpu: GpuSpec) -> tuple[str, str]:
-    linked = re.sub(r"https://([^/\s;]+)[^\s;]*", r"[\1](\g<0>)", gpu.source)
+    linked = re.sub(r"https://([^/\s,]+)[^\s,]*", r"[\1](\g<0>)", gpu.source)
     return "derived" if gpu.derived else "published", linked
 
 

@@ -277,7 +277,7 @@ def test_a_recipe_is_trained_as_it_would_be_on_that_card(rehearse_recipe, tmp_pa
     assert "Tesla T4 (cuda)" in run["plan"]["facts"]["device"]
     assert result["command"][:4] == ["-m", "hotloop", "train", "char-lm"]
     assert re.search(r"autocast-fp16 +in effect", said)
-    assert "hotloop doctor char-lm checks a recipe" in " ".join(said.split())
+    assert "check a recipe with hotloop doctor char-lm" in " ".join(said.split())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.json", "text.txt"]
 
 

@@ -341,6 +341,24 @@ said += [time.perf_counter() - began >= 0.2, cuda.cudaEventQuery(b), elapsed(a, 
     assert timed(script) == [600, 600, 600, 0, True, 0, True]
 
 
+def test_a_timed_card_says_how_long_it_has_worked_and_may_stop_taking_time():
+    script = """
+cuda.nullcard_worked_ms.restype = ctypes.c_double
+s = stream()
+copied(100, s)
+before = cuda.nullcard_worked_ms()
+cuda.cudaStreamSynchronize(s)
+said += [before < 100.0, abs(cuda.nullcard_worked_ms() - 100.0) < 1.0]
+cuda.nullcard_take_time(0)
+copied(100, s)
+said += [cuda.cudaStreamQuery(s), abs(cuda.nullcard_worked_ms() - 100.0) < 1.0]
+cuda.nullcard_take_time(1)
+copied(100, s)
+said.append(cuda.cudaStreamQuery(s))
+"""
+    assert timed(script) == [True, True, 0, True, 600]
+
+
 def test_another_stream_of_a_timed_card_waits_for_an_event_only():
     script = """
 one, two, free, e, done, own = stream(), stream(), stream(), event(), event(), event()

@@ -37,9 +37,15 @@ _ADA = f"{_IMG}/aem-dam/Solutions/geforce/ada/nvidia-ada-gpu-architecture.pdf"
 _GB202 = f"{_IMG}/aem-dam/Solutions/geforce/blackwell/nvidia-rtx-blackwell-gpu-architecture.pdf"
 _GEFORCE = "https://www.nvidia.com/en-us/geforce/graphics-cards"
 # 28 SM x 512 FLOP per clock (the rate of the GA102 whitepaper) x 1.78 GHz of the product page
-_RTX3060 = f"28 SM x 512 x 1.78 GHz, 15 Gbit/s, {_GEFORCE}/30-series/rtx-3060-3060ti/"
-# 28, 28 and 30 Gbit/s on 192, 256 and 256 bit
-_RTX50_MEMORY = "https://www.tweaktown.com/news/102469"
+_RTX3060 = f"28 SM x 512 x 1.78 GHz, {_GEFORCE}/30-series/rtx-3060-3060ti/"
+_RTX3060_12 = (
+    f"{_RTX3060}, 192 bit x 15 Gbit/s, "
+    "https://sysrqmts.com/vi/gpus/compare/nvidia-geforce-rtx-3060-vs-nvidia-geforce-rtx-3090-ti"
+)
+_RTX3060_8 = (
+    f"{_RTX3060}, 128 bit x 15 Gbit/s, https://fpsbench.com/compare/gpu/"
+    "nvidia-geforce-rtx-3060-8-gb-vs-nvidia-geforce-rtx-4060-mobile"
+)
 # AI TOPS are sparse fp8, 8 times dense bf16 (4090: 1321 and 165.2; 4080: 780 and 97.5)
 _RTX4080S = f"836 AI TOPS / 8, 256 bit x 23 Gbit/s, {_GEFORCE}/40-series/rtx-4080-family/"
 # 128 and 512 FLOP per clock and SM; a T4 has 1024, GeForce accumulates in fp32 at half rate
@@ -50,6 +56,12 @@ _TURING = (
 _RTX2080 = f"46 SM x 128 (fp32) and x 512 x 1.71 GHz, 256 bit x 14 Gbit/s, {_TURING}"
 # 24 SM x 512 FLOP per clock (the rate of the Ada whitepaper) x 2.46 GHz of the product page
 _RTX4060 = f"24 SM x 512 x 2.46 GHz, 128 bit x 17 Gbit/s, {_GEFORCE}/40-series/rtx-4060-4060ti/"
+
+
+_RTX50 = (  # 28, 28 and 30 Gbit/s on 192, 256 and 256 bit
+    "https://www.tweaktown.com/news/102469/"
+    "nvidia-geforce-rtx-50-series-specs-pricing-and-performance-plan-that-upgrade-today/index.html"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,8 +161,8 @@ GPUS: tuple[GpuSpec, ...] = (
     _gpu("a100 80gb pcie", (8, 0), 80, 1.935, 19.5, 156, 312, _A100),
     _gpu("a100 80gb sxm4", (8, 0), 80, 2.039, 19.5, 156, 312, _A100),
     _gpu("a10", (8, 6), 24, 0.6, 31.2, 62.5, 125, _A10),  # the A10G is another GPU
-    _gpu("rtx 3060", (8, 6), 12, 0.36, 12.7, 12.7, 25.5, _RTX3060, derived=True),
-    _gpu("rtx 3060", (8, 6), 8, 0.24, 12.7, 12.7, 25.5, _RTX3060, derived=True),
+    _gpu("rtx 3060", (8, 6), 12, 0.36, 12.7, 12.7, 25.5, _RTX3060_12, derived=True),
+    _gpu("rtx 3060", (8, 6), 8, 0.24, 12.7, 12.7, 25.5, _RTX3060_8, derived=True),
     _gpu("rtx 3070", (8, 6), 8, 0.448, 20.3, 20.3, 40.6, _GA102),
     _gpu("rtx 3080", (8, 6), 10, 0.76, 29.8, 29.8, 59.5, _GA102),
     _gpu("rtx 3090", (8, 6), 24, 0.936, 35.6, 35.6, 71, _GA102),
@@ -165,9 +177,9 @@ GPUS: tuple[GpuSpec, ...] = (
     _gpu("h100 pcie", (9, 0), 80, 2.0, 51, 378, 756.5, _H100),  # page, sparse: 756, 1513
     _gpu("h100 hbm3", (9, 0), 80, 3.35, 67, 494.5, 989.5, _H100),  # SXM, sparse: 989, 1979
     _gpu("h200", (9, 0), 141, 4.8, 67, 494.5, 989.5, _H200),  # SXM, sparse: 989, 1979
-    _gpu("rtx 5070", (12, 0), 12, 0.672, 30.9, 30.9, 61.7, f"{_GB202} {_RTX50_MEMORY}"),
-    _gpu("rtx 5070 ti", (12, 0), 16, 0.896, 43.9, 43.9, 87.9, f"{_GB202} {_RTX50_MEMORY}"),
-    _gpu("rtx 5080", (12, 0), 16, 0.96, 56.3, 56.3, 112.6, f"{_GB202} {_RTX50_MEMORY}"),
+    _gpu("rtx 5070", (12, 0), 12, 0.672, 30.9, 30.9, 61.7, f"{_GB202} {_RTX50}"),
+    _gpu("rtx 5070 ti", (12, 0), 16, 0.896, 43.9, 43.9, 87.9, f"{_GB202} {_RTX50}"),
+    _gpu("rtx 5080", (12, 0), 16, 0.96, 56.3, 56.3, 112.6, f"{_GB202} {_RTX50}"),
     _gpu("rtx 5090", (12, 0), 32, 1.792, 104.8, 104.8, 209.5, _GB202),
     *_derived(),
 )

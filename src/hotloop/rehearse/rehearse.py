@@ -149,8 +149,7 @@ class _Place:
         if not run.made:
             return "it made no step"
         if self.recipe is not None:
-            name = self.recipe.recipe
-            return f"they look at a script of one's own; hotloop doctor {name} checks a recipe"
+            return f"they judge scripts; check a recipe with hotloop doctor {self.recipe.recipe}"
         if run.unit != "optimizer step":
             return "the doctor watches steps of torch's optimizers, and the script makes none"
         if (times := rates(self.card.spec)) is None:

@@ -117,12 +117,12 @@ def _crashed(card: Card, run: RehearsedRun) -> Verdict:
         )
     if any(part in said for part in _NO_CARD_FOUND):
         return _start("unknown", "a library of CUDA that cannot be simulated ended the script")
-    return _start(
-        "yes" if run.made else "unknown",
-        f"the {run.what} raised {run.raised.kind} after {after}; all values are 0 here, so a check "
-        "of values fails that would hold on the card",
-        "run it on the CPU: if it raises there too, the card is not the cause",
-    )
+    why = "all values are 0 here, so a check of values fails that would hold on the card"
+    remedy = "run it on the CPU: if it raises there too, the card is not the cause"
+    if run.made:
+        text = f"it made {after} on the {card.short_name}, then raised {run.raised.kind}; {why}"
+        return _start("yes", text, remedy)
+    return _start("unknown", f"the {run.what} raised {run.raised.kind}; {why}", remedy)
 
 
 def is_out_of_memory(raised: Raised) -> bool:

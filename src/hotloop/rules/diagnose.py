@@ -45,7 +45,7 @@ def diagnose(case: Case, *, rules: Sequence[Rule] = ALL, strict: bool = False) -
         if unmet(case, rule.needs) or _is_beside_the_point(case, rule):
             continue
         try:
-            judged += [(rule, bounded(case, rule.id, one)) for one in rule.findings(case)]
+            judged += [(rule, bounded(case, rule, one)) for one in rule.findings(case)]
         except Exception as error:  # listed in the report; one faulty rule must not lose the others
             if strict:
                 raise

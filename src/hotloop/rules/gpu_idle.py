@@ -16,14 +16,10 @@ from hotloop.core.finding import by_share
 if TYPE_CHECKING:
     from hotloop.core.case.case import Case
     from hotloop.core.finding import Finding
+    from hotloop.rules.base import Rule
 
 __all__ = ["bounded", "idle_seconds"]
 
-# Rules on what the host does in the loop. Not those on evaluations, saves, logs and the start, on
-# work of the GPU (padding, repeated passes) and on copies over the bus.
-_DATA: Final = (*range(1, 15), 16, 19, 20, 21, 27, 28, 29)
-_HOST: Final = (2, 3, 4, 5, 6, 11, 12, 15, 16, 17, 18, 19, 24, 25)
-_OF_THE_HOST: Final = {f"D{n}" for n in _DATA} | {f"H{n}" for n in _HOST}
 _ORDER: Final = ("note", "warn", "critical")
 
 
@@ -33,9 +29,9 @@ def idle_seconds(case: Case, *rows: str) -> float | None:
     return (1 - median(used)) * sum(map(case.row, rows)) if used else None
 
 
-def bounded(case: Case, rule: str, finding: Finding) -> Finding:
-    """Return a finding of a rule with no larger cost than the GPU's idle time."""
-    idle = idle_seconds(case, *IN_STEP, "evaluate") if rule in _OF_THE_HOST else None
+def bounded(case: Case, rule: Rule, finding: Finding) -> Finding:
+    """Return a finding of a rule; one on the host costs no more than the GPU's idle time."""
+    idle = idle_seconds(case, *IN_STEP, "evaluate") if rule.by_host else None
     if idle is None or finding.share is None or finding.share <= case.part(idle):
         return finding
     share = case.part(idle)

@@ -19,6 +19,10 @@ def test_own_is_what_no_library_and_no_generator_wrote():
     assert is_own("train.py")
     assert is_own("<ipython-input-3-abc>")
     assert not is_own("<frozen importlib._bootstrap>")
+    compiled = "kvyobi2ozfkcckj36rg23k6nteewawc5a3nrxesxdwrfwediek3"
+    assert not is_own(f"/tmp/torchinductor_me/kv/c{compiled}.py")
+    assert is_own(f"/home/me/vk/c{compiled}.py")  # its folder is not the hash's beginning
+    assert is_own("/home/me/kv/ckv.py")
     assert not is_own("<string>")
     assert not is_own(json.__file__)
     assert not is_own(torch.__file__)

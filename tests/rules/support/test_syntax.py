@@ -49,6 +49,21 @@ def test_evaluation_can_be_left_out():
     assert "loss.backward" in names(evaluation=False)
 
 
+def test_the_forward_of_a_class_runs_if_a_model_is_made_of_it():
+    kinds = "".join(
+        f"class {name}(nn.Module):\n    def forward(self, x):\n        return {name.lower()}(x)\n"
+        for name in ("Used", "Unused")
+    )
+    code = parse({"train.py": SCRIPT, "kinds.py": kinds})
+
+    def called(*classes: str) -> set[str]:
+        nodes = [node for _, node in running(code, classes=classes)]
+        return {dotted(node.func) for node in nodes if isinstance(node, ast.Call)}
+
+    assert {"used", "unused"} <= called()  # the classes of the models are not known
+    assert {"used", "unused"} & called("Used") == {"used"}
+
+
 def test_the_loop_over_batches_is_the_inner_one():
     code = parse({"train.py": SCRIPT, "broken.py": "def ("})
     assert [loop.node.lineno for loop in code.inner_loops] == [16]

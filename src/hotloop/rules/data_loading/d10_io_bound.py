@@ -59,4 +59,5 @@ RULE = Rule(
     under="D1",
     weight=2,
     numerics="bitwise",
+    by_host=True,
 )

@@ -46,4 +46,5 @@ RULE = Rule(
     judge=judge,
     needs=(Needs.STEPS,),
     kind="machine",
+    by_host=True,
 )

@@ -49,4 +49,5 @@ RULE = Rule(
     needs=(Needs.STEPS, Needs.LOADER),
     under="D1",
     weight=2,
+    by_host=True,
 )

@@ -56,4 +56,5 @@ RULE = Rule(
     weight=3,
     numerics="bitwise",
     experiment="ready samples",
+    by_host=True,
 )

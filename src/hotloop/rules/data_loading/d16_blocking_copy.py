@@ -64,4 +64,5 @@ RULE = Rule(
     under="D17",
     weight=3,
     numerics="bitwise",
+    by_host=True,
 )

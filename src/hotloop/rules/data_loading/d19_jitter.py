@@ -50,4 +50,5 @@ RULE = Rule(
     needs=(Needs.STEPS, Needs.LOADER),
     under="D1",
     numerics="bitwise",
+    by_host=True,
 )

@@ -105,4 +105,5 @@ RULE = Rule(
     before_run=_before_run,
     weight=0,
     experiment="waiting for data",
+    by_host=True,
 )

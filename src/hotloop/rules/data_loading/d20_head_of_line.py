@@ -55,4 +55,5 @@ RULE = Rule(
     needs=(Needs.STEPS, Needs.LOADER),
     under="D1",
     numerics="training",
+    by_host=True,
 )

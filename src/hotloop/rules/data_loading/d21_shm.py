@@ -57,4 +57,5 @@ RULE = Rule(
     judge=judge,
     needs=(Needs.LOADER,),
     before_run=_before_run,
+    by_host=True,
 )

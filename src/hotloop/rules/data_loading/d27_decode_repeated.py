@@ -54,4 +54,5 @@ RULE = Rule(
     under="D1",
     numerics="bitwise",
     experiment="ready samples",
+    by_host=True,
 )

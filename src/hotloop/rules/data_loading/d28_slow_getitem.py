@@ -76,4 +76,5 @@ RULE = Rule(
     weight=2,
     numerics="bitwise",
     experiment="ready samples",
+    by_host=True,
 )

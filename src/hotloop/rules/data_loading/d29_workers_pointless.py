@@ -38,4 +38,5 @@ RULE = Rule(
     judge=judge,
     needs=(Needs.STEPS, Needs.LOADER),
     kind="not worth it",
+    by_host=True,
 )

@@ -55,4 +55,5 @@ RULE = Rule(
     under="D1",
     numerics="training",
     experiment="ready samples",
+    by_host=True,
 )

@@ -57,4 +57,5 @@ RULE = Rule(
     weight=2,
     numerics="bitwise",
     only_measured=True,
+    by_host=True,
 )

@@ -59,4 +59,5 @@ RULE = Rule(
     under="D1",
     weight=2,
     numerics="training",
+    by_host=True,
 )

@@ -58,4 +58,5 @@ RULE = Rule(
     needs=(Needs.STEPS, Needs.LOADER),
     under="D1",
     numerics="training",
+    by_host=True,
 )

@@ -45,4 +45,5 @@ RULE = Rule(
     under="D1",
     numerics="training",
     known="read",
+    by_host=True,
 )

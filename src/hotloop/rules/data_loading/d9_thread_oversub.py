@@ -54,4 +54,5 @@ RULE = Rule(
     numerics="rounding",
     known="proved",
     experiment="threads",
+    by_host=True,
 )

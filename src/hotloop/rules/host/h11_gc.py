@@ -58,4 +58,5 @@ RULE = Rule(
     needs=(Needs.STEPS,),
     numerics="bitwise",
     only_measured=True,
+    by_host=True,
 )

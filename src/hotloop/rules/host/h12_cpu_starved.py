@@ -60,4 +60,5 @@ RULE = Rule(
     judge=judge,
     before_run=lambda case, _: judge(case),
     kind="machine",
+    by_host=True,
 )

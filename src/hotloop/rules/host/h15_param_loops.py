@@ -68,4 +68,5 @@ RULE = Rule(
     numerics="rounding",
     experiment="line",
     only_measured=True,
+    by_host=True,
 )

@@ -40,4 +40,5 @@ RULE = Rule(
     weight=2,
     numerics="rounding",
     known="proved",
+    by_host=True,
 )

@@ -75,4 +75,5 @@ RULE = Rule(
     numerics="bitwise",
     experiment="line",
     only_measured=True,
+    by_host=True,
 )

@@ -65,4 +65,5 @@ RULE = Rule(
     weight=0,
     numerics="bitwise",
     experiment="line",
+    by_host=True,
 )

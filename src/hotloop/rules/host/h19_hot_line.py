@@ -48,4 +48,5 @@ RULE = Rule(
     needs=(Needs.STEPS, Needs.STACKS),
     experiment="line",
     only_measured=True,
+    by_host=True,
 )

@@ -52,4 +52,5 @@ RULE = Rule(
     numerics="bitwise",
     experiment="kept memory",
     only_measured=True,
+    by_host=True,
 )

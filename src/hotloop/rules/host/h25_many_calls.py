@@ -54,4 +54,5 @@ RULE = Rule(
     needs=(Needs.STEPS, Needs.MODEL),
     weight=2,
     numerics="rounding",
+    by_host=True,
 )

@@ -13,7 +13,7 @@ Source: https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html ("A
     CPU-GPU synchronization"); 40-50 ms a step were lost so in one of the five projects.
 """
 
-from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
+from hotloop.rules.base import ABSTAIN, Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.costs import costing
 
 __all__ = ["RULE"]
@@ -23,7 +23,6 @@ READS = frozenset(
     | {"bool", "int", "float", "index", "complex"}
 )
 SHOWN = 5
-NOTHING = 0.01  # of the waits' time: such a place, as of a compiler's first steps, is left out
 
 
 def judge(case: Case) -> Finding | None:
@@ -35,7 +34,8 @@ def judge(case: Case) -> Finding | None:
         if sync.method in READS and (sync.calls >= each or sync.row == "evaluate")
     ]
     whole = sum(sync.seconds for sync in waits)
-    waits = [sync for sync in waits if sync.seconds >= NOTHING * whole]
+    # A place below that costs next to nothing, such as one of a compiler's first steps.
+    waits = [sync for sync in waits if sync.seconds >= ABSTAIN * whole]
     waits.sort(key=lambda sync: -sync.seconds)
     waited = sum(sync.seconds for sync in waits)
     calls = sum(sync.per_step for sync in waits if sync.row != "evaluate")
@@ -62,4 +62,5 @@ RULE = Rule(
     under="H18",
     weight=3,
     numerics="bitwise",
+    by_host=True,
 )

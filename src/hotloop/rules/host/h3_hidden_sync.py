@@ -81,4 +81,5 @@ RULE = Rule(
     needs=(Needs.STEPS, Needs.GPU),
     weight=3,
     numerics="rounding",
+    by_host=True,
 )

@@ -42,4 +42,5 @@ RULE = Rule(
     needs=(Needs.STEPS, Needs.STACKS, Needs.CODE, Needs.GPU),
     weight=3,
     numerics="bitwise",
+    by_host=True,
 )

@@ -58,4 +58,5 @@ RULE = Rule(
     under="H18",
     weight=3,
     numerics="bitwise",
+    by_host=True,
 )

@@ -50,4 +50,5 @@ RULE = Rule(
     numerics="bitwise",
     known="proved",
     experiment="no anomaly detection",
+    by_host=True,
 )
