@@ -37,8 +37,8 @@ def test_a_gpus_peak_is_told_beside_its_forecast():
 def test_the_idle_time_of_a_gpu_is_told_from_the_hosts():
     gpu = Hardware(device="cuda", name="a GPU", count=1)
     assert idle_told(gpu, 3.0, 4, 200.0) == (
-        "the wall time is the host's; the GPU was busy 75% of the time (4 readings), so that it was "
-        "idle for about 50 s of the 200 s of steps"
+        "the wall time is the host's; the GPU was busy 75% of the time (4 readings), so that it "
+        "was idle for about 50 s of the 200 s of steps"
     )
     assert idle_told(gpu, 0.0, 0, 200.0) is None  # nothing reads the use
     assert idle_told(Hardware(device="cpu", name="a CPU", count=1), 3.0, 4, 200.0) is None

@@ -66,8 +66,8 @@ def idle_told(hardware: Hardware, used_sum: float, count: int, seconds: float) -
     used = used_sum / count
     return (
         f"the wall time is the host's; the GPU was busy {used:.0%} of the time "
-        f"({many(count, 'reading')}), so that it was idle for about {seconds * (1 - used):.3g} s of "
-        f"the {seconds:.3g} s of steps"
+        f"({many(count, 'reading')}), so that it was idle for about {seconds * (1 - used):.3g} s "
+        f"of the {seconds:.3g} s of steps"
     )
 
 

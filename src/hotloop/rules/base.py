@@ -117,8 +117,8 @@ class Rule:
     # (diagnosis/chosen_experiments.py). "line": its first place is left out; "dead line": only if
     # nothing needs it. None: as its umbrella.
     experiment: str | None = None
-    # Its cost is time of the host in the loop: at most the GPU's idle time (rules/gpu_idle.py). False
-    # for evaluations, saves, logs and the start, for work of the GPU and copies over the bus.
+    # Its cost is time of the host in the loop: at most the GPU's idle time (rules/gpu_idle.py).
+    # False for evaluations, saves, logs and the start, work of the GPU, and copies over the bus.
     by_host: bool = False
     # Its cost is above an unknown need: without an experiment it is a note (not yet on a GPU).
     only_measured: bool = False
