@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import hotloop.observe.hooks.stack_frames as frames
+from hotloop.core.env import compile_cache
 from hotloop.core.finding import SourceLocation
 from hotloop.observe.hooks.stack_frames import DEEPEST, framework, here, is_own, names, shown, walk
 
@@ -19,10 +20,8 @@ def test_own_is_what_no_library_and_no_generator_wrote():
     assert is_own("train.py")
     assert is_own("<ipython-input-3-abc>")
     assert not is_own("<frozen importlib._bootstrap>")
-    compiled = "kvyobi2ozfkcckj36rg23k6nteewawc5a3nrxesxdwrfwediek3"
-    assert not is_own(f"/tmp/torchinductor_me/kv/c{compiled}.py")
-    assert is_own(f"/home/me/vk/c{compiled}.py")  # its folder is not the hash's beginning
-    assert is_own("/home/me/kv/ckv.py")
+    assert not is_own(str(compile_cache() / "kv" / "ckvyobi2.py"))  # written by torch.compile
+    assert is_own("/home/me/kv/ckvyobi2.py")
     assert not is_own("<string>")
     assert not is_own(json.__file__)
     assert not is_own(torch.__file__)

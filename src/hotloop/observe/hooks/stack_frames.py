@@ -7,13 +7,13 @@ import functools
 import inspect
 import itertools
 import os
-import re
 import sys
 import sysconfig
 from traceback import walk_stack
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.case.steps_and_loaders import Frame
+from hotloop.core.env import compile_cache
 from hotloop.core.finding import SourceLocation
 from hotloop.core.package import INSIDE
 
@@ -52,8 +52,6 @@ _FRAMEWORKS = {  # in this order, because Trainer uses Accelerate, and Lightning
     "/accelerate/": "accelerate",
 }
 _ASKS = {"locals", "vars", "dir", "eval", "exec"}  # they return a function's names
-# torch.compile writes modules named after their hash, in a folder named after its first letters.
-_COMPILED = re.compile(r".*[/\\]([a-z2-7]{2})[/\\]c\1[a-z2-7]{40,}\.py")
 _PACKAGES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
 
@@ -62,9 +60,10 @@ def is_own(file: str) -> bool:
     """Whether a file is neither a library's, nor hotloop's, nor generated."""
     if file.startswith("<") and not file.startswith("<ipython"):
         return False
-    if any(part in file for part in _PACKAGES) or _COMPILED.fullmatch(file):
+    if any(part in file for part in _PACKAGES):
         return False
-    return not file.startswith((INSIDE, *_LIBRARIES))
+    compiled = os.path.join(compile_cache(), "")  # torch.compile writes modules there
+    return not file.startswith((INSIDE, compiled, *_LIBRARIES))
 
 
 def is_hotloop(file: str) -> bool:

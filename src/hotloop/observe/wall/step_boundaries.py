@@ -15,6 +15,8 @@ __all__ = ["Cadence", "endings"]
 
 # Steps of all optimizers. An optimizer is out of use if none of the last WINDOW is its own, or none
 # of the last RARE, unless it has paused for half as long before: a trial step, a warm-up are over.
+# A generator is stepped once for five steps of its critic (https://arxiv.org/abs/1701.07875): RARE
+# is above that, until its own pause is known.
 WINDOW, RARE = 32, 8
 
 
