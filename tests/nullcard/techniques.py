@@ -34,7 +34,7 @@ _WHY = {
     "without lagged-loss-read": _EACH_STEP,
     "expert-sft lora packed, training.precision=fp32": "the host reads where rows end, for "
     "FlexAttention, once a batch",
-    "with async-checkpoint": "a save waits for its copies, in some runs counted with step 5",
+    "with async-checkpoint": "the thread that writes waits for the copies, the loop does not",
     "with compile": "the first validation is compiled, and the compiler waits",
 }
 _BASES = ("char-lm", "pair-classifier padded", "expert-sft lora packed")

@@ -40,7 +40,7 @@ facts["same"] = data[0] == b"".join(bytes(chunk) for chunk in tensor_chunks(tens
     }
 
 
-def test_a_background_save_pins_once_and_waits_once(on_card):
+def test_a_background_save_pins_once_and_the_host_does_not_wait(on_card):
     script = f"""{START}
 from hotloop.engine.checkpoint.background_writer import Background
 from hotloop.engine.checkpoint.state import Snapshot
@@ -50,6 +50,7 @@ background, copied = Background(), []
 def save(): copied.append(background.copied(Snapshot(step=1, files=files, state={{}})).files)
 first = counted(save)
 facts["waits"], facts["pins"] = dict(first.waits), first.memory["pinned_allocations"]
+facts["thread"] = dict(counted(background.wait).waits)
 facts["same"] = all(
     torch.equal(copied[0]["model"][name], tensor)
     and (name == "rng" or copied[0]["model"][name].stride() == tensor.cuda().stride())
@@ -64,7 +65,91 @@ facts["place"] = copied[0]["model"]["weight"].data_ptr() == copied[1]["model"]["
     facts = on_card("rtx4090", script).facts
     assert facts["same"]
     assert facts["others"]
-    assert facts["waits"] == {"cudaStreamSynchronize": 1}
-    assert facts["again"] == [{"cudaStreamSynchronize": 1}, 0]
+    assert facts["waits"] == {}
+    assert facts["thread"] == {"cudaEventSynchronize": 1}
+    assert facts["again"] == [{}, 0]
     assert facts["place"], "the memory is taken once"
     assert facts["pins"] == 1, "of 206 tensors"
+
+
+ORDER = """
+import torch
+from hotloop.engine.checkpoint.background_writer import Background
+from hotloop.engine.checkpoint.state import Snapshot
+weight, mean = torch.ones(1000).cuda(), torch.ones(8).cuda()
+background, computing = Background(), torch.cuda.Stream()
+def side(): return background._sides[weight.device]._stream.cuda_stream
+files = {"model": {"w": weight, "mean": mean}}
+def save(**more): background.copied(Snapshot(step=1, files=files, state={}, **more))
+torch.cuda.set_stream(computing)
+"""
+
+
+def test_only_the_update_waits_for_the_copies_of_a_background_save(on_card):
+    script = f"""{ORDER}
+weight.mul_(2)
+save()
+facts["copies come after the work before"] = ordered(computing.cuda_stream, side())
+weight * 2  # the next forward pass
+facts["forward waits"] = ordered(side(), computing.cuda_stream)
+background.order_update()
+facts["update waits"] = ordered(side(), computing.cuda_stream)
+"""
+    assert on_card("rtx4090", script).facts == {
+        "copies come after the work before": True,
+        "forward waits": False,
+        "update waits": True,
+    }
+
+
+def test_what_a_forward_pass_may_change_is_copied_before_it(on_card):
+    script = f"""{ORDER}
+copied = []
+class Side:
+    device, copied = weight.device, torch.cuda.Event()
+    def copy(self, pairs): copied.extend(pairs)
+background._sides[weight.device] = Side()
+save(buffers=frozenset({{"mean"}}))
+facts["beside"] = [source.data_ptr() == weight.data_ptr() for _, source in copied]
+facts["copies"] = len(copied)
+"""
+    facts = on_card("rtx4090", script).facts
+    assert facts == {"beside": [True], "copies": 1}
+
+
+def test_a_training_orders_each_update_behind_the_copies(on_card, tmp_path):
+    """Also of a best validation, which is copied at once and written later."""
+    (tmp_path / "corpus.txt").write_text("the quick brown fox " * 500)
+    words = ["train", "char-lm", f"data.path={tmp_path}/corpus.txt", "--with", "async-checkpoint"]
+    words += ["model.layers=1", "model.heads=2", "model.width=64", "model.context=32"]
+    words += ["training.max_steps=6", "training.save_every_steps=2", "training.batch_size=8"]
+    words += ["training.epochs=null", "training.eval_every_epochs=null"]
+    words += ["training.eval_every_steps=3", "--out", str(tmp_path / "run"), "--quiet"]
+    script = f"""
+import torch
+from hotloop.rehearse.any_value import take_any_value
+take_any_value()
+from hotloop.cli.main import main
+from hotloop.engine import loop
+from hotloop.engine.checkpoint import background_writer
+sides, orders = [], []
+class Side(background_writer._Side):
+    def __init__(self, device):
+        super().__init__(device)
+        sides.append(self)
+    def copy(self, pairs):
+        orders.append("copy")
+        super().copy(pairs)
+background_writer._Side = Side
+update = loop.update
+def ordered_update(*arguments):
+    now = torch.cuda.current_stream().cuda_stream
+    orders.append(all(ordered(side._stream.cuda_stream, now) for side in sides))
+    return update(*arguments)
+loop.update = ordered_update
+facts["exit"], facts["orders"] = main({words!r}), orders
+"""
+    facts = on_card("rtx4090", script).facts
+    assert facts["exit"] == 0
+    assert [order for order in facts["orders"] if order != "copy"] == [True] * 6
+    assert facts["orders"].count("copy") >= 4, "after steps 1, 2, 4 and 6"

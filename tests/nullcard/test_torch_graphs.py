@@ -172,3 +172,30 @@ facts["graphs"] = dict(counts().graphs)
     facts = on_card("rtx4090", script).facts
     assert facts["grew"]
     assert facts["graphs"]["launched"] == 1
+
+
+@pytest.mark.parametrize("mode", ["global", None])
+def test_a_thread_that_waits_for_a_save_does_not_end_the_recording(on_card, mode):
+    """It does in torch's own mode, "global"; None is what the engine records in."""
+    script = f"""
+import threading, torch
+from hotloop.engine.cuda_graphs import record_cuda
+x, saved = torch.ones(8).cuda(), torch.cuda.Event(blocking=True)
+saved.record()
+def once():
+    if torch.cuda.is_current_stream_capturing():
+        thread = threading.Thread(target=saved.synchronize)
+        thread.start(), thread.join()
+    return x * 2
+mode = {mode!r}
+if mode:
+    graph = torch.cuda.graph
+    torch.cuda.graph = lambda one, **_: graph(one, capture_error_mode=mode)
+try:
+    record_cuda(once)[0]()
+    facts["error"] = ""
+except RuntimeError as error:
+    facts["error"] = str(error)
+"""
+    error = on_card("rtx4090", script).facts["error"]
+    assert bool(error) == (mode == "global")

@@ -178,6 +178,7 @@ class CheckpointPolicy:
         write = partial(self._write, best_step=best_step, began=self._last_time)
         copy = self._copied(snapshot) if self.is_beside and not at_once else None
         if copy is None:
+            self._background.wait()  # a best that was held may be the newest copy
             self._finish(write(snapshot), must=must)
         else:
             self._background.start_copied(copy, write)
@@ -230,6 +231,10 @@ class CheckpointPolicy:
         assert held is not None
         self._metrics_log.flush(sync=True)
         self._start(held, best_step=held.step, at_once=True)
+
+    def before_update(self) -> None:
+        """Order the update behind the copies of the state that it changes."""
+        self._background.order_update()
 
     def abandon(self) -> None:
         """Drop a waiting best: other ranks are gone, and a checkpoint needs all of them."""

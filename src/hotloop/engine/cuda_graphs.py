@@ -35,7 +35,8 @@ def record_cuda(once: Callable[[], Tensor]) -> tuple[Callable[[], object], Tenso
     torch.cuda.current_stream().wait_stream(side)
     graph = torch.cuda.CUDAGraph()
     try:
-        with torch.cuda.graph(graph):
+        # A save's thread may ask for an event meanwhile, which would end a "global" capture.
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
             loss = once()
     except BaseException:
         _leave_capture()

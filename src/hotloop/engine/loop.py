@@ -181,6 +181,7 @@ class Loop:
         The first fused update allocates the optimizer's state, then changes the weights.
         """
         is_first = not optimizer.state and all(g.get("fused") for g in optimizer.param_groups)
+        self.checkpoint_policy.before_update()
         self.good = None  # while the weights change there is nothing to save
         try:
             return update(self.session, guard, loss, self.rules.gradient_clip)

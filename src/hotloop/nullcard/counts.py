@@ -154,9 +154,9 @@ def counts() -> CardCounts:
 def as_json() -> str:
     """Return the counts of this process as the library writes them."""
     library = _own()
-    size = library.nullcard_counts(None, 0)
-    buffer = ctypes.create_string_buffer(size)
-    library.nullcard_counts(buffer, size)
+    buffer = ctypes.create_string_buffer(1)
+    while (size := library.nullcard_counts(buffer, len(buffer))) > len(buffer):
+        buffer = ctypes.create_string_buffer(size)  # another thread may add to it in between
     return buffer.value.decode()
 
 

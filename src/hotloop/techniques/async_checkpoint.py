@@ -1,8 +1,10 @@
-"""Checkpoints from a copy: the loop waits for one pass of memcpy, a thread makes it durable.
+"""Checkpoints from a copy that a thread makes durable while the training goes on.
 
 What: at a save the state is copied into host memory that is taken once (weights and optimizer
     state again, so a run needs that much more of it), and a thread of its own writes, hashes and
-    syncs the copy. One write is in flight; the next save, and the end of the run, wait for it.
+    syncs the copy. A CPU waits for one pass of memcpy. A GPU copies on a side stream beside the
+    next forward and backward passes; only its next update waits for the copy, the host does not.
+    One write is in flight; the next save, and the end of the run, wait for it.
 Helps when: a checkpoint takes long against the time between two: large models, slow disks.
 Does not help when: checkpoints are small or rare: at one in ten minutes the wait is lost in the
     noise. Saving at every step it can cost more than it saves; on a CPU the thread takes cycles

@@ -134,6 +134,7 @@ class Snapshot:
     files: Mapping[str, Mapping[str, Tensor]]  # safetensors file of this rank -> tensors by name
     state: Mapping[str, object]  # state.json
     name: str = STATE  # of that file; ranks above 0 write their own
+    buffers: frozenset[str] = frozenset()  # tensors that a forward pass may change: running means
 
 
 def take(
@@ -171,7 +172,13 @@ def take(
     if rank == 0:
         state |= {} if world == 1 else {"ranks": world}
         state |= {"beside": dict(beside)} if beside else {}
-    return Snapshot(step=position.step, files=files, state=state, name=_own(rank))
+    return Snapshot(
+        step=position.step,
+        files=files,
+        state=state,
+        name=_own(rank),
+        buffers=frozenset(name for name, _ in session.model.named_buffers()),
+    )
 
 
 def _written(session: Session) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, object]]:
