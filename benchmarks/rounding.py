@@ -4,12 +4,13 @@
 
 Trains char models of three sizes with dropout for STEPS steps of the engine's own warm-up, plain
 and with each technique, prints the largest deviations and writes them to benchmarks/results/. What
-is about convolutions trains the net of benchmarks/images.py; what is about padding trains an
-encoder of rows of several lengths under a mask, without dropout, whose masks go by shape. Three
-techniques are looked at through their arithmetic: fp16 autocast with its gate taken away (a step
-that its scaler skips counts in the losses after it), TF32 by rounding what goes into matrix
-products to 10 bits of mantissa, and oneDNN by products in float64, rounded once: another library
-is as far from the first one's sums.
+is about convolutions trains the net of benchmarks/images.py; what is about frozen weights trains
+DoRA on the char models, under autocast in both runs; what is about padding trains an encoder of
+rows of several lengths under a mask, without dropout, whose masks go by shape. Three techniques are
+looked at through their arithmetic: fp16 autocast with its gate taken away (a step that its scaler
+skips counts in the losses after it), TF32 by rounding what goes into matrix products to 10 bits of
+mantissa, and oneDNN by products in float64, rounded once: another library is as far from the first
+one's sums.
 """
 
 from __future__ import annotations
@@ -37,6 +38,10 @@ from hotloop.engine.apply_plan import prepare
 from hotloop.engine.lr_schedule import schedule
 from hotloop.engine.step import NonFiniteGuard, accumulate, update
 from hotloop.machine.detect import detect
+from hotloop.models.adapters.attach import adapted as adapters_on
+from hotloop.models.adapters.attach import attach
+from hotloop.models.adapters.config import AdapterConfig
+from hotloop.models.adapters.frozen_16bit import lower
 from hotloop.models.gpt import Gpt, next_token_loss
 from hotloop.recipes.building.optimizers import AdamWFactory
 from hotloop.session.accumulation_windows import AccumulationWindows, Position
@@ -61,6 +66,7 @@ USES = (
     Use.of("threads", count=2),
 )
 OF_IMAGES = (Use.of("channels-last"),)
+OF_FROZEN = (Use.of("frozen-16bit"),)
 OF_PADDING = Use.of("dynamic-padding")
 RATE = schedule("cosine", peak=1e-3, floor=1e-4, warmup=100, total=5000)  # char-lm's defaults
 KNOWN = [replace(t, blocked=anywhere) for t in techniques.ALL]
@@ -116,6 +122,25 @@ def job(size: tuple[int, int, int, int], seed: int) -> Job:
     )
 
 
+def adapted(job: Job) -> Job:
+    """Return a job that learns DoRA on the model of another one, under autocast."""
+
+    def model(dtype: torch.dtype | None = None, weights: bool = True) -> torch.nn.Module:
+        made = job.model()
+        if dtype is not None:
+            lower(made, dtype, stored=None, is_filled=weights)
+        attach(made, AdapterConfig(kind="dora", rank=8))
+        for layer in adapters_on(made).values():  # with a B of zeros A has no gradient
+            torch.nn.init.normal_(layer.trained()["lora_B.weight"], std=0.02)
+        return made
+
+    def loss(model: torch.nn.Module, tensors: Any) -> torch.Tensor:
+        with torch.autocast("cpu", torch.bfloat16):
+            return job.loss(model, tensors)
+
+    return replace(job, model=model, frozen=model, loss=loss)
+
+
 def trace(job: Job, use: Use | None) -> Trace:
     """Train STEPS steps of 4 samples each."""
     plan = Plan(micro_batch=4, techniques=(use,) if use else ())
@@ -131,7 +156,9 @@ def trace(job: Job, use: Use | None) -> Trace:
         if not gradients:
             scale = session.scaler.get_scale() if session.scaler else 1.0
             found = session.model.named_parameters()
-            gradients = {name: p.grad.double().flatten() / scale for name, p in found}
+            gradients = {
+                name: p.grad.double().flatten() / scale for name, p in found if p.grad is not None
+            }
         norms.append(update(session, guard, loss, 1.0).item())
         losses.append(loss.item())
         at = feed.after(at)
@@ -185,7 +212,7 @@ def deviation(plain: Trace, other: Trace) -> dict[str, float]:
 
 def main() -> None:
     """Measure the techniques named (or all), print and write."""
-    every = (*USES, *OF_IMAGES, OF_PADDING)
+    every = (*USES, *OF_IMAGES, *OF_FROZEN, OF_PADDING)
     asked = sys.argv[1:] or [use.id for use in every]
     worst: dict[str, dict[str, float]] = {str(use): {} for use in every if use.id in asked}
     jobs = [
@@ -193,13 +220,16 @@ def main() -> None:
         for size in SIZES
         for seed in (SEEDS if size[0] < 6 else SEEDS[:1])
     ]
+    jobs += [(f"adapters, {name}", adapted(made), OF_FROZEN) for name, made, _ in jobs]
     jobs += [(f"images seed {seed}", images.job(seed), OF_IMAGES) for seed in SEEDS]
     for size in SIZES if OF_PADDING.id in asked else ():
         for seed in SEEDS:
             found = deviation(padded(size, seed, cut=False), padded(size, seed, cut=True))
             row = worst[str(OF_PADDING)]
             row |= {key: max(value, row.get(key, 0.0)) for key, value in found.items()}
-    for name, made, uses in jobs if set(asked) != {OF_PADDING.id} else ():
+    for name, made, uses in jobs:
+        if not any(use.id in asked for use in uses):
+            continue
         plain = trace(made, None)
         for use in (use for use in uses if use.id in asked):
             found = deviation(plain, trace(made, use))

@@ -84,11 +84,13 @@ def derive_plan(
     steps: int,
     threads: tuple[int, str],
     ranks: int = 1,
+    freezes: bool = False,
 ) -> tuple[Plan, list[Choice]]:
     """Return the plan for a configuration on this machine, with a reason for each technique.
 
-    A requested technique stays in the plan even where it cannot work, and the engine then reports
-    it; a derived one is left out. Raises PlanError when a micro batch would be empty.
+    `freezes` tells whether matrices of the model are not trained. A requested technique stays in
+    the plan even where it cannot work, and the engine then reports it; a derived one is left out.
+    Raises PlanError when a micro batch would be empty.
     """
     choices = [
         *_precision(training.precision, hardware, origins["training.precision"]),
@@ -113,6 +115,8 @@ def derive_plan(
         choices.append(
             _always("matmul-onednn", "float32 products through oneDNN keep float32 accuracy")
         )
+    if freezes and low:
+        choices.append(_always("frozen-16bit", "what is not trained needs no float32"))
     if attention is not None:
         choices.append(_attention(*attention, hardware, low, origins["model.attention"]))
     choices.sort(key=lambda choice: choice.use.id)

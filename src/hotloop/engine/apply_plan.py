@@ -21,7 +21,7 @@ from hotloop.machine.growing_segments import grow_segments
 from hotloop.session.ranks import SINGLE_PROCESS
 from hotloop.session.session import Parallel, Session, Stepping
 from hotloop.techniques.base import Stage
-from hotloop.techniques.selection import TYPED, check, find, without_effect
+from hotloop.techniques.selection import TYPED, check, find, frozen_dtype, without_effect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -70,9 +70,10 @@ def prepare(
     torch.manual_seed(job.seed)
     order = [(find(use.id, known), use) for use in plan.techniques]
     order.sort(key=lambda pair: (pair[0].stage, pair[0].id))
+    low = frozen_dtype(plan, hardware, known=known)
     no_longer_grow = grow_segments(hardware)
     try:
-        session = _start(job, plan, hardware, ranks)
+        session = _start(job, plan, hardware, ranks, low)
     except BaseException:
         if no_longer_grow is not None:
             no_longer_grow()
@@ -105,9 +106,11 @@ def undo(session: Session) -> None:
     session.undo.clear()
 
 
-def _start(job: Job, plan: Plan, hardware: Hardware, ranks: ProcessGroup) -> Session:
+def _start(
+    job: Job, plan: Plan, hardware: Hardware, ranks: ProcessGroup, low: torch.dtype | None
+) -> Session:
     device = torch.device(hardware.device)
-    model = job.model().to(device)
+    model = (job.model() if low is None or job.frozen is None else job.frozen(low, True)).to(device)
     if ranks.rank > 0:
         seed_rank(job.seed, ranks.rank, 0)
     return Session(

@@ -161,6 +161,7 @@ def _derived(request: RunRequest, hardware: Hardware, steps: int, ranks: int) ->
         steps=steps,
         threads=usable_threads(hardware.cores),
         ranks=ranks,
+        freezes=request.recipe.freezes(config),
     )
     requested, refused = request.recipe.requested(config), list[str]()
     choices = [choice for choice in derived if choice.use.id not in requested]

@@ -61,6 +61,9 @@ class Job:
     learns_tokens: bool = True  # False: a sample has one target, its label
     learns_all: bool = False  # a trained parameter without a first gradient is an error
     skeleton: Callable[[], nn.Module] | None = None  # like `model`, but without reading weights
+    # (dtype, whether to read weights) -> like `model` or `skeleton`, with the frozen matrices in 16
+    # bits; None: nothing is frozen.
+    frozen: Callable[[torch.dtype, bool], nn.Module] | None = None
     # (device, width of padding or None for the longest row) -> a function from a row [S] to the
     # "features" [S, D] of the batch, computed anew, for comparison in a benchmark.
     computed: Callable[[torch.device, int | None], Callable[[Tensor], Tensor]] | None = None

@@ -6,16 +6,19 @@ from typing import TYPE_CHECKING
 
 from hotloop import techniques
 from hotloop.core.errors import PlanError
+from hotloop.techniques import frozen_16bit
 from hotloop.techniques.base import HostKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import torch
+
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan, Use, Value
     from hotloop.techniques.base import Technique
 
-__all__ = ["TYPED", "check", "check_words", "find", "without_effect"]
+__all__ = ["TYPED", "check", "check_words", "find", "frozen_dtype", "without_effect"]
 
 TYPED = frozenset({"command line", "--with"})  # origins whose requests must not fail silently
 _ELSEWHERE = {
@@ -67,6 +70,16 @@ def check_words(
 def find(id: str, known: Sequence[Technique] = techniques.ALL) -> Technique:
     """Return the technique with this `id`; raise PlanError if it is unknown."""
     return next((one for one in known if one.id == id), None) or techniques.get(id)
+
+
+def frozen_dtype(
+    plan: Plan, hardware: Hardware, *, known: Sequence[Technique] = techniques.ALL
+) -> torch.dtype | None:
+    """Return the dtype in which a plan stores the matrices it freezes; None: as they are built."""
+    id = frozen_16bit.ID
+    if plan.choice(id) is None or find(id, known).blocked(hardware, plan) is not None:
+        return None
+    return frozen_16bit.dtype_of(plan)
 
 
 def without_effect(use: Use, why: str) -> PlanError:

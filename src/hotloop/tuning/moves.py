@@ -59,6 +59,7 @@ ORDER: Final = (
     "async-checkpoint",
     "autocast-bf16",
     "autocast-fp16",
+    "frozen-16bit",
     "compile",
     "fp8",
     "int8-mixed-precision",

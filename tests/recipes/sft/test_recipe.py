@@ -12,6 +12,7 @@ from tests.golden import tiny_models, tiny_tokenizer
 from hotloop.api import FEW, load_run
 from hotloop.cli.main import main
 from hotloop.core.errors import ConfigError, DataError, UsageError
+from hotloop.core.hardware import Hardware
 from hotloop.jobs import train
 from hotloop.jobs.request import expert_requests, fresh_request
 
@@ -371,3 +372,36 @@ def test_the_manifest_of_the_project_behind_it_is_answered_field_by_field(
     for key in theirs:
         assert f"{key}=" in said, key
     assert "use_tf32): refused: TF32 is a format of CUDA tensor cores" in said
+
+
+@pytest.fixture
+def with_bf16(monkeypatch):
+    """Take away the gate of bfloat16, which many CPUs only emulate."""
+    monkeypatch.setattr(Hardware, "why_no_bf16", lambda self: None)
+
+
+def rows_of(run):
+    made = json.loads((run.path / "run.json").read_text())
+    return {row["technique"]: row for row in made["effects"]}
+
+
+@pytest.mark.parametrize("quantization", ["none", "nf4"])
+def test_frozen_weights_are_stored_in_16_bits_by_themselves(
+    model, data, tmp_path, with_bf16, quantization
+):
+    """Losses are the same without it, bit for bit."""
+    folder = model("qwen3", hidden_size=64, intermediate_size=128, head_dim=16)
+    keys = settings(folder, data, "training.precision=auto", "training.max_steps=3")
+    keys += ["adapter.method=lora", f"adapter.quantization={quantization}"]
+    low = trained(tmp_path / "low", *keys, recipe="expert-sft")
+    request = fresh_request("expert-sft", keys, removed=["frozen-16bit"])
+    train.train(request, out=tmp_path / "whole")
+    whole = load_run(tmp_path / "whole")
+    assert losses(low) == losses(whole)
+    assert "frozen-16bit" not in rows_of(whole)
+    row = rows_of(low)["frozen-16bit"]
+    if quantization == "nf4":  # a tied head in float32 is all that is left
+        assert row["word"] == "not needed here"
+    else:
+        assert (row["word"], row["origin"]) == ("in effect", "auto")
+        assert row["how"].startswith("14 frozen weights in bfloat16")

@@ -14,10 +14,12 @@ from hotloop.core.units import bytes_
 from hotloop.jobs.forecast import limits, memory_forecast
 from hotloop.jobs.forecast.forecast_cache import remembered
 from hotloop.jobs.forecast.per_rank_memory import of_rank
+from hotloop.techniques.selection import frozen_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import torch
     from torch import nn
 
     from hotloop.core.hardware import Hardware
@@ -67,13 +69,14 @@ class Forecasts:
     def of(self, plan: Plan) -> Forecast:
         """Return the forecast of a plan, from memory or the cache on disk if possible."""
         uses, precision = _on_model(plan, self.hardware), precision_of(plan, self.hardware)
-        key = (plan.micro_batch, plan.accumulation, precision, *map(str, uses))
+        low = frozen_dtype(plan, self.hardware)
+        key = (plan.micro_batch, plan.accumulation, precision, low, *map(str, uses))
         if key not in self._known:
             self._known[key] = self._remembered(plan, uses, precision)
         return self._known[key]
 
     def _remembered(self, plan: Plan, uses: Sequence[Use], precision: str) -> Forecast:
-        job = self._job
+        job, low = self._job, frozen_dtype(plan, self.hardware)
         step: dict[str, Any] = {
             "micro_batch": plan.micro_batch,
             "precision": precision,
@@ -87,9 +90,10 @@ class Forecasts:
             "settings": self._settings,
             "sample": {k: [*v.shape, str(v.dtype)] for k, v in one.tensors.items()},
             "on_model": [str(use) for use in uses],
+            "frozen": None if low is None else str(low),
             "versions": dict(self.hardware.versions),
         }
-        make = partial(memory_forecast.forecast, _as_planned(job, uses), **step)
+        make = partial(memory_forecast.forecast, _as_planned(job, uses, low), **step)
         return remembered(ENV.cache / "forecasts", key, make)
 
 
@@ -104,11 +108,17 @@ def _on_model(plan: Plan, hardware: Hardware) -> list[Use]:
     return [use for t, use in used if t.on_model and t.blocked(hardware, plan) is None]
 
 
-def _as_planned(job: Job, uses: Sequence[Use]) -> Job:
-    """Return the job with a model to which the techniques `uses` are applied."""
+def _as_planned(job: Job, uses: Sequence[Use], low: torch.dtype | None) -> Job:
+    """Return the job with a model to which the techniques `uses` are applied.
+
+    Its frozen matrices are in the dtype `low`, if there is one.
+    """
 
     def model() -> nn.Module:
-        built = (job.skeleton or job.model)()
+        if low is not None and job.frozen is not None:
+            built = job.frozen(low, False)
+        else:
+            built = (job.skeleton or job.model)()
         for use in uses:
             change = techniques.get(use.id).on_model
             assert change is not None

@@ -10,6 +10,7 @@ from torch import nn
 from hotloop.core.errors import ConfigError, did_you_mean
 from hotloop.models.adapters.config import ALL_LINEAR, matches
 from hotloop.models.adapters.dora import DoraLinear
+from hotloop.models.adapters.frozen_16bit import LowLinear
 from hotloop.models.adapters.lora import Adapted, Ia3Linear, LoraLinear
 from hotloop.models.adapters.nf4_linear import dtype_of, is_quantised, unpacked
 
@@ -104,7 +105,7 @@ def linears(model: nn.Module) -> dict[str, nn.Linear]:
     return {
         name: module
         for name, module in model.named_modules()
-        if type(module) is nn.Linear
+        if type(module) in (nn.Linear, LowLinear)
         or (
             isinstance(module, nn.Linear)
             and is_quantised(module.weight)

@@ -77,9 +77,12 @@ def elements(parameter: Tensor) -> int:
 def frozen_product(x_NI: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """Return x W^T + bias, [N, O], for a plain or a packed weight; neither gets a gradient.
 
-    For a packed weight, x must be in the dtype of the computation, which is that of the result.
+    For a packed weight, x must be in the dtype of the computation, which is that of the result. A
+    plain weight of another dtype is cast to that of x where autocast does not choose one.
     """
     if not is_quantised(weight):
+        if not torch.is_autocast_enabled(x_NI.device.type):
+            weight, bias = weight.to(x_NI.dtype), None if bias is None else bias.to(x_NI.dtype)
         return functional.linear(x_NI, weight, bias)
     bias = None if bias is None else bias.to(x_NI.dtype)
     import bitsandbytes

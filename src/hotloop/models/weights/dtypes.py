@@ -9,7 +9,7 @@ from typing import Final
 
 import torch
 
-__all__ = ["DTYPES"]
+__all__ = ["DTYPES", "LOW"]
 
 DTYPES: Final = {
     "F64": torch.float64,
@@ -23,3 +23,4 @@ DTYPES: Final = {
     "U8": torch.uint8,
     "BOOL": torch.bool,
 }
+LOW: Final = frozenset({torch.bfloat16, torch.float16})

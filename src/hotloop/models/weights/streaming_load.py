@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from hotloop.core.errors import DataError
-from hotloop.models.weights.dtypes import DTYPES
+from hotloop.models.weights.dtypes import DTYPES, LOW
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hotloop.models.weights.discovery import FoundModel
     from hotloop.models.weights.safetensors_header import StoredTensor
 
-__all__ = ["fill"]
+__all__ = ["fill", "low_dtype"]
 
 _LEGACY: Final = (("LayerNorm.weight", "LayerNorm.gamma"), ("LayerNorm.bias", "LayerNorm.beta"))
 _SHOWN: Final = 4  # names in a message
@@ -70,6 +70,13 @@ def fill(model: nn.Module, source: FoundModel) -> None:
         else:
             for name, tensor in targets.items():
                 tensor.copy_(stored[name])
+
+
+def low_dtype(source: FoundModel) -> torch.dtype | None:
+    """Return the dtype of all numbers in a model's files if it has 16 bits, else None."""
+    dtypes = {DTYPES[tensor.dtype] for tensor in source.tensors.values()}
+    floating = {dtype for dtype in dtypes if dtype.is_floating_point}
+    return floating.pop() if len(floating) == 1 and floating <= LOW else None
 
 
 def _distinct(model: nn.Module) -> Iterator[tuple[list[str], Tensor]]:

@@ -29,6 +29,7 @@ class Recipe:
     auto: Callable[[Hardware], SettingsLayer]  # what preset=auto sets
     # The attention asked for, and over how many tokens; None: the model has its own.
     attends: Callable[[Any], tuple[str, int] | None] = lambda config: None
+    freezes: Callable[[Any], bool] = lambda config: False  # whether matrices are not trained
     # Runs it asks for: name -> in words; none: one run.
     series: Callable[[Any], Mapping[str, str]] = lambda config: {}
     member: Callable[[Any, str], Any] = lambda config, name: config  # of one run of a series

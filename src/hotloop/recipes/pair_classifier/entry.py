@@ -16,6 +16,7 @@ RECIPE = Recipe(
     resolve=resolve_pair_classifier,
     idle=idle_pair_classifier,
     auto=auto_pair_classifier,
+    freezes=lambda config: config.adapter.method != "none",
     series=fold_names,
     member=one_fold,
     data="labels",

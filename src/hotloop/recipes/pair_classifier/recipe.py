@@ -57,10 +57,23 @@ _HEAD = ("head", "pooling")  # modules of a Classifier that are new and so alway
 _TWO_CLASSES = ("f1", "precision", "recall")  # metrics of the positive of two classes
 
 
-def _model(config: PairClassifierConfig, classes: int, *, weights: bool = True) -> Classifier:
+def _frozen(
+    config: PairClassifierConfig, classes: int, dtype: torch.dtype, weights: bool
+) -> Classifier:
+    return _model(config, classes, weights=weights, frozen=dtype)
+
+
+def _model(
+    config: PairClassifierConfig,
+    classes: int,
+    *,
+    weights: bool = True,
+    frozen: torch.dtype | None = None,
+) -> Classifier:
     """Return the classifier on the CPU: a pretrained backbone, and a head from torch's global RNG.
 
-    `weights=False` reads no pretrained weights, for forecasts. Raises ConfigError for a decoder
+    `weights=False` reads no pretrained weights, for forecasts. `frozen` is the dtype of frozen
+    matrices. Raises ConfigError for a decoder
     whose attention contradicts model.bidirectional.
     """
     model, adapter = config.model, config.adapter
@@ -70,6 +83,7 @@ def _model(config: PairClassifierConfig, classes: int, *, weights: bool = True) 
         head=False,
         isolation=isolation(),
         weights=weights,
+        frozen=frozen,
         bidirectional=model.bidirectional,
         attention_dropout=model.attention_dropout,
         seed=config.seed,
@@ -192,6 +206,7 @@ def build(config: PairClassifierConfig, data: Labelled) -> Job:
         learns_tokens=False,
         learns_all=True,
         skeleton=lambda: _model(config, classes, weights=False),
+        frozen=None if config.adapter.method == "none" else partial(_frozen, config, classes),
         vocabulary=base_model.vocabulary,
         guesses=classes,
         kept={"classes.json": json.dumps(_saved_classes(data, base_model))},

@@ -13,6 +13,7 @@ RECIPE = Recipe(
     resolve=resolve_chat_sft,
     idle=idle_sft,
     auto=auto_sft,
+    freezes=lambda config: config.adapter.method != "none",
     requested=requested_of,
     data="answers",
     package=str(__package__),

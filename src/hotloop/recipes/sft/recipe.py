@@ -17,6 +17,7 @@ from hotloop.data.sampling.micro_batches import by_tokens
 from hotloop.data.sampling.token_rows import TokenRows
 from hotloop.models.adapters.attach import attach, heads
 from hotloop.models.adapters.dora import norms_held
+from hotloop.models.adapters.frozen_16bit import lower
 from hotloop.models.adapters.nf4_linear import quantise
 from hotloop.models.adapters.nf4_skeleton import size_as_packed
 from hotloop.models.attention_proofs import head_is_whole, keeps_apart
@@ -24,6 +25,7 @@ from hotloop.models.backbone import load_backbone
 from hotloop.models.causal_lm import CausalLm
 from hotloop.models.trainable_parameters import check_trainable
 from hotloop.models.weights.discovery import find_model
+from hotloop.models.weights.streaming_load import low_dtype
 from hotloop.recipes.building.optimizers import optimizer_of, state_bytes
 from hotloop.recipes.building.pretrained import (
     adapters_of,
@@ -98,6 +100,9 @@ def build(config: SftConfig, data: Texts) -> Job:
         choices=choices,
         learns_all=True,
         skeleton=lambda: _model(config, base_model, weights=False),
+        frozen=partial(_frozen, config, base_model, form.layout == "flat")
+        if config.adapter.method != "none"
+        else None,
         vocabulary=base_model.vocabulary,
         guesses=base_model.vocabulary,
         kept={"texts.json": json.dumps(_saved_texts(data.store, base_model), ensure_ascii=False)},
@@ -120,17 +125,34 @@ def rebuilt(config: SftConfig, kept: Mapping[str, str]) -> CausalLm:
     return _model(config, base_model, weights=is_frozen(config.adapter, base_model, saved["model"]))
 
 
+def _frozen(
+    config: SftConfig, base_model: FoundModel, is_flat: bool, dtype: torch.dtype, weights: bool
+) -> CausalLm:
+    return _model(config, base_model, weights=weights, is_flat=is_flat, frozen=dtype)
+
+
 def _model(
-    config: SftConfig, base_model: FoundModel, *, weights: bool = True, is_flat: bool = False
+    config: SftConfig,
+    base_model: FoundModel,
+    *,
+    weights: bool = True,
+    is_flat: bool = False,
+    frozen: torch.dtype | None = None,
 ) -> CausalLm:
     """Return the model on the CPU, with the configured adapters.
 
     `weights=False` reads no pretrained weights, for forecasts; weights that would be packed then
-    have their packed sizes. Raises ConfigError for a model whose head hotloop does not know, or
-    that mixes texts in flat batches.
+    have their packed sizes. `frozen` is the dtype of frozen matrices. Raises ConfigError for a
+    model whose head hotloop does not know, or that mixes texts in flat batches.
     """
+    packs = config.adapter.quantization == "nf4"
     backbone = load_backbone(
-        base_model, head=True, isolation=isolation(), weights=weights, seed=config.seed
+        base_model,
+        head=True,
+        isolation=isolation(),
+        weights=weights,
+        frozen=None if packs else frozen,
+        seed=config.seed,
     )
     backbone.is_naive = config.model.attention == "naive"
     model = CausalLm(backbone, cross_entropy=_cross_entropy_kind(config, base_model))
@@ -141,9 +163,11 @@ def _model(
         )
     if weights and is_flat and not keeps_apart(backbone):
         raise ConfigError(f"{base_model.name} mixes texts that share a row: data.layout=padded")
-    if config.adapter.quantization == "nf4":
+    if packs:
         pack = quantise if weights else size_as_packed
         pack(backbone.model, keep=heads(backbone.model))
+        if frozen is not None:
+            lower(backbone.model, frozen, stored=low_dtype(base_model), is_filled=True)
     if config.adapter.method != "none":
         attach(backbone.model, adapters_of(config.adapter, config.seed))
     return model

@@ -17,6 +17,7 @@ RECIPE = Recipe(
     resolve=resolve_task_router,
     idle=idle_task_router,
     auto=auto_task_router,
+    freezes=lambda config: config.phase != "2",  # its router learns on features alone
     series=phases,
     member=one_phase,
     after=after_phases,

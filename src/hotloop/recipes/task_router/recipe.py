@@ -128,6 +128,20 @@ def _model(
     return _build_model(config, data.names, data.labels, base_model, router=router, weights=weights)
 
 
+def _frozen(
+    config: TaskRouterConfig,
+    data: TaskRows,
+    base_model: FoundModel,
+    router: bool,
+    dtype: torch.dtype,
+    weights: bool,
+) -> TaskRouter:
+    names, labels = data.names, data.labels
+    return _build_model(
+        config, names, labels, base_model, router=router, weights=weights, frozen=dtype
+    )
+
+
 def _build_model(
     config: TaskRouterConfig,
     names: tuple[str, ...],
@@ -136,6 +150,7 @@ def _build_model(
     *,
     router: bool,
     weights: bool,
+    frozen: torch.dtype | None = None,
 ) -> TaskRouter:
     is_decoder, section = base_model.is_decoder, config.router
     backbone = load_backbone(
@@ -144,6 +159,7 @@ def _build_model(
         isolation=isolation(),
         attention_dropout=config.model.attention_dropout,
         weights=weights,
+        frozen=frozen,
         seed=config.seed,
     )
     shares = attach_stack(backbone.model, adapters_of(config.adapter, config.seed), names)
@@ -266,6 +282,7 @@ def _adapters_job(
         learns_tokens=base_model.is_decoder,
         learns_all=True,
         skeleton=lambda: _model(config, data, base_model, router=is_joint, weights=False),
+        frozen=partial(_frozen, config, data, base_model, is_joint),
         vocabulary=base_model.vocabulary,
         begins=_initial_runs(config) if is_joint else (),
         computed=partial(_feature_function, config, data, base_model) if is_joint else None,
