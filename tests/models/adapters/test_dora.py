@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 from hotloop.models.adapters.attach import adapted, attach
 from hotloop.models.adapters.config import AdapterConfig
-from hotloop.models.adapters.dora import norms_held
+from hotloop.models.adapters.held import adapters_held
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 I, O = 12, 7  # noqa: E741 - the dims of dora.py
@@ -154,7 +154,7 @@ def test_the_norm_follows_every_optimizer(name, held):
                 assert torch.allclose(it(x), formula(it, x), atol=1e-5)
 
     if held:
-        with norms_held(it):
+        with adapters_held(it):
             run()
     else:
         run()
@@ -170,20 +170,20 @@ def test_what_is_written_past_the_versions_is_seen():
 
 def test_micro_batches_share_one_norm_while_it_is_held():
     it = layer()
-    with norms_held(it):
-        first = it.inverse_norm()
+    with adapters_held(it):
+        first = it.ready(torch.float32)
         it(torch.randn(30, I)).sum().backward()
-        assert it.inverse_norm() is first
+        assert it.ready(torch.float32) is first
         with torch.inference_mode():
             it(torch.randn(30, I))
-        assert it.inverse_norm() is first
-    assert it.inverse_norm() is not first
-    assert it.held is None
+        assert it.ready(torch.float32) is first
+    assert it.ready(torch.float32) is not first
+    assert it.holder is None
 
 
 def test_a_norm_held_first_in_inference_mode_can_be_trained_with():
     it = layer()
-    with norms_held(it):
+    with adapters_held(it):
         with torch.inference_mode():
             it(torch.randn(3, I))
         it(torch.randn(3, I)).sum().backward()
@@ -193,7 +193,7 @@ def test_a_norm_held_first_in_inference_mode_can_be_trained_with():
 def test_a_held_norm_is_let_go_when_weights_are_loaded():
     it, other = layer(), layer(seed=3)
     x = torch.randn(30, I)
-    with norms_held(it):
+    with adapters_held(it):
         it(x)
         it.load_state_dict(other.state_dict())
         assert torch.allclose(it(x), other(x), atol=1e-6)
@@ -208,12 +208,11 @@ def test_frozen_weights_that_are_loaded_later_are_measured_again():
 
 def test_holding_ends_with_an_error_and_can_be_nested():
     it = layer()
-    with norms_held(it):
-        with pytest.raises(ZeroDivisionError), norms_held(it):
+    with adapters_held(it):
+        with pytest.raises(ZeroDivisionError), adapters_held(it):
             1 / 0  # noqa: B018 - to raise
-        assert it.holds
-    assert not it.holds
-    assert it.held is None
+        assert it.holder is not None
+    assert it.holder is None
 
 
 @pytest.mark.parametrize("held", [False, True])
@@ -233,7 +232,7 @@ def test_recomputed_activations_give_the_same_bits(held):
     def recomputed(one):
         if not held:
             return checkpoint(one, x, use_reentrant=False)
-        with norms_held(one):
+        with adapters_held(one):
             return checkpoint(one, x, use_reentrant=False)
 
     mine, expected = run(model, recomputed), run(again, lambda one: one(x))

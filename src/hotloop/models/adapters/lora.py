@@ -3,7 +3,7 @@
 Dims: N positions, I inputs, O outputs, R rank.
 A layer becomes one of these in place, by a change of its class (as in torch's fully_shard):
 references, hooks and the names of its frozen parameters stay. A, B and other trained parameters are
-fp32. The code makes few passes over [N, O]: the product itself adds B's product to the frozen one.
+fp32; `adapters.product` multiplies with them in the dtype of the computation.
 Sources: Hu et al. 2021, arXiv:2106.09685; Liu et al. 2022, arXiv:2205.05638 ((IA)^3); parameters,
 initialisation and scaling as in PEFT 0.21 (peft/tuners/lora/layer.py, ia3/layer.py).
 """
@@ -12,18 +12,35 @@ from __future__ import annotations
 
 import hashlib
 import math
-from typing import TYPE_CHECKING
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from hotloop.models.adapters.nf4_linear import frozen_product, is_quantised, rows
+from hotloop.models.adapters.product import AdapterProduct, Prepared, low_copy
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+
     from hotloop.models.adapters.config import AdapterConfig
 
-__all__ = ["Adapted", "Ia3Linear", "LoraLinear", "drawn"]
+__all__ = ["Adapted", "Ia3Linear", "LoraLinear", "drawn", "together"]
+
+
+class Holder(Protocol):
+    """What keeps prepared adapters."""
+
+    def ready(self, layer: LoraLinear, dtype: torch.dtype) -> Prepared:
+        """Return a layer's adapter for products in a dtype."""
+        ...
+
+    def forget(self) -> None:
+        """Prepare again when it is next used."""
+        ...
 
 
 def drawn(config: AdapterConfig, name: str, inputs: int) -> Tensor:
@@ -71,6 +88,7 @@ class LoraLinear(Adapted):
     lora_A: nn.Parameter
     lora_B: nn.Parameter
     scaling: float
+    holder: Holder | None = None  # keeps what is prepared, in the context `adapters_held`
 
     def adopt(self, config: AdapterConfig, name: str) -> None:
         """Add A, drawn from a generator seeded by this name, and B, which is zero."""
@@ -89,19 +107,32 @@ class LoraLinear(Adapted):
         weight_OI = torch.addmm(self.plain(), b_OR, a_RI, alpha=self.scaling)
         return weight_OI, None if self.bias is None else self.bias.detach().float()
 
-    def summed(self, x_NI: Tensor, bias: Tensor | None) -> Tensor:
-        """Return x W^T + bias + s (dropout(x) A^T) B^T, [N, O].
+    @classmethod
+    def prepare(cls, layers: Sequence[LoraLinear], dtype: torch.dtype) -> list[Prepared]:
+        """Return the adapters of layers of one shape as products in a dtype take them."""
+        with torch.no_grad(), _without_autocast(layers[0]):
+            return cls._prepared(layers, dtype)
 
-        The update comes first, and the product adds the frozen part to it in fp32: in bf16, an
-        update below 0.2 % of a rounded product would be lost.
-        """
-        x_NI = x_NI.to(self.computed_in(x_NI))
-        h_NR = self.lowered(x_NI).mul_(self.scaling)
-        b_OR = self.lora_B.to(h_NR.dtype)
-        if self.compute is not None:
-            return frozen_product(x_NI, self.weight, bias).addmm_(h_NR, b_OR.t())
-        y_NO = functional.linear(h_NR, b_OR, None if bias is None else bias.to(h_NR.dtype))
-        return y_NO.addmm_(x_NI, self.weight.to(x_NI.dtype).t())
+    @classmethod
+    def _prepared(cls, layers: Sequence[LoraLinear], dtype: torch.dtype) -> list[Prepared]:
+        a_GRI = together([layer.lora_A for layer in layers]).to(dtype)
+        scaling = layers[0].scaling
+        b_GOR = together([layer.lora_B for layer in layers])
+        b_GOR = torch.mul(b_GOR, scaling, out=torch.empty_like(b_GOR, dtype=dtype))
+        return [
+            Prepared(a_RI=a_RI, b_OR=b_OR, bias_O=layer.bias_in(dtype), of_b=scaling)
+            for layer, a_RI, b_OR in zip(layers, a_GRI, b_GOR, strict=True)
+        ]
+
+    def ready(self, dtype: torch.dtype) -> Prepared:
+        """Return the adapter as products in a dtype take it, held or prepared now."""
+        if self.holder is None or _is_captured(self.lora_A):
+            return type(self).prepare([self], dtype)[0]
+        return self.holder.ready(self, dtype)
+
+    def bias_in(self, dtype: torch.dtype) -> Tensor | None:
+        """Return the frozen bias in a dtype, or None."""
+        return None if self.bias is None else self.bias.detach().to(dtype)
 
     def computed_in(self, x: Tensor) -> torch.dtype:
         """Return the dtype in which products are computed."""
@@ -118,14 +149,64 @@ class LoraLinear(Adapted):
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., I] -> [..., O]."""
-        y_NO = self.summed(x.reshape(-1, self.in_features), self.bias)
-        return self.shaped(y_NO, x)
+        if torch.compiler.is_compiling():  # the compiler fuses these passes
+            return self.shaped(self.plainly(x.reshape(-1, self.in_features), self.bias), x)
+        return self.shaped(self.product(x, None), x)
+
+    def product(self, x: Tensor, m_O: Tensor | None) -> Tensor:
+        """Return the layer's output, [N, O], as one node of autograd."""
+        dtype = self.computed_in(x)
+        x_NI = x.reshape(-1, self.in_features)
+        h_NR = self.lowered(x_NI.to(dtype)) if self.lowers_apart else None
+        y_NO: Tensor = AdapterProduct.apply(  # type: ignore[no-untyped-call]
+            x_NI,
+            low_copy(x, dtype).reshape(-1, self.in_features),
+            h_NR,
+            self.lora_A if h_NR is None else None,
+            self.lora_B,
+            m_O,
+            self,
+            self.ready(dtype),
+        )
+        return y_NO
+
+    @property
+    def lowers_apart(self) -> bool:
+        """Return whether x A^T is no plain product."""
+        return self.adapter.dropout > 0 and self.training
+
+    def plainly(self, x_NI: Tensor, bias: Tensor | None) -> Tensor:
+        """Return x W^T + bias + s (dropout(x) A^T) B^T, [N, O], by torch's own operators."""
+        x_NI = x_NI.to(self.computed_in(x_NI))
+        h_NR = self.lowered(x_NI).mul_(self.scaling)
+        b_OR = self.lora_B.to(h_NR.dtype)
+        if self.compute is not None:
+            return frozen_product(x_NI, self.weight, bias).addmm_(h_NR, b_OR.t())
+        y_NO = functional.linear(h_NR, b_OR, None if bias is None else bias.to(h_NR.dtype))
+        return y_NO.addmm_(x_NI, self.weight.to(x_NI.dtype).t())
 
     def shaped(self, y_NO: Tensor, x: Tensor) -> Tensor:
         """Return y with the leading dims of x, and in its dtype if the weight is packed."""
         if self.compute is not None:
             y_NO = y_NO.to(x.dtype)
         return y_NO.view(*x.shape[:-1], self.out_features)
+
+
+def together(tensors: Sequence[Tensor]) -> Tensor:
+    """Return tensors of one shape as one in fp32, [G, ...]; a single one is not copied."""
+    whole = tensors[0].detach()[None] if len(tensors) == 1 else torch.stack(list(tensors)).detach()
+    return whole.float()
+
+
+def _without_autocast(layer: LoraLinear) -> AbstractContextManager[object]:
+    kind = layer.lora_A.device.type
+    is_on = torch.is_autocast_enabled(kind)
+    return torch.autocast(kind, enabled=False) if is_on else nullcontext()
+
+
+def _is_captured(tensor: Tensor) -> bool:
+    """Return whether a CUDA graph is being recorded, whose inputs must be computed in it."""
+    return tensor.is_cuda and torch.cuda.is_current_stream_capturing()
 
 
 class Ia3Linear(Adapted):

@@ -111,6 +111,11 @@ class StackedLora(LoraLinear):
         ranks = slice(task * self.adapter.rank, (task + 1) * self.adapter.rank)
         return {"lora_A.weight": self.lora_A[ranks], "lora_B.weight": self.lora_B[:, ranks]}
 
+    @property
+    def lowers_apart(self) -> bool:
+        """Return True: between A and B are the shares."""
+        return True
+
     def lowered(self, x_NI: Tensor) -> Tensor:
         """Return (dropout(x) A^T) * shares, [N, K R]."""
         return self.shares.times(super().lowered(x_NI))

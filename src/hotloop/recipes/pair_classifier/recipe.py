@@ -18,7 +18,7 @@ from hotloop.data.sampling.label_classes import balanced
 from hotloop.data.sampling.micro_batches import by_tokens
 from hotloop.data.sampling.token_rows import TokenRows
 from hotloop.models.adapters.attach import attach
-from hotloop.models.adapters.dora import norms_held
+from hotloop.models.adapters.held import adapters_held
 from hotloop.models.attention_proofs import sees_ahead
 from hotloop.models.backbone import load_backbone
 from hotloop.models.classifier import Classifier
@@ -201,7 +201,7 @@ def build(config: PairClassifierConfig, data: Labelled) -> Job:
         judge=_judge(config, data),
         objective=f"one of {classes} classes by {base_model.fingerprint}",
         widest=train.widest,
-        steady=norms_held if config.adapter.method == "dora" else None,
+        steady=adapters_held,
         choices=choices,
         learns_tokens=False,
         learns_all=True,

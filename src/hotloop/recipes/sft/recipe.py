@@ -16,8 +16,8 @@ from hotloop.core.units import bytes_, many
 from hotloop.data.sampling.micro_batches import by_tokens
 from hotloop.data.sampling.token_rows import TokenRows
 from hotloop.models.adapters.attach import attach, heads
-from hotloop.models.adapters.dora import norms_held
 from hotloop.models.adapters.frozen_16bit import lower
+from hotloop.models.adapters.held import adapters_held
 from hotloop.models.adapters.nf4_linear import quantise
 from hotloop.models.adapters.nf4_skeleton import size_as_packed
 from hotloop.models.attention_proofs import head_is_whole, keeps_apart
@@ -96,7 +96,7 @@ def build(config: SftConfig, data: Texts) -> Job:
         judge=judge_of(of_file),
         objective=f"{_LOSES[data.store.identity['loss']]} of texts by {base_model.fingerprint}",
         widest=train.widest,
-        steady=norms_held if config.adapter.method == "dora" else None,
+        steady=adapters_held,
         choices=choices,
         learns_all=True,
         skeleton=lambda: _model(config, base_model, weights=False),

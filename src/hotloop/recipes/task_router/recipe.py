@@ -15,6 +15,7 @@ from hotloop.core.errors import ConfigError
 from hotloop.core.units import duration, many
 from hotloop.data.sampling.micro_batches import by_tokens
 from hotloop.data.sampling.token_rows import Form, TokenRows
+from hotloop.models.adapters.held import adapters_held
 from hotloop.models.adapters.multi_task import attach_stack
 from hotloop.models.backbone import load_backbone
 from hotloop.models.pooling import Pooling
@@ -274,6 +275,7 @@ def _adapters_job(
         valid=_rows(config, data.valid, data, form, features, shuffle=False),
         seed=config.seed,
         cut=by_tokens,
+        steady=adapters_held,
         parts=partial(_step_costs, data.names),
         judge=judge_of(data.names, data.train.columns["task"], score="tasks"),
         objective=f"answers to {', '.join(data.names)} by {base_model.fingerprint}",

@@ -1,0 +1,94 @@
+"""Prepare adapters once for all micro batches between two updates, layers of one shape together.
+
+Changes cannot be detected reliably: torch's fused AdamW, bitsandbytes and `.data` write without
+raising a tensor's version (torch 2.13). Outside `adapters_held` each forward pass prepares its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from hotloop.models.adapters.lora import LoraLinear
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from hotloop.models.adapters.product import Prepared
+
+__all__ = ["adapters_held"]
+
+
+class _Alike:
+    """Layers of one class and shape, which are prepared together: a few kernels for all of them."""
+
+    def __init__(self, layers: Sequence[LoraLinear]) -> None:
+        self._layers = layers
+        self._made: dict[int, tuple[tuple[int, ...], Prepared]] = {}  # id -> versions, result
+        self._dtype: torch.dtype | None = None
+
+    def ready(self, layer: LoraLinear, dtype: torch.dtype) -> Prepared:
+        """Return the layer's adapter for products in a dtype, prepared now or before."""
+        versions, made = _versions(layer), self._made.get(id(layer))
+        if made is None or made[0] != versions or self._dtype != dtype:
+            with torch.inference_mode(mode=False):  # else training could not use it later
+                prepared = type(layer).prepare(self._layers, dtype)
+            pairs = zip(self._layers, prepared, strict=True)
+            self._made = {id(each): (_versions(each), one) for each, one in pairs}
+            self._dtype = dtype
+        return self._made[id(layer)][1]
+
+    def forget(self) -> None:
+        """Prepare the layers again when they are next used."""
+        self._made = {}
+
+
+@contextlib.contextmanager
+def adapters_held(model: nn.Module) -> Iterator[None]:
+    """Prepare each adapter once and keep it in this context: a window, an evaluation.
+
+    Nothing may write an adapter's parameters meanwhile without raising their versions, except an
+    optimizer's `step`, after which they are prepared again.
+    """
+    layers = [module for module in model.modules() if isinstance(module, LoraLinear)]
+    before = [layer.holder for layer in layers]
+    holders = list(_grouped(layers))
+
+    def forget(*_: object) -> None:
+        for holder in holders:
+            holder.forget()
+
+    hook = register_optimizer_step_post_hook(forget) if layers else None
+    try:
+        yield
+    finally:
+        if hook is not None:
+            hook.remove()
+        for layer, holder in zip(layers, before, strict=True):
+            layer.holder = holder
+            if holder is not None:
+                holder.forget()
+
+
+def _grouped(layers: Iterable[LoraLinear]) -> Iterator[_Alike]:
+    """Set and yield the holders of layers. One that is sharded over ranks is whole only alone."""
+    groups: dict[tuple[object, ...], list[LoraLinear]] = {}
+    for layer in layers:
+        a_RI = layer.lora_A
+        shape = type(layer), layer.in_features, layer.out_features, a_RI.shape[0]
+        own = None if type(a_RI) is nn.Parameter else id(layer)  # a DTensor is a class of its own
+        key = (*shape, a_RI.dtype, a_RI.device, layer.scaling, layer.bias is None, own)
+        groups.setdefault(key, []).append(layer)
+    for group in groups.values():
+        holder = _Alike(group)
+        for layer in group:
+            layer.holder = holder
+        yield holder
+
+
+def _versions(layer: LoraLinear) -> tuple[int, ...]:
+    return tuple(parameter._version for parameter in layer.trained().values())

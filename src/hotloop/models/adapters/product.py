@@ -1,0 +1,181 @@
+"""The product of a linear layer with an adapter, as one node of autograd.
+
+Dims: N positions, I inputs, O outputs, R rank.
+y = f * (x W^T + s h B^T) + bias with h = x A^T, where f [O] is DoRA's and LoRA has none. The whole
+is computed with few passes over [N, O] and few kernels: forward 3 products, backward 5, and only
+x, h and for DoRA y are kept. A and B come prepared in the dtype of the products; their gradients
+are summed and kept in fp32.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from hotloop.models.adapters.nf4_linear import frozen_product, in_dtype, unpacked
+
+if TYPE_CHECKING:
+    from hotloop.models.adapters.lora import LoraLinear
+
+__all__ = ["AdapterProduct", "Prepared", "in_float32", "low_copy"]
+
+_COPY = "_hotloop_low_copy"  # attribute of a tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Prepared:
+    """An adapter as products take it; it holds until a parameter of the adapter changes."""
+
+    a_RI: Tensor  # in the dtype of the products, as b_OR and the bias
+    b_OR: Tensor  # times scaling and factors
+    bias_O: Tensor | None
+    of_b: float | Tensor  # scaling times factors, [O, 1]: by which B's gradient is multiplied
+    factors_O: Tensor | None = None  # m / norm in fp32; None: LoRA
+    of_m_O: Tensor | None = None  # 1 / m, and 0 where m is 0
+
+
+def low_copy(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return x in a dtype, outside of autograd. Layers that are called with one x share the copy.
+
+    It is an attribute of x, so that it lives no longer.
+    """
+    x_low = x.detach()
+    if x.dtype == dtype:
+        return x_low
+    if x.is_inference():
+        return x_low.to(dtype)
+    key = x._version, dtype
+    known = x.__dict__.get(_COPY)
+    if known is None or known[0] != key:
+        known = key, x_low.to(dtype)
+        x.__dict__[_COPY] = known
+    copy: Tensor = known[1]
+    return copy
+
+
+def in_float32(first: Tensor, second: Tensor) -> Tensor:
+    """Return a product in fp32; a GPU makes it of 16 bits without a rounding to them and a cast."""
+    if first.dtype not in (torch.bfloat16, torch.float16):
+        return first @ second
+    if first.is_cuda:
+        return torch.mm(first, second, out_dtype=torch.float32)
+    return (first @ second).float()
+
+
+class AdapterProduct(torch.autograd.Function):
+    """f * (x W^T + s h B^T) + bias, [N, O].
+
+    The frozen product adds to the update in fp32: in bf16, an update below 0.2 % of a rounded
+    product would be lost. With factors, the smaller of W and the result is multiplied by them, and
+    their gradient is computed from the result itself: nothing else of its size is kept (later code
+    must not write into it). Factors stay fp32, because in bf16 they change in steps of 0.4 to
+    0.8 %; their product is rounded, so a factor within 0.2 % of 1 has no effect there, as in PEFT.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x_NI: Tensor,  # gets the gradient
+        low_NI: Tensor,  # the same in the dtype of the products
+        h_NR: Tensor | None,  # None: computed here, and its gradient joins that of x
+        a_RI: Tensor | None,
+        b_OR: Tensor,
+        m_O: Tensor | None,
+        layer: LoraLinear,
+        ready: Prepared,
+    ) -> Tensor:
+        """Return the output; keep x (or h alone, if it was given), h and for DoRA the output."""
+        ctx.layer, ctx.ready = layer, ready
+        ctx.dtypes = x_NI.dtype, b_OR.dtype
+        kept_NI = low_NI if h_NR is None else None
+        h_NR = low_NI @ ready.a_RI.t() if h_NR is None else h_NR
+        ctx.in_weight = _in_weight(low_NI, layer, ready)
+        y_NO = _forward(low_NI, h_NR, layer, ready, in_weight=ctx.in_weight)
+        ctx.save_for_backward(kept_NI, h_NR, y_NO if m_O is not None else None)
+        return y_NO
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        """Return the gradients of x, h, A, B and m."""
+        (grad_NO,), layer, ready = gradients, ctx.layer, ctx.ready
+        kept_NI, h_NR, y_NO = ctx.saved_tensors
+        of_x, of_trained = ctx.dtypes
+        to_h_NR = grad_NO @ ready.b_OR
+        to_b_OR = _times(in_float32(grad_NO.t(), h_NR), ready.of_b).to(of_trained)
+        to_x_NI = to_a_RI = to_m_O = None
+        if ctx.needs_input_grad[0]:
+            to_x_NI = _to_input(grad_NO, layer, ready, in_weight=ctx.in_weight)
+        if kept_NI is not None:
+            to_a_RI = in_float32(to_h_NR.t(), kept_NI).to(of_trained)
+            if to_x_NI is not None:
+                to_x_NI.addmm_(to_h_NR, ready.a_RI)
+        if y_NO is not None:
+            to_m_O = _to_magnitude(grad_NO, y_NO, ready).to(of_trained)
+        return (
+            None if to_x_NI is None else to_x_NI.to(of_x),
+            None,
+            to_h_NR if kept_NI is None else None,
+            to_a_RI,
+            to_b_OR,
+            to_m_O,
+            None,
+            None,
+        )
+
+
+def _in_weight(low_NI: Tensor, layer: LoraLinear, ready: Prepared) -> bool:
+    """Return whether factors are multiplied into the weight, not into what has a row for each x."""
+    is_smaller = low_NI.shape[0] >= layer.in_features
+    return ready.factors_O is not None and layer.compute is None and is_smaller
+
+
+def _forward(
+    low_NI: Tensor, h_NR: Tensor, layer: LoraLinear, ready: Prepared, *, in_weight: bool
+) -> Tensor:
+    dtype, b_RO = low_NI.dtype, ready.b_OR.t()
+    if ready.factors_O is None:
+        if layer.compute is not None:
+            return frozen_product(low_NI, layer.weight, ready.bias_O).addmm_(h_NR, b_RO)
+        y_NO = functional.linear(h_NR, ready.b_OR, ready.bias_O)
+        return y_NO.addmm_(low_NI, layer.weight.to(dtype).t())
+    if in_weight:
+        y_NO = h_NR @ b_RO
+        y_NO.addmm_(low_NI, _scaled_weight(layer, ready.factors_O, dtype).t())
+    else:
+        y_NO = frozen_product(low_NI, in_dtype(layer.weight, dtype), None).mul_(ready.factors_O)
+        y_NO.addmm_(h_NR, b_RO)
+    return y_NO if ready.bias_O is None else y_NO.add_(ready.bias_O)
+
+
+def _to_input(grad_NO: Tensor, layer: LoraLinear, ready: Prepared, *, in_weight: bool) -> Tensor:
+    """Return the gradient of x through the frozen product, [N, I]."""
+    if in_weight:
+        assert ready.factors_O is not None
+        return grad_NO @ _scaled_weight(layer, ready.factors_O, grad_NO.dtype)
+    if ready.factors_O is not None:
+        grad_NO = torch.mul(grad_NO, ready.factors_O, out=torch.empty_like(grad_NO))
+    return grad_NO @ in_dtype(unpacked(layer.weight), grad_NO.dtype)
+
+
+def _to_magnitude(grad_NO: Tensor, y_NO: Tensor, ready: Prepared) -> Tensor:
+    """Return the gradient of m, [O]: y is m times something without m, but for the bias."""
+    assert ready.of_m_O is not None
+    summed_O = (grad_NO * y_NO).sum(0, dtype=torch.float32)
+    if ready.bias_O is not None:
+        summed_O = summed_O - ready.bias_O * grad_NO.sum(0, dtype=torch.float32)
+    return summed_O * ready.of_m_O
+
+
+def _scaled_weight(layer: LoraLinear, factors_O: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return the rows of W times factors in fp32, [O, I], without a copy of W in fp32."""
+    scaled = torch.empty(layer.weight.shape, dtype=dtype, device=layer.weight.device)
+    return torch.mul(layer.weight, factors_O[:, None], out=scaled)
+
+
+def _times(product: Tensor, by: float | Tensor) -> Tensor:
+    return product if isinstance(by, float) and by == 1.0 else product.mul_(by)
