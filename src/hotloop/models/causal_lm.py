@@ -18,19 +18,21 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn import functional
 
 from hotloop.core.errors import ConfigError, did_you_mean
+from hotloop.models.adapters.frozen_16bit import LowLinear
+from hotloop.models.fused_cross_entropy import Terms, linear_cross_entropy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hotloop.models.backbone import Backbone
 
-__all__ = ["WAYS", "CausalLm", "Judged", "Way"]
+__all__ = ["CHUNK", "WAYS", "CausalLm", "Judged", "Way"]
 
 Way = Literal["whole", "fused"]
 WAYS: Final[tuple[Way, ...]] = get_args(Way)
 _NO_LOSS: Final = -100
 _SCALED: Final = ("logit_scale", "logits_scaling", "lm_head_multiplier")  # Cohere, Granite, Falcon
-_CHUNK: Final = 1 << 28  # bytes: 256 rows of Gemma's 262,144 ids
+CHUNK: Final = 1 << 28  # bytes: 256 rows of Gemma's 262,144 ids
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -48,15 +50,23 @@ class CausalLm(nn.Module):
 
     Labels are at their own token; -100 carries no loss. `targets` in a batch, a Python int, is the
     number of labels with loss: with it the host never waits for the device. `fused` computes the
-    logits in parts, twice, and holds one part at a time, for vocabularies whose logits do not fit.
+    logits in parts and holds one part at a time (models.fused_cross_entropy); a head that is more
+    than a linear layer then computes each part twice.
     """
 
     def __init__(
-        self, backbone: Backbone, *, cross_entropy: Way = "whole", chunk_bytes: int = _CHUNK
+        self,
+        backbone: Backbone,
+        *,
+        cross_entropy: Way = "whole",
+        chunk_bytes: int = CHUNK,
+        label_smoothing: float = 0.0,
+        z_loss: float = 0.0,
     ) -> None:
         """Raise ConfigError for a model without a head, or with one that scales its logits.
 
-        A fused loss holds `chunk_bytes` of float32 logits at a time.
+        A fused loss holds `chunk_bytes` of float32 logits at a time. Label smoothing and z-loss are
+        terms of what is trained, not of what is judged; they need a head that is a linear layer.
         """
         super().__init__()
         if cross_entropy not in WAYS:
@@ -75,6 +85,12 @@ class CausalLm(nn.Module):
         self.backbone, self.cross_entropy = backbone, cross_entropy
         self._rows = max(1, chunk_bytes // (4 * backbone.vocabulary))
         self.softcap: float | None = getattr(config, "final_logit_softcapping", None)
+        self._terms = Terms(softcap=self.softcap, label_smoothing=label_smoothing, z_loss=z_loss)
+        if (label_smoothing or z_loss) and not self.head_is_linear:
+            raise ConfigError(
+                "label smoothing and z-loss need a head that is a linear layer: leave them out, or "
+                "put no adapter on the head"
+            )
 
     def logits(self, batch: Mapping[str, Any]) -> Tensor:
         """Return all logits, [B, T, V]."""
@@ -121,11 +137,9 @@ class CausalLm(nn.Module):
         )
 
     @property
-    def fused_by(self) -> str:
-        """Return whose fused loss is used: torch's if it has one that fits this head."""
-        head = self.backbone.head
-        plain = type(head) is nn.Linear and self.softcap is None
-        return "torch" if plain and hasattr(functional, "linear_cross_entropy") else "hotloop"
+    def head_is_linear(self) -> bool:
+        """Return whether the head is a linear layer and nothing else, such as an adapter."""
+        return type(self.backbone.head) in (nn.Linear, LowLinear)
 
     def _logits(self, hidden: Tensor) -> Tensor:
         assert self.backbone.head is not None
@@ -139,15 +153,20 @@ class CausalLm(nn.Module):
         return functional.cross_entropy(logits_nV, labels_n, reduction="sum")
 
     def _total(self, hidden_nD: Tensor, labels_n: Tensor) -> Tensor:
-        if self.cross_entropy == "whole":
+        has_terms = self._terms.label_smoothing or self._terms.z_loss
+        if self.cross_entropy == "whole" and not has_terms:
             return self._loss(hidden_nD, labels_n)
-        if self.fused_by == "torch" and not torch.is_autocast_enabled(hidden_nD.device.type):
-            return _torch_fused(self.backbone.head, hidden_nD, labels_n, self._rows)
+        if self.head_is_linear:
+            head: Any = self.backbone.head
+            rows = self._rows if self.cross_entropy == "fused" else len(labels_n)
+            return linear_cross_entropy(
+                hidden_nD, head.weight, labels_n, bias_V=head.bias, terms=self._terms, rows=rows
+            )
         from torch.utils.checkpoint import checkpoint  # its first call imports torch's compiler
 
         again = partial(checkpoint, self._loss, use_reentrant=False, preserve_rng_state=False)
-        rows = torch.split(hidden_nD, self._rows), torch.split(labels_n, self._rows)
-        return torch.stack([again(*chunk) for chunk in zip(*rows, strict=True)]).sum()
+        parts = torch.split(hidden_nD, self._rows), torch.split(labels_n, self._rows)
+        return torch.stack([again(*part) for part in zip(*parts, strict=True)]).sum()
 
 
 def _carrying(next_N: Tensor, targets: int | None) -> Tensor:
@@ -162,17 +181,3 @@ def _carrying(next_N: Tensor, targets: int | None) -> Tensor:
     if isinstance(next_N, FakeTensor):
         return torch.arange(len(next_N))
     return carries_N.nonzero()[:, 0]
-
-
-def _torch_fused(head: Any, hidden_nD: Tensor, labels_n: Tensor, rows: int) -> Tensor:
-    """Return torch's fused sum of losses.
-
-    By default torch chooses 2 to 8 rows at a time for a large vocabulary: 45.4 s instead of 5.8 s
-    with 256, for 1,024 rows of 640 and 65,536 ids (whole: 9.9 s; torch 2.13, one thread of a busy
-    CPU, best of 3, 2026-11-22).
-    """
-    options = torch.nn.LinearCrossEntropyOptions(batch_chunk_size=rows, chunking_method=None)
-    total: Tensor = functional.linear_cross_entropy(
-        hidden_nD, head.weight, labels_n, linear_bias=head.bias, reduction="sum", options=options
-    )
-    return total

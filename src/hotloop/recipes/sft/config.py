@@ -64,7 +64,13 @@ class SftModel:
         "off", "compute activations twice to save memory"
     )
     cross_entropy: Literal["auto", "whole", "fused"] = setting(
-        "auto", "fused: logits are made in parts; auto: where all of them take over 1 GiB"
+        "auto", "fused: logits are made in parts; auto: where all of them take over 256 MiB"
+    )
+    label_smoothing: float = setting(
+        0.0, "share of the target that all tokens have alike", low=0, high=1
+    )
+    z_loss: float = setting(
+        0.0, "times the square of the log of the softmax's sum, added to the loss", low=0
     )
 
 

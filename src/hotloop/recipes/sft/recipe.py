@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from hotloop.models.adapters.nf4_linear import quantise
 from hotloop.models.adapters.nf4_skeleton import size_as_packed
 from hotloop.models.attention_proofs import head_is_whole, keeps_apart
 from hotloop.models.backbone import load_backbone
-from hotloop.models.causal_lm import CausalLm
+from hotloop.models.causal_lm import CHUNK, CausalLm
 from hotloop.models.trainable_parameters import check_trainable
 from hotloop.models.weights.discovery import find_model
 from hotloop.models.weights.streaming_load import low_dtype
@@ -53,8 +53,7 @@ if TYPE_CHECKING:
 
 __all__ = ["build", "order_of", "prepare_data", "rebuilt", "sources_of"]
 
-_FUSED_FROM: Final = 1 << 30  # bytes of float32 logits of a micro batch of the longest rows
-_LOSES: Final = {"all": "every token", "completion": "the answers", "assistant": "the answers"}
+_LOSES = {"all": "every token", "completion": "the answers", "assistant": "the answers"}
 
 
 def build(config: SftConfig, data: Texts) -> Job:
@@ -155,7 +154,12 @@ def _model(
         seed=config.seed,
     )
     backbone.is_naive = config.model.attention == "naive"
-    model = CausalLm(backbone, cross_entropy=_cross_entropy_kind(config, base_model))
+    model = CausalLm(
+        backbone,
+        cross_entropy=_cross_entropy_kind(config, base_model),
+        label_smoothing=config.model.label_smoothing,
+        z_loss=config.model.z_loss,
+    )
     if weights and not head_is_whole(model):
         raise ConfigError(
             f"{base_model.name} does something between its last layer and its logits that hotloop "
@@ -182,12 +186,12 @@ def _logits_bytes(config: SftConfig, base_model: FoundModel) -> int:
 def _cross_entropy_kind(config: SftConfig, base_model: FoundModel) -> Way:
     if config.model.cross_entropy != "auto":
         return config.model.cross_entropy
-    return "fused" if _logits_bytes(config, base_model) > _FUSED_FROM else "whole"
+    return "fused" if _logits_bytes(config, base_model) > CHUNK else "whole"
 
 
 def _logits_text(config: SftConfig, base_model: FoundModel) -> str:
     most = bytes_(_logits_bytes(config, base_model))
-    how = "in parts, twice" if _cross_entropy_kind(config, base_model) == "fused" else "all at once"
+    how = "in parts" if _cross_entropy_kind(config, base_model) == "fused" else "all at once"
     return f"only where a label carries loss, {how} (a micro batch has {most} of them at most)"
 
 

@@ -1,0 +1,101 @@
+"""The fused loss and its gradients are those of the written-out formula, in every form of it."""
+
+import pytest
+import torch
+from torch.nn import functional
+
+from hotloop.models.fused_cross_entropy import Terms, linear_cross_entropy
+
+N, D, V = 23, 12, 40
+FORMS = (
+    Terms(),
+    Terms(softcap=2.0),
+    Terms(label_smoothing=0.1),
+    Terms(z_loss=0.02),
+    Terms(softcap=3.0, label_smoothing=0.3, z_loss=0.1),
+)
+
+
+def drawn(dtype=torch.float64, *, bias=True):
+    torch.manual_seed(0)
+    hidden = torch.randn(N, D, dtype=dtype, requires_grad=True)
+    weight = torch.randn(V, D, dtype=dtype, requires_grad=True)
+    offset = torch.randn(V, dtype=dtype, requires_grad=True) if bias else None
+    labels = torch.randint(V, (N,))
+    labels[::5] = -100
+    return hidden, weight, offset, labels
+
+
+def written_out(hidden, weight, offset, labels, terms):
+    logits = functional.linear(hidden, weight, offset)
+    if terms.softcap:
+        logits = terms.softcap * torch.tanh(logits / terms.softcap)
+    smoothing = {"label_smoothing": terms.label_smoothing}
+    loss = functional.cross_entropy(logits, labels, reduction="sum", **smoothing)
+    return loss + terms.z_loss * logits.logsumexp(-1)[labels != -100].square().sum()
+
+
+@pytest.mark.parametrize("terms", FORMS, ids=str)
+@pytest.mark.parametrize("rows", [1, 7, N, 1000])
+@pytest.mark.parametrize("bias", [True, False])
+def test_loss_and_gradients_are_those_of_the_formula(terms, rows, bias):
+    values = drawn(bias=bias)
+    wanted = [value for value in values[:3] if value is not None]
+    expected = written_out(*values, terms)
+    exact = torch.autograd.grad(expected, wanted)
+    hidden, weight, offset, labels = values
+    found = linear_cross_entropy(hidden, weight, labels, bias_V=offset, terms=terms, rows=rows)
+    torch.testing.assert_close(found.double(), expected, rtol=1e-6, atol=0)
+    for one, other in zip(torch.autograd.grad(found / 7, wanted), exact, strict=True):
+        torch.testing.assert_close(one, other / 7, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_under_autocast_it_is_the_loss_of_all_logits(dtype):
+    """Bit for bit with one part: the same products of the same rounded numbers."""
+    hidden, weight, _, labels = drawn(torch.float32, bias=False)
+    with torch.autocast("cpu", dtype):
+        logits = functional.linear(hidden, weight).float()
+        expected = functional.cross_entropy(logits, labels, reduction="sum", ignore_index=-100)
+        found = linear_cross_entropy(hidden, weight, labels, rows=N)
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=0)
+    wanted = torch.autograd.grad(expected, (hidden, weight))
+    for one, other in zip(torch.autograd.grad(found, (hidden, weight)), wanted, strict=True):
+        assert (one - other).norm() <= 1e-3 * other.norm()
+
+
+def test_a_head_that_is_frozen_in_16_bits_gets_no_gradient():
+    hidden, weight, _, labels = drawn(torch.float32, bias=False)
+    low = weight.detach().bfloat16()
+    with torch.autocast("cpu", torch.bfloat16):
+        one = linear_cross_entropy(hidden, low, labels, rows=4)
+        other = linear_cross_entropy(hidden, weight, labels, rows=4)
+    assert torch.equal(one, other)
+    (gradient,) = torch.autograd.grad(one, hidden)
+    assert torch.equal(gradient, torch.autograd.grad(other, hidden)[0])
+
+
+def test_without_gradients_none_are_made():
+    hidden, weight, _, labels = drawn(torch.float32, bias=False)
+    with torch.no_grad():
+        found = linear_cross_entropy(hidden, weight, labels, rows=4)
+    assert not found.requires_grad
+    torch.testing.assert_close(found, linear_cross_entropy(hidden, weight, labels, rows=9))
+
+
+def test_no_label_at_all_is_no_loss():
+    hidden, weight, _, labels = drawn(torch.float32, bias=False)
+    found = linear_cross_entropy(hidden, weight, labels.fill_(-100), rows=4)
+    assert found.item() == 0
+    assert not any(g.any() for g in torch.autograd.grad(found, (hidden, weight)))
+    none = linear_cross_entropy(hidden[:0], weight, labels[:0], rows=4)
+    assert none.item() == 0
+
+
+def test_a_second_backward_pass_is_refused():
+    """The gradients were multiplied in place, so they would be wrong without a word."""
+    hidden, weight, _, labels = drawn(torch.float32, bias=False)
+    loss = linear_cross_entropy(hidden, weight, labels, rows=4)
+    loss.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="for one backward pass"):
+        loss.backward()
