@@ -67,10 +67,12 @@ class Course:
         size, samples = parts.feed.batch_size, parts.job.train
         self._ready = [dict(samples.batch(0, n * size, size).tensors) for n in range(ready)]
 
-    def build(self) -> nn.Module:
-        """Return a new model with the job's initial weights."""
-        torch.manual_seed(self.parts.job.seed)
-        self.model = self.parts.job.model()
+    def build(self, frozen: torch.dtype | None = None, weights: bool = True) -> nn.Module:
+        """Return a new model with the job's initial weights, what is frozen in a dtype."""
+        job = self.parts.job
+        torch.manual_seed(job.seed)
+        low = None if frozen is None or job.frozen is None else job.frozen(frozen, weights)
+        self.model = job.model() if low is None else low
         return self.model
 
     def scheduler(self, optimizer: Optimizer) -> LambdaLR:
@@ -125,7 +127,9 @@ def hotloop(course: Course, *, must: Sequence[str] = ()) -> None:
 
     given = course.parts.feed
     feed = replace(given, samples=_Pulled(given.samples, course.pull, given.batch_size))
-    parts = replace(course.parts, job=replace(course.parts.job, model=course.build), feed=feed)
+    job = course.parts.job
+    own = replace(job, model=course.build, frozen=course.build if job.frozen else None)
+    parts = replace(course.parts, job=own, feed=feed)
     with tempfile.TemporaryDirectory() as folder:
         run = RunDir(Path(folder) / "run")
         run.create(run_record(parts), parts.plan)

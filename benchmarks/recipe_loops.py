@@ -68,9 +68,9 @@ class _Built(loops.Course):
         super().__init__(parts, here.pull)
         self._here = here
 
-    def build(self) -> nn.Module:
+    def build(self, frozen: torch.dtype | None = None, weights: bool = True) -> nn.Module:
         self._here.building()
-        self._here.model = super().build()
+        self._here.model = super().build(frozen, weights)
         return self._here.model
 
 

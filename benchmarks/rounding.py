@@ -5,12 +5,12 @@
 Trains char models of three sizes with dropout for STEPS steps of the engine's own warm-up, plain
 and with each technique, prints the largest deviations and writes them to benchmarks/results/. What
 is about convolutions trains the net of benchmarks/images.py; what is about frozen weights trains
-DoRA on the char models, under autocast in both runs; what is about padding trains an encoder of
-rows of several lengths under a mask, without dropout, whose masks go by shape. Three techniques are
-looked at through their arithmetic: fp16 autocast with its gate taken away (a step that its scaler
-skips counts in the losses after it), TF32 by rounding what goes into matrix products to 10 bits of
-mantissa, and oneDNN by products in float64, rounded once: another library is as far from the first
-one's sums.
+DoRA on the char models, under autocast in both runs; what is about RMS norms trains a Qwen3, also
+under autocast; what is about padding trains an encoder of rows of several lengths under a mask,
+without dropout, whose masks go by shape. Three techniques are looked at through their arithmetic:
+fp16 autocast with its gate taken away (a step that its scaler skips counts in the losses after it),
+TF32 by rounding what goes into matrix products to 10 bits of mantissa, and oneDNN by products in
+float64, rounded once: another library is as far from the first one's sums.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ USES = (
 )
 OF_IMAGES = (Use.of("channels-last"),)
 OF_FROZEN = (Use.of("frozen-16bit"),)
+OF_NORMS = (Use.of("fused-rms-norm"),)
 OF_PADDING = Use.of("dynamic-padding")
 RATE = schedule("cosine", peak=1e-3, floor=1e-4, warmup=100, total=5000)  # char-lm's defaults
 KNOWN = [replace(t, blocked=anywhere) for t in techniques.ALL]
@@ -141,6 +142,36 @@ def adapted(job: Job) -> Job:
     return replace(job, model=model, frozen=model, loss=loss)
 
 
+def qwen(job: Job, size: tuple[int, int, int, int]) -> Job:
+    """Return a job that learns the same with a Qwen3, under autocast."""
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    layers, width, heads, context = size
+
+    def model() -> torch.nn.Module:
+        config = Qwen3Config(
+            vocab_size=128,
+            hidden_size=width,
+            intermediate_size=3 * width,
+            num_hidden_layers=layers,
+            num_attention_heads=heads,
+            num_key_value_heads=heads // 2,
+            head_dim=width // heads,
+            max_position_embeddings=context,
+        )
+        made: torch.nn.Module = Qwen3ForCausalLM(config)
+        return made
+
+    def loss(model: Any, tensors: Any) -> torch.Tensor:
+        with torch.autocast("cpu", torch.bfloat16):
+            logits = model(input_ids=tensors["inputs"].long()).logits
+        return torch.nn.functional.cross_entropy(
+            logits.float().flatten(0, 1), tensors["targets"].flatten()
+        )
+
+    return replace(job, model=model, loss=loss)
+
+
 def trace(job: Job, use: Use | None) -> Trace:
     """Train STEPS steps of 4 samples each."""
     plan = Plan(micro_batch=4, techniques=(use,) if use else ())
@@ -212,7 +243,7 @@ def deviation(plain: Trace, other: Trace) -> dict[str, float]:
 
 def main() -> None:
     """Measure the techniques named (or all), print and write."""
-    every = (*USES, *OF_IMAGES, *OF_FROZEN, OF_PADDING)
+    every = (*USES, *OF_IMAGES, *OF_FROZEN, *OF_NORMS, OF_PADDING)
     asked = sys.argv[1:] or [use.id for use in every]
     worst: dict[str, dict[str, float]] = {str(use): {} for use in every if use.id in asked}
     jobs = [
@@ -221,6 +252,11 @@ def main() -> None:
         for seed in (SEEDS if size[0] < 6 else SEEDS[:1])
     ]
     jobs += [(f"adapters, {name}", adapted(made), OF_FROZEN) for name, made, _ in jobs]
+    jobs += [
+        (f"qwen3, {size} seed {seed}", qwen(job(size, seed), size), OF_NORMS)
+        for size in SIZES
+        for seed in (SEEDS if size[0] < 6 else SEEDS[:1])
+    ]
     jobs += [(f"images seed {seed}", images.job(seed), OF_IMAGES) for seed in SEEDS]
     for size in SIZES if OF_PADDING.id in asked else ():
         for seed in SEEDS:

@@ -103,6 +103,8 @@ def derive_plan(
         choices.append(Choice(use=Use.of("threads", count=count), origin="auto", reason=why))
     else:
         choices.append(_always("lagged-loss-read", "reading a loss each step drains the queue"))
+    if hardware.device == "cuda" and attention is None:  # a pretrained model has its own attention
+        choices.append(_always("fused-rms-norm", "a norm written out is some 20 kernels"))
     shape = Plan(
         micro_batch=training.batch_size // training.accumulation, accumulation=training.accumulation
     ).over(ranks, training.batch_size)

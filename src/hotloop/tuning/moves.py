@@ -53,6 +53,7 @@ ORDER: Final = (
     "cudnn-benchmark",
     "tf32",
     "fused-adamw",
+    "fused-rms-norm",
     "cuda-graphs",
     "lagged-loss-read",
     "gc-freeze",

@@ -26,7 +26,7 @@ from torch._subclasses.fake_tensor import (
     UnsupportedOperatorException,
 )
 from torch.autograd.graph import get_gradient_edge
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import rms_norm, scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -302,8 +302,9 @@ class _LikeCuda(TorchFunctionMode):
     """Lets fake CPU tensors take the memory path that a CUDA device takes.
 
     The CPU has no fused attention with dropout, and saves a float mask for dropout itself. CUDA
-    saves no attention matrix, and one byte per element for dropout. Where heads share keys and
-    FlashAttention cannot run, keys are repeated (models/attention). Only sizes are read here.
+    saves no attention matrix, nothing inside of a fused norm, and one byte per element for dropout.
+    Where heads share keys and FlashAttention cannot run, keys are repeated (models/attention). Only
+    sizes are read here.
     """
 
     def __init__(self, *, flash: bool) -> None:
@@ -323,7 +324,25 @@ class _LikeCuda(TorchFunctionMode):
                 args = (args[0], *for_each_head(*args[:3]), *args[3:])
         elif func is torch.dropout:
             return torch.native_dropout(*args, **kwargs)[0]
+        elif func is rms_norm:
+            return _FusedNorm.apply(args[0], kwargs["weight"])  # type: ignore[no-untyped-call]
         return func(*args, **kwargs)
+
+
+class _FusedNorm(torch.autograd.Function):
+    """The sizes of a norm in a kernel of its own, which the CPU has not: no intermediate result."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
+        """Keep the input, and one number of each row."""
+        ctx.save_for_backward(x, weight, x.new_empty(x.shape[:-1]))
+        return torch.empty_like(x)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        """Return gradients of these sizes."""
+        x, weight, _ = ctx.saved_tensors
+        return torch.empty_like(x), torch.empty_like(weight) if ctx.needs_input_grad[1] else None
 
 
 def _left_out(device: str) -> str:
