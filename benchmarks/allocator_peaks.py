@@ -74,15 +74,16 @@ def measured(recipe: str, preset: str, folder: str) -> dict[str, Any]:
     forecast = Forecasts(job, hardware, shapes(request.config, job)).of(plan)
     make = job.skeleton or job.model
 
-    def on_card() -> torch.nn.Module:
+    def on_card(frozen: torch.dtype | None = None, _: bool = True) -> torch.nn.Module:
         with torch.device("meta"):
-            model = make()
+            model = make() if frozen is None or job.frozen is None else job.frozen(frozen, False)
         _place(model)
         return model
 
     torch.backends.cuda.enable_cudnn_sdp(False)  # the null card has no cuDNN
     torch.cuda.reset_peak_memory_stats()
-    session, _ = apply_plan.prepare(replace(job, model=on_card), plan, hardware, {})
+    own = replace(job, model=on_card, frozen=on_card if job.frozen else None)
+    session, _ = apply_plan.prepare(own, plan, hardware, {})
     session.model.train()
     guard = NonFiniteGuard(session)
     assert job.widest is not None
