@@ -156,11 +156,15 @@ class LoraLinear(Adapted):
     def product(self, x: Tensor, m_O: Tensor | None) -> Tensor:
         """Return the layer's output, [N, O], as one node of autograd."""
         dtype = self.computed_in(x)
-        x_NI = x.reshape(-1, self.in_features)
-        h_NR = self.lowered(x_NI.to(dtype)) if self.lowers_apart else None
+        x_NI, h_NR = x.reshape(-1, self.in_features), None
+        if self.lowers_apart:
+            x_NI = x_NI.to(dtype)
+            h_NR, low_NI = self.lowered(x_NI), x_NI.detach()
+        else:
+            low_NI = low_copy(x, dtype).reshape(-1, self.in_features)
         y_NO: Tensor = AdapterProduct.apply(  # type: ignore[no-untyped-call]
             x_NI,
-            low_copy(x, dtype).reshape(-1, self.in_features),
+            low_NI,
             h_NR,
             self.lora_A if h_NR is None else None,
             self.lora_B,
