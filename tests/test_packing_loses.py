@@ -57,7 +57,8 @@ def test_packed_weights_are_forecast_at_half_a_byte(both):
     )
     saved = plain.parameters_bytes - packed.parameters_bytes
     assert numbers > 500_000
-    assert 4 - saved / numbers == pytest.approx(0.5 + 1 / 64, abs=0.001)
+    of_plain = 2 if both["none"].plan.choice("frozen-16bit") is not None else 4  # as the CPU has it
+    assert of_plain - saved / numbers == pytest.approx(0.5 + 1 / 64, abs=0.001)
 
 
 def test_the_forecast_is_near_a_step_that_is_made(both):

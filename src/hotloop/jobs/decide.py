@@ -10,12 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from hotloop import techniques
 from hotloop.config.derive_plan import Choice, derive_plan, for_ranks
+from hotloop.config.settings import DEFAULT
 from hotloop.core.errors import PlanError
 from hotloop.core.plan import Plan, Use
 from hotloop.core.progress import Note
 from hotloop.engine import apply_plan
 from hotloop.engine.first_micro_batches import settled
-from hotloop.jobs.forecast.memory_fit import Forecasts, fit_memory, packing_loses, shapes
+from hotloop.jobs.forecast.memory_fit import (
+    RECOMPUTING,
+    Forecasts,
+    fit_memory,
+    packing_loses,
+    shapes,
+)
 from hotloop.jobs.forecast.per_rank_memory import suits
 from hotloop.machine.threads import usable_threads
 from hotloop.techniques.selection import TYPED, without_effect
@@ -42,6 +49,16 @@ class Draft:
     origins: Mapping[str, str]  # technique id -> who asked for it
     choices: Sequence[Choice] = ()  # techniques with their reasons; empty for a plan file
     refused: Sequence[str] = ()  # one sentence for each setting that cannot be honoured
+
+    def plus(self, use: Use, reason: str) -> Draft:
+        """Return the draft with a technique that was chosen here."""
+        choice = Choice(use=use, origin="auto", reason=reason)
+        return replace(
+            self,
+            plan=self.plan.plus(use.id, **dict(use.choice)),
+            origins={**self.origins, use.id: "auto"},
+            choices=(*self.choices, choice),
+        )
 
     def without(self, *ids: str) -> Draft:
         """Return the draft without the techniques `ids`."""
@@ -94,7 +111,15 @@ def decide(
     forecasts = Forecasts(job, hardware, shapes(request.config, job))
     draft = share_out(draft, forecasts)
     sized_here = request.origins["training.batch_size"].startswith(("auto", "preset"))
-    fit = fit_memory(forecasts, draft.plan, notify, may_halve=kept is None and sized_here)
+    may_halve = kept is None and sized_here
+    left_open = request.origins.get("model.checkpointing", DEFAULT) == DEFAULT
+    recomputes = draft.plan.choice(RECOMPUTING) is not None
+    may_recompute = may_halve and left_open and not recomputes
+    fit = fit_memory(
+        forecasts, draft.plan, notify, may_halve=may_halve, may_recompute=may_recompute
+    )
+    if (mode := fit.plan.choice(RECOMPUTING)) is not None and not recomputes:
+        draft = draft.plus(Use.of(RECOMPUTING, **mode), "without it the run does not fit")
     packing = None
     if unpacked is not None:
         config, plain = unpacked()

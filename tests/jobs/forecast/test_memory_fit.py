@@ -7,8 +7,9 @@ import pytest
 
 from hotloop.core.hardware import HEAD_ROOM, Hardware
 from hotloop.core.plan import Plan
+from hotloop.core.progress import Note
 from hotloop.data.sampling.context_windows import Windows
-from hotloop.jobs.forecast.memory_fit import Forecasts, fit_memory
+from hotloop.jobs.forecast.memory_fit import Forecasts, MemoryFit, fit_memory
 from hotloop.jobs.forecast.memory_forecast import Forecast
 from hotloop.models.gpt import Gpt, next_token_loss
 from hotloop.recipes.building.optimizers import AdamWFactory
@@ -65,6 +66,48 @@ def test_a_plan_that_does_not_fit_hears_of_the_mildest_mode_that_would() -> None
     _, advice = forecast(PLAN, peak["full"] // 2)
     assert f"{RECOMPUTING}:mode=full is forecast to need less, and still too much" in advice
     assert forecast(PLAN, 2 * peak["off"])[1] == ""
+
+
+def fitted(memory: int, *, may_recompute: bool = True) -> tuple[MemoryFit, list[str]]:
+    hardware = Hardware(device="cpu", name="a CPU", memory_bytes=memory)
+    settings = {"job": "tests/jobs/forecast/test_memory_fit.py", "blocks": True}
+    said: list[str] = []
+
+    def notify(message: object) -> None:
+        assert isinstance(message, Note)
+        said.append(message.text)
+
+    forecasts = Forecasts(job(), hardware, settings)
+    fit = fit_memory(forecasts, PLAN, notify, may_halve=True, may_recompute=may_recompute)
+    return fit, said
+
+
+def test_activations_are_recomputed_where_halving_is_not_enough() -> None:
+    """The mildest mode that fits, and then as large a micro batch as fits with it."""
+    one = Plan(micro_batch=1, accumulation=16)
+    peak = {
+        (mode, plan.micro_batch): forecast(plan.plus(RECOMPUTING, mode=mode))[0].peak_bytes
+        for mode in ("off", "selective", "full")
+        for plan in (one, Plan(micro_batch=2, accumulation=8))
+    }
+    fit, said = fitted(int(peak["off", 1] / HEAD_ROOM) + 1)
+    assert fit.plan.choice(RECOMPUTING) is None
+    assert (fit.plan.micro_batch, len(said)) == (1, 4)
+    for mode in ("selective", "full"):
+        fit, said = fitted(int(peak[mode, 1] / HEAD_ROOM) + 1)
+        assert fit.plan.choice(RECOMPUTING) == {"mode": mode}
+        assert fit.too_much is None
+        assert f"activations are recomputed ({RECOMPUTING}:mode={mode})" in said[-1]
+        assert fit.plan.micro_batch * fit.plan.accumulation == PLAN.micro_batch
+    less = fitted(int(peak["selective", 1] / HEAD_ROOM) + 1, may_recompute=False)[0]
+    assert less.plan.choice(RECOMPUTING) is None
+    assert less.too_much
+
+
+def test_what_never_fits_is_not_recomputed_in_vain() -> None:
+    fit, _ = fitted(1 << 10)
+    assert fit.plan.choice(RECOMPUTING) is None
+    assert fit.too_much
 
 
 def test_what_would_not_help_is_not_recommended() -> None:

@@ -138,18 +138,29 @@ class MemoryFit:
     too_much: str | None  # if the plan does not fit: what to expect and what to do
 
 
-def fit_memory(forecasts: Forecasts, plan: Plan, notify: Notify, *, may_halve: bool) -> MemoryFit:
-    """Return the plan and its forecast; with `may_halve`, halve the micro batch until it fits."""
-    hardware = forecasts.hardware
-    recomputes = (plan.choice(RECOMPUTING) or {"mode": "off"}).get("mode") != "off"
-    while True:
-        forecast = forecasts.of(plan)
-        of_this_rank = of_rank(forecast, plan)
-        text, fits = limits.memory_sentence(of_this_rank, hardware)
-        if fits or not may_halve or plan.micro_batch % 2:
-            break
+def fit_memory(
+    forecasts: Forecasts,
+    plan: Plan,
+    notify: Notify,
+    *,
+    may_halve: bool,
+    may_recompute: bool = False,
+) -> MemoryFit:
+    """Return the plan and its forecast; with `may_halve`, halve the micro batch until it fits.
+
+    With `may_recompute`, a plan that does not fit even then recomputes activations.
+    """
+    hardware, asked = forecasts.hardware, plan
+    while not _sentence(forecasts, plan)[1] and may_halve and plan.micro_batch % 2 == 0:
+        text = _sentence(forecasts, plan)[0]
         plan = replace(plan, micro_batch=plan.micro_batch // 2, accumulation=plan.accumulation * 2)
         notify(Note(text=f"{text}; the micro batch is halved to {plan.micro_batch}"))
+    if may_recompute and not _sentence(forecasts, plan)[1]:
+        plan = _recomputing(forecasts, plan, notify, most=asked.micro_batch)
+    recomputes = (plan.choice(RECOMPUTING) or {"mode": "off"}).get("mode") != "off"
+    forecast = forecasts.of(plan)
+    of_this_rank = of_rank(forecast, plan)
+    text, fits = _sentence(forecasts, plan)
     if plan.ranks > 1:
         text = f"on each rank {text}"
     too_much = None
@@ -161,6 +172,32 @@ def fit_memory(forecasts: Forecasts, plan: Plan, notify: Notify, *, may_halve: b
         once = forecasts.of(plan.plus(RECOMPUTING, mode="off"))
         forecast = replace(forecast, flops=once.flops)
     return MemoryFit(plan=plan, forecast=forecast, text=text, too_much=too_much)
+
+
+def _sentence(forecasts: Forecasts, plan: Plan) -> tuple[str, bool]:
+    """Return the forecast of a plan in words, and whether it fits."""
+    return limits.memory_sentence(of_rank(forecasts.of(plan), plan), forecasts.hardware)
+
+
+def _recomputing(forecasts: Forecasts, plan: Plan, notify: Notify, *, most: int) -> Plan:
+    """Return the plan with the mildest recomputation that fits, or the plan itself.
+
+    Where there is room then, its micro batch is doubled again, up to `most` samples.
+    """
+    text, _ = _sentence(forecasts, plan)
+    for mode in ("selective", "full"):
+        less = plan.plus(RECOMPUTING, mode=mode)
+        if not _sentence(forecasts, less)[1]:
+            continue
+        while less.accumulation % 2 == 0 and 2 * less.micro_batch <= most:
+            micro_batch, accumulation = 2 * less.micro_batch, less.accumulation // 2
+            larger = replace(less, micro_batch=micro_batch, accumulation=accumulation)
+            if not _sentence(forecasts, larger)[1]:
+                break
+            less = larger
+        notify(Note(text=f"{text}; activations are recomputed ({RECOMPUTING}:mode={mode})"))
+        return less
+    return plan
 
 
 def _with_less(forecasts: Forecasts, plan: Plan, peak_bytes: int) -> str:
