@@ -26,7 +26,11 @@ from hotloop.nullcard.build import build
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["PAGE"]
+    from hotloop.core.hardware import Hardware
+    from hotloop.core.plan import Plan
+    from hotloop.session.job import Job
+
+__all__ = ["PAGE", "peaks"]
 
 PAGE = Path(__file__).parent / "results" / "allocator-peaks.json"
 MIB, GIB = 1 << 20, 1 << 30
@@ -50,12 +54,6 @@ STEPS = 2  # from the second one on the optimizer's state is there
 
 def measured(recipe: str, preset: str, folder: str) -> dict[str, Any]:
     """Return the forecast and the allocator's peaks of a preset, in a process on its null card."""
-    from dataclasses import replace
-
-    import torch
-
-    from hotloop.engine import apply_plan
-    from hotloop.engine.step import NonFiniteGuard, accumulate, update
     from hotloop.jobs.decide import requested
     from hotloop.jobs.forecast.memory_fit import Forecasts, shapes
     from hotloop.jobs.job import prepare_data
@@ -72,6 +70,20 @@ def measured(recipe: str, preset: str, folder: str) -> dict[str, Any]:
     job = request.recipe.load().build(request.config, prepare_data(request, silent, None))
     plan = requested(request, hardware, steps=1000, ranks=1).plan
     forecast = Forecasts(job, hardware, shapes(request.config, job)).of(plan)
+    return peaks(job, plan, hardware, clip=request.config.training.gradient_clip) | {
+        "forecast_bytes": forecast.peak_bytes
+    }
+
+
+def peaks(job: Job, plan: Plan, hardware: Hardware, *, clip: float) -> dict[str, Any]:
+    """Return what torch's allocator took at most in two steps of the widest micro batches."""
+    from dataclasses import replace
+
+    import torch
+
+    from hotloop.engine import apply_plan
+    from hotloop.engine.step import NonFiniteGuard, accumulate, update
+
     make = job.skeleton or job.model
 
     def on_card(frozen: torch.dtype | None = None, _: bool = True) -> torch.nn.Module:
@@ -90,12 +102,11 @@ def measured(recipe: str, preset: str, folder: str) -> dict[str, Any]:
     for _ in range(STEPS):
         window = [job.widest(plan.micro_batch) for _ in range(plan.accumulation)]
         loss = accumulate(session, window, lambda phase: None, lambda: None)
-        update(session, guard, loss, request.config.training.gradient_clip)
+        update(session, guard, loss, clip)
     return {
         "torch": torch.__version__,
         "micro_batch": plan.micro_batch,
         "accumulation": plan.accumulation,
-        "forecast_bytes": forecast.peak_bytes,
         "tensors_bytes": torch.cuda.max_memory_allocated(),
         "reserved_bytes": torch.cuda.max_memory_reserved(),
     }
@@ -117,7 +128,7 @@ def _place(model: nn.Module) -> None:
 
 def main(names: list[str]) -> None:
     """Measure the presets of some recipes, or of all; those of others stay."""
-    from benchmarks.preset_forecasts import _written
+    from benchmarks.preset_forecasts import write_inputs
 
     if unknown := set(names) - set(RECIPES):
         sys.exit(f"no such recipe: {', '.join(unknown)}; there are {', '.join(RECIPES)}")
@@ -127,7 +138,7 @@ def main(names: list[str]) -> None:
         for recipe in names or RECIPES:
             with tempfile.TemporaryDirectory() as folder:
                 kind, length, _ = RECIPES[recipe]
-                _written(Path(folder), kind, length)
+                write_inputs(Path(folder), kind, length)
                 for preset in GPUS:
                     card, memory = CARDS[preset]
                     script = SCRIPT.format(recipe=recipe, preset=preset, folder=folder)

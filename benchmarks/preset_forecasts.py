@@ -30,9 +30,9 @@ from hotloop.jobs.request import fresh_request
 from hotloop.jobs.train import silent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["MODEL", "PAGE", "forecasts"]
+__all__ = ["MODEL", "PAGE", "forecasts", "write_inputs"]
 
 PAGE = Path(__file__).parent / "results" / "preset-forecasts.json"
 GIB = 1 << 30
@@ -94,10 +94,11 @@ def machine(preset: str) -> Hardware:
     )
 
 
-def _written(folder: Path, kind: str, length: int) -> None:
+def write_inputs(folder: Path, kind: str, length: int, *, model: Mapping[str, Any] = MODEL) -> None:
+    """Write rows of one length, and a model of some sizes without numbers."""
     tokenizer(folder / "model", kind, 2048)
-    (folder / "model" / "config.json").write_text(json.dumps(MODEL))
-    _empty_weights(folder / "model" / "model.safetensors")
+    (folder / "model" / "config.json").write_text(json.dumps(model))
+    _empty_weights(folder / "model" / "model.safetensors", model)
     texts = Texts(
         kind=kind, lengths=Lengths(median=length, sigma=0.0, low=length, high=length), rows=ROWS
     )
@@ -109,13 +110,15 @@ def _written(folder: Path, kind: str, length: int) -> None:
         (folder / f"{task}.jsonl").write_text(own)
 
 
-def _empty_weights(path: Path) -> None:
+def _empty_weights(path: Path, model: Mapping[str, Any]) -> None:
     """Write what is read of the weights, their names and shapes; the file has holes for numbers."""
-    from transformers import Qwen3Config, Qwen3ForCausalLM
+    import transformers
 
+    kind = getattr(transformers, model["architectures"][0])
     with torch.device("meta"):
-        state = Qwen3ForCausalLM(Qwen3Config(**MODEL)).state_dict()
-    state.pop("lm_head.weight")  # tied
+        state = kind(kind.config_class(**model)).state_dict()
+    if model["tie_word_embeddings"]:
+        state.pop("lm_head.weight")
     header, end = dict[str, Any](), 0
     for name, tensor in state.items():
         begin, end = end, end + 2 * tensor.numel()
@@ -131,7 +134,7 @@ def forecasts(recipe: str, presets: Sequence[str]) -> Iterator[dict[str, Any]]:
     kind, length, settings = RECIPES[recipe]
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        _written(folder, kind, length)
+        write_inputs(folder, kind, length)
         for preset in presets:
             hardware = machine(preset)
             request = fresh_request(

@@ -15,6 +15,7 @@ PAGE = Path(__file__).with_suffix(".md")
 ROOT = Path(__file__).parents[1]
 MATRIX = ROOT / "tests" / "nullcard" / "matrix.json"
 PEAKS = ROOT / "benchmarks" / "results" / "allocator-peaks.json"
+LARGE = ROOT / "benchmarks" / "results" / "large-models.json"
 GIB = 1 << 30
 
 HEAD = """\
@@ -51,6 +52,7 @@ def page() -> str:
             "\n## One technique or setting changed\n",
             *_table(_figures(changes)),
             *_peaks(),
+            *_large(),
             "",
         ]
     )
@@ -99,6 +101,34 @@ def _peaks() -> Iterator[str]:
                 f"{row['micro_batch']} x {row['accumulation']}",
                 *(f"{size / GIB:.2f}" for size in sizes),
                 f"{row['forecast_bytes'] / row['reserved_bytes'] - 1:+.1%}",
+            )
+        )
+    yield from _table(table)
+
+
+def _large() -> Iterator[str]:
+    rows = json.loads(LARGE.read_text(encoding="utf-8"))["rows"]
+    yield "\n## Large models on small cards\n"
+    yield "What `preset=auto` decides by its forecast, without a setting for memory, and what the"
+    yield "allocator then took (`python -m benchmarks.large_models`; sizes as published, rows of one"
+    yield "length, two optimizer steps). GiB.\n"
+    titles = "model, recipe|GPU|tokens|micro batch x steps|recomputes|forecast|reserved|error"
+    table = [tuple(titles.split("|"))]
+    for row in rows:
+        modes = [use.partition("=")[2].rstrip(")") for use in row["techniques"] if "checkp" in use]
+        told = [f"{row['forecast_bytes'] / GIB:.2f}", "-", "does not fit"]
+        if row["fits"]:
+            reserved = row["reserved_bytes"]
+            told[1:] = f"{reserved / GIB:.2f}", f"{row['forecast_bytes'] / reserved - 1:+.1%}"
+        memory = f"{row['memory_bytes'] / GIB:.1f}"
+        table.append(
+            (
+                row["name"],
+                f"{row['card']}, {memory}",
+                str(row["length"]),
+                f"{row['micro_batch']} x {row['accumulation']}",
+                *(modes or ["-"]),
+                *told,
             )
         )
     yield from _table(table)
