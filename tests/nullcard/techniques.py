@@ -27,6 +27,10 @@ _ANY = {
         "int8-mixed-precision",
     )
 }
+_OF_ADAPTERS = {
+    f"without {technique}": ("--without", technique)
+    for technique in ("frozen-16bit", "fused-rms-norm")
+}
 _EACH_STEP = "loss and norm are read in each step, before the update"
 _WHY = {
     "training.optim=adafactor": "torch's Adafactor reads two numbers of each parameter",
@@ -43,7 +47,8 @@ _BASES = ("char-lm", "pair-classifier padded", "expert-sft lora packed")
 def _changes() -> Iterator[Recipe]:
     for recipe in RECIPES:
         if recipe.name in _BASES:
-            for name, options in _ANY.items():
+            own = _OF_ADAPTERS if "lora" in recipe.name else {}
+            for name, options in (_ANY | own).items():
                 full = f"{recipe.name}, {name}"
                 yield Recipe(
                     name=full,

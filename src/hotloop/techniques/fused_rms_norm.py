@@ -3,7 +3,8 @@
 What: replaces the model's RMS norms, which transformers writes out, by torch's fused one, where a
     copy of the module with random numbers has the output of the formula.
 Helps when: the host limits a model of the kind of Llama, Qwen or Gemma on a GPU: a norm written out
-    is 17 to 24 kernels, forward and backward, fused it is 2 to 5, and less is kept for backward.
+    is 17 to 24 kernels, forward and backward, fused it is 2 to 5. Where its weight is trained, less
+    is kept for the backward pass.
 Does not help when: the model has layer norms (BERT), is compiled (the compiler fuses them itself)
     or runs on a CPU, for which torch writes the norm out.
 Numbers: rounding. Where the input has 16 bits, it is not rounded to them again before the weight.
