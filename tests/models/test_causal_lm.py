@@ -225,6 +225,22 @@ def test_what_cannot_be_trained_is_refused(folders, tmp_path):
         CausalLm(scaled)
 
 
+@pytest.mark.parametrize("way", ["whole", "fused"])
+def test_smoothing_and_z_loss_are_trained_and_not_judged(folders, way):
+    batch = labelled(packed(TEXTS))
+    plain = made(folders["qwen3"], way)
+    model = CausalLm(plain.backbone, cross_entropy=way, label_smoothing=0.2, z_loss=0.1)
+    logits = model.logits(batch)[:, :-1].flatten(0, 1)
+    labels = batch["labels"][:, 1:].flatten()
+    expected = functional.cross_entropy(logits, labels, label_smoothing=0.2)
+    expected = expected + 0.1 * logits.logsumexp(-1)[labels != -100].square().mean()
+    torch.testing.assert_close(model(batch), expected)
+    torch.testing.assert_close(model.judged(batch).loss, plain(batch))
+    model.backbone.head.__class__ = Adapted
+    with pytest.raises(ConfigError, match="need a head that is a linear layer"):
+        model(batch)
+
+
 def test_a_cap_of_logits_is_kept(folders):
     model, batch = made(folders["capped"]), labelled(packed(TEXTS))
     logits = model.logits(batch).detach()

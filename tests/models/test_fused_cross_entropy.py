@@ -4,15 +4,15 @@ import pytest
 import torch
 from torch.nn import functional
 
-from hotloop.models.fused_cross_entropy import Terms, linear_cross_entropy
+from hotloop.models.fused_cross_entropy import LossTerms, linear_cross_entropy
 
 N, D, V = 23, 12, 40
 FORMS = (
-    Terms(),
-    Terms(softcap=2.0),
-    Terms(label_smoothing=0.1),
-    Terms(z_loss=0.02),
-    Terms(softcap=3.0, label_smoothing=0.3, z_loss=0.1),
+    LossTerms(),
+    LossTerms(softcap=2.0),
+    LossTerms(label_smoothing=0.1),
+    LossTerms(z_loss=0.02),
+    LossTerms(softcap=3.0, label_smoothing=0.3, z_loss=0.1),
 )
 
 

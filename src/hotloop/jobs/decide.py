@@ -112,7 +112,7 @@ def decide(
     draft = share_out(draft, forecasts)
     sized_here = request.origins["training.batch_size"].startswith(("auto", "preset"))
     may_halve = kept is None and sized_here
-    left_open = request.origins.get("model.checkpointing", DEFAULT) == DEFAULT
+    left_open = request.origins.get(request.recipe.checkpointing, DEFAULT) == DEFAULT
     recomputes = draft.plan.choice(RECOMPUTING) is not None
     may_recompute = may_halve and left_open and not recomputes
     fit = fit_memory(

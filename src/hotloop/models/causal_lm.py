@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from hotloop.core.errors import ConfigError, did_you_mean
 from hotloop.models.adapters.frozen_16bit import LowLinear
-from hotloop.models.fused_cross_entropy import Terms, linear_cross_entropy
+from hotloop.models.fused_cross_entropy import LossTerms, linear_cross_entropy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,7 +66,8 @@ class CausalLm(nn.Module):
         """Raise ConfigError for a model without a head, or with one that scales its logits.
 
         A fused loss holds `chunk_bytes` of float32 logits at a time. Label smoothing and z-loss are
-        terms of what is trained, not of what is judged; they need a head that is a linear layer.
+        terms of what is trained, not of what is judged; with a head that is more than a linear
+        layer, a forward pass with them raises ConfigError.
         """
         super().__init__()
         if cross_entropy not in WAYS:
@@ -85,12 +86,9 @@ class CausalLm(nn.Module):
         self.backbone, self.cross_entropy = backbone, cross_entropy
         self._rows = max(1, chunk_bytes // (4 * backbone.vocabulary))
         self.softcap: float | None = getattr(config, "final_logit_softcapping", None)
-        self._terms = Terms(softcap=self.softcap, label_smoothing=label_smoothing, z_loss=z_loss)
-        if (label_smoothing or z_loss) and not self.head_is_linear:
-            raise ConfigError(
-                "label smoothing and z-loss need a head that is a linear layer: leave them out, or "
-                "put no adapter on the head"
-            )
+        self._terms = LossTerms(
+            softcap=self.softcap, label_smoothing=label_smoothing, z_loss=z_loss
+        )
 
     def logits(self, batch: Mapping[str, Any]) -> Tensor:
         """Return all logits, [B, T, V]."""
@@ -153,7 +151,7 @@ class CausalLm(nn.Module):
         return functional.cross_entropy(logits_nV, labels_n, reduction="sum")
 
     def _total(self, hidden_nD: Tensor, labels_n: Tensor) -> Tensor:
-        has_terms = self._terms.label_smoothing or self._terms.z_loss
+        has_terms = self._terms.label_smoothing > 0 or self._terms.z_loss > 0
         if self.cross_entropy == "whole" and not has_terms:
             return self._loss(hidden_nD, labels_n)
         if self.head_is_linear:
@@ -161,6 +159,11 @@ class CausalLm(nn.Module):
             rows = self._rows if self.cross_entropy == "fused" else len(labels_n)
             return linear_cross_entropy(
                 hidden_nD, head.weight, labels_n, bias_V=head.bias, terms=self._terms, rows=rows
+            )
+        if has_terms:
+            raise ConfigError(
+                "label smoothing and z-loss need a head that is a linear layer: leave them out, or "
+                "put no adapter on the head"
             )
         from torch.utils.checkpoint import checkpoint  # its first call imports torch's compiler
 

@@ -20,13 +20,13 @@ from torch.nn import functional
 
 from hotloop.models.adapters.product import in_float32
 
-__all__ = ["Terms", "linear_cross_entropy"]
+__all__ = ["LossTerms", "linear_cross_entropy"]
 
 _NO_LOSS: Final = -100  # the label that carries none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class LossTerms:
     """What the loss is besides the plain cross entropy."""
 
     softcap: float | None = None  # logits become softcap * tanh(logits / softcap)
@@ -40,7 +40,7 @@ def linear_cross_entropy(
     labels_n: Tensor,
     *,
     bias_V: Tensor | None = None,
-    terms: Terms = Terms(),
+    terms: LossTerms = LossTerms(),
     rows: int,
 ) -> Tensor:
     """Return the sum of the losses of all positions but those with the label -100, fp32.
@@ -64,7 +64,7 @@ class _Fused(torch.autograd.Function):
         weight_VD: Tensor,
         bias_V: Tensor | None,
         labels_n: Tensor,
-        terms: Terms,
+        terms: LossTerms,
         rows: int,
     ) -> Tensor:
         """Return the loss; keep the gradients of what needs one."""
@@ -125,7 +125,7 @@ def _of_part(
     low_VD: Tensor,
     bias_V: Tensor | None,
     labels_m: Tensor,
-    terms: Terms,
+    terms: LossTerms,
     gradients: _Gradients,
     part: slice,
 ) -> Tensor:
@@ -151,7 +151,7 @@ def _of_part(
 
 
 def _of_logits(
-    logits_mV: Tensor, labels_m: Tensor, terms: Terms, *, wants: bool
+    logits_mV: Tensor, labels_m: Tensor, terms: LossTerms, *, wants: bool
 ) -> tuple[Tensor, Tensor | None, Tensor]:
     """Return the sum of losses, the gradient of the logits, and which rows carry loss (1 or 0).
 

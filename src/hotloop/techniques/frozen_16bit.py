@@ -38,11 +38,10 @@ ID = "frozen-16bit"
 
 def blocked(hardware: Hardware, plan: Plan) -> str | None:
     """Refuse plans without autocast, whose products are in float32."""
-    from hotloop import techniques
-
-    for id in ("autocast-bf16", "autocast-fp16"):
-        if plan.choice(id) is not None and techniques.get(id).blocked(hardware, plan) is None:
-            return None
+    if plan.choice("autocast-bf16") is not None and hardware.why_no_bf16() is None:
+        return None
+    if plan.choice("autocast-fp16") is not None and hardware.why_no_fp16() is None:
+        return None
     return "products are in float32 here: weights in 16 bits would lose digits"
 
 

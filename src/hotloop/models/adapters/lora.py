@@ -156,11 +156,11 @@ class LoraLinear(Adapted):
     def product(self, x: Tensor, m_O: Tensor | None) -> Tensor:
         """Return the layer's output, [N, O], as one node of autograd."""
         dtype = self.computed_in(x)
-        x_NI, h_NR = x.reshape(-1, self.in_features), None
         if self.lowers_apart:
-            x_NI = x_NI.to(dtype)
+            x_NI = low_copy(x, dtype, tracked=True).reshape(-1, self.in_features)
             h_NR, low_NI = self.lowered(x_NI), x_NI.detach()
         else:
+            x_NI, h_NR = x.reshape(-1, self.in_features), None
             low_NI = low_copy(x, dtype).reshape(-1, self.in_features)
         y_NO: Tensor = AdapterProduct.apply(  # type: ignore[no-untyped-call]
             x_NI,

@@ -38,27 +38,31 @@ class Prepared:
     of_m_O: Tensor | None = None  # 1 / m, and 0 where m is 0
 
 
-def low_copy(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return x in a dtype, outside of autograd. Layers that are called with one x share the copy.
+def low_copy(x: Tensor, dtype: torch.dtype, *, tracked: bool = False) -> Tensor:
+    """Return x in a dtype; layers that are called with one x share the copy.
 
-    It is an attribute of x, so that it lives no longer.
+    It is an attribute of x, so that it lives no longer. Autograd only sees a `tracked` one.
     """
-    x_low = x.detach()
+    source = x if tracked else x.detach()
     if x.dtype == dtype:
-        return x_low
+        return source
     if x.is_inference():
-        return x_low.to(dtype)
-    key = x._version, dtype
+        return source.to(dtype)
+    key = x._version, dtype, tracked and torch.is_grad_enabled()
     known = x.__dict__.get(_COPY)
     if known is None or known[0] != key:
-        known = key, x_low.to(dtype)
+        known = key, source.to(dtype)
         x.__dict__[_COPY] = known
     copy: Tensor = known[1]
     return copy
 
 
 def in_float32(first: Tensor, second: Tensor) -> Tensor:
-    """Return a product in fp32; a GPU makes it of 16 bits without a rounding to them and a cast."""
+    """Return a product in fp32; a GPU makes it of 16 bits without a rounding to them and a cast.
+
+    Source: https://docs.pytorch.org/docs/2.14/generated/torch.mm.html; there from torch 2.8 on
+    (pytorch 150812).
+    """
     if first.dtype not in (torch.bfloat16, torch.float16):
         return first @ second
     if first.is_cuda:

@@ -29,6 +29,7 @@ class Recipe:
     auto: Callable[[Hardware], SettingsLayer]  # what preset=auto sets
     # The attention asked for, and over how many tokens; None: the model has its own.
     attends: Callable[[Any], tuple[str, int] | None] = lambda config: None
+    checkpointing: str = ""  # the setting of activation checkpointing
     freezes: Callable[[Any], bool] = lambda config: False  # whether matrices are not trained
     # Runs it asks for: name -> in words; none: one run.
     series: Callable[[Any], Mapping[str, str]] = lambda config: {}

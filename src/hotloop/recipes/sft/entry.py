@@ -13,6 +13,7 @@ RECIPE = Recipe(
     resolve=resolve_chat_sft,
     idle=idle_sft,
     auto=auto_sft,
+    checkpointing="model.checkpointing",
     freezes=lambda config: config.adapter.method != "none",
     requested=requested_of,
     data="answers",
