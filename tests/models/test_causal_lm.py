@@ -225,6 +225,24 @@ def test_what_cannot_be_trained_is_refused(folders, tmp_path):
         CausalLm(scaled)
 
 
+@every_layout
+@every_decoder
+def test_the_losses_of_labels_in_parts_are_those_of_all_logits(folders, name, layout):
+    """Where the head is frozen; made() takes three rows at a time."""
+    batch, found = labelled(layout(TEXTS)), []
+    for is_frozen in (False, True):
+        model = made(folders[name])
+        model.backbone.head.weight.requires_grad_(not is_frozen)
+        losses, at = model.losses(batch)
+        model.zero_grad()
+        (losses * torch.linspace(0, 1, len(at))).sum().backward()
+        norm = dict(model.backbone.model.base_model.named_parameters())["norm.weight"]
+        found.append((losses.detach(), at, norm.grad))
+    assert len(found[0][1]) > 3
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("way", ["whole", "fused"])
 def test_smoothing_and_z_loss_are_trained_and_not_judged(folders, way):
     batch = labelled(packed(TEXTS))

@@ -4,7 +4,11 @@ import pytest
 import torch
 from torch.nn import functional
 
-from hotloop.models.fused_cross_entropy import LossTerms, linear_cross_entropy
+from hotloop.models.fused_cross_entropy import (
+    LossTerms,
+    linear_cross_entropies,
+    linear_cross_entropy,
+)
 
 N, D, V = 23, 12, 40
 FORMS = (
@@ -73,6 +77,29 @@ def test_a_head_that_is_frozen_in_16_bits_gets_no_gradient():
     assert torch.equal(one, other)
     (gradient,) = torch.autograd.grad(one, hidden)
     assert torch.equal(gradient, torch.autograd.grad(other, hidden)[0])
+
+
+@pytest.mark.parametrize("terms", FORMS, ids=str)
+def test_each_loss_may_count_differently_where_the_head_is_frozen(terms):
+    hidden, weight, _, labels = drawn(bias=False)
+    frozen, counts = weight.detach(), torch.linspace(-1, 2, N, dtype=torch.float64)
+    one_by_one = [
+        written_out(hidden[at : at + 1], frozen, None, labels[at : at + 1], terms)
+        if labels[at] != -100
+        else hidden.new_zeros(())
+        for at in range(N)
+    ]
+    expected = torch.stack(one_by_one)
+    found = linear_cross_entropies(hidden, frozen, labels, terms=terms, rows=5)
+    torch.testing.assert_close(found.double(), expected, rtol=1e-6, atol=1e-6)
+    (exact,) = torch.autograd.grad((expected * counts).sum(), hidden)
+    (gradient,) = torch.autograd.grad((found * counts).sum(), hidden)
+    torch.testing.assert_close(gradient, exact, rtol=1e-5, atol=1e-6)
+    with pytest.raises(ValueError, match="the head is trained"):
+        linear_cross_entropies(hidden, weight, labels, rows=5)
+    with torch.no_grad():
+        again = linear_cross_entropies(hidden, weight, labels, terms=terms, rows=N)
+    torch.testing.assert_close(again, found.detach())
 
 
 def test_without_gradients_none_are_made():

@@ -19,7 +19,11 @@ from torch.nn import functional
 
 from hotloop.core.errors import ConfigError, did_you_mean
 from hotloop.models.adapters.frozen_16bit import LowLinear
-from hotloop.models.fused_cross_entropy import LossTerms, linear_cross_entropy
+from hotloop.models.fused_cross_entropy import (
+    LossTerms,
+    linear_cross_entropies,
+    linear_cross_entropy,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -108,12 +112,24 @@ class CausalLm(nn.Module):
         """Return the loss of each label that carries loss, and the index of the token before; [n].
 
         Indices are in [B * T]. If `targets` is larger than the number of such labels, the rest is
-        0.
+        0. Logits that take more than `chunk_bytes` are made in parts if the head is frozen.
         """
         next_N = functional.pad(batch["labels"][:, 1:], (0, 1), value=_NO_LOSS).flatten()
         at_n = _carrying(next_N, batch.get("targets"))
-        logits_nV = self._logits(self.backbone(batch).flatten(0, 1)[at_n]).float()
-        return functional.cross_entropy(logits_nV, next_N[at_n], reduction="none"), at_n
+        hidden_nD, label_n = self.backbone(batch).flatten(0, 1)[at_n], next_N[at_n]
+        head: Any = self.backbone.head
+        if len(at_n) > self._rows and self.head_is_linear and not head.weight.requires_grad:
+            losses_n = linear_cross_entropies(
+                hidden_nD,
+                head.weight,
+                label_n,
+                bias_V=head.bias,
+                terms=LossTerms(softcap=self.softcap),
+                rows=self._rows,
+            )
+            return losses_n, at_n
+        logits_nV = self._logits(hidden_nD).float()
+        return functional.cross_entropy(logits_nV, label_n, reduction="none"), at_n
 
     def judged(self, batch: Mapping[str, Any]) -> Judged:
         """Return the loss, and the likeliest token at each position that carries loss.

@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from hotloop.models.adapters.product import in_float32
 
-__all__ = ["LossTerms", "linear_cross_entropy"]
+__all__ = ["LossTerms", "linear_cross_entropies", "linear_cross_entropy"]
 
 _NO_LOSS: Final = -100  # the label that carries none
 
@@ -49,13 +49,36 @@ def linear_cross_entropy(
     that of the hidden states. A head that is not trained needs no gradient and no memory for one.
     """
     loss: Tensor = _Fused.apply(  # type: ignore[no-untyped-call]
-        hidden_nD, weight_VD, bias_V, labels_n, terms, max(1, rows)
+        hidden_nD, weight_VD, bias_V, labels_n, terms, max(1, rows), False
     )
     return loss
 
 
+def linear_cross_entropies(
+    hidden_nD: Tensor,
+    weight_VD: Tensor,
+    labels_n: Tensor,
+    *,
+    bias_V: Tensor | None = None,
+    terms: LossTerms = LossTerms(),
+    rows: int,
+) -> Tensor:
+    """Return the loss of each position, [n] fp32, and 0 where the label is -100.
+
+    Only for a head that is not trained: the gradient of a trained one cannot be made before it is
+    known what each loss counts. Raises ValueError for one.
+    """
+    trained = weight_VD.requires_grad or (bias_V is not None and bias_V.requires_grad)
+    if trained and torch.is_grad_enabled():
+        raise ValueError("the head is trained: only the sum of its losses can be fused")
+    losses_n: Tensor = _Fused.apply(  # type: ignore[no-untyped-call]
+        hidden_nD, weight_VD, bias_V, labels_n, terms, max(1, rows), True
+    )
+    return losses_n
+
+
 class _Fused(torch.autograd.Function):
-    """The sum of losses; its backward may run once."""
+    """The sum of losses, or each of them; its backward may run once."""
 
     @staticmethod
     def forward(
@@ -66,6 +89,7 @@ class _Fused(torch.autograd.Function):
         labels_n: Tensor,
         terms: LossTerms,
         rows: int,
+        each: bool,
     ) -> Tensor:
         """Return the loss; keep the gradients of what needs one."""
         kind = hidden_nD.device.type
@@ -80,17 +104,19 @@ class _Fused(torch.autograd.Function):
             if bias_V is not None and needs[2]
             else None,
         )
-        total = torch.zeros((), device=hidden_nD.device)
+        losses_n = torch.empty(len(labels_n), device=hidden_nD.device)
         with torch.autocast(kind, enabled=False):
             low_VD = weight_VD.detach().to(dtype)
             for first in range(0, len(labels_n), rows):
                 part = slice(first, first + rows)
                 low_mD = hidden_nD[part].detach().to(dtype)
-                total += _of_part(low_mD, low_VD, bias_V, labels_n[part], terms, gradients, part)
+                losses_n[part] = _of_part(
+                    low_mD, low_VD, bias_V, labels_n[part], terms, gradients, part
+                )
         ctx.save_for_backward(gradients.hidden, gradients.weight, gradients.bias)
         of_bias = None if bias_V is None else bias_V.dtype
         ctx.dtypes, ctx.is_spent = (weight_VD.dtype, of_bias), False
-        return total
+        return losses_n if each else losses_n.sum()
 
     @staticmethod
     @torch.autograd.function.once_differentiable
@@ -101,10 +127,12 @@ class _Fused(torch.autograd.Function):
         ctx.is_spent = True
         (by,), (to_hidden, to_weight, to_bias) = gradients, ctx.saved_tensors
         of_weight, of_bias = ctx.dtypes
+        of_hidden = by[:, None] if by.dim() else by
         return (
-            None if to_hidden is None else to_hidden.mul_(by),
+            None if to_hidden is None else to_hidden.mul_(of_hidden),
             None if to_weight is None else to_weight.mul_(by).to(of_weight),
             None if to_bias is None else to_bias.mul_(by).to(of_bias),
+            None,
             None,
             None,
             None,
@@ -129,16 +157,16 @@ def _of_part(
     gradients: _Gradients,
     part: slice,
 ) -> Tensor:
-    """Return the sum of losses of a part of the positions, and write their gradients."""
+    """Return the losses of a part of the positions, [m], and write their gradients."""
     to_hidden, to_weight, to_bias = gradients.hidden, gradients.weight, gradients.bias
     wants = not (to_hidden is None and to_weight is None and to_bias is None)
     logits_mV = in_float32(low_mD, low_VD.t())
     if bias_V is not None:
         logits_mV += bias_V
-    loss, gradient_mV, real_m = _of_logits(logits_mV, labels_m, terms, wants=wants)
+    losses_m, gradient_mV, real_m = _of_logits(logits_mV, labels_m, terms, wants=wants)
     del logits_mV
     if gradient_mV is None:
-        return loss
+        return losses_m
     low_mV, real_m1 = gradient_mV.to(low_mD.dtype), real_m[:, None].to(low_mD.dtype)
     if to_bias is not None:
         to_bias += (gradient_mV * real_m1).sum(0)
@@ -147,13 +175,13 @@ def _of_part(
         to_hidden[part] = in_float32(low_mV, low_VD).mul_(real_m1)
     if to_weight is not None:
         _add_product(to_weight, low_mV.t(), low_mD * real_m1)
-    return loss
+    return losses_m
 
 
 def _of_logits(
     logits_mV: Tensor, labels_m: Tensor, terms: LossTerms, *, wants: bool
 ) -> tuple[Tensor, Tensor | None, Tensor]:
-    """Return the sum of losses, the gradient of the logits, and which rows carry loss (1 or 0).
+    """Return the losses [m], the gradient of the logits, and which rows carry loss (1 or 0).
 
     The gradient of rows without loss is to be multiplied by 0. The logits are written over.
     """
@@ -176,9 +204,9 @@ def _of_logits(
     if z_loss:
         losses_m = losses_m + z_loss * log_sum_m.square()
     real_m = is_real_m.to(log_p_m.dtype)
-    loss = (losses_m * real_m).sum()
+    losses_m = losses_m * real_m
     if not wants:
-        return loss, None, real_m
+        return losses_m, None, real_m
     gradient_mV = log_p_mV.exp_()
     if z_loss:
         gradient_mV.mul_((1 + 2 * z_loss * log_sum_m)[:, None])
@@ -186,7 +214,7 @@ def _of_logits(
     gradient_mV.scatter_add_(1, label_m1, taken)
     if smoothing:
         gradient_mV.sub_(smoothing / gradient_mV.shape[1])
-    return loss, gradient_mV if slope_mV is None else gradient_mV.mul_(slope_mV), real_m
+    return losses_m, gradient_mV if slope_mV is None else gradient_mV.mul_(slope_mV), real_m
 
 
 def _add_product(total: Tensor, first: Tensor, second: Tensor) -> None:

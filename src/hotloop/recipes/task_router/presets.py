@@ -10,7 +10,7 @@ from hotloop.config.gpu_presets import by_memory, presets_by_gpu, quick_test, sa
 
 __all__ = ["EXPERIMENTS", "PRESETS", "auto_task_router"]
 
-_SIZES = {12: 8, 16: 8, 24: 16, 80: 32}  # rows of a micro batch, by GB of memory
+_SIZES = {12: 16, 16: 16, 24: 32, 80: 64}  # rows of a micro batch, by GB of memory
 _BATCH = 64  # rows of an optimizer step; the same on every GPU, so results do not depend on it
 _phase_1 = same_batch(_BATCH)
 
