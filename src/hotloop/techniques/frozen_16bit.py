@@ -11,7 +11,7 @@ Does not help when: the whole model is trained, weights are packed in 4 bits, or
 Numbers: rounding. Products are the same, bit for bit. DoRA takes the lengths of the stored rows and
     scales them, which rounds a second time if the files are float32 (1 in 512 of a weight at most).
 Measured: Qwen3-0.6B's sizes, LoRA, 4 rows of 1,024 tokens: 8.46 GiB reserved in place of 9.85; a
-    model of 2 layers launches 348 kernels in place of 373 (torch 2.11 on a simulated GPU,
+    model of 2 layers launches 334 kernels in place of 359 (torch 2.11 on a simulated GPU,
     docs/nullcard.md); speed on a GPU: not measured.
 Source: PEFT and TRL load the frozen model in bfloat16,
     https://huggingface.co/docs/trl/peft_integration (2026-11)

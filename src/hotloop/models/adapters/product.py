@@ -57,17 +57,20 @@ def low_copy(x: Tensor, dtype: torch.dtype, *, tracked: bool = False) -> Tensor:
     return copy
 
 
-def in_float32(first: Tensor, second: Tensor) -> Tensor:
-    """Return a product in fp32; a GPU makes it of 16 bits without a rounding to them and a cast.
+def in_float32(first: Tensor, second: Tensor, by: float = 1.0) -> Tensor:
+    """Return a product times a number in fp32.
 
-    Source: https://docs.pytorch.org/docs/2.14/generated/torch.mm.html; there from torch 2.8 on
-    (pytorch 150812).
+    A GPU makes it of 16 bits in one kernel, without a rounding to them.
+    Source: https://docs.pytorch.org/docs/2.14/generated/torch.addmm.html (`out_dtype`); there from
+    torch 2.8 on (pytorch 150812).
     """
-    if first.dtype not in (torch.bfloat16, torch.float16):
-        return first @ second
-    if first.is_cuda:
-        return torch.mm(first, second, out_dtype=torch.float32)
-    return (first @ second).float()
+    if first.is_cuda and first.dtype in (torch.bfloat16, torch.float16):
+        ignored = torch.empty(1, 1, device=first.device)
+        return torch.addmm(ignored, first, second, out_dtype=torch.float32, beta=0, alpha=by)
+    product = first @ second
+    if product.dtype in (torch.bfloat16, torch.float16):
+        product = product.float()
+    return product if by == 1.0 else product.mul_(by)
 
 
 class AdapterProduct(torch.autograd.Function):
@@ -110,7 +113,10 @@ class AdapterProduct(torch.autograd.Function):
         kept_NI, h_NR, y_NO = ctx.saved_tensors
         of_x, of_trained = ctx.dtypes
         to_h_NR = grad_NO @ ready.b_OR
-        to_b_OR = _times(in_float32(grad_NO.t(), h_NR), ready.of_b).to(of_trained)
+        if isinstance(ready.of_b, float):
+            to_b_OR = in_float32(grad_NO.t(), h_NR, ready.of_b).to(of_trained)
+        else:
+            to_b_OR = in_float32(grad_NO.t(), h_NR).mul_(ready.of_b).to(of_trained)
         to_x_NI = to_a_RI = to_m_O = None
         if ctx.needs_input_grad[0]:
             to_x_NI = _to_input(grad_NO, layer, ready, in_weight=ctx.in_weight)
@@ -179,7 +185,3 @@ def _scaled_weight(layer: LoraLinear, factors_O: Tensor, dtype: torch.dtype) -> 
     """Return the rows of W times factors in fp32, [O, I], without a copy of W in fp32."""
     scaled = torch.empty(layer.weight.shape, dtype=dtype, device=layer.weight.device)
     return torch.mul(layer.weight, factors_O[:, None], out=scaled)
-
-
-def _times(product: Tensor, by: float | Tensor) -> Tensor:
-    return product if isinstance(by, float) and by == 1.0 else product.mul_(by)
