@@ -15,14 +15,13 @@ from hotloop.models.adapters.held import adapters_held
 from hotloop.models.fused_cross_entropy import LossTerms, linear_cross_entropy
 from hotloop.models.fused_norms import fuse
 
-pytestmark = pytest.mark.gpu
-
 
 def distance(found, exact):
     """Return how far two tensors are apart, as a share of the second one."""
     return float((found.cpu().double() - exact.double()).norm() / exact.double().norm())
 
 
+@pytest.mark.gpu
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("kind", ["lora", "dora"])
 def test_adapters(kind, dtype):
@@ -45,6 +44,7 @@ def test_adapters(kind, dtype):
     assert all(distance(b, a) <= most for a, b in zip(*made, strict=True))
 
 
+@pytest.mark.gpu
 def test_the_norms_of_dora_from_two_numbers_of_16_bits():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(1000, 300, bias=False))
@@ -58,6 +58,7 @@ def test_the_norms_of_dora_from_two_numbers_of_16_bits():
     assert (found * built.detach().norm(dim=1) - 1).abs().max() <= 1e-5
 
 
+@pytest.mark.gpu
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_fused_norm(dtype):
     torch.manual_seed(0)
@@ -75,6 +76,7 @@ def test_a_fused_norm(dtype):
     assert all(distance(b, a) <= most for a, b in zip(*made, strict=True))
 
 
+@pytest.mark.gpu
 @pytest.mark.parametrize("low", [False, True])
 def test_the_fused_cross_entropy(low):
     torch.manual_seed(0)
