@@ -36,8 +36,6 @@ _WHY = {
     "training.optim=adafactor": "torch's Adafactor reads two numbers of each parameter",
     "without fused-adamw": _EACH_STEP,
     "without lagged-loss-read": _EACH_STEP,
-    "expert-sft lora packed, training.precision=fp32": "the host reads where rows end, for "
-    "FlexAttention, once a batch",
     "with async-checkpoint": "the thread that writes waits for the copies, the loop does not",
     "with compile": "the first validation is compiled, and the compiler waits",
 }

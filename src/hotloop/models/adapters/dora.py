@@ -103,10 +103,15 @@ class DoraLinear(LoraLinear):
 def _inverse_norms(layers: Sequence[DoraLinear], a_GRI: Tensor, b_GOR: Tensor) -> Tensor:
     """Return 1 / norm of the rows of W + sBA of layers of one shape, [G, O] fp32."""
     s, squares = layers[0].scaling, [_squares(layer) for layer in layers]
-    a_GIR = a_GRI.transpose(1, 2)
-    both_GOR = torch.baddbmm(
-        _weights_times_a(layers, a_GRI), b_GOR, a_GRI @ a_GIR, beta=2 * s, alpha=s * s
-    )
+    products_GOR = _weights_times_a(layers, a_GRI)
+    if len(layers) == 1:  # a batched product of a few numbers is summed less exactly on a CPU
+        a_RI, b_OR = a_GRI[0], b_GOR[0]
+        both_GOR = torch.addmm(products_GOR[0], b_OR, a_RI @ a_RI.t(), beta=2 * s, alpha=s * s)[
+            None
+        ]
+    else:
+        squares_GRR = a_GRI @ a_GRI.transpose(1, 2)
+        both_GOR = torch.baddbmm(products_GOR, b_GOR, squares_GRR, beta=2 * s, alpha=s * s)
     squared_GO = torch.linalg.vecdot(both_GOR, b_GOR).add_(together(squares))
     inverse_GO: Tensor = squared_GO.clamp_(min=_TINY).rsqrt_()
     return inverse_GO

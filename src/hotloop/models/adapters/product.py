@@ -10,7 +10,7 @@ are summed and kept in fp32.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -18,12 +18,17 @@ from torch.nn import functional
 
 from hotloop.models.adapters.nf4_linear import frozen_product, in_dtype, unpacked
 
-if TYPE_CHECKING:
-    from hotloop.models.adapters.lora import LoraLinear
-
 __all__ = ["AdapterProduct", "Prepared", "in_float32", "low_copy"]
 
 _COPY = "_hotloop_low_copy"  # attribute of a tensor
+
+
+class FrozenLinear(Protocol):
+    """The frozen part of a layer with an adapter."""
+
+    weight: Any  # [O, I], plain or packed
+    in_features: int
+    compute: torch.dtype | None  # of the product with a packed weight
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -92,7 +97,7 @@ class AdapterProduct(torch.autograd.Function):
         a_RI: Tensor | None,
         b_OR: Tensor,
         m_O: Tensor | None,
-        layer: LoraLinear,
+        layer: FrozenLinear,
         ready: Prepared,
     ) -> Tensor:
         """Return the output; keep x (or h alone, if it was given), h and for DoRA the output."""
@@ -138,14 +143,14 @@ class AdapterProduct(torch.autograd.Function):
         )
 
 
-def _in_weight(low_NI: Tensor, layer: LoraLinear, ready: Prepared) -> bool:
+def _in_weight(low_NI: Tensor, layer: FrozenLinear, ready: Prepared) -> bool:
     """Return whether factors are multiplied into the weight, not into what has a row for each x."""
     is_smaller = low_NI.shape[0] >= layer.in_features
     return ready.factors_O is not None and layer.compute is None and is_smaller
 
 
 def _forward(
-    low_NI: Tensor, h_NR: Tensor, layer: LoraLinear, ready: Prepared, *, in_weight: bool
+    low_NI: Tensor, h_NR: Tensor, layer: FrozenLinear, ready: Prepared, *, in_weight: bool
 ) -> Tensor:
     dtype, b_RO = low_NI.dtype, ready.b_OR.t()
     if ready.factors_O is None:
@@ -162,7 +167,7 @@ def _forward(
     return y_NO if ready.bias_O is None else y_NO.add_(ready.bias_O)
 
 
-def _to_input(grad_NO: Tensor, layer: LoraLinear, ready: Prepared, *, in_weight: bool) -> Tensor:
+def _to_input(grad_NO: Tensor, layer: FrozenLinear, ready: Prepared, *, in_weight: bool) -> Tensor:
     """Return the gradient of x through the frozen product, [N, I]."""
     if in_weight:
         assert ready.factors_O is not None
@@ -181,7 +186,7 @@ def _to_magnitude(grad_NO: Tensor, y_NO: Tensor, ready: Prepared) -> Tensor:
     return summed_O * ready.of_m_O
 
 
-def _scaled_weight(layer: LoraLinear, factors_O: Tensor, dtype: torch.dtype) -> Tensor:
+def _scaled_weight(layer: FrozenLinear, factors_O: Tensor, dtype: torch.dtype) -> Tensor:
     """Return the rows of W times factors in fp32, [O, I], without a copy of W in fp32."""
     scaled = torch.empty(layer.weight.shape, dtype=dtype, device=layer.weight.device)
     return torch.mul(layer.weight, factors_O[:, None], out=scaled)

@@ -139,11 +139,12 @@ class Isolation:
         device, dtype = qkv[0].device, qkv[0].dtype
         if self._gpu.why_no_varlen(device, dtype, window=window, dropout=dropout) is None:
             return "varlen"
-        if self._gpu.why_no_flex(device, dropout=dropout, width=qkv[0].shape[-1]) is None:
-            return "flex"
         computed, width = documents.computed_in(qkv[0]), qkv[0].shape[-1]
         if self._gpu.why_no_efficient(device, computed, width=width, window=window) is None:
             return "efficient"
+        # It is compiled, and its mask looks at each pair of blocks of a whole batch.
+        if self._gpu.why_no_flex(device, dropout=dropout, width=width) is None:
+            return "flex"
         if device.type == "cuda" or boundaries.rows * boundaries.width**2 > _MOST:
             return "documents"  # timing a GPU would mean waiting for it
         more: tuple[Way, ...] = ("products",) if is_small else ()
