@@ -19,11 +19,7 @@ from torch.nn import functional
 
 from hotloop.core.errors import ConfigError, did_you_mean
 from hotloop.models.adapters.frozen_16bit import LowLinear
-from hotloop.models.fused_cross_entropy import (
-    LossTerms,
-    linear_cross_entropies,
-    linear_cross_entropy,
-)
+from hotloop.models.fused_cross_entropy import LossTerms, linear_cross_entropy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -119,13 +115,14 @@ class CausalLm(nn.Module):
         hidden_nD, label_n = self.backbone(batch).flatten(0, 1)[at_n], next_N[at_n]
         head: Any = self.backbone.head
         if len(at_n) > self._rows and self.head_is_linear and not head.weight.requires_grad:
-            losses_n = linear_cross_entropies(
+            losses_n = linear_cross_entropy(
                 hidden_nD,
                 head.weight,
                 label_n,
                 bias_V=head.bias,
                 terms=LossTerms(softcap=self.softcap),
                 rows=self._rows,
+                reduction="none",
             )
             return losses_n, at_n
         logits_nV = self._logits(hidden_nD).float()

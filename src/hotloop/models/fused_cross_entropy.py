@@ -12,7 +12,7 @@ arXiv:2204.02311, section 5.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import torch
 from torch import Tensor
@@ -20,9 +20,12 @@ from torch.nn import functional
 
 from hotloop.models.adapters.product import in_float32
 
-__all__ = ["LossTerms", "linear_cross_entropies", "linear_cross_entropy"]
+__all__ = ["LossTerms", "linear_cross_entropy"]
 
 _NO_LOSS: Final = -100  # the label that carries none
+# By which gradients of logits are multiplied before they become float16, whose steps of 6e-8 are 1 %
+# of the probability of one of 150,000 words. Products are divided by it again in fp32.
+_LIFT: Final = 1024.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,39 +45,22 @@ def linear_cross_entropy(
     bias_V: Tensor | None = None,
     terms: LossTerms = LossTerms(),
     rows: int,
+    reduction: Literal["sum", "none"] = "sum",
 ) -> Tensor:
-    """Return the sum of the losses of all positions but those with the label -100, fp32.
+    """Return the sum of the losses of all positions, or each of them, [n]; fp32.
 
-    `rows` positions have logits at a time. Products are in autocast's dtype where it is on, else in
-    that of the hidden states. A head that is not trained needs no gradient and no memory for one.
-    """
-    loss: Tensor = _Fused.apply(  # type: ignore[no-untyped-call]
-        hidden_nD, weight_VD, bias_V, labels_n, terms, max(1, rows), False
-    )
-    return loss
-
-
-def linear_cross_entropies(
-    hidden_nD: Tensor,
-    weight_VD: Tensor,
-    labels_n: Tensor,
-    *,
-    bias_V: Tensor | None = None,
-    terms: LossTerms = LossTerms(),
-    rows: int,
-) -> Tensor:
-    """Return the loss of each position, [n] fp32, and 0 where the label is -100.
-
-    Only for a head that is not trained: the gradient of a trained one cannot be made before it is
-    known what each loss counts. Raises ValueError for one.
+    A position with the label -100 has a loss of 0. `rows` positions have logits at a time. Products
+    are in autocast's dtype where it is on, else in that of the hidden states. A head that is not
+    trained needs no gradient and no memory for one. Raises ValueError for `reduction="none"` and a
+    head that is trained: its gradient cannot be made before it is known what each loss counts.
     """
     trained = weight_VD.requires_grad or (bias_V is not None and bias_V.requires_grad)
-    if trained and torch.is_grad_enabled():
+    if reduction == "none" and trained and torch.is_grad_enabled():
         raise ValueError("the head is trained: only the sum of its losses can be fused")
-    losses_n: Tensor = _Fused.apply(  # type: ignore[no-untyped-call]
-        hidden_nD, weight_VD, bias_V, labels_n, terms, max(1, rows), True
+    loss: Tensor = _Fused.apply(  # type: ignore[no-untyped-call]
+        hidden_nD, weight_VD, bias_V, labels_n, terms, max(1, rows), reduction == "none"
     )
-    return losses_n
+    return loss
 
 
 class _Fused(torch.autograd.Function):
@@ -167,14 +153,17 @@ def _of_part(
     del logits_mV
     if gradient_mV is None:
         return losses_m
-    low_mV, real_m1 = gradient_mV.to(low_mD.dtype), real_m[:, None].to(low_mD.dtype)
+    real_m1, lift = real_m[:, None].to(low_mD.dtype), 1.0
     if to_bias is not None:
         to_bias += (gradient_mV * real_m1).sum(0)
+    if low_mD.dtype == torch.float16:
+        gradient_mV, lift = gradient_mV.mul_(_LIFT), _LIFT
+    low_mV = gradient_mV.to(low_mD.dtype)
     del gradient_mV
     if to_hidden is not None:
-        to_hidden[part] = in_float32(low_mV, low_VD).mul_(real_m1)
+        to_hidden[part] = in_float32(low_mV, low_VD, 1 / lift).mul_(real_m1)
     if to_weight is not None:
-        _add_product(to_weight, low_mV.t(), low_mD * real_m1)
+        _add_product(to_weight, low_mV.t(), low_mD * real_m1, 1 / lift)
     return losses_m
 
 
@@ -217,11 +206,11 @@ def _of_logits(
     return losses_m, gradient_mV if slope_mV is None else gradient_mV.mul_(slope_mV), real_m
 
 
-def _add_product(total: Tensor, first: Tensor, second: Tensor) -> None:
-    """Add a product to an fp32 tensor in place."""
+def _add_product(total: Tensor, first: Tensor, second: Tensor, by: float) -> None:
+    """Add a product times a number to an fp32 tensor in place."""
     if first.dtype == total.dtype:
-        total.addmm_(first, second)
+        total.addmm_(first, second, alpha=by)
     elif first.is_cuda:
-        torch.addmm(total, first, second, out_dtype=torch.float32, out=total)
+        torch.addmm(total, first, second, out_dtype=torch.float32, alpha=by, out=total)
     else:
-        total += first @ second
+        total.add_(first @ second, alpha=by)

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from hotloop.models.adapters.lora import LoraLinear, together
 from hotloop.models.adapters.nf4_linear import is_quantised, rows
-from hotloop.models.adapters.product import Prepared, in_float32
+from hotloop.models.adapters.product import LOW, Prepared, in_float32
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -126,7 +126,7 @@ def _squares(layer: DoraLinear) -> Tensor:
 def _weights_times_a(layers: Sequence[DoraLinear], a_GRI: Tensor) -> Tensor:
     """Return W A^T of each layer, [G, O, R] fp32."""
     weight = layers[0].weight
-    is_low = weight.dtype in (torch.bfloat16, torch.float16) and not is_quantised(weight)
+    is_low = weight.dtype in LOW and not is_quantised(weight)
     if is_low and weight.is_cuda and not torch.compiler.is_compiling():
         split_GSI = as_two(a_GRI, weight.dtype)
         products = [

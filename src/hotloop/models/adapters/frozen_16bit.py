@@ -9,19 +9,18 @@ float32, so that nothing is lost.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from hotloop.models.adapters.nf4_linear import frozen_product
+from hotloop.models.adapters.product import LOW
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = ["LowEmbedding", "LowLinear", "lower", "lowered"]
-
-_LOW: Final = frozenset({torch.bfloat16, torch.float16})
 
 
 class LowLinear(nn.Linear):
@@ -72,5 +71,5 @@ def lowered(model: nn.Module) -> Mapping[str, Tensor]:
     return {
         name: parameter
         for name, parameter in model.named_parameters()
-        if parameter.dim() > 1 and parameter.dtype in _LOW and not parameter.requires_grad
+        if parameter.dim() > 1 and parameter.dtype in LOW and not parameter.requires_grad
     }

@@ -10,7 +10,7 @@ are summed and kept in fp32.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import torch
 from torch import Tensor
@@ -18,8 +18,9 @@ from torch.nn import functional
 
 from hotloop.models.adapters.nf4_linear import frozen_product, in_dtype, unpacked
 
-__all__ = ["AdapterProduct", "Prepared", "in_float32", "low_copy"]
+__all__ = ["LOW", "AdapterProduct", "Prepared", "in_float32", "low_copy"]
 
+LOW: Final = frozenset({torch.bfloat16, torch.float16})
 _COPY = "_hotloop_low_copy"  # attribute of a tensor
 
 
@@ -69,11 +70,11 @@ def in_float32(first: Tensor, second: Tensor, by: float = 1.0) -> Tensor:
     Source: https://docs.pytorch.org/docs/2.14/generated/torch.addmm.html (`out_dtype`); there from
     torch 2.8 on (pytorch 150812).
     """
-    if first.is_cuda and first.dtype in (torch.bfloat16, torch.float16):
+    if first.is_cuda and first.dtype in LOW:
         ignored = torch.empty(1, 1, device=first.device)
         return torch.addmm(ignored, first, second, out_dtype=torch.float32, beta=0, alpha=by)
     product = first @ second
-    if product.dtype in (torch.bfloat16, torch.float16):
+    if product.dtype in LOW:
         product = product.float()
     return product if by == 1.0 else product.mul_(by)
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import torch
 
-__all__ = ["DTYPES", "LOW"]
+__all__ = ["DTYPES"]
 
 DTYPES: Final = {
     "F64": torch.float64,
@@ -23,4 +23,3 @@ DTYPES: Final = {
     "U8": torch.uint8,
     "BOOL": torch.bool,
 }
-LOW: Final = frozenset({torch.bfloat16, torch.float16})

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from hotloop.core.errors import DataError
-from hotloop.models.weights.dtypes import DTYPES, LOW
+from hotloop.models.adapters.product import LOW
+from hotloop.models.weights.dtypes import DTYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
