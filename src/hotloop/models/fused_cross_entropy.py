@@ -23,8 +23,8 @@ from hotloop.models.adapters.product import in_float32
 __all__ = ["LossTerms", "linear_cross_entropy"]
 
 _NO_LOSS: Final = -100  # the label that carries none
-# Gradients of logits are multiplied by it before they become float16, whose steps of 6e-8 are 1 % of
-# the probability of one of 150,000 words. Products are divided by it again in fp32.
+# Gradients of logits are multiplied by it before they become float16, whose steps of 6e-8 are 1 %
+# of the probability of one of 150,000 words. Products are divided by it again in fp32.
 _LIFT: Final = 1024.0
 
 
