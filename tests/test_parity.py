@@ -12,6 +12,7 @@ from functools import cache
 import pytest
 import torch
 from tests.golden.jobs import text
+from tests.golden.recordings import CalledAgain
 from tests.golden.techniques import choices_of, examples_of, file_of, load, text_of
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, cross_entropy
@@ -22,7 +23,8 @@ from hotloop.config.derive_plan import derive_plan
 from hotloop.core.effect import Effect
 from hotloop.core.plan import Plan, Use, Value
 from hotloop.core.sharding_ids import SHARING
-from hotloop.engine.apply_plan import after_warm_up, prepare, record, undo, warm_up
+from hotloop.engine.apply_plan import after_warm_up, prepare, undo, warm_up
+from hotloop.engine.graphs.trial import record
 from hotloop.engine.lr_schedule import schedule
 from hotloop.engine.prefetch import Direct, Prefetch, source_of
 from hotloop.engine.step import NonFiniteGuard, accumulate, update
@@ -71,17 +73,15 @@ def trace(
             failure = warm_up(session, made.train.batch(0, 0, plan.micro_batch))
             effects = after_warm_up(effects, session, failure)
         if session.stepping.graphs:
-            failure = record(session, made.train.batch(0, 0, plan.micro_batch), how=called_again)
-            effects = after_warm_up(effects, session, failure, of="cuda-graphs")
+            outcome = record(
+                session, [made.train.batch(0, 0, plan.micro_batch)], recording=CalledAgain()
+            )
+            effects = after_warm_up(
+                effects, session, outcome.failure, of="cuda-graphs", needless=outcome.needless
+            )
         return _steps(session, plan, effects)
     finally:
         undo(session)
-
-
-def called_again(once: Callable[[], Tensor]) -> tuple[Callable[[], object], Tensor]:
-    """A recording without a GPU: the replay writes its loss over the one before, as CUDA's."""
-    loss = once()
-    return lambda: loss.copy_(once()), loss
 
 
 class Here:

@@ -25,6 +25,7 @@ from tests.golden.group_of_one import no_group_is_left  # noqa: F401 - a fixture
 from tests.golden.jobs import session_of
 from tests.golden.machines import MACHINES
 from tests.golden.outside import MACHINE
+from tests.golden.recordings import CalledAgain
 from tests.golden.techniques import (
     FOLDER,
     Examples,
@@ -42,7 +43,7 @@ from hotloop.core.hardware import Hardware
 from hotloop.core.plan import Plan, Use, Value
 from hotloop.core.sharding_ids import SHARING
 from hotloop.diagnosis.apply_techniques import AppliedTechniques
-from hotloop.engine.cuda_graphs import GraphedMicroStep
+from hotloop.engine.graphs.recorded_steps import RecordedSteps
 from hotloop.observe.observer import ScriptObserver
 from hotloop.observe.when_to_stop import StopLimits
 from hotloop.session.session import ScriptSession, Session, TechniqueTarget
@@ -297,8 +298,7 @@ def first_call(session: Session) -> None:
     batch = session.job.train.batch(0, 0, 2)
     session.forward(batch.tensors).backward()
     if session.stepping.graphs:  # a GPU would record it
-        stepping = session.stepping
-        stepping.replay = GraphedMicroStep(session, batch.tensors, lambda once: (once, once()))
+        session.stepping.replay = RecordedSteps(session, CalledAgain())
 
 
 def importing_torch(files: Sequence[Path]) -> list[str]:

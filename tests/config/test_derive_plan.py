@@ -78,6 +78,7 @@ def origins_of(choices: list[Choice]) -> Mapping[str, str]:
 
 COMMON = {"fused-adamw", "gc-freeze"}
 ON_A_GPU = COMMON | {"lagged-loss-read", "sdpa(backend=auto)"}
+ON_CUDA = ON_A_GPU | {"cuda-graphs(when=faster)"}
 ON_A_CPU = COMMON | {"threads(count=2)"}
 
 
@@ -88,12 +89,12 @@ ON_A_CPU = COMMON | {"threads(count=2)"}
         ("cpu", ON_A_CPU | {"matmul-onednn", "sdpa(backend=auto)"}),
         ("cpu unknown", ON_A_CPU | {"matmul-onednn", "sdpa(backend=auto)"}),
         ("mps", ON_A_GPU),
-        ("gtx 1080", ON_A_GPU),
-        ("t4", ON_A_GPU | {"autocast-fp16", "compile"}),
-        ("rtx 3090", ON_A_GPU | {"autocast-bf16", "compile"}),
-        ("rtx 4090", ON_A_GPU | {"autocast-bf16", "compile"}),
-        ("h100", ON_A_GPU | {"autocast-bf16", "compile"}),
-        ("unknown GPU", ON_A_GPU | {"compile"}),
+        ("gtx 1080", ON_CUDA),
+        ("t4", ON_CUDA | {"autocast-fp16", "compile"}),
+        ("rtx 3090", ON_CUDA | {"autocast-bf16", "compile"}),
+        ("rtx 4090", ON_CUDA | {"autocast-bf16", "compile"}),
+        ("h100", ON_CUDA | {"autocast-bf16", "compile"}),
+        ("unknown GPU", ON_CUDA | {"compile"}),
     ],
 )
 def test_what_a_machine_gets_by_itself(machine: str, expected: set[str]) -> None:
@@ -156,9 +157,10 @@ def test_tf32_is_not_derived_where_it_does_not_exist() -> None:
 
 
 @pytest.mark.parametrize(("steps", "compiled"), [(1999, False), (2000, True)])
-def test_a_short_run_is_not_compiled(steps: int, compiled: bool) -> None:
+def test_a_short_run_is_neither_compiled_nor_recorded(steps: int, compiled: bool) -> None:
     plan, _ = derived(MACHINES["h100"], steps=steps)
     assert ("compile" in ids(plan)) is compiled
+    assert ("cuda-graphs(when=faster)" in ids(plan)) is compiled
 
 
 @pytest.mark.parametrize("machine", ["cpu", "h100"])

@@ -131,7 +131,7 @@ def test_after_a_capture_that_failed_the_training_goes_on_without_a_graph(on_car
     """The engine records a micro step; its generator must be usable if that fails."""
     script = """
 import torch
-from hotloop.engine.cuda_graphs import record_cuda
+from hotloop.engine.graphs.recording import CudaRecording
 x = torch.ones(8, device="cuda", requires_grad=True)
 drop = torch.nn.Dropout(0.5)
 calls = []
@@ -143,7 +143,7 @@ def once():
     return loss.detach()
 torch.manual_seed(7)
 try:
-    record_cuda(once)
+    CudaRecording()(once)
 except RuntimeError as error:
     facts["failed"] = str(error).splitlines()[0]
 facts["seed"] = torch.cuda.initial_seed()
@@ -179,7 +179,7 @@ def test_a_thread_that_waits_for_a_save_does_not_end_the_recording(on_card, mode
     """It does in torch's own mode, "global"; None is what the engine records in."""
     script = f"""
 import threading, torch
-from hotloop.engine.cuda_graphs import record_cuda
+from hotloop.engine.graphs.recording import CudaRecording
 x, saved = torch.ones(8).cuda(), torch.cuda.Event(blocking=True)
 saved.record()
 def once():
@@ -192,7 +192,7 @@ if mode:
     graph = torch.cuda.graph
     torch.cuda.graph = lambda one, **_: graph(one, capture_error_mode=mode)
 try:
-    record_cuda(once)[0]()
+    CudaRecording()(once)[0]()
     facts["error"] = ""
 except RuntimeError as error:
     facts["error"] = str(error)

@@ -21,7 +21,9 @@ __all__ = ["Choice", "RequestedTechnique", "auto_layer", "derive_plan", "for_ran
 
 GIB = 1 << 30
 SHORT_CONTEXT = 512  # naive attention won at 128 and 256 and lost at 1024 (TECHNIQUES, 2 cores)
-LONG_RUN = 2000  # optimizer steps below which compiling for 11-24 s is not assumed to pay back
+# Optimizer steps below which compiling for 11-24 s is not assumed to pay back, nor a trial of CUDA
+# graphs, which takes some 40 micro batches.
+LONG_RUN = 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +107,10 @@ def derive_plan(
         choices.append(_always("lagged-loss-read", "reading a loss each step drains the queue"))
     if hardware.device == "cuda" and attention is None:  # a pretrained model has its own attention
         choices.append(_always("fused-rms-norm", "a norm written out is some 20 kernels"))
+    if hardware.device == "cuda" and ranks == 1 and steps >= LONG_RUN:
+        reason = "kept if replays of the first micro batches are faster than eager passes"
+        use = Use.of("cuda-graphs", when="faster")
+        choices.append(Choice(use=use, origin="auto", reason=reason))
     shape = Plan(
         micro_batch=training.batch_size // training.accumulation, accumulation=training.accumulation
     ).over(ranks, training.batch_size)

@@ -25,6 +25,13 @@ class Boundaries:
     max_seqlen: int  # positions of the longest one, rounded up to a power of two
     rows: int
     width: int  # positions of a row
+    # At least the longest document of all batches for which one recording of a step is replayed.
+    bound: int | None = None
+
+    @property
+    def longest(self) -> int:
+        """Return the length of the longest segment, or the bound of a recording."""
+        return max(self.lengths) if self.bound is None else self.bound
 
     def to(self, device: torch.device) -> Boundaries:
         """Return a copy with the tensor on a device; from pinned memory the host does not wait."""

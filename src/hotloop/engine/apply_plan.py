@@ -14,7 +14,6 @@ from hotloop.core.effect import Effect, Word
 from hotloop.core.errors import PlanError
 from hotloop.core.sharding_ids import SHARING
 from hotloop.engine.checkpoint.state import seed_rank
-from hotloop.engine.cuda_graphs import GraphedMicroStep, Recording, record_cuda
 from hotloop.engine.signals import Dropped
 from hotloop.engine.step import is_out_of_memory, to_device
 from hotloop.machine.growing_segments import grow_segments
@@ -37,9 +36,9 @@ __all__ = [
     "TYPED",
     "after_warm_up",
     "check",
+    "in_one_line",
     "nothing_stays",
     "prepare",
-    "record",
     "settle_in",
     "undo",
     "warm_up",
@@ -164,7 +163,7 @@ def warm_up(session: Session, batch: Batch) -> str | None:
             return None
         session.undo.pop("compile")()
         _first_calls(session, batch)
-        return _in_one_line(error)
+        return in_one_line(error)
     return None
 
 
@@ -179,23 +178,6 @@ def settle_in(session: Session, batch: Batch) -> None:
         and "compile" not in session.undo
     ):
         _first_calls(session, batch)
-
-
-def record(session: Session, batch: Batch, *, how: Recording = record_cuda) -> str | None:
-    """Record forward and backward as a CUDA graph; return why that failed, or None.
-
-    Weights, buffers and the random state are as before, and gradients are cleared. After a failure
-    the run stays eager.
-    """
-    try:
-        with nothing_stays(session):
-            tensors = to_device(batch, session.device)
-            session.stepping.replay = GraphedMicroStep(session, tensors, how)
-    except RuntimeError as error:
-        session.undo.pop("cuda-graphs")()
-        session.model.zero_grad(set_to_none=True)
-        return _in_one_line(error)
-    return None
 
 
 @contextmanager
@@ -233,23 +215,32 @@ def within(error: BaseException | None, kind: type[BaseException]) -> BaseExcept
     return error
 
 
-def _in_one_line(error: Exception) -> str:
+def in_one_line(error: Exception) -> str:
     """Return an error's first paragraph: the compiler names itself in line 1, the cause below."""
     paragraph = str(error).strip().split("\n\n")[0]
     return f"{type(error).__name__}: {' '.join(paragraph.split())}"[:_LONGEST]
 
 
 def after_warm_up(
-    effects: list[Effect], session: Session, failure: str | None, *, of: str = "compile"
+    effects: list[Effect],
+    session: Session,
+    failure: str | None,
+    *,
+    of: str = "compile",
+    needless: str | None = None,
 ) -> list[Effect]:
-    """Return the table with the row of the technique `of` updated after the first call."""
+    """Return the table with the row of the technique `of` updated after the first call.
+
+    `needless` is why it was left out after it was tried.
+    """
     how = None if failure else techniques.get(of).read_back(session)
     guide = " (hotloop explain compile-fails)" if of == "compile" else ""
     why = (
         f"fell back to eager: {failure}{guide}" if failure else "nothing of the model was compiled"
     )
+    word: Word = "in effect" if how else "not needed here" if needless else "refused"
     return [
-        replace(row, word="in effect" if how else "refused", how=how or why)
+        replace(row, word=word, how=how or needless or why)
         if row.technique.split("(")[0] == of and row.word == "in effect"
         else row
         for row in effects

@@ -16,7 +16,7 @@ from hotloop.models.adamw import AdamW
 from hotloop.models.row_sharded import is_sharded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from torch import Tensor
 
@@ -78,20 +78,56 @@ class FusedStep:
         gradients_there = [p.grad for p in self._params if p.grad is not None]
         return gradients_there if len(gradients_there) == len(self._params) else None
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether the optimizer has its state, so that the next step allocates nothing."""
+        return bool(self._groups) or self._ready()
+
+    @property
+    def groups(self) -> list[dict[str, Any]]:
+        """Return the optimizer's parameter groups."""
+        groups: list[dict[str, Any]] = self._optimizer.param_groups
+        return groups
+
     def step(
-        self, gradients: list[Tensor], *, divide: Tensor | None, found_inf: Tensor | None
+        self,
+        gradients: list[Tensor],
+        *,
+        divide: Tensor | None,
+        found_inf: Tensor | None,
+        rates: Sequence[Tensor] | None = None,
     ) -> None:
         """Update every parameter by its gradient over `divide` (a scalar; None is 1).
 
-        If `found_inf` (a scalar) is above 0, nothing changes. Never waits for the device.
+        If `found_inf` (a scalar) is above 0, nothing changes. Never waits for the device. With
+        `rates` (a scalar for each parameter group) a step is recorded, and no hook is called.
         """
-        if not self._groups and not self._ready():
+        if not self.is_ready:
             self._public(divide, found_inf)
-            return
+        elif rates is not None:
+            self._updated(gradients, divide, found_inf, rates)
+        else:
+            rates_now = [options["lr"] for options in self.groups]
+            self.hooked(lambda: self._updated(gradients, divide, found_inf, rates_now))
+
+    def hooked(self, step: Callable[[], object]) -> None:
+        """Make a step between the hooks that are registered for all optimizers."""
         self._call(_BEFORE)
+        step()
+        self._call(_AFTER)
+
+    def _updated(
+        self,
+        gradients: list[Tensor],
+        divide: Tensor | None,
+        found_inf: Tensor | None,
+        rates: Sequence[Tensor | float],
+    ) -> None:
         first = 0
         with torch.no_grad():
-            for options, params, (averages, squares, steps) in self._groups:
+            for (options, params, (averages, squares, steps)), rate in zip(
+                self._groups, rates, strict=True
+            ):
                 mine = gradients[first : first + len(params)]
                 first += len(params)
                 beta1, beta2 = options["betas"]
@@ -103,7 +139,7 @@ class FusedStep:
                     squares,
                     [],
                     steps,
-                    lr=options["lr"],
+                    lr=rate,  # type: ignore[arg-type, unused-ignore] # a tensor is taken as well
                     beta1=beta1,
                     beta2=beta2,
                     weight_decay=options["weight_decay"],
@@ -115,7 +151,6 @@ class FusedStep:
                 )
                 if found_inf is not None:  # a step that was skipped does not count
                     torch._foreach_sub_(steps, [found_inf] * len(steps))
-        self._call(_AFTER)
 
     def _call(self, hooks: Mapping[int, Callable[..., Any]]) -> None:
         for hook in tuple(hooks.values()):

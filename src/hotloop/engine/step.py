@@ -31,6 +31,7 @@ __all__ = [
     "refuse_collapse",
     "to_device",
     "update",
+    "update_quickly",
 ]
 
 _CLIP_EPS = 1e-6  # of torch.nn.utils.clip_grad_norm_, torch 2.13
@@ -88,15 +89,17 @@ def accumulate(
     if targets is None:
         targets = sum(batch.targets for batch in window if batch.counts)
     targets = targets or 1  # a window may carry no loss at all
-    losses = []
+    losses, replay = [], session.stepping.replay
+    if replay is not None:
+        replay.begin()
     with session.stepping.steady():
         for number, batch in enumerate(window, 1):
             poll()
-            tensors = to_device(batch, session.device)
-            if session.stepping.replay is not None and session.stepping.replay.fits(tensors):
-                losses.append(session.stepping.replay(tensors, batch.targets / targets))
+            if replay and (replayed := replay.micro(batch, batch.targets / targets)) is not None:
+                losses.append(replayed)
                 mark("forward")
                 continue
+            tensors = to_device(batch, session.device)
             with nullcontext() if shares is None else shares.micro(last=number == len(window)):
                 loss = session.forward(tensors)
                 if len(window) > 1 or shares is not None:
@@ -121,8 +124,13 @@ def accumulate_shared(
     """Add the gradients of a window as `accumulate` does, with those of the other ranks, if any.
 
     Waits for other ranks are charged to the phase "exchange". With several ranks, `poll` is not
-    called, because a rank that drops its window would leave the others waiting.
+    called, because a rank that drops its window would leave the others waiting. What is recorded
+    for the window is charged to "compile".
     """
+    if session.stepping.replay is not None:
+        wall_time.pause("compile")
+        session.stepping.replay.ready(window)
+        wall_time.go_on()
     if session.parallel.sync is None:
         return accumulate(session, window, wall_time.mark, poll)
     wall_time.mark("exchange")  # the ranks have waited for each other's windows
@@ -162,7 +170,7 @@ class NonFiniteGuard:
         if self.poisoned is None:
             return math.isfinite(norm.item()) and math.isfinite(loss.item())
         bad = ~(norm.isfinite() & loss.isfinite())
-        self.poisoned = torch.maximum(self.poisoned, bad.float())
+        torch.maximum(self.poisoned, bad.float(), out=self.poisoned)
         return True
 
 
@@ -174,9 +182,12 @@ def update(session: Session, guard: NonFiniteGuard, loss: Tensor, gradient_clip:
     """
     if session.parallel.sharded_optimizer is not None:
         return session.parallel.sharded_optimizer.update(loss, gradient_clip)
+    replay = session.stepping.replay
+    if replay and (replayed := replay.update(guard, loss, gradient_clip)) is not None:
+        return replayed
     if guard.quick is not None and (gradients := guard.quick.gradients()) is not None:
-        norm = _update_quickly(guard, guard.quick, gradients, loss, gradient_clip)
-        if session.stepping.replay is None:
+        norm = update_quickly(guard, guard.quick, gradients, loss, gradient_clip)
+        if replay is None:
             guard.quick.clear()
         else:
             drop_gradients(session)
@@ -211,20 +222,26 @@ def _admit(guard: NonFiniteGuard, loss: Tensor, norm: Tensor) -> None:
         raise DivergedError(f"the loss is {loss.item()} and the gradient norm {norm.item()}")
 
 
-def _update_quickly(
+def update_quickly(
     guard: NonFiniteGuard,
     quick: FusedStep,
     gradients: list[Tensor],
     loss: Tensor,
     gradient_clip: float,
+    *,
+    rates: Sequence[Tensor] | None = None,
 ) -> Tensor:
+    """Clip and step with fused AdamW; return the norm before clipping, a scalar on the device.
+
+    In a recording, `rates` are the learning rates of the parameter groups, read at each replay.
+    """
     norm = total_norm(gradients)
     _admit(guard, loss, norm)
     divide = None
     if gradient_clip > 0 and (guard.on_device or norm.item() > gradient_clip):
         # clip_grad_norm_'s own formula, as a divisor: at least 1
         divide = ((norm + _CLIP_EPS) / gradient_clip).clamp(min=1.0)
-    quick.step(gradients, divide=divide, found_inf=guard.poisoned)
+    quick.step(gradients, divide=divide, found_inf=guard.poisoned, rates=rates)
     return norm
 
 

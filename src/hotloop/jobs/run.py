@@ -21,6 +21,7 @@ from hotloop.core.progress import Note, ReadyToTrain
 from hotloop.engine import apply_plan
 from hotloop.engine.checkpoint import folders
 from hotloop.engine.device_readings import idle_told, peak_told
+from hotloop.engine.graphs.trial import BATCHES, record
 from hotloop.engine.loop import Ending, Loop
 from hotloop.engine.prefetch import source_of
 from hotloop.engine.signals import Dropped
@@ -35,6 +36,8 @@ from hotloop.jobs.build_loop import (
 )
 from hotloop.jobs.forecast.per_rank_memory import of_rank
 from hotloop.jobs.start_point import beside, restore
+from hotloop.session.accumulation_windows import Position
+from hotloop.session.batch import Batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -47,8 +50,6 @@ if TYPE_CHECKING:
     from hotloop.engine.signals import Signals
     from hotloop.engine.wall_time import WallTime
     from hotloop.jobs.job import PreparedRun
-    from hotloop.session.accumulation_windows import Position
-    from hotloop.session.batch import Batch
     from hotloop.session.session import Session
 
 __all__ = ["RunResult", "execute", "interrupted", "set_up"]
@@ -245,8 +246,10 @@ def set_up(
         apply_plan.settle_in(session, _first_batch(prepared, session))
         if session.stepping.graphs:
             wall_time.mark("start")
-            failure = apply_plan.record(session, _first_batch(prepared, session))
-            effects = apply_plan.after_warm_up(effects, session, failure, of="cuda-graphs")
+            outcome = record(session, _first_batches(prepared, session))
+            effects = apply_plan.after_warm_up(
+                effects, session, outcome.failure, of="cuda-graphs", needless=outcome.needless
+            )
             wall_time.mark("compile")
     except BaseException:
         apply_plan.undo(session)
@@ -260,6 +263,15 @@ def set_up(
 
 def _first_batch(prepared: PreparedRun, session: Session) -> Batch:
     return prepared.job.train.batch(0, 0, min(session.micro_batch, len(prepared.job.train)))
+
+
+def _first_batches(prepared: PreparedRun, session: Session) -> list[Batch]:
+    """Return the first micro batches of the run, a few."""
+    position, batches = Position(), list[Batch]()
+    while len(batches) < BATCHES and position.epoch == 0:
+        batches += prepared.feed.window(position, session.micro_batch)
+        position = prepared.feed.after(position)
+    return batches[:BATCHES]
 
 
 def _fell_back(run: RunDir, effects: list[Effect]) -> Callable[[str], None]:

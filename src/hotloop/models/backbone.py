@@ -120,7 +120,7 @@ class Backbone(nn.Module):
                 raise DataError(self._too_long(width))
             return torch.arange(self._first, self._first + width, device=ids_BT.device)[None]
         at_BT: Tensor = batch["position_ids"]
-        if self.longest is not None and max(boundaries.lengths) > self.longest:
+        if self.longest is not None and boundaries.longest > self.longest:
             if long := _longer_inside(boundaries, self.longest):
                 raise DataError(self._too_long(long))
             at_BT = at_BT.clamp(max=self.longest - 1)  # only padding: its position does not matter

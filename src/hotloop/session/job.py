@@ -58,6 +58,9 @@ class Job:
     steady: Callable[[nn.Module], AbstractContextManager[None]] | None = None
     # A model's measured choices by shape, which a resumed run reuses.
     choices: Callable[[nn.Module], MutableMapping[str, str]] | None = None
+    # Values of a batch's tensors at positions and documents of padding, which has no loss and may
+    # be added for a recorded step. A tensor without one keeps its size.
+    fillers: Mapping[str, int] = field(default_factory=dict)
     learns_tokens: bool = True  # False: a sample has one target, its label
     learns_all: bool = False  # a trained parameter without a first gradient is an error
     skeleton: Callable[[], nn.Module] | None = None  # like `model`, but without reading weights

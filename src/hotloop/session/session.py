@@ -10,21 +10,22 @@ from typing import TYPE_CHECKING, Any, Protocol
 from hotloop.session.ranks import SINGLE_PROCESS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, MutableMapping
+    from collections.abc import Callable, Mapping, MutableMapping, Sequence
     from contextlib import AbstractContextManager
 
     import torch
     from torch import Tensor, nn
 
     from hotloop.core.hardware import Hardware
+    from hotloop.session.batch import Batch
     from hotloop.session.job import Job
     from hotloop.session.ranks import GradientSync, ProcessGroup, ShardedOptimizer
 
 __all__ = [
     "LoaderChange",
     "Loading",
-    "MicroStep",
     "Parallel",
+    "RecordedStepping",
     "ScriptSession",
     "Session",
     "Stepping",
@@ -51,14 +52,20 @@ class TechniqueTarget:
         return " > ".join([*reversed(self.wrapped), type(self.model).__name__])
 
 
-class MicroStep(Protocol):
-    """The forward and backward pass of a micro batch in one call."""
+class RecordedStepping(Protocol):
+    """The passes and updates of a training as recordings."""
 
-    def fits(self, tensors: Mapping[str, Tensor]) -> bool:
-        """Whether the call can take this batch."""
+    def ready(self, window: Sequence[Batch]) -> None:
+        """Record what the window needs. Gradients must be zero."""
 
-    def __call__(self, tensors: Mapping[str, Tensor], weight: float) -> Tensor:
-        """Add the gradients of weight x loss; return that product, a scalar."""
+    def begin(self) -> None:
+        """Prepare for the micro batches until the next update."""
+
+    def micro(self, batch: Batch, weight: float) -> Tensor | None:
+        """Add the gradients of weight x loss; return that product, or None if not recorded."""
+
+    def update(self, guard: Any, loss: Tensor, gradient_clip: float) -> Tensor | None:
+        """Update the weights; return the gradient norm, or None if it must be made eagerly."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -77,8 +84,9 @@ class Stepping:
 
     lag_reads: bool = False  # read losses at the log interval instead of at every step
     background_saves: bool = False  # write checkpoints from a copy, in a thread
-    graphs: bool = False  # record forward and backward at the first call
-    replay: MicroStep | None = None  # the recording
+    graphs: str | None = None  # record the steps: "always", or "faster" if that is measured
+    replay: RecordedStepping | None = None  # the recordings
+    decided: dict[str, str] = field(default_factory=dict)  # of recordings; a resumed run reuses it
     steady: Callable[[], AbstractContextManager[None]] = nullcontext  # the job's, with the model
 
 

@@ -36,27 +36,28 @@ def blocked(hardware: Hardware, plan: Plan) -> str | None:
         return f"CUDA graphs need a CUDA GPU, and this is a {hardware.device} device"
     if (mode := (plan.choice("compile") or {}).get("mode")) in _OWN_GRAPHS:
         return f"compile's mode {mode} replays CUDA graphs of its own"
-    if plan.choice("autocast-fp16") is not None:
-        return "the loss scale of fp16 changes between replays, and that is not tried yet"
     return None
 
 
-def apply(session: Session) -> int:
-    """Request the recording, which the first call makes."""
+def apply(session: Session, *, when: str = "always") -> int:
+    """Request the recording, which is made of the first micro batches."""
     if session.stepping.graphs:
         return 0
 
     def back_out() -> None:
-        session.stepping.graphs, session.stepping.replay = False, None
+        session.stepping.graphs = session.stepping.replay = None
 
-    session.stepping.graphs = True
+    session.stepping.graphs = when
     session.undo["cuda-graphs"] = back_out
     return 1
 
 
 def read_back(session: Session) -> str | None:
     """Look for the recorded step."""
-    return "forward and backward are replayed" if session.stepping.replay is not None else None
+    if session.stepping.replay is None:
+        return None
+    measured = session.facts.get("cuda-graphs")
+    return "the steps are replayed" + ("" if measured is None else f", {measured}")
 
 
 TECHNIQUE = Technique(
@@ -69,6 +70,7 @@ TECHNIQUE = Technique(
     blocked=blocked,
     apply=apply,
     read_back=read_back,
+    choices={"when": ("always", "faster")},
     excludes=frozenset({"ddp", "deepspeed", "fsdp2"}),
     nothing="a recording was asked for already",
     hosts=frozenset({HostKind.ENGINE}),

@@ -5,5 +5,5 @@ from tests.golden.techniques import Examples
 
 EXAMPLES = Examples(
     blocked_on=NOT_CUDA,
-    says="forward and backward are replayed",
+    says="the steps are replayed",
 )

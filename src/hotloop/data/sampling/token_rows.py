@@ -36,9 +36,17 @@ if TYPE_CHECKING:
 
     from hotloop.data.tokenising.token_store import Store
 
-__all__ = ["NO_LOSS", "Form", "TokenRows"]
+__all__ = ["FILLERS", "NO_LOSS", "Form", "TokenRows"]
 
 NO_LOSS: Final = -100  # ignore_index of torch.nn.functional.cross_entropy
+# Values of padding without loss, by tensor; for `Job.fillers`.
+FILLERS: Final = {
+    "input_ids": 0,
+    "labels": NO_LOSS,
+    "position_ids": 0,
+    "token_type_ids": 0,
+    "attention_mask": 0,
+}
 _VERSION: Final = 1  # raise it when the same rows and settings give other samples
 
 

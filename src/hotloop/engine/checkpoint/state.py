@@ -169,6 +169,8 @@ def take(
             "scaler": session.scaler.state_dict() if session.scaler else None,
         }
     state["choices"] = dict(session.choices())
+    if session.stepping.decided:
+        state["recorded"] = dict(session.stepping.decided)
     if rank == 0:
         state |= {} if world == 1 else {"ranks": world}
         state |= {"beside": dict(beside)} if beside else {}
@@ -279,6 +281,7 @@ def _restore(folder: Path, session: Session, identity: Identity) -> Position:
         session.micro_batch, session.accumulation = state["micro_batch"], state["accumulation"]
     own: Any = read_json(folder / _own(rank)) if 0 < rank < saved else state
     session.choices().update(own.get("choices", {}))
+    session.stepping.decided.update(own.get("recorded", {}))
     if rng:
         set_rng_state(session.device, rng)
     else:

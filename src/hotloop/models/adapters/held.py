@@ -1,12 +1,15 @@
 """Prepare adapters once for all micro batches between two updates, layers of one shape together.
 
-Changes cannot be detected reliably: torch's fused AdamW, bitsandbytes and `.data` write without
-raising a tensor's version (torch 2.13). Outside `adapters_held` each forward pass prepares its own.
+`adapters_held` does so when an adapter is first used; `FixedAdapters` keeps them in memory that
+stays in place, for steps that are recorded. Changes cannot be detected reliably: torch's fused
+AdamW, bitsandbytes and `.data` write without raising a tensor's version (torch 2.13). Outside both,
+each forward pass prepares its own.
 """
 
 from __future__ import annotations
 
 import contextlib
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 import torch
@@ -14,27 +17,30 @@ from torch import nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from hotloop.models.adapters.lora import LoraLinear
+from hotloop.models.adapters.product import Prepared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from hotloop.models.adapters.product import Prepared
+    from hotloop.models.adapters.lora import Holder
 
-__all__ = ["adapters_held"]
+__all__ = ["FixedAdapters", "adapters_held"]
 
 
 class _Alike:
     """Layers of one class and shape, which are prepared together: a few kernels for all of them."""
 
-    def __init__(self, layers: Sequence[LoraLinear]) -> None:
+    def __init__(self, layers: Sequence[LoraLinear], *, stays: bool = False) -> None:
         self._layers = layers
+        self.stays = stays  # prepared again only by `refresh`
         self._made: dict[int, tuple[tuple[int, ...], Prepared]] = {}  # id -> versions, result
         self._dtype: torch.dtype | None = None
 
     def ready(self, layer: LoraLinear, dtype: torch.dtype) -> Prepared:
         """Return the layer's adapter for products in a dtype, prepared now or before."""
         versions, made = _versions(layer), self._made.get(id(layer))
-        if made is None or made[0] != versions or self._dtype != dtype:
+        is_stale = made is None or (made[0] != versions and not self.stays)
+        if is_stale or self._dtype != dtype:
             with torch.inference_mode(mode=False):  # else training could not use it later
                 prepared = type(layer).prepare(self._layers, dtype)
             pairs = zip(self._layers, prepared, strict=True)
@@ -45,6 +51,17 @@ class _Alike:
     def forget(self) -> None:
         """Prepare the layers again when they are next used."""
         self._made = {}
+
+    def refresh(self) -> None:
+        """Prepare the layers again, if they were used, into the memory of before."""
+        if self._dtype is None:
+            return
+        fresh = type(self._layers[0]).prepare(self._layers, self._dtype)
+        for layer, new in zip(self._layers, fresh, strict=True):
+            old = self._made[id(layer)][1]
+            pairs = [(getattr(old, f.name), getattr(new, f.name)) for f in fields(Prepared)]
+            there = [(a, b) for a, b in pairs if isinstance(a, torch.Tensor) and a is not b]
+            torch._foreach_copy_([a for a, _ in there], [b for _, b in there])
 
 
 @contextlib.contextmanager
@@ -74,7 +91,37 @@ def adapters_held(model: nn.Module) -> Iterator[None]:
                 holder.forget()
 
 
-def _grouped(layers: Iterable[LoraLinear]) -> Iterator[_Alike]:
+class FixedAdapters:
+    """Adapters that are prepared only when told so, in memory that stays in place."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._layers = [module for module in model.modules() if isinstance(module, LoraLinear)]
+        before = [layer.holder for layer in self._layers]
+        self._holders = list(_grouped(self._layers, stays=True))
+        self._own = [layer.holder for layer in self._layers]
+        self._give(before)
+
+    @contextlib.contextmanager
+    def used(self) -> Iterator[None]:
+        """Compute with these in the block; the first passes in a block prepare them."""
+        before = [layer.holder for layer in self._layers]
+        self._give(self._own)
+        try:
+            yield
+        finally:
+            self._give(before)
+
+    def refresh(self) -> None:
+        """Prepare those that were used again, from the parameters of now."""
+        for holder in self._holders:
+            holder.refresh()
+
+    def _give(self, holders: Iterable[Holder | None]) -> None:
+        for layer, holder in zip(self._layers, holders, strict=True):
+            layer.holder = holder
+
+
+def _grouped(layers: Iterable[LoraLinear], *, stays: bool = False) -> Iterator[_Alike]:
     """Set and yield the holders of layers. One that is sharded over ranks is whole only alone."""
     groups: dict[tuple[object, ...], list[LoraLinear]] = {}
     for layer in layers:
@@ -84,7 +131,7 @@ def _grouped(layers: Iterable[LoraLinear]) -> Iterator[_Alike]:
         key = (*shape, a_RI.dtype, a_RI.device, layer.scaling, layer.bias is None, own)
         groups.setdefault(key, []).append(layer)
     for group in groups.values():
-        holder = _Alike(group)
+        holder = _Alike(group, stays=stays)
         for layer in group:
             layer.holder = holder
         yield holder

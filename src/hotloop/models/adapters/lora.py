@@ -34,6 +34,8 @@ __all__ = ["Adapted", "Ia3Linear", "LoraLinear", "drawn", "together"]
 class Holder(Protocol):
     """What keeps prepared adapters."""
 
+    stays: bool  # whether a recorded graph finds them in the same memory
+
     def ready(self, layer: LoraLinear, dtype: torch.dtype) -> Prepared:
         """Return a layer's adapter for products in a dtype."""
         ...
@@ -126,7 +128,7 @@ class LoraLinear(Adapted):
 
     def ready(self, dtype: torch.dtype) -> Prepared:
         """Return the adapter as products in a dtype take it, held or prepared now."""
-        if self.holder is None or _is_captured(self.lora_A):
+        if self.holder is None or (_is_captured(self.lora_A) and not self.holder.stays):
             return type(self).prepare([self], dtype)[0]
         return self.holder.ready(self, dtype)
 
@@ -209,7 +211,7 @@ def _without_autocast(layer: LoraLinear) -> AbstractContextManager[object]:
 
 
 def _is_captured(tensor: Tensor) -> bool:
-    """Return whether a CUDA graph is being recorded, whose inputs must be computed in it."""
+    """Return whether a CUDA graph is being recorded, whose inputs must be in it, or stay."""
     return tensor.is_cuda and torch.cuda.is_current_stream_capturing()
 
 

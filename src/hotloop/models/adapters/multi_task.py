@@ -73,7 +73,9 @@ class Shares:
 
     def watch(self, device: torch.device) -> None:
         """Track from now on the largest share of each adapter that a row takes in training."""
-        self._seen_K = torch.zeros(len(self.tasks), device=device)
+        if self._seen_K is None:  # a recorded step writes to it where it is
+            self._seen_K = torch.zeros(len(self.tasks), device=device)
+        self._seen_K.zero_()
 
     def seen(self, task: int) -> Tensor:
         """Return the largest share of a task's adapter, a scalar."""

@@ -36,6 +36,7 @@ _BY: Mapping[str, Callable[..., Tensor]] = {
     "products": documents.written_out,
     "wide": documents.wide,
 }
+_ON_GPU = ("varlen", "efficient")  # ways that read the lengths of documents on the GPU alone
 _ROUNDS = 3  # timings of each way, the fastest of which counts
 _GONE = "{} was chosen before, but this torch does not have it: start without what was chosen"
 _MOST = 1 << 28  # entries of a mask: SDPA on CPU makes 4 bytes of each, 1 GiB
@@ -78,7 +79,7 @@ class Isolation:
         causal). Of the GPU's kernels `efficient` alone has dropout.
         """
         qkv = q_BHTK, k_BHTK, v_BHTK
-        if window is not None and window >= max(boundaries.lengths):
+        if window is not None and window >= boundaries.longest:
             window = None
         run = partial(self._run, boundaries=boundaries, causal=causal, window=window, scale=scale)
         if isinstance(q_BHTK, FakeTensor):  # a forecast, perhaps for a GPU: nothing can be timed
@@ -93,6 +94,8 @@ class Isolation:
                 qkv, boundaries, run, window, dropout, is_small=is_small
             )
         way = self.chosen[key]  # may be of a smaller shape: a bucket holds several
+        if way not in _ON_GPU and q_BHTK.is_cuda and torch.cuda.is_current_stream_capturing():
+            raise RuntimeError(f"attention by {way} reads on the host how long the documents are")
         return run("documents" if way == "products" and not is_small else way, qkv, dropout=dropout)
 
     def attend_rows(

@@ -16,7 +16,7 @@ from hotloop.core.errors import ConfigError
 from hotloop.core.units import many
 from hotloop.data.sampling.label_classes import balanced
 from hotloop.data.sampling.micro_batches import by_tokens
-from hotloop.data.sampling.token_rows import TokenRows
+from hotloop.data.sampling.token_rows import FILLERS, NO_LOSS, TokenRows
 from hotloop.models.adapters.attach import attach
 from hotloop.models.adapters.held import adapters_held
 from hotloop.models.attention_proofs import sees_ahead
@@ -127,8 +127,8 @@ class _Loss:
             return cross_entropy(logits, labels)
         # The mean is over rows, not over weights, so that micro batches add up to their batch.
         losses = cross_entropy(logits, labels, reduction="none")
-        mean: Tensor = (losses * self._weights_on(logits)[labels]).mean()
-        return mean
+        total: Tensor = (losses * self._weights_on(logits)[labels.clamp(min=0)]).sum()
+        return total / (labels != NO_LOSS).sum()
 
     def _weights_on(self, logits: Tensor) -> Tensor:
         """Return the float32 weights of the classes on the device of the logits, [classes]."""
@@ -203,6 +203,7 @@ def build(config: PairClassifierConfig, data: Labelled) -> Job:
         widest=train.widest,
         steady=adapters_held,
         choices=choices,
+        fillers={**FILLERS, "label": NO_LOSS, "group": 0},
         learns_tokens=False,
         learns_all=True,
         skeleton=lambda: _model(config, classes, weights=False),

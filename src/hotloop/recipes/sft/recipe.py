@@ -14,7 +14,7 @@ from hotloop.config.common import AUTO
 from hotloop.core.errors import ConfigError
 from hotloop.core.units import bytes_, many
 from hotloop.data.sampling.micro_batches import by_tokens
-from hotloop.data.sampling.token_rows import TokenRows
+from hotloop.data.sampling.token_rows import FILLERS, TokenRows
 from hotloop.models.adapters.attach import attach, heads
 from hotloop.models.adapters.frozen_16bit import lower
 from hotloop.models.adapters.held import adapters_held
@@ -97,6 +97,7 @@ def build(config: SftConfig, data: Texts) -> Job:
         widest=train.widest,
         steady=adapters_held,
         choices=choices,
+        fillers=FILLERS,
         learns_all=True,
         skeleton=lambda: _model(config, base_model, weights=False),
         frozen=partial(_frozen, config, base_model, form.layout == "flat")

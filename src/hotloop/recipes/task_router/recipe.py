@@ -14,7 +14,7 @@ import torch
 from hotloop.core.errors import ConfigError
 from hotloop.core.units import duration, many
 from hotloop.data.sampling.micro_batches import by_tokens
-from hotloop.data.sampling.token_rows import Form, TokenRows
+from hotloop.data.sampling.token_rows import FILLERS, Form, TokenRows
 from hotloop.models.adapters.held import adapters_held
 from hotloop.models.adapters.multi_task import attach_stack
 from hotloop.models.backbone import load_backbone
@@ -281,6 +281,8 @@ def _adapters_job(
         objective=f"answers to {', '.join(data.names)} by {base_model.fingerprint}",
         widest=train.widest,
         choices=choices,
+        # Each document of an encoder, and of a router, has a loss of its own.
+        fillers=FILLERS if is_joint or not base_model.is_decoder else {**FILLERS, "task": 0},
         learns_tokens=base_model.is_decoder,
         learns_all=True,
         skeleton=lambda: _model(config, data, base_model, router=is_joint, weights=False),

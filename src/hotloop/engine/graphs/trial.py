@@ -1,0 +1,206 @@
+"""Record a session's steps, prove a replay against an eager pass, and keep it if it is faster."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import traceback
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import torch
+
+from hotloop.engine.apply_plan import in_one_line, nothing_stays
+from hotloop.engine.graphs.recorded_steps import RecordedSteps
+from hotloop.engine.graphs.recording import CudaRecording
+from hotloop.engine.step import to_device
+from hotloop.machine.clock import clock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from torch import Tensor
+
+    from hotloop.engine.graphs.recording import Recording
+    from hotloop.session.batch import Batch
+    from hotloop.session.session import Session
+
+__all__ = ["BATCHES", "Outcome", "record"]
+
+ID: Final = "cuda-graphs"
+BATCHES: Final = 8  # first micro batches of a run that are looked at
+LEAST_RATE: Final = 1.05  # of replays to eager passes; medians of ratios vary by some percent
+_ROUNDS, _RACED = 3, 4  # rounds that count, and batches of each
+_VERDICT, _REPLAYED = "the steps", "replayed"  # an entry of what was decided, besides the shapes
+# Rounding of bf16, by which kernels that add in changing order may differ.
+_EPS: Final = 2.0**-8
+_TINY: Final = 1e-12  # in place of a loss or norms of 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """Why steps are not replayed; both None: they are."""
+
+    failure: str | None = None
+    needless: str | None = None
+
+
+def record(
+    session: Session, batches: Sequence[Batch], *, recording: Recording | None = None
+) -> Outcome:
+    """Record the steps of a session from its first micro batches, if that works and pays.
+
+    Weights, buffers and the random state are as before, and gradients are cleared. Without a
+    recording the run stays eager. Whether replays are faster is measured once; a resumed run does
+    as the first.
+    """
+    decided = session.stepping.decided
+    if decided.get(_VERDICT, _REPLAYED) != _REPLAYED:
+        _give_up(session)
+        return Outcome(needless=decided[_VERDICT])
+    try:
+        rates = _rates(session, batches, recording or CudaRecording())
+    except RuntimeError as error:
+        traceback.clear_frames(error.__traceback__)
+        _give_up(session)
+        return Outcome(failure=in_one_line(error))
+    if rates is None:
+        return Outcome()
+    if session.stepping.graphs == "faster" and rates.replayed < LEAST_RATE * rates.eager:
+        decided[_VERDICT] = str(rates)
+        _give_up(session)
+        return Outcome(needless=decided[_VERDICT])
+    decided[_VERDICT], session.facts[ID] = _REPLAYED, str(rates)
+    return Outcome()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rates:
+    """Passes of micro batches a second."""
+
+    replayed: float
+    eager: float
+
+    def __str__(self) -> str:
+        """Compare them."""
+        return (
+            f"{self.replayed / self.eager:.2f} times the rate of eager passes "
+            f"({1e3 / self.replayed:.2f} and {1e3 / self.eager:.2f} ms, medians of {_ROUNDS})"
+        )
+
+
+def _rates(session: Session, batches: Sequence[Batch], recording: Recording) -> _Rates | None:
+    """Record, prove and time the steps; without a time if an earlier part of the run has it.
+
+    Eager passes come first: their memory is gone when that of the recording is taken.
+    """
+    is_timed = _VERDICT not in session.stepping.decided
+    with nothing_stays(session):
+        steps = session.stepping.replay = RecordedSteps(session, recording)
+        alike = steps.alike(batches)
+        one, raced = alike[-1], alike[:_RACED]
+        steps.prepare(one)
+        eager = [_numbers(session, steps, steps.eager, one) for _ in range(2)]
+        eager_seconds = _eager_seconds(session, raced) if is_timed else 0.0
+        steps.add(alike[0])
+        _refuse_other(_numbers(session, steps, steps.micro, one), *eager)
+        if not is_timed:
+            return None
+        return _Rates(
+            replayed=1 / _replayed_seconds(session, steps, raced), eager=1 / eager_seconds
+        )
+
+
+def _give_up(session: Session) -> None:
+    session.undo.pop(ID)()
+    session.model.zero_grad(set_to_none=True)
+    gc.collect()  # recordings are in cycles with the steps
+    if session.device.type == "cuda":
+        torch.cuda.empty_cache()  # of their pool
+
+
+def _numbers(
+    session: Session,
+    steps: RecordedSteps,
+    of: Callable[[Batch, float], Tensor | None],
+    batch: Batch,
+) -> Tensor:
+    """Return the loss and the norm of each gradient of a pass; the gradients are zero again."""
+    devices = [session.device] if session.device.type == "cuda" else []
+    with torch.random.fork_rng(devices):
+        steps.begin()
+        loss = of(batch, 1.0)
+    assert loss is not None
+    grads = [p.grad for p in session.model.parameters() if p.grad is not None]
+    norms = torch.stack(torch._foreach_norm(grads)).float()
+    torch._foreach_zero_(grads)
+    return torch.cat([loss.reshape(1).float(), norms])
+
+
+def _refuse_other(replayed: Tensor, one: Tensor, another: Tensor) -> None:
+    """Raise RuntimeError if a replay gives another loss or other gradients than eager passes.
+
+    Its batch is not the one that was recorded, if there is another of its shape: what a recording
+    has kept of the first would show.
+    """
+    noise, apart = _distance(one, another), _distance(one, replayed)
+    if apart > max(4 * noise, _EPS):
+        raise RuntimeError(
+            f"a replay differs from an eager pass by {apart:.2g} of loss and gradients, two eager "
+            f"passes by {noise:.2g}"
+        )
+
+
+def _distance(one: Tensor, other: Tensor) -> float:
+    """Return the larger relative distance of the losses and of the gradients' norms."""
+    loss = (one[0] - other[0]).abs() / one[0].abs().clamp(min=_TINY)
+    norms = (one[1:] - other[1:]).norm() / one[1:].norm().clamp(min=_TINY)
+    return float(torch.maximum(loss, norms))
+
+
+def _eager_seconds(session: Session, batches: Sequence[Batch]) -> float:
+    """Return the seconds of an eager pass, which makes new gradients in each window."""
+    trained = [p for p in session.model.parameters() if p.grad is not None]
+    fixed = [p.grad for p in trained]
+
+    def pass_over(window: Sequence[Batch]) -> None:
+        for parameter in trained:
+            parameter.grad = None
+        with session.stepping.steady():
+            for batch in window:
+                loss = session.forward(to_device(batch, session.device))
+                (session.scaler.scale(loss) if session.scaler else loss).backward()  # type: ignore[no-untyped-call]
+
+    seconds = _seconds(session, batches, pass_over)
+    for parameter, gradient in zip(trained, fixed, strict=True):
+        parameter.grad = gradient
+    return seconds
+
+
+def _replayed_seconds(session: Session, steps: RecordedSteps, batches: Sequence[Batch]) -> float:
+    """Return the seconds of a replayed pass."""
+
+    def pass_over(window: Sequence[Batch]) -> None:
+        steps.begin()
+        for batch in window:
+            steps.micro(batch, 1.0)
+
+    return _seconds(session, batches, pass_over)
+
+
+def _seconds(
+    session: Session, batches: Sequence[Batch], pass_over: Callable[[Sequence[Batch]], None]
+) -> float:
+    """Return the seconds of a micro batch: the median of some rounds over windows of the batches.
+
+    The host waits for the device at the end of a round alone.
+    """
+    each, rounds = session.accumulation, []
+    for _ in range(1 + _ROUNDS):
+        began = clock()
+        for first in range(0, len(batches), each):
+            pass_over(batches[first : first + each])
+        if session.device.type == "cuda":
+            torch.cuda.synchronize()
+        rounds.append((clock() - began) / len(batches))
+    return statistics.median(rounds[1:])
