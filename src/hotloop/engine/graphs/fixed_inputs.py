@@ -27,7 +27,9 @@ __all__ = ["FixedInputs", "Shape", "Shapes", "pinned"]
 _STARTS: Final = "cu_seqlens"  # the tensor of the boundaries
 _MASK: Final = "attention_mask"
 _EIGHTHS: Final = 3  # bits of a size that are kept: 8 sizes between two powers of two
-_LEAST: Final = 16  # sizes are multiples of it
+_LEAST: Final = 64  # numbers of tokens are multiples of it
+_COLUMNS: Final = 16  # numbers of columns are
+_SEGMENTS: Final = 16  # the fewest documents
 _SPARE: Final = 64  # part of the largest batch that documents of padding may take
 
 
@@ -38,7 +40,6 @@ class Shape:
     sizes: tuple[tuple[str, tuple[int, ...], torch.dtype], ...]  # of its tensors, padding included
     segments: int | None  # documents, with those of padding; None: each row is one
     max_seqlen: int  # at least the longest segment; 0 without segments
-    longest: int  # positions of the longest document of all batches; 0 without segments
     targets: int | None  # room for labels with loss; None: the batch has no labels of tokens
 
     def __str__(self) -> str:
@@ -59,13 +60,12 @@ class Shapes:
         Few batches are padded beyond the `widest` one, whose memory is foreseen.
         """
         self._fillers = fillers
-        self._width = self._tokens = self._max_seqlen = self._longest = 0
+        self._width = self._tokens = self._max_seqlen = 0
         if widest is not None and "input_ids" in widest.tensors:
             rows, self._width = widest.tensors["input_ids"].shape
             self._tokens = rows * self._width
             if widest.boundaries is not None:
                 self._max_seqlen = widest.boundaries.max_seqlen
-                self._longest = max(widest.boundaries.lengths)
 
     def of(self, batch: Batch) -> Shape:
         """Return the shape to which a batch is padded."""
@@ -82,7 +82,7 @@ class Shapes:
                     size = (rows, *size[1:])
                 sizes[name] = size
             room = None if labels is None else _room(labels, rows * width)
-            return Shape(_named(sizes, tensors), None, 0, 0, room)
+            return Shape(_named(sizes, tensors), None, 0, room)
         max_seqlen = max(self._max_seqlen, boundaries.max_seqlen)
         tokens, segments = self._flat(batch, max_seqlen)
         was = len(boundaries.lengths)
@@ -94,8 +94,7 @@ class Shapes:
             else:
                 sizes[name] = (segments, *tensor.shape[1:]) if len(tensor) == was else tensor.shape
         room = None if labels is None else _room(labels, tokens)
-        longest = max(self._longest, *boundaries.lengths)
-        return Shape(_named(sizes, tensors), segments, max_seqlen, longest, room)
+        return Shape(_named(sizes, tensors), segments, max_seqlen, room)
 
     def _is_of_tokens(self, name: str, batch: Batch) -> bool:
         ids, tensor = batch.tensors.get("input_ids"), batch.tensors[name]
@@ -107,7 +106,7 @@ class Shapes:
         if ids is None or "input_ids" not in self._fillers:
             return 0, 0
         rows, width = ids.shape
-        columns = max(width, min(_rounded(width), self._width))
+        columns = max(width, min(_rounded(width, _COLUMNS), self._width))
         if not all(name in self._fillers for name in batch.tensors):
             return rows, columns  # a row of padding has no value of that tensor
         tokens = max(rows * columns, self._tokens)
@@ -125,7 +124,7 @@ class Shapes:
             return tokens, segments  # a document of padding has no value of that tensor
         room = segments + 1
         while True:
-            padded = bucket(room)
+            padded = max(_SEGMENTS, bucket(room))
             least = tokens + padded - segments
             most = self._tokens + self._tokens // _SPARE  # padding included
             whole = most if least <= most < _rounded(least) else _rounded(least)
@@ -205,7 +204,7 @@ class FixedInputs:
             max_seqlen=shape.max_seqlen,
             rows=1,
             width=tokens,
-            bound=shape.longest,
+            bound=shape.max_seqlen,
         )
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hotloop.session.batch import Batch
     from hotloop.session.session import Session
 
-__all__ = ["BATCHES", "Outcome", "record"]
+__all__ = ["BATCHES", "TrialOutcome", "record"]
 
 ID: Final = "cuda-graphs"
 BATCHES: Final = 8  # first micro batches of a run that are looked at
@@ -38,7 +38,7 @@ _TINY: Final = 1e-12  # in place of a loss or norms of 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class TrialOutcome:
     """Why steps are not replayed; both None: they are."""
 
     failure: str | None = None
@@ -47,7 +47,7 @@ class Outcome:
 
 def record(
     session: Session, batches: Sequence[Batch], *, recording: Recording | None = None
-) -> Outcome:
+) -> TrialOutcome:
     """Record the steps of a session from its first micro batches, if that works and pays.
 
     Weights, buffers and the random state are as before, and gradients are cleared. Without a
@@ -57,21 +57,21 @@ def record(
     decided = session.stepping.decided
     if decided.get(_VERDICT, _REPLAYED) != _REPLAYED:
         _give_up(session)
-        return Outcome(needless=decided[_VERDICT])
+        return TrialOutcome(needless=decided[_VERDICT])
     try:
         rates = _rates(session, batches, recording or CudaRecording())
     except RuntimeError as error:
         traceback.clear_frames(error.__traceback__)
         _give_up(session)
-        return Outcome(failure=in_one_line(error))
+        return TrialOutcome(failure=in_one_line(error))
     if rates is None:
-        return Outcome()
+        return TrialOutcome()
     if session.stepping.graphs == "faster" and rates.replayed < LEAST_RATE * rates.eager:
         decided[_VERDICT] = str(rates)
         _give_up(session)
-        return Outcome(needless=decided[_VERDICT])
+        return TrialOutcome(needless=decided[_VERDICT])
     decided[_VERDICT], session.facts[ID] = _REPLAYED, str(rates)
-    return Outcome()
+    return TrialOutcome()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from hotloop.models.task_router import TaskRouter
     from hotloop.models.weights.discovery import FoundModel
 
-__all__ = ["FeatureRows", "Features", "features_of", "refuse_mismatch"]
+__all__ = ["FeatureRows", "Features", "ProgressRows", "features_of", "refuse_mismatch"]
 
 _VERSION: Final = 3  # raise it when the same model and tokens give other features
 _ROWS: Final = 32  # rows in a batch
@@ -183,3 +183,20 @@ class FeatureRows:
         return Batch(
             tensors={"features": features, **columns}, samples=count, tokens=count, targets=count
         )
+
+
+class ProgressRows(TokenRows):
+    """Rows of tokens with `progress` [rows]: the share of the run that is done, 0 to 1."""
+
+    samples = 1.0  # samples in the whole run
+
+    def batch(self, epoch: int, first: int, count: int) -> Batch:
+        """Return `count` samples of an epoch, from sample `first` on."""
+        batch = super().batch(epoch, first, count)
+        position = epoch * len(self) + first + torch.arange(count, dtype=torch.float32)
+        return replace(batch, tensors={**batch.tensors, "progress": position / self.samples})
+
+    def widest(self, count: int) -> Batch:
+        """Return a batch of the `count` longest rows, as at the end of the run."""
+        batch = super().widest(count)
+        return replace(batch, tensors={**batch.tensors, "progress": torch.ones(count)})

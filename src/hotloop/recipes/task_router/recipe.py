@@ -32,7 +32,7 @@ from hotloop.recipes.building.pretrained import (
     isolation,
     padding_of,
 )
-from hotloop.recipes.task_router.feature_cache import FeatureRows, features_of
+from hotloop.recipes.task_router.feature_cache import FeatureRows, ProgressRows, features_of
 from hotloop.recipes.task_router.metrics import judge_of, loss
 from hotloop.recipes.task_router.rows import prepare_rows
 from hotloop.session.job import Job
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from hotloop.recipes.task_router.config import RouterSection, TaskRouterConfig
     from hotloop.recipes.task_router.feature_cache import Features
     from hotloop.recipes.task_router.rows import TaskRows
-    from hotloop.session.batch import Batch
 
 __all__ = ["build", "prepare_data", "rebuilt"]
 
@@ -281,8 +280,7 @@ def _adapters_job(
         objective=f"answers to {', '.join(data.names)} by {base_model.fingerprint}",
         widest=train.widest,
         choices=choices,
-        # Each document of an encoder, and of a router, has a loss of its own.
-        fillers=FILLERS if is_joint or not base_model.is_decoder else {**FILLERS, "task": 0},
+        fillers=_fillers(base_model, is_joint),
         learns_tokens=base_model.is_decoder,
         learns_all=True,
         skeleton=lambda: _model(config, data, base_model, router=is_joint, weights=False),
@@ -301,6 +299,11 @@ def _adapters_job(
     )
 
 
+def _fillers(base_model: FoundModel, is_joint: bool) -> Mapping[str, int]:
+    """Return values of padding; rows of it are no input for a router or an encoder's heads."""
+    return FILLERS if is_joint or not base_model.is_decoder else FILLERS | {"task": 0, "row": 0}
+
+
 def _step_costs(names: tuple[str, ...], model: nn.Module) -> Mapping[str, float]:
     assert isinstance(model, TaskRouter | RouterAlone), type(model)
     return model.costs.taken(names)
@@ -310,23 +313,6 @@ def _initial_runs(config: TaskRouterConfig) -> tuple[Path, ...]:
     assert config.adapters_from is not None
     assert config.router_from is not None
     return Path(config.adapters_from), Path(config.router_from)
-
-
-class _ProgressRows(TokenRows):
-    """Rows of tokens with `progress` [rows]: the share of the run that is done, 0 to 1."""
-
-    samples = 1.0  # samples in the whole run
-
-    def batch(self, epoch: int, first: int, count: int) -> Batch:
-        """Return `count` samples of an epoch, from sample `first` on."""
-        batch = super().batch(epoch, first, count)
-        position = epoch * len(self) + first + torch.arange(count, dtype=torch.float32)
-        return replace(batch, tensors={**batch.tensors, "progress": position / self.samples})
-
-    def widest(self, count: int) -> Batch:
-        """Return a batch of the `count` longest rows, as at the end of the run."""
-        batch = super().widest(count)
-        return replace(batch, tensors={**batch.tensors, "progress": torch.ones(count)})
 
 
 def _rows(
@@ -343,7 +329,7 @@ def _rows(
     columns: dict[str, NDArray[Any]] = {**part.columns, "row": np.arange(count)}
     if features is not None:
         columns["features"] = features.values
-    rows = (_ProgressRows if features is not None else TokenRows)(
+    rows = (ProgressRows if features is not None else TokenRows)(
         data.store,
         part.split,
         form=form,
@@ -353,7 +339,7 @@ def _rows(
         rows=part.rows,
         beside=columns,
     )
-    if isinstance(rows, _ProgressRows):
+    if isinstance(rows, ProgressRows):
         epochs = (training.epochs or np.inf) * len(data.train.rows)
         rows.samples = min(epochs, (training.max_steps or np.inf) * training.batch_size)
     return rows
