@@ -18,10 +18,12 @@ from hotloop.engine import apply_plan
 from hotloop.engine.first_micro_batches import settled
 from hotloop.jobs.forecast.memory_fit import (
     RECOMPUTING,
+    RECORDING,
     Forecasts,
     fit_memory,
     packing_loses,
     shapes,
+    with_recordings,
 )
 from hotloop.jobs.forecast.per_rank_memory import suits
 from hotloop.machine.threads import usable_threads
@@ -115,9 +117,16 @@ def decide(
     left_open = request.origins.get(request.recipe.checkpointing, DEFAULT) == DEFAULT
     recomputes = draft.plan.choice(RECOMPUTING) is not None
     may_recompute = may_halve and left_open and not recomputes
+    recording = next(
+        (c for c in draft.choices if (c.use.id, c.origin) == (RECORDING, "auto")), None
+    )
+    if recording is not None:  # it takes no room from the micro batch
+        draft = draft.without(RECORDING)
     fit = fit_memory(
         forecasts, draft.plan, notify, may_halve=may_halve, may_recompute=may_recompute
     )
+    if recording and (replayed := with_recordings(forecasts, fit, recording.use)) is not None:
+        fit, draft = replayed, draft.plus(recording.use, recording.reason)
     if (mode := fit.plan.choice(RECOMPUTING)) is not None and not recomputes:
         draft = draft.plus(Use.of(RECOMPUTING, **mode), "without it the run does not fit")
     packing = None

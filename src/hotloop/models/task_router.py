@@ -122,6 +122,9 @@ class TaskRouter(nn.Module):
         own_SK = self._own(batch)
         if self.joint is None or self.router is None:
             return self._mean(batch, own_SK)
+        # Frees the last batch's graph of autograd, whose nodes for the router's parameters would be
+        # taken again: they belong to its stream, and a CUDA graph is recorded on another.
+        self.shares.give(None, batch)
         joint, progress_S = self.joint, batch["progress"]
         temperature = annealed(joint.hot, joint.cold, progress_S)[:, None]
         routed_SK = shares_of(self.believed(batch), joint.routing, temperature=temperature)

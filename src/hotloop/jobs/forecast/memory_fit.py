@@ -36,9 +36,10 @@ __all__ = [
     "packing_loses",
     "precision_of",
     "shapes",
+    "with_recordings",
 ]
 
-RECOMPUTING = "activation-checkpointing"
+RECOMPUTING, RECORDING = "activation-checkpointing", "cuda-graphs"
 PACKED_COST = "9 to 62 %"  # step time of QLoRA over LoRA (TECHNIQUES, 2026-11)
 
 
@@ -70,7 +71,8 @@ class Forecasts:
         """Return the forecast of a plan, from memory or the cache on disk if possible."""
         uses, precision = _on_model(plan, self.hardware), precision_of(plan, self.hardware)
         low = frozen_dtype(plan, self.hardware)
-        key = (plan.micro_batch, plan.accumulation, precision, low, *map(str, uses))
+        replays = _replays(plan, self.hardware)
+        key = (plan.micro_batch, plan.accumulation, precision, low, replays, *map(str, uses))
         if key not in self._known:
             self._known[key] = self._remembered(plan, uses, precision)
         return self._known[key]
@@ -83,6 +85,7 @@ class Forecasts:
             "device": self.hardware.device,
             "flash": has_flash(self.hardware, precision),
             "accumulation": plan.accumulation,
+            "replayed": _replays(plan, self.hardware),
         }
         one = job.train.batch(0, 0, 1) if job.widest is None else job.widest(1)
         key = {
@@ -100,6 +103,11 @@ class Forecasts:
 def has_flash(hardware: Hardware, precision: str) -> bool:
     """Whether FlashAttention runs in a precision on a GPU; unknown ones are taken as new."""
     return precision in ("bf16", "fp16") and (hardware.capability or (8, 0)) >= (8, 0)
+
+
+def _replays(plan: Plan, hardware: Hardware) -> bool:
+    is_used = plan.choice(RECORDING) is not None
+    return is_used and techniques.get(RECORDING).blocked(hardware, plan) is None
 
 
 def _on_model(plan: Plan, hardware: Hardware) -> list[Use]:
@@ -172,6 +180,14 @@ def fit_memory(
         once = forecasts.of(plan.plus(RECOMPUTING, mode="off"))
         forecast = replace(forecast, flops=once.flops)
     return MemoryFit(plan=plan, forecast=forecast, text=text, too_much=too_much)
+
+
+def with_recordings(forecasts: Forecasts, fit: MemoryFit, use: Use) -> MemoryFit | None:
+    """Return the fit with steps that are replayed, or None if there is no room for them."""
+    plan = fit.plan.plus(use.id, **dict(use.choice))
+    text, fits = _sentence(forecasts, plan)
+    forecast = replace(forecasts.of(plan), flops=fit.forecast.flops)
+    return replace(fit, plan=plan, forecast=forecast, text=text) if fits else None
 
 
 def _sentence(forecasts: Forecasts, plan: Plan) -> tuple[str, bool]:

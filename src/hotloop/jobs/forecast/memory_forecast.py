@@ -26,15 +26,13 @@ from torch._subclasses.fake_tensor import (
     UnsupportedOperatorException,
 )
 from torch.autograd.graph import get_gradient_edge
-from torch.nn.functional import rms_norm, scaled_dot_product_attention
-from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from hotloop.core.errors import ConfigError, DeviceError, did_you_mean
+from hotloop.jobs.forecast.like_cuda import LikeCuda
 from hotloop.machine.gc_pause import collector_off
-from hotloop.models.attention.documents import for_each_head
 from hotloop.models.repeated_blocks import repeated_blocks
 
 if TYPE_CHECKING:
@@ -142,6 +140,7 @@ def forecast(
     device: str = "cpu",
     flash: bool = True,
     accumulation: int = 1,
+    replayed: bool = False,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Forecast:
     """Forecast the memory and FLOPs of one step of `job` with `micro_batch` samples on `device`.
@@ -150,8 +149,9 @@ def forecast(
     fp32, tf32, bf16 or fp16; the last two run the loss under the CPU's autocast, whose lists of
     operators are close to CUDA's but not the same. `flash` tells whether a GPU has FlashAttention,
     the only kernel that takes fewer heads of keys than of queries. With `accumulation` above 1 the
-    gradients of earlier micro batches exist from the start. Random streams and global settings are
-    unchanged.
+    gradients of earlier micro batches exist from the start. If the steps are `replayed` as CUDA
+    graphs, they exist in any case, and a validation stands beside the memory of the recordings.
+    Random streams and global settings are unchanged.
 
     The first call in a process also loads torch._dynamo, which takes as long as importing torch;
     `forecast_cache` therefore stores forecasts. Raises ConfigError for an unknown precision, and
@@ -159,9 +159,9 @@ def forecast(
     """
     with collector_off():
         mode = FakeTensorMode(allow_non_fake_inputs=True)  # loads torch._dynamo
-    like = _LikeCuda(flash=flash) if device.startswith("cuda") else nullcontext()
+    like = LikeCuda(flash=flash) if device.startswith("cuda") else nullcontext()
     try:
-        return _step(job, micro_batch, precision, device, accumulation, clock, mode, like)
+        return _step(job, micro_batch, precision, device, accumulation, replayed, clock, mode, like)
     except RuntimeError as error:
         if not isinstance(error, _FAKE_LIMITS) and "FakeTensor" not in str(error):
             raise
@@ -182,7 +182,7 @@ def measure(
 ) -> Forecast:
     """Measure what `forecast` predicts in a real step on the CPU: slow, used to check it."""
     real = nullcontext()
-    return _step(job, micro_batch, precision, "cpu", accumulation, clock, real, real)
+    return _step(job, micro_batch, precision, "cpu", accumulation, False, clock, real, real)
 
 
 def _step(
@@ -191,6 +191,7 @@ def _step(
     precision: str,
     device: str,
     accumulation: int,
+    replayed: bool,
     clock: Callable[[], float],
     tensors: AbstractContextManager[Any],
     like: AbstractContextManager[Any],
@@ -206,7 +207,8 @@ def _step(
             numbers = sum(parameter.numel() for parameter in model.parameters())
             weights = _bytes([*model.parameters(), *model.buffers()])
             tracker.wide = _told_by(model, job.vocabulary)
-            flops, peak = _forward_backward(job, model, shapes, precision, accumulation, tracker)
+            has_gradients = accumulation > 1 or replayed
+            flops, peak = _forward_backward(job, model, shapes, precision, has_gradients, tracker)
             logits = tracker.wide_at_peak
             gradients = _bytes(p.grad for p in model.parameters() if p.grad is not None)
             tracker.peak = tracker.current
@@ -219,6 +221,8 @@ def _step(
             # From the second step on, the state exists during forward and backward as well.
             logits = logits if peak + state >= tracker.peak else 0
             peak = max(peak + state, tracker.peak)
+            if replayed:
+                peak += _evaluation(job, model, shapes, precision, tracker)
     return Forecast(
         micro_batch=micro_batch,
         parameters=numbers,
@@ -260,22 +264,33 @@ def _forward_backward(
     model: nn.Module,
     shapes: Mapping[str, Any],
     precision: str,
-    accumulation: int,
+    has_gradients: bool,
     tracker: Tracker,
 ) -> tuple[int, int]:
     """Run one micro batch; return its FLOPs and the peak in bytes."""
     tracker.peak = tracker.current
     batch = {name: v.clone() if torch.is_tensor(v) else v for name, v in shapes.items()}
-    for parameter in model.parameters() if accumulation > 1 else ():
+    for parameter in model.parameters() if has_gradients else ():
         if parameter.requires_grad:
             parameter.grad = torch.zeros_like(parameter)
     cast = _AUTOCAST.get(precision)
     tracker.flops = 0
     with torch.autocast("cpu", dtype=cast) if cast else nullcontext():
         loss = job.loss(model, batch)
-    # loss.backward() would turn `_LikeCuda` off, and recomputation would take the CPU's path.
+    # loss.backward() would turn `LikeCuda` off, and recomputation would take the CPU's path.
     torch.autograd.backward(get_gradient_edge(loss))
     return tracker.flops, tracker.peak
+
+
+def _evaluation(
+    job: Job, model: nn.Module, shapes: Mapping[str, Any], precision: str, tracker: Tracker
+) -> int:
+    """Return the bytes that the forward pass of a validation takes at its peak."""
+    cast, before = _AUTOCAST.get(precision), tracker.current
+    tracker.peak = before
+    with torch.no_grad(), torch.autocast("cpu", dtype=cast) if cast else nullcontext():
+        job.loss(model.eval(), shapes)
+    return tracker.peak - before
 
 
 def _batch(job: Job, micro_batch: int) -> dict[str, Any]:
@@ -296,53 +311,6 @@ def _batch(job: Job, micro_batch: int) -> dict[str, Any]:
 def _bytes(values: Iterable[object]) -> int:
     storages = {id(v.untyped_storage()): v.untyped_storage() for v in values if torch.is_tensor(v)}
     return sum(storage.nbytes() for storage in storages.values())
-
-
-class _LikeCuda(TorchFunctionMode):
-    """Lets fake CPU tensors take the memory path that a CUDA device takes.
-
-    The CPU has no fused attention with dropout, and saves a float mask for dropout itself. CUDA
-    saves no attention matrix, nothing inside of a fused norm, and one byte per element for dropout.
-    Where heads share keys and FlashAttention cannot run, keys are repeated (models/attention). Only
-    sizes are read here.
-    """
-
-    def __init__(self, *, flash: bool) -> None:
-        super().__init__()
-        self._flash = flash
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        kwargs = dict(kwargs or {})
-        if func is scaled_dot_product_attention:
-            kwargs.pop("dropout_p", None)
-            args = args[:4] + (0.0,) * len(args[4:5]) + args[5:]  # dropout_p is the fifth
-            mask = args[3] if len(args) > 3 else kwargs.get("attn_mask")
-            if kwargs.get("enable_gqa") and not (mask is None and self._flash):
-                kwargs["enable_gqa"] = False
-                args = (args[0], *for_each_head(*args[:3]), *args[3:])
-        elif func is torch.dropout:
-            return torch.native_dropout(*args, **kwargs)[0]
-        elif func is rms_norm:
-            return _FusedNorm.apply(args[0], kwargs["weight"])  # type: ignore[no-untyped-call]
-        return func(*args, **kwargs)
-
-
-class _FusedNorm(torch.autograd.Function):
-    """The sizes of a norm in a kernel of its own, which the CPU has not: no intermediate result."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
-        """Keep the input, and one number of each row."""
-        ctx.save_for_backward(x, weight, x.new_empty(x.shape[:-1]))
-        return torch.empty_like(x)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        """Return gradients of these sizes."""
-        x, weight, _ = ctx.saved_tensors
-        return torch.empty_like(x), torch.empty_like(weight) if ctx.needs_input_grad[1] else None
 
 
 def _left_out(device: str) -> str:
