@@ -269,7 +269,7 @@ def _forward_backward(
 ) -> tuple[int, int]:
     """Run one micro batch; return its FLOPs and the peak in bytes."""
     tracker.peak = tracker.current
-    batch = {name: v.clone() if torch.is_tensor(v) else v for name, v in shapes.items()}
+    batch = _tracked(shapes)
     for parameter in model.parameters() if has_gradients else ():
         if parameter.requires_grad:
             parameter.grad = torch.zeros_like(parameter)
@@ -289,8 +289,13 @@ def _evaluation(
     cast, before = _AUTOCAST.get(precision), tracker.current
     tracker.peak = before
     with torch.no_grad(), torch.autocast("cpu", dtype=cast) if cast else nullcontext():
-        job.loss(model.eval(), shapes)
+        job.loss(model.eval(), _tracked(shapes))
     return tracker.peak - before
+
+
+def _tracked(batch: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a batch of tensors that are made under the modes in effect."""
+    return {name: v.clone() if torch.is_tensor(v) else v for name, v in batch.items()}
 
 
 def _batch(job: Job, micro_batch: int) -> dict[str, Any]:
