@@ -1,11 +1,12 @@
 """Holds the memory forecast of every preset to torch's own allocator, on a null card.
 
-HOTLOOP_NULLCARD_PYTHON=... python -m benchmarks.allocator_peaks [RECIPE ...]
+HOTLOOP_NULLCARD_PYTHON=... python -m benchmarks.allocator_peaks [--replayed] [RECIPE ...]
 
 Two optimizer steps of the widest micro batches of each preset of `benchmarks.preset_forecasts` are
 made by the engine on torch's CUDA build (tests/nullcard): the kernels compute nothing, the
 allocator is torch's. What it reserved at most is put beside the forecast of the same process. A
-GPU's context, modules and cuBLAS's workspaces are in neither.
+GPU's context, modules and cuBLAS's workspaces are in neither. With --replayed the steps are recorded
+as CUDA graphs, and a validation follows.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["PAGE", "peaks"]
 
 PAGE = Path(__file__).parent / "results" / "allocator-peaks.json"
+REPLAYED = PAGE.with_name("replayed-peaks.json")
 MIB, GIB = 1 << 20, 1 << 30
 # The null card of each preset's GPU, and its memory in MiB where it is another's.
 CARDS: dict[str, tuple[str, int | None]] = {
@@ -47,12 +49,12 @@ CARDS: dict[str, tuple[str, int | None]] = {
 }
 SCRIPT = """
 from benchmarks.allocator_peaks import measured
-facts |= measured({recipe!r}, {preset!r}, {folder!r})
+facts |= measured({recipe!r}, {preset!r}, {folder!r}, replayed={replayed})
 """
 STEPS = 2  # from the second one on the optimizer's state is there
 
 
-def measured(recipe: str, preset: str, folder: str) -> dict[str, Any]:
+def measured(recipe: str, preset: str, folder: str, *, replayed: bool) -> dict[str, Any]:
     """Return the forecast and the allocator's peaks of a preset, in a process on its null card."""
     from hotloop.jobs.decide import requested
     from hotloop.jobs.forecast.memory_fit import Forecasts, shapes
@@ -69,6 +71,8 @@ def measured(recipe: str, preset: str, folder: str) -> dict[str, Any]:
     hardware = detect("cuda")
     job = request.recipe.load().build(request.config, prepare_data(request, silent, None))
     plan = requested(request, hardware, steps=1000, ranks=1).plan
+    if replayed:
+        plan = plan.plus("cuda-graphs", when="always")
     forecast = Forecasts(job, hardware, shapes(request.config, job)).of(plan)
     return peaks(job, plan, hardware, clip=request.config.training.gradient_clip) | {
         "forecast_bytes": forecast.peak_bytes
@@ -76,13 +80,19 @@ def measured(recipe: str, preset: str, folder: str) -> dict[str, Any]:
 
 
 def peaks(job: Job, plan: Plan, hardware: Hardware, *, clip: float) -> dict[str, Any]:
-    """Return what torch's allocator took at most in two steps of the widest micro batches."""
+    """Return what torch's allocator took at most in two steps of the widest micro batches.
+
+    If the plan records steps, a validation of such a micro batch follows.
+    """
     from dataclasses import replace
 
     import torch
 
+    from tests.nullcard.steps import take_any_value
+
     from hotloop.engine import apply_plan
-    from hotloop.engine.step import NonFiniteGuard, accumulate, update
+    from hotloop.engine.graphs.trial import record
+    from hotloop.engine.step import NonFiniteGuard, accumulate, to_device, update
 
     make = job.skeleton or job.model
 
@@ -99,10 +109,17 @@ def peaks(job: Job, plan: Plan, hardware: Hardware, *, clip: float) -> dict[str,
     session.model.train()
     guard = NonFiniteGuard(session)
     assert job.widest is not None
+    window = [job.widest(plan.micro_batch) for _ in range(plan.accumulation)]
+    if session.stepping.graphs:
+        take_any_value()
+        assert record(session, window).failure is None
     for _ in range(STEPS):
-        window = [job.widest(plan.micro_batch) for _ in range(plan.accumulation)]
         loss = accumulate(session, window, lambda phase: None, lambda: None)
         update(session, guard, loss, clip)
+    if session.stepping.graphs:
+        with torch.no_grad():
+            session.model.eval()
+            session.forward(to_device(window[0], session.device))
     return {
         "torch": torch.__version__,
         "micro_batch": plan.micro_batch,
@@ -130,9 +147,11 @@ def main(names: list[str]) -> None:
     """Measure the presets of some recipes, or of all; those of others stay."""
     from benchmarks.preset_forecasts import write_inputs
 
+    replayed = "--replayed" in names
+    page, names = REPLAYED if replayed else PAGE, [name for name in names if name != "--replayed"]
     if unknown := set(names) - set(RECIPES):
         sys.exit(f"no such recipe: {', '.join(unknown)}; there are {', '.join(RECIPES)}")
-    there = json.loads(PAGE.read_text())["rows"] if PAGE.is_file() else []
+    there = json.loads(page.read_text())["rows"] if page.is_file() else []
     env = {**os.environ, "LD_PRELOAD": str(build())}
     with Preloaded("transformers", python=python(), env=env) as process:
         for recipe in names or RECIPES:
@@ -141,7 +160,9 @@ def main(names: list[str]) -> None:
                 write_inputs(Path(folder), kind, length)
                 for preset in GPUS:
                     card, memory = CARDS[preset]
-                    script = SCRIPT.format(recipe=recipe, preset=preset, folder=folder)
+                    script = SCRIPT.format(
+                        recipe=recipe, preset=preset, folder=folder, replayed=replayed
+                    )
                     row = {"recipe": recipe, "preset": preset, "card": card}
                     try:
                         row |= run(card, script, memory=memory, process=process).facts
@@ -150,7 +171,7 @@ def main(names: list[str]) -> None:
                     print(_line(row), flush=True)
                     there = [r for r in there if (r["recipe"], r["preset"]) != (recipe, preset)]
                     there.append(row)
-                    PAGE.write_text(json.dumps({"rows": there}, indent=1) + "\n")
+                    page.write_text(json.dumps({"rows": there}, indent=1) + "\n")
 
 
 def _line(row: dict[str, Any]) -> str:
