@@ -5,8 +5,8 @@ HOTLOOP_NULLCARD_PYTHON=... python -m benchmarks.allocator_peaks [--replayed] [R
 Two optimizer steps of the widest micro batches of each preset of `benchmarks.preset_forecasts` are
 made by the engine on torch's CUDA build (tests/nullcard): the kernels compute nothing, the
 allocator is torch's. What it reserved at most is put beside the forecast of the same process. A
-GPU's context, modules and cuBLAS's workspaces are in neither. With --replayed the steps are recorded
-as CUDA graphs, and a validation follows.
+GPU's context, modules and cuBLAS's workspaces are in neither. With --replayed the steps are
+recorded as CUDA graphs, and a validation follows.
 """
 
 from __future__ import annotations
@@ -88,11 +88,10 @@ def peaks(job: Job, plan: Plan, hardware: Hardware, *, clip: float) -> dict[str,
 
     import torch
 
-    from tests.nullcard.steps import take_any_value
-
     from hotloop.engine import apply_plan
     from hotloop.engine.graphs.trial import record
     from hotloop.engine.step import NonFiniteGuard, accumulate, to_device, update
+    from hotloop.rehearse.any_value import take_any_value
 
     make = job.skeleton or job.model
 

@@ -14,6 +14,7 @@ from hotloop.core.effect import Effect, Word
 from hotloop.core.errors import PlanError
 from hotloop.core.sharding_ids import SHARING
 from hotloop.engine.checkpoint.state import seed_rank
+from hotloop.engine.dynamic_sizes import changing_sizes_marked
 from hotloop.engine.signals import Dropped
 from hotloop.engine.step import is_out_of_memory, to_device
 from hotloop.machine.growing_segments import grow_segments
@@ -144,16 +145,20 @@ def _apply(session: Session, technique: Technique, use: Use, plan: Plan, origin:
     return row("refused", "it was applied but cannot be read back")
 
 
-def warm_up(session: Session, batch: Batch) -> str | None:
+def warm_up(session: Session, batch: Batch, others: Sequence[Batch] = ()) -> str | None:
     """Make the first, compiling calls on a batch; return why compilation failed, or None.
 
+    Sizes in which other batches differ are those that change (`changing_sizes_marked`).
     Only the compiled code stays: weights, buffers and random state are as before, and gradients
     are cleared. Compilation is lazy and fails only here, in the forward or backward pass. The same
     calls are then made in eager mode; if they succeed, the compiler was at fault. Raises the
     model's own errors. Out of memory is left to the loop, which halves the micro batch.
     """
     try:
-        _first_calls(session, batch)
+        is_compiled = "compile" in session.undo
+        passes = [partial(_seen, session, each) for each in (batch, *others) if is_compiled]
+        with nothing_stays(session), changing_sizes_marked(session.model, passes):
+            _first_calls(session, batch)
     except Exception as error:
         if (dropped := within(error, Dropped)) is not None:
             raise dropped from error  # a signal, which the compiler wrapped in its own error
@@ -206,6 +211,10 @@ def _first_calls(session: Session, batch: Batch) -> None:
         session.model.eval()
         with torch.no_grad():
             session.forward(tensors)
+
+
+def _seen(session: Session, batch: Batch) -> None:
+    session.forward(to_device(batch, session.device))
 
 
 def within(error: BaseException | None, kind: type[BaseException]) -> BaseException | None:

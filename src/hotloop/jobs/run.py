@@ -18,7 +18,7 @@ from hotloop.core.errors import (
     WriteError,
 )
 from hotloop.core.progress import Note, ReadyToTrain
-from hotloop.engine import apply_plan
+from hotloop.engine import apply_plan, compile_trial
 from hotloop.engine.checkpoint import folders
 from hotloop.engine.device_readings import idle_told, peak_told
 from hotloop.engine.graphs.trial import BATCHES, record
@@ -240,8 +240,7 @@ def set_up(
         if "compile" in session.undo:
             wall_time.mark("start")
             with signals.droppable(at_once=True):
-                failure = apply_plan.warm_up(session, _first_batch(prepared, session))
-            effects = apply_plan.after_warm_up(effects, session, failure)
+                effects = _compiled(prepared, session, effects)
             wall_time.mark("compile")
         apply_plan.settle_in(session, _first_batch(prepared, session))
         if session.stepping.graphs:
@@ -261,6 +260,17 @@ def set_up(
     return session, effects, position
 
 
+def _compiled(prepared: PreparedRun, session: Session, effects: list[Effect]) -> list[Effect]:
+    """Compile the model; return the effects. A compilation that nobody asked for must be faster."""
+    failure, needless = None, compile_trial.left_out_before(session)
+    if needless is None:
+        others = _other_batches(prepared, session)
+        failure = apply_plan.warm_up(session, _first_batch(prepared, session), others)
+        if failure is None and prepared.decision.origins.get("compile") == "auto":
+            needless = compile_trial.found_needless(session, _first_batches(prepared, session))
+    return apply_plan.after_warm_up(effects, session, failure, needless=needless)
+
+
 def _first_batch(prepared: PreparedRun, session: Session) -> Batch:
     return prepared.job.train.batch(0, 0, min(session.micro_batch, len(prepared.job.train)))
 
@@ -272,6 +282,17 @@ def _first_batches(prepared: PreparedRun, session: Session) -> list[Batch]:
         batches += prepared.feed.window(position, session.micro_batch)
         position = prepared.feed.after(position)
     return batches[:BATCHES]
+
+
+def _other_batches(prepared: PreparedRun, session: Session) -> list[Batch]:
+    """Return an early micro batch of other sizes than the first, and the last one of an epoch."""
+    feed, size = prepared.feed, session.micro_batch
+    first, *rest = _first_batches(prepared, session)
+    last = Position(sample=(feed.steps_per_epoch - 1) * feed.batch_size)
+    return [
+        max([first, *rest], key=lambda batch: abs(batch.tokens - first.tokens)),
+        feed.window(last, size)[-1],
+    ]
 
 
 def _fell_back(run: RunDir, effects: list[Effect]) -> Callable[[str], None]:

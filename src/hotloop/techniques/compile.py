@@ -139,7 +139,11 @@ def read_back(session: TechniqueTarget) -> str | None:
     if isinstance(session, ScriptSession) and 0 < graphs <= len(troubles):
         session.refused = troubles[0]
         return None
-    return f"{marked} blocks, {graphs} graphs, {breaks} graph breaks" if marked * graphs else None
+    if not marked * graphs:
+        return None
+    measured = session.facts.get("compile")
+    told = f"{marked} blocks, {graphs} graphs, {breaks} graph breaks"
+    return told if measured is None else f"{told}, {measured}"
 
 
 TECHNIQUE = Technique(

@@ -214,7 +214,7 @@ def test_one_row_and_rows_again():
     row = flat(x)
     assert row.shape == (H, 6, K)
     assert torch.equal(row[1, 4], x[1, 1, 1])
-    assert torch.equal(rows_again(row, at), x)
+    assert torch.equal(rows_again(row, at.rows), x)
 
 
 @every_way

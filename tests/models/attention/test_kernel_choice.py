@@ -105,10 +105,12 @@ def gpu(*, has=("varlen", "flex", "efficient"), why=(None, None, None)):
         assert kernel == "efficient kernel"
         return per_document(q, k, v, at, causal=causal, scale=scale, dropout=dropout)
 
+    def way_of(device, dtype, computed, width, window, dropout):
+        return "varlen" if why[0] is None else "efficient" if not (why[2] or window) else None
+
     return SimpleNamespace(
-        why_no_varlen=lambda device, dtype, **_: why[0],
+        way_of=way_of,
         why_no_flex=lambda device, **_: why[1],
-        why_no_efficient=lambda device, dtype, *, width, window: why[2] or window,
         efficient_kernel=lambda: "efficient kernel" if "efficient" in has else None,
         efficient=efficient,
         varlen_kernel=lambda: "varlen kernel" if "varlen" in has else None,
@@ -153,9 +155,8 @@ def test_a_gpus_kernel_is_asked_whether_it_has_dropout():
     why = SimpleNamespace(
         **{
             **vars(gpu()),
-            "why_no_varlen": lambda *_, window, dropout: asked.append((window, dropout)) or "none",
+            "way_of": lambda *_: asked.append(_[-2:]),
             "why_no_flex": lambda *_, dropout, width: asked.append(dropout) or "none",
-            "why_no_efficient": lambda *_, width, window: "a window",
         }
     )
     one = Isolation(clock=Clock(*[3, 2, 1] * 4), gpu=why)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import statistics
 import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -13,8 +12,7 @@ import torch
 from hotloop.engine.apply_plan import in_one_line, nothing_stays
 from hotloop.engine.graphs.recorded_steps import RecordedSteps
 from hotloop.engine.graphs.recording import CudaRecording
-from hotloop.engine.step import to_device
-from hotloop.machine.clock import clock
+from hotloop.engine.timed_passes import MOST, PassRates, eager_seconds, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,8 +27,6 @@ __all__ = ["BATCHES", "TrialOutcome", "record"]
 
 ID: Final = "cuda-graphs"
 BATCHES: Final = 8  # first micro batches of a run that are looked at
-LEAST_RATE: Final = 1.05  # of replays to eager passes; medians of ratios vary by some percent
-_ROUNDS, _RACED = 3, 4  # rounds that count, and batches of each
 _VERDICT, _REPLAYED = "the steps", "replayed"  # an entry of what was decided, besides the shapes
 # Rounding of bf16, by which kernels that add in changing order may differ.
 _EPS: Final = 2.0**-8
@@ -66,7 +62,7 @@ def record(
         return TrialOutcome(failure=in_one_line(error))
     if rates is None:
         return TrialOutcome()
-    if session.stepping.graphs == "faster" and rates.replayed < LEAST_RATE * rates.eager:
+    if session.stepping.graphs == "faster" and not rates.is_faster:
         decided[_VERDICT] = str(rates)
         _give_up(session)
         return TrialOutcome(needless=decided[_VERDICT])
@@ -74,22 +70,7 @@ def record(
     return TrialOutcome()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Rates:
-    """Passes of micro batches a second."""
-
-    replayed: float
-    eager: float
-
-    def __str__(self) -> str:
-        """Compare them."""
-        return (
-            f"{self.replayed / self.eager:.2f} times the rate of eager passes "
-            f"({1e3 / self.replayed:.2f} and {1e3 / self.eager:.2f} ms, medians of {_ROUNDS})"
-        )
-
-
-def _rates(session: Session, batches: Sequence[Batch], recording: Recording) -> _Rates | None:
+def _rates(session: Session, batches: Sequence[Batch], recording: Recording) -> PassRates | None:
     """Record, prove and time the steps; without a time if an earlier part of the run has it.
 
     Eager passes come first: their memory is gone when that of the recording is taken.
@@ -98,17 +79,16 @@ def _rates(session: Session, batches: Sequence[Batch], recording: Recording) -> 
     with nothing_stays(session):
         steps = session.stepping.replay = RecordedSteps(session, recording)
         alike = steps.alike(batches)
-        one, raced = alike[-1], alike[:_RACED]
+        one, raced = alike[-1], alike[:MOST]
         steps.prepare(one)
         eager = [_numbers(session, steps, steps.eager, one) for _ in range(2)]
-        eager_seconds = _eager_seconds(session, raced) if is_timed else 0.0
+        eager_pass = eager_seconds(session, raced) if is_timed else 0.0
         steps.add(alike[0])
         _refuse_other(_numbers(session, steps, steps.micro, one), *eager)
         if not is_timed:
             return None
-        return _Rates(
-            replayed=1 / _replayed_seconds(session, steps, raced), eager=1 / eager_seconds
-        )
+        replayed = _replayed_seconds(session, steps, raced)
+        return PassRates(other=1 / replayed, eager=1 / eager_pass)
 
 
 def _give_up(session: Session) -> None:
@@ -158,25 +138,6 @@ def _distance(one: Tensor, other: Tensor) -> float:
     return float(torch.maximum(loss, norms))
 
 
-def _eager_seconds(session: Session, batches: Sequence[Batch]) -> float:
-    """Return the seconds of an eager pass, which makes new gradients in each window."""
-    trained = [p for p in session.model.parameters() if p.grad is not None]
-    fixed = [p.grad for p in trained]
-
-    def pass_over(window: Sequence[Batch]) -> None:
-        for parameter in trained:
-            parameter.grad = None
-        with session.stepping.steady():
-            for batch in window:
-                loss = session.forward(to_device(batch, session.device))
-                (session.scaler.scale(loss) if session.scaler else loss).backward()  # type: ignore[no-untyped-call]
-
-    seconds = _seconds(session, batches, pass_over)
-    for parameter, gradient in zip(trained, fixed, strict=True):
-        parameter.grad = gradient
-    return seconds
-
-
 def _replayed_seconds(session: Session, steps: RecordedSteps, batches: Sequence[Batch]) -> float:
     """Return the seconds of a replayed pass."""
 
@@ -185,22 +146,4 @@ def _replayed_seconds(session: Session, steps: RecordedSteps, batches: Sequence[
         for batch in window:
             steps.micro(batch, 1.0)
 
-    return _seconds(session, batches, pass_over)
-
-
-def _seconds(
-    session: Session, batches: Sequence[Batch], pass_over: Callable[[Sequence[Batch]], None]
-) -> float:
-    """Return the seconds of a micro batch: the median of some rounds over windows of the batches.
-
-    The host waits for the device at the end of a round alone.
-    """
-    each, rounds = session.accumulation, []
-    for _ in range(1 + _ROUNDS):
-        began = clock()
-        for first in range(0, len(batches), each):
-            pass_over(batches[first : first + each])
-        if session.device.type == "cuda":
-            torch.cuda.synchronize()
-        rounds.append((clock() - began) / len(batches))
-    return statistics.median(rounds[1:])
+    return seconds(session, batches, pass_over)

@@ -110,7 +110,7 @@ def per_document(
         else:
             output = _windowed(q, k, v, window, causal=causal, attend=attend)
         out.append(flat(output))
-    return rows_again(torch.cat(out, dim=1), boundaries)
+    return rows_again(torch.cat(out, dim=1), boundaries.rows)
 
 
 def _windowed(
@@ -252,7 +252,7 @@ def flat(x_BHTK: Tensor) -> Tensor:
     return x_BHTK.transpose(0, 1).flatten(1, 2)
 
 
-def rows_again(x_HNK: Tensor, boundaries: Boundaries) -> Tensor:
-    """[H, N, K] -> [B, H, T, K]."""
+def rows_again(x_HNK: Tensor, rows: int) -> Tensor:
+    """[H, N, K] -> [B, H, T, K] with B rows."""
     H, _, K = x_HNK.shape
-    return x_HNK.view(H, boundaries.rows, boundaries.width, K).transpose(0, 1)
+    return x_HNK.view(H, rows, -1, K).transpose(0, 1)

@@ -40,6 +40,7 @@ __all__ = [
     "flex_kernels",
     "varlen",
     "varlen_kernel",
+    "way_of",
     "why_no_efficient",
     "why_no_flex",
     "why_no_varlen",
@@ -79,6 +80,26 @@ def why_no_varlen(
         return "this torch has no torch.nn.attention.varlen"
     if window is not None and "window_size" not in inspect.signature(kernel).parameters:
         return "varlen_attn of this torch has no window"
+    return None
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator, unused-ignore]
+def way_of(
+    device: torch.device,
+    dtype: torch.dtype,
+    computed: torch.dtype,
+    width: int,
+    window: int | None,
+    dropout: float,
+) -> str | None:
+    """Return the kernel that reads on the GPU alone how long documents are; None if there is none.
+
+    `computed` is the dtype under autocast, `width` that of a head.
+    """
+    if why_no_varlen(device, dtype, window=window, dropout=dropout) is None:
+        return "varlen"
+    if why_no_efficient(device, computed, width=width, window=window) is None:
+        return "efficient"
     return None
 
 
@@ -145,6 +166,11 @@ def varlen_kernel() -> Callable[..., Any] | None:
     return varlen_attn  # type: ignore[no-any-return, unused-ignore]
 
 
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator, unused-ignore]
+def _parameters(kernel: Callable[..., Any]) -> tuple[str, ...]:
+    return tuple(inspect.signature(kernel).parameters)
+
+
 def efficient_kernel() -> Callable[..., Any] | None:
     """Return the operator of torch that attends in segments without FlashAttention, or None."""
     return getattr(torch.ops.aten, "_efficient_attention_forward", None)
@@ -175,7 +201,7 @@ def varlen(
     kernel: Callable[..., Any],
 ) -> Tensor:
     """Attend in each segment with `varlen_kernel()`, [B, H, T, K]; boundaries on the device."""
-    known = inspect.signature(kernel).parameters
+    known = _parameters(kernel)
     options: dict[str, Any] = {} if scale is None else {"scale": scale}
     if window is not None:
         options["window_size"] = (window - 1, 0 if causal else window - 1)
@@ -188,7 +214,7 @@ def varlen(
     starts, longest = boundaries.cu_seqlens, boundaries.max_seqlen
     q_NHK, k_NHK, v_NHK = (flat(x).transpose(0, 1) for x in (q_BHTK, k_BHTK, v_BHTK))
     out_NHK = kernel(q_NHK, k_NHK, v_NHK, starts, starts, longest, longest, **options)
-    return rows_again(out_NHK.transpose(0, 1), boundaries)
+    return rows_again(out_NHK.transpose(0, 1), q_BHTK.shape[0])
 
 
 def efficient(
@@ -217,7 +243,7 @@ def efficient(
         *(q_1NHK, k_1NHK, v_1NHK, None, starts, starts, longest, longest, dropout, mask, learns),
         scale=scale,
     )[0]
-    return rows_again(out_1NHK[0].transpose(0, 1), boundaries).to(q_BHTK.dtype)
+    return rows_again(out_1NHK[0].transpose(0, 1), q_BHTK.shape[0]).to(q_BHTK.dtype)
 
 
 def flex(

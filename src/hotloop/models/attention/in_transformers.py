@@ -203,7 +203,11 @@ def _attended(
             dtype = torch.get_autocast_dtype(kind)
             q_BHTK, k_BHTK, v_BHTK = (x.to(dtype) for x in (q_BHTK, k_BHTK, v_BHTK))
         inside = layout.isolation.attend
-        if torch.compiler.is_compiling():  # measuring must not be traced
+        if torch.compiler.is_compiling():
+            seen = {"window": how["window"], "dropout": how["dropout"]}
+            way = layout.isolation.way_in_trace(q_BHTK, layout.boundaries, **seen)
+            if way is not None:
+                return inside(q_BHTK, k_BHTK, v_BHTK, layout.boundaries, **how, way=way)
             inside = torch._dynamo.disable(inside)  # type: ignore[no-untyped-call]
         return inside(q_BHTK, k_BHTK, v_BHTK, layout.boundaries, **how)
     mask = layout.masks[how["causal"], _shorter(how.pop("window"), q_BHTK.shape[2])]

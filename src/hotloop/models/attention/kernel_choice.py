@@ -72,16 +72,21 @@ class Isolation:
         scale: float | None = None,
         window: int | None = None,
         dropout: float = 0.0,
+        way: str | None = None,
     ) -> Tensor:
         """Return dropout(softmax(QK^T * scale)) V in each segment, [B, H, T, K].
 
         With a `window` of W a position sees itself and W - 1 before it (and after it, if not
-        causal). Of the GPU's kernels `efficient` alone has dropout.
+        causal). Of the GPU's kernels `efficient` alone has dropout. A `way` of `way_in_trace` is
+        taken as it is.
         """
         qkv = q_BHTK, k_BHTK, v_BHTK
-        if window is not None and window >= boundaries.longest:
+        longest = boundaries.longest if way is None else boundaries.max_seqlen
+        if window is not None and window >= longest:
             window = None
         run = partial(self._run, boundaries=boundaries, causal=causal, window=window, scale=scale)
+        if way is not None:
+            return run(way, qkv, dropout=dropout)
         if isinstance(q_BHTK, FakeTensor):  # a forecast, perhaps for a GPU: nothing can be timed
             return run("documents", qkv, dropout=dropout)
         is_small = q_BHTK.device.type == "cpu" and (
@@ -97,6 +102,24 @@ class Isolation:
         if way not in _ON_GPU and q_BHTK.is_cuda and torch.cuda.is_current_stream_capturing():
             raise RuntimeError(f"attention by {way} reads on the host how long the documents are")
         return run("documents" if way == "products" and not is_small else way, qkv, dropout=dropout)
+
+    def way_in_trace(
+        self, q_BHTK: Tensor, boundaries: Boundaries, *, window: int | None, dropout: float
+    ) -> str | None:
+        """Return how `attend` does it without measuring or reading lengths, or None.
+
+        For torch.compile, which would trace the one, and compile anew for each of the other.
+        """
+        longer = window is not None and window >= boundaries.max_seqlen
+        way: str | None = self._gpu.way_of(
+            q_BHTK.device,
+            q_BHTK.dtype,
+            documents.computed_in(q_BHTK),
+            q_BHTK.shape[-1],
+            None if longer else window,
+            dropout,
+        )
+        return way
 
     def attend_rows(
         self,
@@ -139,12 +162,11 @@ class Isolation:
         *,
         is_small: bool,
     ) -> str:
-        device, dtype = qkv[0].device, qkv[0].dtype
-        if self._gpu.why_no_varlen(device, dtype, window=window, dropout=dropout) is None:
-            return "varlen"
-        computed, width = documents.computed_in(qkv[0]), qkv[0].shape[-1]
-        if self._gpu.why_no_efficient(device, computed, width=width, window=window) is None:
-            return "efficient"
+        device, computed, width = qkv[0].device, documents.computed_in(qkv[0]), qkv[0].shape[-1]
+        way: str | None
+        way = self._gpu.way_of(device, qkv[0].dtype, computed, width, window, dropout)
+        if way is not None:
+            return way
         # It is compiled, and its mask looks at each pair of blocks of a whole batch.
         if self._gpu.why_no_flex(device, dropout=dropout, width=width) is None:
             return "flex"
