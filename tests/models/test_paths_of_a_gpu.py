@@ -7,11 +7,14 @@ import torch
 from tests.golden.techniques.fused_rms_norm import WrittenOut
 from torch import nn
 
+from hotloop.core.document_boundaries import Boundaries
 from hotloop.models.adapters.attach import adapted, attach
 from hotloop.models.adapters.config import AdapterConfig
 from hotloop.models.adapters.dora import DoraLinear
 from hotloop.models.adapters.frozen_16bit import lower
 from hotloop.models.adapters.held import adapters_held
+from hotloop.models.attention.documents_cuda import efficient, efficient_kernel
+from hotloop.models.attention.efficient_op import OPERATOR
 from hotloop.models.fused_cross_entropy import LossTerms, linear_cross_entropy
 from hotloop.models.fused_norms import fuse
 
@@ -90,3 +93,24 @@ def test_the_fused_cross_entropy(low):
         loss.backward()
         made.append([loss.detach(), *(leaf.grad for leaf in leaves)])
     assert all(distance(b, a) <= (2e-2 if low else 1e-4) for a, b in zip(*made, strict=True))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("causal", [True, False])
+def test_the_operator_for_compilers_is_the_efficient_kernel(causal):
+    torch.manual_seed(0)
+    lengths = (7, 40, 17)
+    starts = torch.tensor([0, 7, 47, 64], dtype=torch.int32).cuda()
+    at = Boundaries(cu_seqlens=starts, lengths=lengths, max_seqlen=64, rows=1, width=64)
+    drawn = [torch.randn(1, 4, 64, 32, device="cuda", dtype=torch.float16) for _ in range(4)]
+    found = []
+    for by_operator in (False, True):
+        q, k, v = (x.clone().requires_grad_() for x in drawn[:3])
+        if by_operator:
+            rows = (x[0].transpose(0, 1)[None] for x in (q, k, v))
+            out = OPERATOR(*rows, starts, 64, int(causal), None)[0][0].transpose(0, 1)[None]
+        else:
+            out = efficient(q, k, v, at, causal=causal, kernel=efficient_kernel())
+        found.append([out, *torch.autograd.grad(out, (q, k, v), drawn[3])])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other)

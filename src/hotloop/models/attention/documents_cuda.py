@@ -26,6 +26,7 @@ from hotloop.models.attention.documents import (
     rows_again,
     segments_of,
 )
+from hotloop.models.attention.efficient_op import OPERATOR
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -238,11 +239,12 @@ def efficient(
     starts = boundaries.cu_seqlens
     longest = min(boundaries.max_seqlen, q_1NHK.shape[1])  # it takes no more than all tokens
     learns = torch.is_grad_enabled() and any(x.requires_grad for x in (q_1NHK, k_1NHK, v_1NHK))
-    mask = _CAUSAL if causal else 0
-    out_1NHK = kernel(
-        *(q_1NHK, k_1NHK, v_1NHK, None, starts, starts, longest, longest, dropout, mask, learns),
-        scale=scale,
-    )[0]
+    mask, qkv = _CAUSAL if causal else 0, (q_1NHK, k_1NHK, v_1NHK)
+    if torch.compiler.is_compiling() and not dropout:
+        out_1NHK = OPERATOR(*qkv, starts, longest, mask, scale)[0]
+    else:
+        ends = starts, starts, longest, longest
+        out_1NHK = kernel(*qkv, None, *ends, dropout, mask, learns, scale=scale)[0]
     return rows_again(out_1NHK[0].transpose(0, 1), q_BHTK.shape[0]).to(q_BHTK.dtype)
 
 

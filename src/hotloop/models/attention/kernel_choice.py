@@ -108,7 +108,8 @@ class Isolation:
     ) -> str | None:
         """Return how `attend` does it without measuring or reading lengths, or None.
 
-        For torch.compile, which would trace the one, and compile anew for each of the other.
+        For torch.compile, which would trace the one, and compile anew for each of the other. The
+        efficient kernel cannot be compiled with dropout (`efficient_op`).
         """
         longer = window is not None and window >= boundaries.max_seqlen
         way: str | None = self._gpu.way_of(
@@ -119,7 +120,7 @@ class Isolation:
             None if longer else window,
             dropout,
         )
-        return way
+        return None if way == "efficient" and dropout else way
 
     def attend_rows(
         self,
