@@ -15,6 +15,7 @@ PAGE = Path(__file__).with_suffix(".md")
 ROOT = Path(__file__).parents[1]
 MATRIX = ROOT / "tests" / "nullcard" / "matrix.json"
 PEAKS = ROOT / "benchmarks" / "results" / "allocator-peaks.json"
+REPLAYED = PEAKS.with_name("replayed-peaks.json")
 LARGE = ROOT / "benchmarks" / "results" / "large-models.json"
 GIB = 1 << 30
 
@@ -28,13 +29,15 @@ The null card is a library that stands for a CUDA GPU (`tests/nullcard/README.md
 runs on it, and kernels compute nothing. The counts and the allocator's bytes are those that torch {torch}
 gives on a GPU of that capability. **Nothing here was measured on a GPU, and nothing is a time.**
 
-- **launches**: kernels that the host launches in a step, the median of the steps 4 to 10;
+- **launches**: what the host launches in a step, kernels or whole CUDA graphs, the median from step 4
+  on;
 - **waits**: how often the host waits for the GPU in a step that the log does not read, the median;
 - **reserved / needed**: MiB that torch's allocator took from the driver, and the MiB of the tensors,
   each at its peak. The memory of a CUDA graph is in the first only.
 
-Each run makes 10 steps of 32 samples, 2 validations and 3 saves with small models; `python -m
-tests.nullcard.matrix` prints the table. ddp, fsdp2 and deepspeed need several GPUs and are not shown.
+Each run makes 10 steps of 32 samples, 2 validations and 3 saves with small models, with cuda-graphs
+120 steps: by then most shapes of batches are recorded. `python -m tests.nullcard.matrix` prints the
+table. ddp, fsdp2 and deepspeed need several GPUs and are not shown.
 """
 
 
@@ -81,11 +84,18 @@ def _figures(rows: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Iterator[Se
 
 
 def _peaks() -> Iterator[str]:
-    rows = json.loads(PEAKS.read_text(encoding="utf-8"))["rows"]
     yield "\n## The memory forecast of the presets beside torch's allocator\n"
     yield "Qwen3-0.6B's sizes, rows of one length, two optimizer steps of the widest batches"
     yield "(`python -m benchmarks.allocator_peaks`). GiB; the error is of the forecast against what was"
     yield "reserved.\n"
+    yield from _peaks_of(PEAKS)
+    yield "\nThe same steps, recorded as CUDA graphs and replayed, with a validation behind them"
+    yield "(`python -m benchmarks.allocator_peaks --replayed`).\n"
+    yield from _peaks_of(REPLAYED)
+
+
+def _peaks_of(page: Path) -> Iterator[str]:
+    rows = json.loads(page.read_text(encoding="utf-8"))["rows"]
     table = [
         ("recipe", "preset", "micro batch x steps", "forecast", "tensors", "reserved", "error")
     ]
