@@ -339,6 +339,7 @@ class Loop:
         elif not is_out_of_memory(reason) and "compile" in session.undo:
             # Repeating the window in eager mode shows whether the compiler was at fault.
             session.undo.pop("compile")()
+            session.stepping.replay = None  # it replays compiled kernels
             text = (
                 f"the compiled model failed at step {position.step + 1} ({reason}): going on in "
                 "eager (hotloop explain compile-fails)"

@@ -129,8 +129,10 @@ def accumulate_shared(
     """
     if session.stepping.replay is not None:
         wall_time.pause("compile")
-        session.stepping.replay.ready(window)
-        wall_time.go_on()
+        try:
+            session.stepping.replay.ready(window)
+        finally:
+            wall_time.go_on()
     if session.parallel.sync is None:
         return accumulate(session, window, wall_time.mark, poll)
     wall_time.mark("exchange")  # the ranks have waited for each other's windows

@@ -7,7 +7,7 @@ import torch
 from tests.golden.recordings import CalledAgain
 
 from hotloop.core.hardware import Hardware
-from hotloop.engine.graphs.recorded_steps import MOST, RecordedSteps
+from hotloop.engine.graphs.recorded_steps import FAILURES, MOST, RecordedSteps
 from hotloop.engine.graphs.recording import CudaRecording
 from hotloop.engine.step import (
     NonFiniteGuard,
@@ -127,10 +127,11 @@ def test_a_shape_that_cannot_be_recorded_stays_eager():
     recorded_so_far = []
     one = recorded(recording=Once())
     recorded_so_far.append(1)
-    for _ in range(3):
-        one.stepping.replay.ready([batch(3, 2)])
+    for count in (2, 2, *range(10, 30)):
+        one.stepping.replay.ready([batch(3, count)])
     assert one.stepping.decided["x 2x3"] == "eager"
     assert one.stepping.replay.micro(batch(3, 2), 1.0) is None
+    assert list(one.stepping.decided.values()).count("eager") == FAILURES
 
 
 @pytest.mark.gpu

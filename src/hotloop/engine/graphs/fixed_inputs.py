@@ -44,11 +44,12 @@ class Shape:
 
     def __str__(self) -> str:
         """Return it in words, for a file."""
-        names = [f"{name} {'x'.join(map(str, size))}" for name, size, _ in self.sizes]
-        more = "" if self.segments is None else f", segments of up to {self.max_seqlen}"
-        return (
-            ", ".join(names) + more + ("" if self.targets is None else f", {self.targets} labels")
-        )
+        parts = [f"{name} {'x'.join(map(str, size))}" for name, size, _ in self.sizes]
+        if self.segments is not None:
+            parts.append(f"segments of up to {self.max_seqlen}")
+        if self.targets is not None:
+            parts.append(f"{self.targets} labels")
+        return ", ".join(parts)
 
 
 class Shapes:

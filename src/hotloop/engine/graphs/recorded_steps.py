@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["RecordedSteps"]
 
 MOST: Final = 32  # shapes that are recorded; each graph takes some megabytes
+FAILURES: Final = 4  # recordings that may fail before no other is tried
 _RECORDED, _EAGER = "recorded", "eager"  # what was decided for a shape
 
 
@@ -123,7 +124,8 @@ class RecordedSteps:
             shape = self._shapes.of(batch)
             if shape in self._passes or decided.get(str(shape)) == _EAGER:
                 continue
-            if len(self._passes) < MOST or str(shape) in decided:
+            failed = [*decided.values()].count(_EAGER)
+            if (len(self._passes) < MOST and failed < FAILURES) or str(shape) in decided:
                 self._try(batch, shape)
 
     def begin(self) -> None:
