@@ -129,7 +129,7 @@ def test_a_router_climbs_what_its_phase_has(phase):
     spot = Spot(config=config, hardware=CPU, own=OWN)
     left = {r.id for r in TASK_ROUTER.rungs if isinstance(r.change(OWN, spot), str)}
     expected = {"1": {"kept"}, "2": {"together"}, "3": set()}[phase]
-    assert left - {"low", "products"} == expected
+    assert left - {"low", "products", "graphs"} == expected  # these go by the machine
     assert TASK_ROUTER.before.loop == PlainLoopKind(
         pads="to the limit", rows="one at a time", frozen="again"
     )

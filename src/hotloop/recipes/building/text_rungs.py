@@ -75,6 +75,7 @@ def faster_rungs(settings: Callable[[Any], Any]) -> tuple[Rung, ...]:
         ),
         Rung(id="fused", name="+ fused AdamW", change=using("fused-adamw"), settings=settings),
         Rung(id="lean", name="+ gc freeze, late reads", change=lean, settings=settings),
+        Rung(id="graphs", name="+ CUDA graphs", change=using("cuda-graphs"), settings=settings),
         Rung(
             id="own",
             name="hotloop's own choice",

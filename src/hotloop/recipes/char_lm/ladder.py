@@ -59,7 +59,7 @@ def _claimed(rung: Rung, of: Literal["before", "below"], text: str, source: str)
     return replace(rung, claims=(Claim(of=of, text=text, source=source),))
 
 
-_products, _low, _fused, _lean, _own = faster_rungs(as_asked)
+_products, _low, _fused, _lean, _graphs, _own = faster_rungs(as_asked)
 LADDER = Ladder(
     recipe="char-lm",
     judged="own",
@@ -78,7 +78,7 @@ LADDER = Ladder(
         _fused,
         _lean,
         _claimed(
-            Rung(id="graphs", name="+ CUDA graphs", change=using("cuda-graphs")),
+            _graphs,
             "below",
             "5.1x at a tiny batch, 1.01x at a large one",
             _GATHERED,
