@@ -126,8 +126,8 @@ class _Loss:
         if self.weights is None:
             return cross_entropy(logits, labels)
         # The mean is over rows, not over weights, so that micro batches add up to their batch.
-        losses = cross_entropy(logits, labels, reduction="none")
-        total: Tensor = (losses * self._weights_on(logits)[labels.clamp(min=0)]).sum()
+        weights = self._weights_on(logits)
+        total: Tensor = cross_entropy(logits, labels, weight=weights, reduction="sum")
         return total / (labels != NO_LOSS).sum()
 
     def _weights_on(self, logits: Tensor) -> Tensor:
