@@ -11,7 +11,8 @@ Helps when: a step is bound by launching kernels: small models and small batches
 Does not help when: kernels fill the GPU anyway. With `when=faster`, as in the plan of a run from
     2,000 steps on, the first micro batches are timed both ways, and replays are kept from 1.05
     times the rate on; a resumed run does as its first part. Nor where the forward pass looks at
-    values on the host: recording then fails, and the run goes on without, with a sentence.
+    values on the host, or layers with dropout are computed again (activation-checkpointing): the
+    run goes on without, with a sentence.
 Numbers: rounding; the same kernels in the same order, but padding can make libraries choose
     another one. Before it is used a replay must give the loss and the gradients' norms of an eager
     pass, for another batch than the one that was recorded, if there is one of its shape.

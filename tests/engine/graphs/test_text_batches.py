@@ -4,6 +4,7 @@ import pytest
 import torch
 from tests.data.tokenising.test_tokenize import jsonl
 from tests.golden import tiny_models, tiny_tokenizer
+from tests.golden.jobs import text
 from tests.golden.recordings import CalledAgain
 
 from hotloop.core.plan import Plan, Use
@@ -168,3 +169,15 @@ def test_a_replay_that_computes_something_else_is_refused(given):
     assert "a replay differs from an eager pass" in outcome.failure
     assert session.stepping.replay is None
     assert all(p.grad is None for p in session.model.parameters())
+
+
+@pytest.mark.parametrize(("dropout", "refused"), [(0.1, True), (0.0, False)])
+def test_dropout_of_layers_that_are_computed_again_is_not_recorded(dropout, refused):
+    """A graph's generator cannot be set back to draw the same mask again."""
+    job = text(dropout=dropout)
+    session, _ = prepare(job, PLAN.plus("activation-checkpointing"), detect("cpu"), {})
+    session.undo["cuda-graphs"] = lambda: setattr(session.stepping, "replay", None)
+    outcome = record(session, [job.train.batch(0, 0, 4)], recording=CalledAgain())
+    assert ("drawn anew" in (outcome.failure or "")) is refused
+    assert (session.stepping.replay is None) is refused
+    undo(session)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import torch
 
 from hotloop.engine.apply_plan import in_one_line, nothing_stays
+from hotloop.engine.checkpoint.state import rng_state
 from hotloop.engine.graphs.recorded_steps import RecordedSteps
 from hotloop.engine.graphs.recording import CudaRecording
 from hotloop.engine.timed_passes import MOST, PassRates, eager_seconds, seconds
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["BATCHES", "TrialOutcome", "record"]
 
 ID: Final = "cuda-graphs"
+RECOMPUTING: Final = "activation-checkpointing"
 BATCHES: Final = 8  # first micro batches of a run that are looked at
 _VERDICT, _REPLAYED = "the steps", "replayed"  # an entry of what was decided, besides the shapes
 # Rounding of bf16, by which kernels that add in changing order may differ.
@@ -81,6 +83,7 @@ def _rates(session: Session, batches: Sequence[Batch], recording: Recording) -> 
         alike = steps.alike(batches)
         one, raced = alike[-1], alike[:MOST]
         steps.prepare(one)
+        _refuse_redrawn(session, steps, one)
         eager = [_numbers(session, steps, steps.eager, one) for _ in range(2)]
         eager_pass = eager_seconds(session, raced) if is_timed else 0.0
         steps.add(alike[0])
@@ -116,6 +119,26 @@ def _numbers(
     norms = torch.stack(torch._foreach_norm(grads)).float()
     torch._foreach_zero_(grads)
     return torch.cat([loss.reshape(1).float(), norms])
+
+
+def _refuse_redrawn(session: Session, steps: RecordedSteps, batch: Batch) -> None:
+    """Raise RuntimeError if layers that are computed again draw random numbers.
+
+    Outside of a recording the generator is set back for the second time. In one it draws from where
+    it stands (aten/src/ATen/cuda/CUDAGeneratorImpl.cpp, torch 2.11): the masks would be others.
+    """
+    if RECOMPUTING not in session.undo:
+        return
+    devices = [session.device] if session.device.type == "cuda" else []
+    with torch.random.fork_rng(devices):
+        before = rng_state(session.device)
+        steps.eager(batch, 1.0)
+        after = rng_state(session.device)
+    session.model.zero_grad(set_to_none=False)
+    if any(not torch.equal(before[name], after[name]) for name in before):
+        raise RuntimeError(
+            "dropout of layers that are computed again would be drawn anew in a recording"
+        )
 
 
 def _refuse_other(replayed: Tensor, one: Tensor, another: Tensor) -> None:
