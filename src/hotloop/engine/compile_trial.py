@@ -31,16 +31,13 @@ def left_out_before(session: Session) -> str | None:
 
 
 def found_needless(session: Session, batches: Sequence[Batch]) -> str | None:
-    """Time compiled passes and eager ones; undo the compilation if it is not faster, and say so.
-
-    Without torch.compiler.set_stance (before torch 2.6) nothing is timed.
-    """
-    decided, stance = session.stepping.decided, getattr(torch.compiler, "set_stance", None)
-    if ID in decided or stance is None:
+    """Time compiled passes and eager ones; undo the compilation if it is not faster, and say so."""
+    decided = session.stepping.decided
+    if ID in decided:
         return None
     with nothing_stays(session):
         compiled = eager_seconds(session, batches[:MOST])
-        with stance("force_eager"):
+        with torch.compiler.set_stance("force_eager"):
             eager = eager_seconds(session, batches[:MOST])
     rates = PassRates(other=1 / compiled, eager=1 / eager)
     session.facts[ID] = str(rates)

@@ -33,14 +33,12 @@ def changing_sizes_marked(
 ) -> Iterator[None]:
     """Mark sizes that differ between forward passes in all calls of the compiled modules.
 
-    The `passes` are made eagerly at once. With fewer than two, or without torch.compiler.set_stance
-    (before torch 2.6), nothing is marked.
+    The `passes` are made eagerly at once. With fewer than two nothing is marked.
     """
-    stance = getattr(torch.compiler, "set_stance", None)
-    modules = [module for module in model.modules() if is_compiled(module)]
-    if stance is None or len(passes) < 2:
+    if len(passes) < 2:
         yield
         return
+    modules = [module for module in model.modules() if is_compiled(module)]
     seen: dict[nn.Module, list[_Sizes]] = {module: [] for module in modules}
 
     def keep(module: nn.Module, args: tuple[Any, ...], named: Mapping[str, Any]) -> None:
@@ -48,7 +46,7 @@ def changing_sizes_marked(
 
     hooks = [module.register_forward_pre_hook(keep, with_kwargs=True) for module in modules]
     try:
-        with torch.no_grad(), stance("force_eager"):
+        with torch.no_grad(), torch.compiler.set_stance("force_eager"):
             for forward in passes:
                 forward()
     finally:

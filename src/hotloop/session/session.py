@@ -86,7 +86,8 @@ class Stepping:
     background_saves: bool = False  # write checkpoints from a copy, in a thread
     graphs: str | None = None  # record the steps: "always", or "faster" if that is measured
     replay: RecordedStepping | None = None  # the recordings
-    decided: dict[str, str] = field(default_factory=dict)  # of recordings; a resumed run reuses it
+    # What was measured or tried of compiling and of recordings; a resumed run does the same.
+    decided: dict[str, str] = field(default_factory=dict)
     steady: Callable[[], AbstractContextManager[None]] = nullcontext  # the job's, with the model
 
 

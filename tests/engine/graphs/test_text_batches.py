@@ -74,6 +74,16 @@ def session_of(job):
     return session
 
 
+def assembled(given, case):
+    """Return a session of a case that may record its steps, and its first micro batches."""
+    recipe, *keys = CASES[case]
+    request = fresh_request(recipe, [*given[recipe], *keys, "training.batch_size=12"])
+    job = assemble(request, engine.silent, lambda: None).job
+    session = session_of(job)
+    session.undo["cuda-graphs"] = lambda: setattr(session.stepping, "replay", None)
+    return session, [batch for window in windows(job, 3) for batch in window]
+
+
 def windows(job, count):
     feed = AccumulationWindows(samples=job.train, batch_size=12, drop_last=False, cut=job.cut)
     position = Position()
@@ -122,15 +132,10 @@ def test_padding_to_a_shape_changes_no_loss_and_no_gradient(given, case):
 
 
 def test_the_trial_proves_and_times(given):
-    recipe, *keys = CASES["chat, flat, DoRA"]
-    request = fresh_request(recipe, [*given[recipe], *keys, "training.batch_size=12"])
-    job = assemble(request, engine.silent, lambda: None).job
-    session = session_of(job)
-    session.undo["cuda-graphs"] = lambda: setattr(session.stepping, "replay", None)
+    session, batches = assembled(given, "chat, flat, DoRA")
     session.stepping.graphs = "always"
     before = [p.clone() for p in session.model.parameters()]
     state = torch.get_rng_state()
-    batches = [batch for window in windows(job, 3) for batch in window]
     outcome = record(session, batches, recording=CalledAgain())
     assert outcome.failure is outcome.needless is None
     assert "times the rate of passes without it" in session.facts["cuda-graphs"]
@@ -159,12 +164,7 @@ class Halved(CalledAgain):
 
 
 def test_a_replay_that_computes_something_else_is_refused(given):
-    recipe, *keys = CASES["expert, packed"]
-    request = fresh_request(recipe, [*given[recipe], *keys, "training.batch_size=12"])
-    job = assemble(request, engine.silent, lambda: None).job
-    session = session_of(job)
-    session.undo["cuda-graphs"] = lambda: setattr(session.stepping, "replay", None)
-    batches = [batch for window in windows(job, 3) for batch in window]
+    session, batches = assembled(given, "expert, packed")
     outcome = record(session, batches, recording=Halved(session))
     assert "a replay differs from an eager pass" in outcome.failure
     assert session.stepping.replay is None
