@@ -2,7 +2,7 @@
 
 Dims: N positions of a batch as one row, H heads, K head width, S segments.
 torch's own operator cannot be compiled: the signature that its gradient has for compilers lacks
-`out` (torch/_meta_registrations.py, meta__efficient_attention_backward, torch 2.11 and 2.14).
+`out` (torch/_meta_registrations.py, meta__efficient_attention_backward, torch 2.11 and 2.13).
 Schemas: aten/src/ATen/native/native_functions.yaml (torch 2.11, 2026-11). Without dropout.
 """
 
