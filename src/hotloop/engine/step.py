@@ -10,6 +10,7 @@ import torch
 
 from hotloop.core.errors import DivergedError
 from hotloop.engine.fused_update import FusedStep, total_norm
+from hotloop.machine.copy_stream import pinned
 from hotloop.models.row_sharded import is_sharded, local
 
 if TYPE_CHECKING:
@@ -56,9 +57,7 @@ def to_device(batch: Batch, device: torch.device) -> dict[str, Any]:
     tensors = {
         name: tensor
         if tensor.device.type == device.type  # it was prefetched
-        else (tensor.pin_memory() if pins and not tensor.is_pinned() else tensor).to(
-            device, non_blocking=pins
-        )
+        else pinned(tensor, device).to(device, non_blocking=pins)
         for name, tensor in batch.tensors.items()
     }
     return {**tensors, **batch.beside(device)}

@@ -11,7 +11,13 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-__all__ = ["CopyStream", "CudaCopyStream"]
+__all__ = ["CopyStream", "CudaCopyStream", "pinned"]
+
+
+def pinned(tensor: Tensor, device: torch.device) -> Tensor:
+    """Return a tensor from which a copy to the device need not wait."""
+    is_there = device.type != "cuda" or tensor.device.type != "cpu" or tensor.is_pinned()
+    return tensor if is_there else tensor.pin_memory()
 
 
 class CopyStream(Protocol):
@@ -38,9 +44,7 @@ class CudaCopyStream:
         event = torch.cuda.Event()  # type: ignore[no-untyped-call]
         with torch.cuda.stream(self._stream):
             copies = [
-                (tensor if tensor.is_pinned() else tensor.pin_memory()).to(
-                    self._device, non_blocking=True
-                )
+                pinned(tensor, self._device).to(self._device, non_blocking=True)
                 for tensor in tensors
             ]
             event.record(self._stream)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from hotloop.core.document_boundaries import Boundaries, bucket
+from hotloop.machine.copy_stream import pinned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from hotloop.session.batch import Batch
 
-__all__ = ["FixedInputs", "Shape", "Shapes", "pinned"]
+__all__ = ["FixedInputs", "Shape", "Shapes"]
 
 _STARTS: Final = "cu_seqlens"  # the tensor of the boundaries
 _MASK: Final = "attention_mask"
@@ -216,9 +217,3 @@ def _padding(batch: Boundaries, tokens: int, segments: int) -> tuple[int, ...]:
         return ()
     each, more = divmod(pads, count)
     return (each + 1,) * more + (each,) * (count - more)
-
-
-def pinned(tensor: Tensor, device: torch.device) -> Tensor:
-    """Return a tensor from which a copy to the device need not wait."""
-    is_there = device.type != "cuda" or tensor.device.type != "cpu" or tensor.is_pinned()
-    return tensor if is_there else tensor.pin_memory()
