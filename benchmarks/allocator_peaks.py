@@ -95,15 +95,18 @@ def peaks(job: Job, plan: Plan, hardware: Hardware, *, clip: float) -> dict[str,
 
     make = job.skeleton or job.model
 
-    def on_card(frozen: torch.dtype | None = None, _: bool = True) -> torch.nn.Module:
+    in_low = job.frozen or job.trained
+
+    def on_card(low: torch.dtype | None = None, _: bool = True) -> torch.nn.Module:
         with torch.device("meta"):
-            model = make() if frozen is None or job.frozen is None else job.frozen(frozen, False)
+            model = make() if low is None or in_low is None else in_low(low, False)
         _place(model)
         return model
 
     torch.backends.cuda.enable_cudnn_sdp(False)  # the null card has no cuDNN
     torch.cuda.reset_peak_memory_stats()
-    own = replace(job, model=on_card, frozen=on_card if job.frozen else None)
+    frozen, trained = (on_card if one else None for one in (job.frozen, job.trained))
+    own = replace(job, model=on_card, frozen=frozen, trained=trained)
     session, _ = apply_plan.prepare(own, plan, hardware, {})
     session.model.train()
     guard = NonFiniteGuard(session)

@@ -41,7 +41,7 @@ from hotloop.machine.detect import detect
 from hotloop.models.adapters.attach import adapted as adapters_on
 from hotloop.models.adapters.attach import attach
 from hotloop.models.adapters.config import AdapterConfig
-from hotloop.models.adapters.frozen_16bit import lower
+from hotloop.models.adapters.in_16_bits import lower
 from hotloop.models.gpt import Gpt, next_token_loss
 from hotloop.recipes.building.optimizers import AdamWFactory
 from hotloop.session.accumulation_windows import AccumulationWindows, Position

@@ -259,7 +259,9 @@ def test_the_derived_plan_keeps_the_loosest_of_its_promises() -> None:
         Training(batch_size=8, accumulation=2, max_steps=STEPS),
         ("auto", 32),
         detect("cpu"),
-        origins={"training.precision": "default", "training.use_compile": "default"}
+        origins=dict.fromkeys(
+            ("training.precision", "training.use_compile", "training.optim"), "default"
+        )
         | {"model.attention": "default"},
         steps=STEPS,
         threads=(1, "as in every test"),

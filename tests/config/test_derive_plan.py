@@ -18,6 +18,7 @@ from hotloop.recipes.char_lm.config import resolve_char_lm
 from hotloop.recipes.char_lm.presets import PRESETS
 
 GIB = 1 << 30
+KEYS = ("training.precision", "training.use_compile", "training.optim", "model.attention")
 ORIGINS = ("default", "command line", "preset t4 (rule): sm75", "run.yaml:3")
 
 
@@ -60,12 +61,21 @@ def derived(
         Training(**asked),  # type: ignore[arg-type]
         (attention, context),
         hardware,
-        origins=dict.fromkeys(
-            ("training.precision", "training.use_compile", "model.attention"), origin
-        ),
+        origins=dict.fromkeys(KEYS, origin),
         steps=steps,
         threads=threads,
     )
+
+
+@pytest.mark.parametrize(
+    ("optim", "takes"),
+    [("adamw_torch_fused", {"fused-adamw"}), ("adamw_8bit", {"adamw-8bit"}), ("adafactor", set())],
+)
+def test_the_optimizer_is_what_was_configured(optim: str, takes: set[str]) -> None:
+    plan, choices = derived(MACHINES["rtx 4090"], optim=optim, origin="run.yaml:3")
+    assert ids(plan) & {"fused-adamw", "adamw-8bit"} == takes
+    if optim == "adamw_8bit":
+        assert origins_of(choices)["adamw-8bit"] == "run.yaml:3"
 
 
 def ids(plan: Plan) -> set[str]:
@@ -212,6 +222,7 @@ assignments = st.lists(
     st.sampled_from(
         [
             *(f"training.precision={p}" for p in ("auto", "fp32", "bf16", "fp16", "tf32")),
+            *(f"training.optim={o}" for o in ("adamw_torch_fused", "adamw_8bit", "adafactor")),
             *(f"training.use_compile={c}" for c in ("auto", "true", "false")),
             *(f"training.batch_size={n}" for n in (0, 1, 2, 7, 48, 1_000_000)),
             *(f"training.accumulation={n}" for n in (1, 2, 3, 4, 49)),
@@ -277,7 +288,7 @@ def test_a_model_with_attention_of_its_own_is_told_nothing_about_it(machine: str
         Training(batch_size=64, max_steps=10),
         None,
         MACHINES[machine],
-        origins=dict.fromkeys(("training.precision", "training.use_compile"), "default"),
+        origins=dict.fromkeys(KEYS, "default"),
         steps=10,
         threads=(2, "what the test says"),
     )

@@ -11,8 +11,8 @@ from hotloop.core.document_boundaries import Boundaries
 from hotloop.models.adapters.attach import adapted, attach
 from hotloop.models.adapters.config import AdapterConfig
 from hotloop.models.adapters.dora import DoraLinear
-from hotloop.models.adapters.frozen_16bit import lower
 from hotloop.models.adapters.held import adapters_held
+from hotloop.models.adapters.in_16_bits import lower
 from hotloop.models.attention.documents_cuda import efficient, efficient_kernel
 from hotloop.models.attention.efficient_op import OPERATOR
 from hotloop.models.fused_cross_entropy import LossTerms, linear_cross_entropy

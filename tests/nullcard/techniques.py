@@ -19,6 +19,8 @@ _ANY = {
     for use in (
         "activation-checkpointing:mode=full",
         "activation-checkpointing:mode=selective",
+        "adamw-8bit",
+        "adamw-8bit:state=host:compiled=yes",
         "async-checkpoint",
         "compile",
         "device-prefetch",
@@ -58,6 +60,19 @@ def _changes() -> Iterator[Recipe]:
                 )
 
 
+def _small() -> Iterator[Recipe]:
+    for recipe in RECIPES:
+        if recipe.name == "chat-sft flat":
+            options = ("adapter.method=none", "--with", "adamw-8bit:state=host")
+            yield Recipe(
+                name="chat-sft full, with adamw-8bit:state=host and trained-16bit",
+                options=(*recipe.options, *options, "--with", "trained-16bit"),
+                runs=recipe.runs,
+                cards=_CARD,
+                why="a save waits for averages that are on their way to host memory",
+            )
+
+
 def _replayed() -> Iterator[Recipe]:
     for recipe in RECIPES:
         steps = [f"{part}.max_steps={_STEPS}" for part in PARTS[: len(recipe.runs)]]
@@ -70,4 +85,4 @@ def _replayed() -> Iterator[Recipe]:
         )
 
 
-CHANGES = (*_changes(), *_replayed())
+CHANGES = (*_changes(), *_small(), *_replayed())

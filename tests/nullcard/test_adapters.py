@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from hotloop.models.adapters.attach import attach
 from hotloop.models.adapters.config import AdapterConfig
-from hotloop.models.adapters.frozen_16bit import lower
+from hotloop.models.adapters.in_16_bits import lower
 from hotloop.models.adapters.held import adapters_held
 class Block(nn.Module):
     def __init__(self):

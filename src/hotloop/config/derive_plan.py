@@ -97,7 +97,7 @@ def derive_plan(
     choices = [
         *_precision(training.precision, hardware, origins["training.precision"]),
         *_compile(training.use_compile, hardware, origins["training.use_compile"], steps),
-        _always("fused-adamw", "one kernel instead of one per operation; same formula"),
+        *_optimizer(training.optim, origins["training.optim"]),
         _always("gc-freeze", "a full garbage collection in mid-run stalls the loop"),
     ]
     if hardware.device == "cpu":
@@ -154,6 +154,14 @@ def _precision(precision: str, hardware: Hardware, origin: str) -> list[Choice]:
     if hardware.why_no_tf32() is None:
         return [_always("tf32", "float32 products on tensor cores")]
     return []
+
+
+def _optimizer(optim: str, origin: str) -> list[Choice]:
+    if optim == "adamw_8bit":
+        return [Choice(use=Use.of("adamw-8bit"), origin=origin, reason="asked for")]
+    if optim == "adafactor":
+        return []
+    return [_always("fused-adamw", "one kernel instead of one per operation; same formula")]
 
 
 def _compile(use_compile: str, hardware: Hardware, origin: str, steps: int) -> list[Choice]:

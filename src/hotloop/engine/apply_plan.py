@@ -21,10 +21,12 @@ from hotloop.machine.growing_segments import grow_segments
 from hotloop.session.ranks import SINGLE_PROCESS
 from hotloop.session.session import Parallel, Session, Stepping
 from hotloop.techniques.base import Stage
-from hotloop.techniques.selection import TYPED, check, find, frozen_dtype, without_effect
+from hotloop.techniques.selection import TYPED, check, find, model_in_16_bits, without_effect
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from torch import nn
 
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan, Use
@@ -70,10 +72,10 @@ def prepare(
     torch.manual_seed(job.seed)
     order = [(find(use.id, known), use) for use in plan.techniques]
     order.sort(key=lambda pair: (pair[0].stage, pair[0].id))
-    low = frozen_dtype(plan, hardware, known=known)
+    build = model_in_16_bits(job, plan, hardware, known=known)
     no_longer_grow = grow_segments(hardware)
     try:
-        session = _start(job, plan, hardware, ranks, low)
+        session = _start(job, plan, hardware, ranks, build)
     except BaseException:
         if no_longer_grow is not None:
             no_longer_grow()
@@ -107,10 +109,14 @@ def undo(session: Session) -> None:
 
 
 def _start(
-    job: Job, plan: Plan, hardware: Hardware, ranks: ProcessGroup, low: torch.dtype | None
+    job: Job,
+    plan: Plan,
+    hardware: Hardware,
+    ranks: ProcessGroup,
+    low: Callable[[bool], nn.Module] | None,
 ) -> Session:
     device = torch.device(hardware.device)
-    model = (job.model() if low is None or job.frozen is None else job.frozen(low, True)).to(device)
+    model = (job.model() if low is None else low(True)).to(device)
     if ranks.rank > 0:
         seed_rank(job.seed, ranks.rank, 0)
     return Session(

@@ -1,5 +1,7 @@
 """Updates with fused AdamW, in one call per parameter group that also clips the gradients.
 
+AdamW8bit clips in its own step in the same way.
+
 The kernel divides gradients by a scale that is meant for GradScaler. With max(1, norm / clip) as
 that scale it clips without another pass over the gradients. torch's `Optimizer.step` is the
 fallback for anything that is not covered here; both give the same bits.
@@ -13,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from hotloop.models.adamw import AdamW
+from hotloop.models.adamw_8bit import AdamW8bit
+from hotloop.models.adapters.product import LOW
 from hotloop.models.row_sharded import is_sharded
 
 if TYPE_CHECKING:
@@ -31,11 +35,15 @@ _PLAIN = ("amsgrad", "maximize", "capturable", "differentiable")  # each one cha
 
 
 def total_norm(gradients: list[Tensor]) -> Tensor:
-    """Return the 2-norm of all gradients together, a scalar: `get_total_norm` without its sorting.
+    """Return the 2-norm of all gradients together, a scalar; those in 16 bits are added in fp32.
 
-    Only for tensors of one device and dtype.
+    Only for tensors of one device.
     """
-    norm: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
+    norms: list[Tensor] = []
+    for dtype in dict.fromkeys(gradient.dtype for gradient in gradients):
+        alike = [gradient for gradient in gradients if gradient.dtype == dtype]
+        norms += torch._foreach_norm(alike, 2, torch.float32 if dtype in LOW else None)
+    norm: Tensor = torch.linalg.vector_norm(torch.stack(norms))
     return norm
 
 
@@ -50,6 +58,8 @@ class FusedStep:
     @staticmethod
     def why_not(optimizer: torch.optim.Optimizer | None) -> str | None:
         """Return why the optimizer must make its own step, or None if it need not."""
+        if type(optimizer) is AdamW8bit:
+            return None
         if optimizer is None or type(optimizer) not in (torch.optim.AdamW, AdamW):
             return "it is not AdamW"  # a subclass may do anything
         missing = [
@@ -80,7 +90,7 @@ class FusedStep:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the optimizer has its state, so that the next step allocates nothing."""
+        """Whether the next step allocates nothing and is made here, not by the optimizer."""
         return bool(self._groups) or self._ready()
 
     @property
@@ -162,9 +172,9 @@ class FusedStep:
             parameter.grad = None
 
     def _ready(self) -> bool:
-        """Collect the optimizer's state; return False if the optimizer has not created it yet."""
+        """Collect the optimizer's state; return False if it has none yet, or one of its own."""
         state = self._optimizer.state
-        if any(not state[p] for p in self._params):
+        if type(self._optimizer) is AdamW8bit or any(not state[p] for p in self._params):
             return False
         self._groups = [
             (group, group["params"], [[state[p][key] for p in group["params"]] for key in _STATE])

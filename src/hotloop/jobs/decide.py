@@ -21,6 +21,7 @@ from hotloop.jobs.forecast.memory_fit import (
     RECORDING,
     Forecasts,
     fit_memory,
+    fit_small,
     packing_loses,
     shapes,
     with_recordings,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from hotloop.core.hardware import Hardware
     from hotloop.core.progress import Notify
+    from hotloop.jobs.forecast.memory_fit import MemoryFit
     from hotloop.jobs.forecast.memory_forecast import Forecast
     from hotloop.jobs.request import RunRequest
     from hotloop.session.accumulation_windows import AccumulationWindows
@@ -41,6 +43,9 @@ if TYPE_CHECKING:
     from hotloop.session.ranks import ProcessGroup
 
 __all__ = ["Decision", "Draft", "decide", "requested", "share_out"]
+
+
+WITHOUT = "without it the run does not fit"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,13 +127,13 @@ def decide(
     )
     if recording is not None:  # it takes no room from the micro batch
         draft = draft.without(RECORDING)
-    fit = fit_memory(
-        forecasts, draft.plan, notify, may_halve=may_halve, may_recompute=may_recompute
-    )
+    may = {"may_halve": may_halve, "may_recompute": may_recompute}
+    small = may_halve and _is_usual_adamw(draft, request)
+    fit, draft = _fitted(job, draft, forecasts, notify, **may, may_shrink=small)
     if recording and (replayed := with_recordings(forecasts, fit, recording.use)) is not None:
         fit, draft = replayed, draft.plus(recording.use, recording.reason)
     if (mode := fit.plan.choice(RECOMPUTING)) is not None and not recomputes:
-        draft = draft.plus(Use.of(RECOMPUTING, **mode), "without it the run does not fit")
+        draft = draft.plus(Use.of(RECOMPUTING, **mode), WITHOUT)
     packing = None
     if unpacked is not None:
         config, plain = unpacked()
@@ -143,6 +148,46 @@ def decide(
         too_much=fit.too_much,
         packing=packing,
     )
+
+
+def _fitted(
+    job: Job,
+    draft: Draft,
+    forecasts: Forecasts,
+    notify: Notify,
+    *,
+    may_halve: bool,
+    may_recompute: bool,
+    may_shrink: bool,
+) -> tuple[MemoryFit, Draft]:
+    """Return the fit of a draft, and the draft with techniques that make the optimizer smaller.
+
+    They are taken only if it does not fit without, and with `may_shrink`.
+    """
+    notes: list[Any] = []
+    fit = fit_memory(
+        forecasts, draft.plan, notes.append, may_halve=may_halve, may_recompute=may_recompute
+    )
+    small = None
+    if fit.too_much and may_shrink:
+        low = job.trained is not None
+        small = fit_small(
+            forecasts, draft.plan, notify, may_recompute=may_recompute, trains_low=low
+        )
+    if small is None:
+        for note in notes:
+            notify(note)
+        return fit, draft
+    draft = draft.without("fused-adamw")
+    for use in small[1]:
+        draft = draft.plus(use, WITHOUT)
+    return small[0], draft
+
+
+def _is_usual_adamw(draft: Draft, request: RunRequest) -> bool:
+    """Whether the run's optimizer is the default, and nobody asked for it or its technique."""
+    is_default = request.origins["training.optim"] == DEFAULT
+    return is_default and draft.origins.get("fused-adamw") == "auto"
 
 
 def requested(request: RunRequest, hardware: Hardware, steps: int, ranks: int) -> Draft:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor
 
 from hotloop.core.errors import ConfigError, DataError, DeviceError
-from hotloop.models.adapters.frozen_16bit import lower
+from hotloop.models.adapters.in_16_bits import lower
 from hotloop.models.attention import in_transformers
 from hotloop.models.weights.streaming_load import fill, low_dtype
 
@@ -154,7 +154,8 @@ def load_backbone(
     isolation: Isolation,
     dtype: torch.dtype = torch.float32,
     weights: bool = True,
-    frozen: torch.dtype | None = None,
+    low: torch.dtype | None = None,
+    trains: bool = False,
     bidirectional: bool = False,
     attention_dropout: float | None = None,
     seed: int = 0,
@@ -162,12 +163,12 @@ def load_backbone(
     """Return the model on the CPU in training mode, with its language-model `head` or without.
 
     Without `weights` they are drawn from `seed`, and no file is read. If tensors hold no numbers
-    (FakeTensorMode, the meta device) weights are neither drawn nor read. With `frozen`, the dtype
-    of its products, a model that is to be frozen has its matrices in 16 bits, as
-    `adapters.frozen_16bit.lower` stores them. `bidirectional` lets a decoder's tokens see later
-    ones, in sliding windows as well, and records it in its config: the model saved by transformers
-    is bidirectional when it is loaded. `attention_dropout` replaces the config's; any but 0
-    prevents the fast GPU kernels for packed batches.
+    (FakeTensorMode, the meta device) weights are neither drawn nor read. With `low`, the dtype of
+    its products, a model has its matrices in 16 bits, as `adapters.in_16_bits.lower` stores them;
+    they are to be frozen, unless the model `trains`. `bidirectional` lets a decoder's tokens see
+    later ones, in sliding windows as well, and records it in its config: the model saved by
+    transformers is bidirectional when it is loaded. `attention_dropout` replaces the config's; any
+    but 0 prevents the fast GPU kernels for packed batches.
 
     Raises ConfigError for a model that cannot be trained here, DataError if config and weights do
     not match, DeviceError without transformers.
@@ -192,8 +193,8 @@ def load_backbone(
                 module.is_causal = False
     backbone = Backbone(model, isolation=isolation, positions=source.positions)
     reads = weights and not _virtual()
-    if frozen is not None:
-        lower(model, frozen, stored=low_dtype(source), is_filled=not reads)
+    if low is not None:
+        lower(model, low, stored=low_dtype(source), is_filled=not reads, is_trained=trains)
     if reads:
         fill(model, source)
     return backbone

@@ -18,7 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn import functional
 
 from hotloop.core.errors import ConfigError, did_you_mean
-from hotloop.models.adapters.frozen_16bit import LowLinear
+from hotloop.models.adapters.in_16_bits import LowLinear
 from hotloop.models.fused_cross_entropy import LossTerms, linear_cross_entropy
 
 if TYPE_CHECKING:

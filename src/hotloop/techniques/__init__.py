@@ -3,6 +3,7 @@
 from hotloop.core.errors import PlanError, did_you_mean
 from hotloop.techniques import (
     activation_checkpointing,
+    adamw_8bit,
     async_checkpoint,
     autocast_bf16,
     autocast_fp16,
@@ -32,6 +33,7 @@ from hotloop.techniques import (
     tf32,
     threads,
     token_budget,
+    trained_16bit,
     vectorised_reads,
 )
 from hotloop.techniques.base import Technique
@@ -40,6 +42,7 @@ __all__ = ["ALL", "get"]
 
 ALL: tuple[Technique, ...] = (
     activation_checkpointing.TECHNIQUE,
+    adamw_8bit.TECHNIQUE,
     async_checkpoint.TECHNIQUE,
     autocast_bf16.TECHNIQUE,
     autocast_fp16.TECHNIQUE,
@@ -69,6 +72,7 @@ ALL: tuple[Technique, ...] = (
     tf32.TECHNIQUE,
     threads.TECHNIQUE,
     token_budget.TECHNIQUE,
+    trained_16bit.TECHNIQUE,
     vectorised_reads.TECHNIQUE,
 )
 _BY_ID = {technique.id: technique for technique in ALL}

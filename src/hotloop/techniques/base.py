@@ -99,6 +99,9 @@ class Technique:
     # The part of `apply` that determines what is saved for the backward pass, (model, **choice).
     # The memory forecast of a plan uses it.
     on_model: Callable[..., object] | None = None
+    # (parameter, **choice) -> bytes of its optimizer state on the device, if the technique replaces
+    # the optimizer. The memory forecast of a plan uses it.
+    state_bytes: Callable[..., int] | None = None
     hosts: frozenset[HostKind] = frozenset(HostKind)
     # Limits of ROUNDING in float32: at least ten times the largest deviation that
     # benchmarks/rounding.py measured (results/rounding-cpu.json), or its own benchmark.

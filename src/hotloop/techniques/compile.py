@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from hotloop.core.plan import Plan
     from hotloop.session.session import TechniqueTarget
 
-__all__ = ["MODES", "TECHNIQUE"]
+__all__ = ["FAILS", "MODES", "TECHNIQUE"]
 
 # Inductor's own random numbers differ from eager's, so dropout would draw different masks.
 _EAGER_RANDOM = {"fallback_random": True}
@@ -45,7 +45,7 @@ MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagrap
 _GRAPH_MODES = ("reduce-overhead", "max-autotune")
 _LONGEST = 300  # characters of a compiler's message
 # What compilers raise: their own errors are RuntimeErrors; the others occur while they compile.
-_FAILS = (
+FAILS = (
     *(RuntimeError, ValueError, TypeError, AttributeError, LookupError, AssertionError),
     *(OSError, ImportError, ArithmeticError, subprocess.SubprocessError),
 )
@@ -123,7 +123,7 @@ def _compiled_or_eager(
     try:  # backward passes are compiled here as well, not in the middle of the script's backward()
         with config.patch(force_non_lazy_backward_lowering=True):
             return compiler(graph, inputs, **more)
-    except _FAILS as error:
+    except FAILS as error:
         why = f"{type(error).__name__}: {' '.join(str(error).split())}"[:_LONGEST]
         troubles.append(f"a graph fell back to eager: {why} (hotloop explain compile-fails)")
         return plain.forward

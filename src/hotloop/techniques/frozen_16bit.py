@@ -54,14 +54,14 @@ def dtype_of(plan: Plan) -> torch.dtype:
 
 def apply(session: Session) -> int:
     """Count the matrices that were loaded in 16 bits: the job's model is built so."""
-    from hotloop.models.adapters.frozen_16bit import lowered
+    from hotloop.models.adapters.in_16_bits import lowered
 
     return len(lowered(session.model))
 
 
 def read_back(session: Session) -> str | None:
     """Read the dtypes of the model's frozen matrices."""
-    from hotloop.models.adapters.frozen_16bit import lowered
+    from hotloop.models.adapters.in_16_bits import lowered
 
     frozen = lowered(session.model).values()
     if not frozen:

@@ -91,4 +91,5 @@ TECHNIQUE = Technique(
     apply=apply,
     read_back=read_back,
     nothing="the optimizer is not one that can be fused, or is fused already",
+    excludes=frozenset({"adamw-8bit"}),
 )

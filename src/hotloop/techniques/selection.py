@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hotloop import techniques
 from hotloop.core.errors import PlanError
-from hotloop.techniques import frozen_16bit
+from hotloop.techniques import frozen_16bit, trained_16bit
 from hotloop.techniques.base import HostKind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    import torch
+    from torch import nn
 
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan, Use, Value
+    from hotloop.session.job import Job
     from hotloop.techniques.base import Technique
 
-__all__ = ["TYPED", "check", "check_words", "find", "frozen_dtype", "without_effect"]
+__all__ = ["TYPED", "check", "check_words", "find", "model_in_16_bits", "without_effect"]
 
 TYPED = frozenset({"command line", "--with"})  # origins whose requests must not fail silently
 _ELSEWHERE = {
@@ -72,14 +74,19 @@ def find(id: str, known: Sequence[Technique] = techniques.ALL) -> Technique:
     return next((one for one in known if one.id == id), None) or techniques.get(id)
 
 
-def frozen_dtype(
-    plan: Plan, hardware: Hardware, *, known: Sequence[Technique] = techniques.ALL
-) -> torch.dtype | None:
-    """Return the dtype in which a plan stores the matrices it freezes; None: as they are built."""
-    id = frozen_16bit.ID
-    if plan.choice(id) is None or find(id, known).blocked(hardware, plan) is not None:
-        return None
-    return frozen_16bit.dtype_of(plan)
+def model_in_16_bits(
+    job: Job, plan: Plan, hardware: Hardware, *, known: Sequence[Technique] = techniques.ALL
+) -> Callable[[bool], nn.Module] | None:
+    """Return the job's factory of a model with matrices in 16 bits, if the plan stores them so.
+
+    Its argument tells whether to read weights. The model has what `Job.frozen` or `Job.trained`
+    say.
+    """
+    for id, factory in ((frozen_16bit.ID, job.frozen), (trained_16bit.ID, job.trained)):
+        is_used = plan.choice(id) is not None and find(id, known).blocked(hardware, plan) is None
+        if is_used and factory is not None:
+            return partial(factory, frozen_16bit.dtype_of(plan))
+    return None
 
 
 def without_effect(use: Use, why: str) -> PlanError:

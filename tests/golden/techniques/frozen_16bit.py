@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from hotloop.core.plan import Plan
 from hotloop.models.adapters.attach import adapted, attach
 from hotloop.models.adapters.config import AdapterConfig
-from hotloop.models.adapters.frozen_16bit import lower
+from hotloop.models.adapters.in_16_bits import lower
 from hotloop.session.job import Job
 from hotloop.techniques import frozen_16bit
 

@@ -1,16 +1,21 @@
 """The memory forecast of a plan, on a CPU of any size."""
 
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
 from hotloop.core.hardware import HEAD_ROOM, Hardware
 from hotloop.core.plan import Plan
 from hotloop.core.progress import Note
 from hotloop.data.sampling.context_windows import Windows
-from hotloop.jobs.forecast.memory_fit import Forecasts, MemoryFit, fit_memory
+from hotloop.jobs.forecast.memory_fit import Forecasts, MemoryFit, fit_memory, fit_small
 from hotloop.jobs.forecast.memory_forecast import Forecast
+from hotloop.models.adapters.in_16_bits import lower
 from hotloop.models.gpt import Gpt, next_token_loss
 from hotloop.recipes.building.optimizers import AdamWFactory
 from hotloop.session.job import Job
@@ -118,3 +123,54 @@ def test_what_would_not_help_is_not_recommended() -> None:
         job(), model=lambda: Gpt(vocabulary=7, layers=1, heads=2, width=32, context=64)
     )
     assert RECOMPUTING not in forecast(PLAN, memory=1000, of=one_block)[1]
+
+
+def shrunk(memory: int, *, host: int | None = None, trains_low: bool = True) -> Any:
+    """Return what makes a wide model fit a simulated GPU, and what was said of it."""
+    hardware = Hardware(
+        device="cuda",
+        name="a GPU",
+        capability=(8, 9),
+        memory_bytes=memory,
+        host_memory_bytes=host,
+    )
+    wide = partial(Gpt, vocabulary=512, layers=2, heads=4, width=256, context=64)
+
+    def low(dtype: torch.dtype, weights: bool) -> nn.Module:
+        made = wide()
+        lower(made, dtype, stored=None, is_filled=weights, is_trained=True)
+        return made
+
+    small = replace(job(), model=wide, vocabulary=512, trained=low)
+    forecasts = Forecasts(small, hardware, {"job": "shrunk", "low": trains_low})
+    said: list[str] = []
+    plan = Plan(micro_batch=1, accumulation=2).plus("autocast-bf16").plus("fused-adamw")
+    found = fit_small(
+        forecasts,
+        plan,
+        lambda note: said.append(note.text),
+        may_recompute=False,
+        trains_low=trains_low,
+    )
+    return forecasts, plan, found, said
+
+
+def test_what_changes_the_training_least_makes_a_model_fit() -> None:
+    forecasts, plan, _, _ = shrunk(1 << 40)
+    less = plan.minus("fused-adamw").plus("adamw-8bit")
+    lower_still = less.plus("trained-16bit")
+    on_host = less.plus("adamw-8bit", state="host").plus("trained-16bit")
+    plans = (less, lower_still, on_host)
+    peaks = [forecasts.of(one).peak_bytes for one in plans]
+    assert forecasts.of(plan).peak_bytes > peaks[0] > peaks[1] > peaks[2]
+    for wanted, peak in zip(plans, peaks, strict=True):
+        _, _, found, said = shrunk(int(peak / HEAD_ROOM) + 1)
+        fit, uses = found
+        assert fit.too_much is None
+        assert set(fit.plan.techniques) == set(wanted.techniques)
+        assert set(uses) == set(wanted.techniques) - set(plan.techniques)
+        assert "which change the training" in said[0]
+    assert shrunk(peaks[2] // 2)[2] is None
+    just = int(peaks[2] / HEAD_ROOM) + 1
+    assert shrunk(just, host=1000)[2] is None  # it has no room for pinned memory
+    assert shrunk(just, trains_low=False)[2] is None

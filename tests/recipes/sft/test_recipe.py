@@ -126,7 +126,7 @@ def test_only_answers_carry_loss_and_their_end_is_learned(model, data, tmp_path)
             "training.batch_size=2",
             "adapter.dropout=0.1",
         ),
-        ("adapter.method=lora", "training.optim=adamw_8bit", "adapter.rank=64"),
+        ("adapter.method=lora", "training.optim=adamw_8bit", "adapter.rank=1024"),
         ("adapter.method=lora", "adapter.quantization=nf4"),
     ],
     ids=["full", "dora", "8bit", "qlora"],

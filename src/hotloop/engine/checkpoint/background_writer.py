@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import torch
 
-from hotloop.engine.checkpoint.tensor_file import host_memory
+from hotloop.machine.host_memory import HostArena
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,10 +26,6 @@ __all__ = ["Background"]
 
 T = TypeVar("T")
 _Key = tuple[str, str]  # file, tensor
-# Pinned at once: torch rounds each allocation up to a power of two, and one takes the driver longer
-# than a small copy. Larger tensors have their own.
-_ARENA_BYTES: Final = 1 << 28
-_ALIGNED: Final = 64  # bytes; more than the width of any number
 
 
 class Background(Generic[T]):
@@ -146,16 +142,10 @@ def _memory_for(tensors: Mapping[_Key, Tensor]) -> dict[_Key, Tensor]:
         for key, each in tensors.items()
         if not each.is_cuda
     }
-    sizes = {
-        key: each.nbytes + -each.nbytes % _ALIGNED for key, each in tensors.items() if each.is_cuda
-    }
-    arena, used, left = torch.empty(0, dtype=torch.uint8), 0, sum(sizes.values())
-    for key, size in sizes.items():
-        if used + size > len(arena):
-            room = max(size, min(left, _ARENA_BYTES))
-            arena, used = host_memory(room), 0
-        like = torch.empty_like(tensors[key], device="meta")
-        numbers = arena[used : used + like.nbytes].view(like.dtype)
+    on_gpu = {key: each for key, each in tensors.items() if each.is_cuda}
+    arena = HostArena(sum(each.nbytes for each in on_gpu.values()))
+    for key, each in on_gpu.items():
+        like = torch.empty_like(each, device="meta")
+        numbers = arena.take(like.nbytes).view(like.dtype)
         made[key] = numbers.as_strided(like.shape, like.stride(), numbers.storage_offset())
-        used, left = used + size, left - size
     return made

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import torch
 
+from hotloop.machine.host_memory import host_memory
 from hotloop.models.weights.dtypes import DTYPES
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-__all__ = ["HostCopies", "host_memory", "in_order", "tensor_chunks"]
+__all__ = ["HostCopies", "in_order", "tensor_chunks"]
 
 _NAMES: Final = {dtype: name for name, dtype in DTYPES.items()}
 # A wait in 64 MiB costs nothing beside the 5 ms that they take at 12 GB/s (PCIe 3.0, 16 lanes), and
@@ -119,17 +120,6 @@ class HostCopies:
         for device in {piece.bytes_.device for piece in self._windows[window]}:
             torch.cuda.current_stream(device).synchronize()
         self._loaded = window
-
-
-def host_memory(size: int) -> Tensor:
-    """Return `size` bytes of pinned memory, or of ordinary memory where the system pins no more.
-
-    A save must not fail for that: copies to ordinary memory only make the host wait for each.
-    """
-    try:
-        return torch.empty(size, dtype=torch.uint8, pin_memory=size > 0)
-    except RuntimeError:
-        return torch.empty(size, dtype=torch.uint8)
 
 
 def _is_staged(tensor: Tensor) -> bool:

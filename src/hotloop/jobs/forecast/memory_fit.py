@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any
 from hotloop import techniques
 from hotloop.config.common import deciding
 from hotloop.core.env import ENV
+from hotloop.core.plan import Use
 from hotloop.core.progress import Note
 from hotloop.core.units import bytes_
 from hotloop.jobs.forecast import limits, memory_forecast
 from hotloop.jobs.forecast.forecast_cache import remembered
 from hotloop.jobs.forecast.per_rank_memory import of_rank
-from hotloop.techniques.selection import frozen_dtype
+from hotloop.techniques.selection import model_in_16_bits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    import torch
     from torch import nn
 
     from hotloop.core.hardware import Hardware
-    from hotloop.core.plan import Plan, Use
+    from hotloop.core.plan import Plan
     from hotloop.core.progress import Notify
     from hotloop.jobs.forecast.memory_forecast import Forecast
     from hotloop.session.job import Job
@@ -32,6 +32,7 @@ __all__ = [
     "Forecasts",
     "MemoryFit",
     "fit_memory",
+    "fit_small",
     "has_flash",
     "packing_loses",
     "precision_of",
@@ -40,6 +41,15 @@ __all__ = [
 ]
 
 RECOMPUTING, RECORDING = "activation-checkpointing", "cuda-graphs"
+# Ways to a smaller optimizer and smaller weights, for a model that does not fit otherwise.
+_SMALLER = (
+    (Use.of("adamw-8bit"),),
+    (Use.of("adamw-8bit"), Use.of("trained-16bit")),
+    (Use.of("adamw-8bit", state="host"), Use.of("trained-16bit")),
+)
+# Bytes of host memory for a number of 8-bit averages: 2, and torch's allocator of pinned memory
+# rounds up to a power of two (pytorch issue 150517).
+_PINNED = 4
 PACKED_COST = "9 to 62 %"  # step time of QLoRA over LoRA (TECHNIQUES, 2026-11)
 
 
@@ -70,7 +80,7 @@ class Forecasts:
     def of(self, plan: Plan) -> Forecast:
         """Return the forecast of a plan, from memory or the cache on disk if possible."""
         uses, precision = _on_model(plan, self.hardware), precision_of(plan, self.hardware)
-        low = frozen_dtype(plan, self.hardware)
+        low = self._low(plan)
         replays = _replays(plan, self.hardware)
         key = (plan.micro_batch, plan.accumulation, precision, low, replays, *map(str, uses))
         if key not in self._known:
@@ -78,7 +88,7 @@ class Forecasts:
         return self._known[key]
 
     def _remembered(self, plan: Plan, uses: Sequence[Use], precision: str) -> Forecast:
-        job, low = self._job, frozen_dtype(plan, self.hardware)
+        job, low = self._job, self._low(plan)
         step: dict[str, Any] = {
             "micro_batch": plan.micro_batch,
             "precision": precision,
@@ -93,11 +103,20 @@ class Forecasts:
             "settings": self._settings,
             "sample": {k: [*v.shape, str(v.dtype)] for k, v in one.tensors.items()},
             "on_model": [str(use) for use in uses],
-            "frozen": None if low is None else str(low),
+            "in_16_bits": low,
             "versions": dict(self.hardware.versions),
         }
-        make = partial(memory_forecast.forecast, _as_planned(job, uses, low), **step)
+        planned = _as_planned(job, uses, model_in_16_bits(job, plan, self.hardware))
+        make = partial(memory_forecast.forecast, planned, **step)
         return remembered(ENV.cache / "forecasts", key, make)
+
+    def _low(self, plan: Plan) -> str | None:
+        """Return which matrices of the model are in 16 bits, and in which, in words."""
+        factory = model_in_16_bits(self._job, plan, self.hardware)
+        if factory is None:
+            return None
+        which = "frozen" if self._job.frozen is not None else "trained"
+        return f"{which}: {precision_of(plan, self.hardware)}"
 
 
 def has_flash(hardware: Hardware, precision: str) -> bool:
@@ -111,29 +130,29 @@ def _replays(plan: Plan, hardware: Hardware) -> bool:
 
 
 def _on_model(plan: Plan, hardware: Hardware) -> list[Use]:
-    """Return the plan's techniques that change what the model saves for the backward pass."""
+    """Return the plan's techniques that change what the model or the optimizer keeps."""
     used = ((techniques.get(use.id), use) for use in plan.techniques)
-    return [use for t, use in used if t.on_model and t.blocked(hardware, plan) is None]
+    counted = ((t, use) for t, use in used if t.on_model or t.state_bytes)
+    return [use for t, use in counted if t.blocked(hardware, plan) is None]
 
 
-def _as_planned(job: Job, uses: Sequence[Use], low: torch.dtype | None) -> Job:
-    """Return the job with a model to which the techniques `uses` are applied.
+def _as_planned(job: Job, uses: Sequence[Use], low: Callable[[bool], nn.Module] | None) -> Job:
+    """Return the job with a model, and an optimizer's state, to which `uses` are applied.
 
-    Its frozen matrices are in the dtype `low`, if there is one.
+    `low` builds it with matrices in 16 bits, if there is one.
     """
+    used = [(techniques.get(use.id), dict(use.choice)) for use in uses]
 
     def model() -> nn.Module:
-        if low is not None and job.frozen is not None:
-            built = job.frozen(low, False)
-        else:
-            built = (job.skeleton or job.model)()
-        for use in uses:
-            change = techniques.get(use.id).on_model
-            assert change is not None
-            change(built, **dict(use.choice))
+        built = (job.skeleton or job.model)() if low is None else low(False)
+        for technique, choice in used:
+            if technique.on_model is not None:
+                technique.on_model(built, **choice)
         return built
 
-    return replace(job, model=model, skeleton=None)
+    replaced = [partial(t.state_bytes, **choice) for t, choice in used if t.state_bytes]
+    state_bytes = replaced[-1] if replaced else job.state_bytes
+    return replace(job, model=model, skeleton=None, state_bytes=state_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +199,38 @@ def fit_memory(
         once = forecasts.of(plan.plus(RECOMPUTING, mode="off"))
         forecast = replace(forecast, flops=once.flops)
     return MemoryFit(plan=plan, forecast=forecast, text=text, too_much=too_much)
+
+
+def fit_small(
+    forecasts: Forecasts, plan: Plan, notify: Notify, *, may_recompute: bool, trains_low: bool
+) -> tuple[MemoryFit, Sequence[Use]] | None:
+    """Return a fit whose optimizer, then weights too, are smaller, and the techniques for it.
+
+    None if nothing fits. What changes the training least comes first. `trains_low` tells whether
+    the trained matrices can be in 16 bits.
+    """
+    whole = forecasts.of(plan)
+    host, pinned = forecasts.hardware.host_memory_bytes, _PINNED * whole.trained
+    for uses in _SMALLER:
+        smaller = plan.minus("fused-adamw")
+        for use in uses:
+            smaller = smaller.plus(use.id, **dict(use.choice))
+        works = all(techniques.get(u.id).blocked(forecasts.hardware, smaller) is None for u in uses)
+        is_low = any(use.id == "trained-16bit" for use in uses)
+        on_host = any(use.choice for use in uses)
+        if not works or (is_low and not trains_low) or (on_host and host and pinned > host):
+            continue
+        notes: list[Any] = []
+        fit = fit_memory(
+            forecasts, smaller, notes.append, may_halve=True, may_recompute=may_recompute
+        )
+        if fit.too_much is None:
+            text, names = _sentence(forecasts, plan)[0], " and ".join(map(str, uses))
+            notify(Note(text=f"{text}; it fits with {names}, which change the training"))
+            for note in notes:
+                notify(note)
+            return fit, uses
+    return None
 
 
 def with_recordings(forecasts: Forecasts, fit: MemoryFit, use: Use) -> MemoryFit | None:

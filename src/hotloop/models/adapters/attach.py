@@ -10,7 +10,7 @@ from torch import nn
 from hotloop.core.errors import ConfigError, did_you_mean
 from hotloop.models.adapters.config import ALL_LINEAR, matches
 from hotloop.models.adapters.dora import DoraLinear
-from hotloop.models.adapters.frozen_16bit import LowLinear
+from hotloop.models.adapters.in_16_bits import LowLinear
 from hotloop.models.adapters.lora import Adapted, Ia3Linear, LoraLinear
 from hotloop.models.adapters.nf4_linear import dtype_of, is_quantised, unpacked
 

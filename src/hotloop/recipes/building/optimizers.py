@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from dataclasses import dataclass
 from functools import partial
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from hotloop.core.errors import DeviceError
 from hotloop.models import adamw
 
 if TYPE_CHECKING:
@@ -21,9 +19,6 @@ if TYPE_CHECKING:
     from hotloop.config.common import Training
 
 __all__ = ["AdamWFactory", "optimizer_of", "state_bytes"]
-
-_SMALL = 4096  # numbers below which bitsandbytes keeps 32 bits (min_8bit_size, 0.50)
-_BLOCK = 256  # numbers that share a scale there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,13 +39,10 @@ def optimizer_of(training: Training) -> Callable[[nn.Module], torch.optim.Optimi
     """Return the factory of the configured optimizer; matrices decay, biases and norms do not.
 
     adafactor is torch's, with the configured learning rate (Shazeer and Stern 2018,
-    arXiv:1804.04235). adamw_8bit is that of bitsandbytes (Dettmers et al. 2021, arXiv:2110.02861);
-    the factory raises DeviceError where that package is missing.
+    arXiv:1804.04235). For adamw_8bit it is AdamW, which the technique adamw-8bit replaces.
     """
     if training.optim == "adafactor":
         return partial(_adafactor, training)
-    if training.optim == "adamw_8bit":
-        return partial(_eight_bit, training)
     return AdamWFactory(
         learning_rate=training.learning_rate,
         betas=training.betas,
@@ -63,7 +55,7 @@ def state_bytes(training: Training) -> Callable[[Tensor], int] | None:
 
     It is for optimizers whose step a forecast cannot make.
     """
-    return {"adafactor": _factored_bytes, "adamw_8bit": _eight_bit_bytes}.get(training.optim)
+    return _factored_bytes if training.optim == "adafactor" else None
 
 
 def _factored_bytes(parameter: Tensor) -> int:
@@ -71,11 +63,6 @@ def _factored_bytes(parameter: Tensor) -> int:
         return 4 * parameter.numel()
     *rows, height, width = parameter.shape
     return 4 * math.prod(rows) * (height + width)
-
-
-def _eight_bit_bytes(parameter: Tensor) -> int:
-    count = parameter.numel()
-    return 8 * count if count < _SMALL else 2 * count + 8 * -(-count // _BLOCK)
 
 
 def _groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
@@ -90,17 +77,3 @@ def _groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
 def _adafactor(training: Training, model: nn.Module) -> torch.optim.Optimizer:
     groups = _groups(model, training.weight_decay)
     return torch.optim.Adafactor(groups, lr=training.learning_rate)
-
-
-def _eight_bit(training: Training, model: nn.Module) -> torch.optim.Optimizer:
-    try:
-        optim: Any = importlib.import_module("bitsandbytes.optim")
-    except ImportError as error:
-        raise DeviceError(
-            f"training.optim=adamw_8bit needs bitsandbytes ({error}): pip install 'hotloop[quant]'"
-        ) from error
-    groups = _groups(model, training.weight_decay)
-    optimizer: torch.optim.Optimizer = optim.AdamW8bit(
-        groups, lr=training.learning_rate, betas=training.betas
-    )
-    return optimizer

@@ -57,10 +57,10 @@ _HEAD = ("head", "pooling")  # modules of a Classifier that are new and so alway
 _TWO_CLASSES = ("f1", "precision", "recall")  # metrics of the positive of two classes
 
 
-def _frozen(
+def _low(
     config: PairClassifierConfig, classes: int, dtype: torch.dtype, weights: bool
 ) -> Classifier:
-    return _model(config, classes, weights=weights, frozen=dtype)
+    return _model(config, classes, weights=weights, low=dtype)
 
 
 def _model(
@@ -68,13 +68,13 @@ def _model(
     classes: int,
     *,
     weights: bool = True,
-    frozen: torch.dtype | None = None,
+    low: torch.dtype | None = None,
 ) -> Classifier:
     """Return the classifier on the CPU: a pretrained backbone, and a head from torch's global RNG.
 
-    `weights=False` reads no pretrained weights, for forecasts. `frozen` is the dtype of frozen
-    matrices. Raises ConfigError for a decoder
-    whose attention contradicts model.bidirectional.
+    `weights=False` reads no pretrained weights, for forecasts. `low` is the dtype of the backbone's
+    matrices: of frozen ones, if there are adapters. Raises ConfigError for a decoder whose
+    attention contradicts model.bidirectional.
     """
     model, adapter = config.model, config.adapter
     base_model = find_model(str(model.name))
@@ -83,7 +83,8 @@ def _model(
         head=False,
         isolation=isolation(),
         weights=weights,
-        frozen=frozen,
+        low=low,
+        trains=adapter.method == "none",
         bidirectional=model.bidirectional,
         attention_dropout=model.attention_dropout,
         seed=config.seed,
@@ -188,6 +189,7 @@ def build(config: PairClassifierConfig, data: Labelled) -> Job:
     if config.data.layout == AUTO and pads_much(train, training):
         form = replace(form, layout="flat")
         train = rows(data.train, form, shuffle=True)
+    low, adapts = partial(_low, config, classes), config.adapter.method != "none"
     return Job(
         name="pair-classifier",
         model=lambda: _model(config, classes),
@@ -207,7 +209,8 @@ def build(config: PairClassifierConfig, data: Labelled) -> Job:
         learns_tokens=False,
         learns_all=True,
         skeleton=lambda: _model(config, classes, weights=False),
-        frozen=None if config.adapter.method == "none" else partial(_frozen, config, classes),
+        frozen=low if adapts else None,
+        trained=None if adapts else low,
         vocabulary=base_model.vocabulary,
         guesses=classes,
         kept={"classes.json": json.dumps(_saved_classes(data, base_model))},

@@ -16,8 +16,8 @@ from hotloop.core.units import bytes_, many
 from hotloop.data.sampling.micro_batches import by_tokens
 from hotloop.data.sampling.token_rows import FILLERS, TokenRows
 from hotloop.models.adapters.attach import attach, heads
-from hotloop.models.adapters.frozen_16bit import lower
 from hotloop.models.adapters.held import adapters_held
+from hotloop.models.adapters.in_16_bits import lower
 from hotloop.models.adapters.nf4_linear import quantise
 from hotloop.models.adapters.nf4_skeleton import size_as_packed
 from hotloop.models.attention_proofs import head_is_whole, keeps_apart
@@ -80,6 +80,8 @@ def build(config: SftConfig, data: Texts) -> Job:
     if config.data.layout == AUTO and not train.is_packed and pads_much(train, training):
         form = replace(form, layout="flat")
         train = rows(data.train, form, shuffle=True)
+    low = partial(_low, config, base_model, form.layout == "flat")
+    adapts = config.adapter.method != "none"
     of_file = data.store.splits[data.valid.split].rows
     valid = rows(data.valid, form, shuffle=False, beside={"row": np.arange(of_file)})
     return Job(
@@ -100,9 +102,8 @@ def build(config: SftConfig, data: Texts) -> Job:
         fillers=FILLERS,
         learns_all=True,
         skeleton=lambda: _model(config, base_model, weights=False),
-        frozen=partial(_frozen, config, base_model, form.layout == "flat")
-        if config.adapter.method != "none"
-        else None,
+        frozen=low if adapts else None,
+        trained=None if adapts else low,
         vocabulary=base_model.vocabulary,
         guesses=base_model.vocabulary,
         kept={"texts.json": json.dumps(_saved_texts(data.store, base_model), ensure_ascii=False)},
@@ -125,10 +126,10 @@ def rebuilt(config: SftConfig, kept: Mapping[str, str]) -> CausalLm:
     return _model(config, base_model, weights=is_frozen(config.adapter, base_model, saved["model"]))
 
 
-def _frozen(
+def _low(
     config: SftConfig, base_model: FoundModel, is_flat: bool, dtype: torch.dtype, weights: bool
 ) -> CausalLm:
-    return _model(config, base_model, weights=weights, is_flat=is_flat, frozen=dtype)
+    return _model(config, base_model, weights=weights, is_flat=is_flat, low=dtype)
 
 
 def _model(
@@ -137,13 +138,14 @@ def _model(
     *,
     weights: bool = True,
     is_flat: bool = False,
-    frozen: torch.dtype | None = None,
+    low: torch.dtype | None = None,
 ) -> CausalLm:
     """Return the model on the CPU, with the configured adapters.
 
     `weights=False` reads no pretrained weights, for forecasts; weights that would be packed then
-    have their packed sizes. `frozen` is the dtype of frozen matrices. Raises ConfigError for a
-    model whose head hotloop does not know, or that mixes texts in flat batches.
+    have their packed sizes. `low` is the dtype of matrices: of frozen ones, if there are adapters.
+    Raises ConfigError for a model whose head hotloop does not know, or that mixes texts in flat
+    batches.
     """
     packs = config.adapter.quantization == "nf4"
     backbone = load_backbone(
@@ -151,7 +153,8 @@ def _model(
         head=True,
         isolation=isolation(),
         weights=weights,
-        frozen=None if packs else frozen,
+        low=None if packs else low,
+        trains=config.adapter.method == "none",
         seed=config.seed,
     )
     backbone.is_naive = config.model.attention == "naive"
@@ -171,8 +174,8 @@ def _model(
     if packs:
         pack = quantise if weights else size_as_packed
         pack(backbone.model, keep=heads(backbone.model))
-        if frozen is not None:
-            lower(backbone.model, frozen, stored=low_dtype(base_model), is_filled=True)
+        if low is not None:
+            lower(backbone.model, low, stored=low_dtype(base_model), is_filled=True)
     if config.adapter.method != "none":
         attach(backbone.model, adapters_of(config.adapter, config.seed))
     return model

@@ -138,7 +138,7 @@ def _frozen(
 ) -> TaskRouter:
     names, labels = data.names, data.labels
     return _build_model(
-        config, names, labels, base_model, router=router, weights=weights, frozen=dtype
+        config, names, labels, base_model, router=router, weights=weights, low=dtype
     )
 
 
@@ -150,7 +150,7 @@ def _build_model(
     *,
     router: bool,
     weights: bool,
-    frozen: torch.dtype | None = None,
+    low: torch.dtype | None = None,
 ) -> TaskRouter:
     is_decoder, section = base_model.is_decoder, config.router
     backbone = load_backbone(
@@ -159,7 +159,7 @@ def _build_model(
         isolation=isolation(),
         attention_dropout=config.model.attention_dropout,
         weights=weights,
-        frozen=frozen,
+        low=low,
         seed=config.seed,
     )
     shares = attach_stack(backbone.model, adapters_of(config.adapter, config.seed), names)

@@ -9,7 +9,7 @@ from torch import nn
 
 from hotloop.models.adapters.attach import attach
 from hotloop.models.adapters.config import AdapterConfig
-from hotloop.models.adapters.frozen_16bit import LowEmbedding, LowLinear, lower, lowered
+from hotloop.models.adapters.in_16_bits import LowEmbedding, LowLinear, lower, lowered
 
 LOW = (torch.bfloat16, torch.float16)
 
@@ -119,7 +119,7 @@ def test_a_pretrained_model_has_the_same_output(tmp_path, name, stored):
     ids = torch.arange(1, 13)[None]
     said = []
     for frozen in (None, torch.bfloat16):
-        made = tiny_models.loaded(folder, frozen=frozen).requires_grad_(False)
+        made = tiny_models.loaded(folder, low=frozen).requires_grad_(False)
         with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
             said.append(made({"input_ids": ids}))
         low = lowered(made)
