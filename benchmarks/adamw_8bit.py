@@ -3,9 +3,9 @@
 python -m benchmarks.adamw_8bit [STEPS]
 
 A character model of 0.6 million parameters learns Tiny Shakespeare (../shared/data) for STEPS steps
-(500) on the CPU under bf16 autocast, each time from the same weights with the same batches. "to the nearest" is what
-weights in bfloat16 do without chance. No time is compared: on a CPU the update is made of single
-operators.
+(500) on the CPU under bf16 autocast, each time from the same weights with the same batches. "To the
+nearest" is what weights in bfloat16 do without chance. No time is compared: on a CPU the update is
+made of single operators.
 """
 
 from __future__ import annotations

@@ -45,9 +45,10 @@ def test_updates_are_near_those_of_torch():
     assert torch.allclose(small, alone, rtol=0, atol=1e-7)  # its averages stay in float32
 
 
-def test_weights_in_bfloat16_move_by_less_than_they_can_show():
-    """An update of 1e-6 of a weight, 200 times: to the nearest, no weight would ever move."""
-    weight = nn.Parameter(torch.ones(SHAPE, dtype=torch.bfloat16))
+@pytest.mark.parametrize("shape", [SHAPE, (50, 101)])
+def test_weights_in_bfloat16_move_by_less_than_they_can_show(shape):
+    """An update of 1e-5 of a weight, 200 times: to the nearest, no weight would ever move."""
+    weight = nn.Parameter(torch.ones(shape, dtype=torch.bfloat16))
     optimizer = AdamW8bit([weight], lr=1e-5)
     for _ in range(200):
         weight.grad = torch.ones_like(weight)

@@ -162,8 +162,11 @@ class AdamW8bit(torch.optim.Optimizer):
             for parameter in params:
                 if not self.state[parameter]:
                     self.state[parameter] = self._new(parameter)
-            self._step_small([p for p in params if not is_coded(p)], group)
-            self._step_coded([p for p in params if is_coded(p)], group)
+            generator = self._seeded(params[0].device, self.state[params[0]][_DRAWN])
+            self._step_small([p for p in params if not is_coded(p)], group, generator)
+            self._step_coded([p for p in params if is_coded(p)], group, generator)
+            for parameter in params:
+                self.state[parameter][_DRAWN] += 1
 
     def state_dict(self) -> dict[str, Any]:
         """Return torch's own, after waiting for what is on its way to host memory."""
@@ -203,12 +206,14 @@ class AdamW8bit(torch.optim.Optimizer):
         step = torch.zeros((), device=device)
         if not is_coded(parameter):
             averages = (torch.zeros_like(parameter, dtype=torch.float32) for _ in range(2))
-            return {"step": step, **dict(zip(_PLAIN, averages, strict=True))}
+            return {"step": step, **dict(zip(_PLAIN, averages, strict=True)), _DRAWN: 0}
         codes = (self._codes(parameter, dtype).zero_() for dtype in (torch.int8, torch.uint8))
         scales = torch.zeros(2, count // BLOCK, device=device)
         return {"step": step, "scales": scales, **dict(zip(_CODES, codes, strict=True)), _DRAWN: 0}
 
-    def _step_small(self, params: list[Tensor], group: Mapping[str, Any]) -> None:
+    def _step_small(
+        self, params: list[Tensor], group: Mapping[str, Any], generator: torch.Generator
+    ) -> None:
         """Update parameters with averages in float32."""
         if not params:
             return
@@ -216,30 +221,38 @@ class AdamW8bit(torch.optim.Optimizer):
         steps = [state["step"] for state in states]
         found, divide = self._outside()
         torch._foreach_add_(steps, 1)
-        for dtype in {p.dtype for p in params}:
-            mine = [number for number, p in enumerate(params) if p.dtype == dtype]
-            averages, squares = ([states[n][key] for n in mine] for key in _PLAIN)
-            torch._fused_adamw_(
-                [params[n] for n in mine],
-                [cast("Tensor", params[n].grad) for n in mine],
-                averages,
-                squares,
-                [],
-                [steps[n] for n in mine],
-                lr=group["lr"],
-                beta1=group["betas"][0],
-                beta2=group["betas"][1],
-                weight_decay=group["weight_decay"],
-                eps=group["eps"],
-                amsgrad=False,
-                maximize=False,
-                grad_scale=divide,
-                found_inf=found,
-            )
+        wide = [p if p.dtype == torch.float32 else p.float() for p in params]
+        averages, squares = ([state[key] for state in states] for key in _PLAIN)
+        torch._fused_adamw_(
+            wide,
+            [cast("Tensor", p.grad).float() for p in params],
+            averages,
+            squares,
+            [],
+            steps,
+            lr=group["lr"],
+            beta1=group["betas"][0],
+            beta2=group["betas"][1],
+            weight_decay=group["weight_decay"],
+            eps=group["eps"],
+            amsgrad=False,
+            maximize=False,
+            grad_scale=divide,
+            found_inf=found,
+        )
+        for parameter, new in zip(params, wide, strict=True):
+            if parameter.dtype == torch.bfloat16:
+                chance = torch.empty_like(new, dtype=torch.int32)
+                chance.random_(1 << _LOW, generator=generator)
+                parameter.copy_(in_bfloat16(new, chance))
+            elif new is not parameter:
+                parameter.copy_(new)
         if found is not None:  # a step that was skipped does not count
             torch._foreach_sub_(steps, [found] * len(steps))
 
-    def _step_coded(self, params: list[Tensor], group: Mapping[str, Any]) -> None:
+    def _step_coded(
+        self, params: list[Tensor], group: Mapping[str, Any], generator: torch.Generator
+    ) -> None:
         """Update parameters with coded averages, piece by piece."""
         if not params:
             return
@@ -252,7 +265,6 @@ class AdamW8bit(torch.optim.Optimizer):
         first_P, second_P = (1 - beta ** torch.stack(steps) for beta in group["betas"])
         rate = torch.full((), group["lr"], device=device)
         decay = 1 - rate * group["weight_decay"]
-        generator = self._seeded(device, states)
         pieces = [(n, at) for n, p in enumerate(params) for at in range(0, p.numel(), _PIECE)]
         codes = [[states[n][key][at : at + _PIECE] for key in _CODES] for n, at in pieces]
         through = self._through(codes, device)
@@ -271,17 +283,15 @@ class AdamW8bit(torch.optim.Optimizer):
                 group["betas"],
                 group["eps"],
             )
-        for state in states:
-            state[_DRAWN] += 1
 
     def _outside(self) -> tuple[Tensor | None, Tensor | None]:
         """Return found_inf and grad_scale, as a loss scaler or the loop sets them."""
         return getattr(self, "found_inf", None), getattr(self, "grad_scale", None)
 
-    def _seeded(self, device: torch.device, states: list[dict[str, Any]]) -> torch.Generator:
+    def _seeded(self, device: torch.device, drawn: int) -> torch.Generator:
         if self._generator is None or self._generator.device != device:
             self._generator = torch.Generator(device)
-        return self._generator.manual_seed(states[0][_DRAWN])
+        return self._generator.manual_seed(drawn)
 
     def _through(self, codes: list[list[Tensor]], device: torch.device) -> Iterator[list[Tensor]]:
         """Yield the codes of each piece on the device."""
