@@ -63,6 +63,28 @@ CONFIGS = {
         **_COMMON,
         **_GROUPED,
     },
+    "gemma2": {  # https://huggingface.co/google/gemma-2-2b/blob/main/config.json
+        "architectures": ["Gemma2ForCausalLM"],
+        "attention_bias": False,
+        "attention_dropout": 0.0,
+        "attn_logit_softcapping": 2.0,  # 50 there, which these small scores would not feel
+        "bos_token_id": 2,
+        "eos_token_id": 1,
+        "final_logit_softcapping": 30.0,
+        "hidden_activation": "gelu_pytorch_tanh",
+        "initializer_range": 0.02,
+        "model_type": "gemma2",
+        "pad_token_id": 0,
+        "query_pre_attn_scalar": 8,
+        "rms_norm_eps": 1e-06,
+        "rope_theta": 10000.0,
+        "sliding_window": WINDOW,
+        "torch_dtype": "float32",
+        "transformers_version": "4.42.0.dev0",
+        "use_cache": True,
+        **_COMMON,
+        **_GROUPED,
+    },
     "llama": {  # https://huggingface.co/meta-llama/Llama-3.2-1B/blob/main/config.json
         "architectures": ["LlamaForCausalLM"],
         "attention_bias": False,
@@ -121,7 +143,7 @@ CONFIGS = {
         **_COMMON,
     },
 }
-DECODERS = ("qwen3", "gemma3", "llama")
+DECODERS = ("qwen3", "gemma2", "gemma3", "llama")
 _AUTO = {"roberta": "AutoModelForMaskedLM", "bert": "AutoModelForMaskedLM"}
 
 

@@ -5,6 +5,7 @@ import torch
 from tests.golden.tiny_models import CONFIGS, DECODERS, isolation, loaded, saved, written
 
 from hotloop.core.errors import DeviceError
+from hotloop.models.attention.in_transformers import looks_of
 from hotloop.models.attention_proofs import head_is_whole, keeps_apart, sees_ahead
 from hotloop.models.backbone import load_backbone
 from hotloop.models.causal_lm import CausalLm
@@ -35,7 +36,7 @@ def test_an_option_that_changes_nothing_is_seen(folders, name):
     for module in backbone.modules():
         if getattr(module, "is_causal", None) is False:
             module.is_causal = True
-    backbone.looks = {(True, window) for _, window in backbone.looks}
+    backbone.looks = looks_of(backbone.model)
     assert not sees_ahead(backbone)
 
 

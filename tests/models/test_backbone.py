@@ -295,7 +295,7 @@ def test_a_flat_batch_is_forecast_too(folders, name):
             seen.peak = 0
             made(packed(texts)).square().mean().backward()
             peaks.append(seen.peak)
-        assert fake == (not isolated.chosen)
+        assert (fake or name == "gemma2") == (not isolated.chosen)  # a soft cap leaves no choice
     assert 0.9 < peaks[0] / peaks[1] < 1.1
 
 

@@ -101,7 +101,7 @@ class Backbone(nn.Module):
     @contextmanager
     def as_transformers(self) -> Iterator[Any]:
         """Give transformers' module with its own attention, to generate text with a cache."""
-        self.model.set_attn_implementation("sdpa")
+        self.model.set_attn_implementation("sdpa" if self.model._supports_sdpa else "eager")
         try:
             yield self.model
         finally:
@@ -236,8 +236,9 @@ def _configured(source: FoundModel, *, head: bool, opened: bool) -> tuple[Any, A
     keys = {k: v for k, v in keys.items() if k not in _DROPPED and not k.startswith("_")}
     if odd := [key for key in keys if callable(getattr(config_class, key, None))]:
         raise ConfigError(f"{source.name}: {odd[0]!r} is no key for a config.json: remove it")
-    if opened:  # Gemma 3 has its own switch, which is saved with the model
+    if opened:  # Gemma 3 has its own switch; Gemma 2 as well, but its masks stay causal (5.23)
         has_switch = hasattr(config_class, "use_bidirectional_attention")
+        has_switch = has_switch and source.model_type != "gemma2"
         keys |= {"use_bidirectional_attention": True} if has_switch else {"is_causal": False}
     try:
         config = config_class.from_dict(keys)

@@ -2,12 +2,13 @@
 
 import inspect
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
 from tests.golden.segmented import boundaries
 
-from hotloop.models.attention.documents import block_mask, masked, per_document
+from hotloop.models.attention.documents import block_mask, masked, per_document, written_out
 from hotloop.models.attention.documents_cuda import (
     efficient,
     efficient_kernel,
@@ -167,6 +168,21 @@ def test_flex_is_given_the_same_blocks(causal, window):
     out = flex(*given, blocks, scale=0.4, kernel=kernel)
     alone = per_document(*given, AT, causal=causal, scale=0.4, window=window)
     torch.testing.assert_close(out, alone)
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize("causal", [False, True])
+def test_flex_caps_scores_as_products_do(causal):
+    """By torch's own FlexAttention, whose forward pass runs on a CPU."""
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    given = tuple(tensor.detach() for tensor in drawn((4, 2)))
+    blocks = flex_blocks(AT, causal=causal, make=create_block_mask)
+    out = flex(*given, blocks, softcap=0.3, kernel=flex_attention)
+    by = partial(written_out, softcap=0.3)
+    torch.testing.assert_close(out, per_document(*given, AT, causal=causal, by=by))
+    plain = flex(*given, blocks, kernel=flex_attention)
+    assert not torch.allclose(out, plain, atol=1e-4)
 
 
 def test_why_not_is_said():

@@ -1,5 +1,6 @@
 """What is chosen is what was faster, once for each shape."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -97,8 +98,10 @@ def gpu(*, has=("varlen", "flex", "efficient"), why=(None, None, None)):
         assert kernel == "varlen kernel"
         return per_document(q, k, v, at, causal=causal, scale=scale, window=window)
 
-    def flex(q, k, v, blocks, *, scale, kernel):
+    def flex(q, k, v, blocks, *, scale, softcap, kernel):
         assert kernel == "flex kernel"
+        if softcap is not None:
+            return written_out(q, k, v, blocks, scale=scale, softcap=softcap)
         return masked(q, k, v, blocks, scale=scale)
 
     def efficient(q, k, v, at, *, causal, scale, dropout, kernel):
@@ -138,6 +141,23 @@ def test_a_gpu_is_not_measured(why, ways):
         out = one.attend(*drawn(), AT, window=window)
         torch.testing.assert_close(out, per_document(*drawn(), AT, window=window))
     assert list(one.chosen.values()) == ways
+
+
+@pytest.mark.parametrize("window", [None, 3])
+@pytest.mark.parametrize("why", [(None, None, None), (None, "T4", None)])
+def test_a_soft_cap_is_for_flex_attention_or_for_products(why, window):
+    """The scores are capped before the mask, in documents and in rows alike; nothing is timed."""
+    one, seen = Isolation(clock=Clock(), gpu=gpu(why=why)), []
+    capped_by = partial(written_out, softcap=0.3)
+    for cap in (0.3, 0.6):
+        out = one.attend(*drawn(), AT, window=window, softcap=cap)
+        seen.append(out)
+    expected = per_document(*drawn(), AT, window=window, by=capped_by)
+    torch.testing.assert_close(seen[0], expected)
+    assert not torch.allclose(*seen, atol=1e-4)
+    rows = one.attend_rows(*drawn(), None, softcap=0.3)
+    torch.testing.assert_close(rows, capped_by(*drawn(), is_causal=True))
+    assert not one.chosen
 
 
 def test_a_gpu_without_either_takes_the_efficient_kernel_but_for_a_window():

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from hotloop.models.attention.documents import (
+    capped,
     computed_in,
     flat,
     for_each_head,
@@ -255,12 +256,27 @@ def flex(
     blocks: Any,
     *,
     scale: float | None = None,
+    softcap: float | None = None,
     kernel: Callable[..., Any],
 ) -> Tensor:
     """Attend where a block mask of `flex_blocks` allows it, [B, H, T, K]."""
     shares = q_BHTK.shape[1] != k_BHTK.shape[1]
-    out: Tensor = kernel(q_BHTK, k_BHTK, v_BHTK, block_mask=blocks, scale=scale, enable_gqa=shares)
+    options: dict[str, Any] = {} if softcap is None else {"score_mod": _capping(softcap)}
+    out: Tensor = kernel(
+        q_BHTK, k_BHTK, v_BHTK, block_mask=blocks, scale=scale, enable_gqa=shares, **options
+    )
     return out
+
+
+@functools.cache
+def _capping(softcap: float) -> Callable[..., Tensor]:
+    """Return FlexAttention's change of scores, the same function for the same soft cap."""
+
+    def cap(score: Tensor, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        del b, h, q, k
+        return capped(score, softcap)
+
+    return cap
 
 
 def flex_blocks(

@@ -18,7 +18,7 @@ import torch
 from torch.nn import functional
 
 from hotloop.core.errors import ConfigError
-from hotloop.models.attention.documents import block_mask, near
+from hotloop.models.attention.documents import block_mask, capped, near
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -33,7 +33,6 @@ __all__ = ["NAME", "AttentionLayout", "attend", "layout_of", "looks_of", "regist
 NAME: Final = "hotloop"
 _NOT_GIVEN: Final = -1  # a model that does not say whether a layer has a window
 _UNKNOWN: Final = (  # arguments of attention functions that this one does not support
-    ("softcap", "caps its attention scores (softcap)"),
     ("s_aux", "has attention sinks"),
     ("position_bias", "adds a bias to its attention scores"),
     ("head_mask", "masks heads"),
@@ -108,8 +107,6 @@ def looks_of(model: nn.Module) -> set[tuple[bool, int | None]]:
         raise ConfigError(
             f"{config.model_type} has layers of {unknown}, which hotloop cannot train"
         )
-    if getattr(config, "attn_logit_softcapping", None) is not None:
-        raise ConfigError(f"{config.model_type} {_UNKNOWN[0][1]}, which hotloop cannot train")
     modules = [module for module in model.modules() if isinstance(_causal(module), bool)]
     if not modules:
         raise ConfigError(f"{config.model_type} does not say which of its modules attend")
@@ -150,6 +147,7 @@ def attend(
     dropout: float | None = None,
     sliding_window: int | None = _NOT_GIVEN,
     is_causal: bool | None = None,
+    softcap: float | None = None,
     hotloop: AttentionLayout | None = None,
     **more: Any,
 ) -> tuple[Tensor, None]:
@@ -184,6 +182,7 @@ def attend(
         window=_reach(sliding_window, config, causal=causal),
         scale=scaling,
         dropout=dropout or 0.0,
+        softcap=softcap,
     )
     return out_BHTK.transpose(1, 2).contiguous(), None
 
@@ -193,7 +192,7 @@ def _attended(
     k_BHTK: Tensor,
     v_BHTK: Tensor,
     layout: AttentionLayout,
-    **how: Any,  # causal, window, scale and dropout
+    **how: Any,  # causal, window, scale, dropout and softcap
 ) -> Tensor:
     if layout.is_naive:
         return _written_out(q_BHTK, k_BHTK, v_BHTK, layout, **how)
@@ -205,7 +204,9 @@ def _attended(
         inside = layout.isolation.attend
         if torch.compiler.is_compiling():
             seen = {"window": how["window"], "dropout": how["dropout"]}
-            way = layout.isolation.way_in_trace(q_BHTK, layout.boundaries, **seen)
+            way = None
+            if how["softcap"] is None:
+                way = layout.isolation.way_in_trace(q_BHTK, layout.boundaries, **seen)
             if way is not None:
                 return inside(q_BHTK, k_BHTK, v_BHTK, layout.boundaries, **how, way=way)
             inside = torch._dynamo.disable(inside)  # type: ignore[no-untyped-call]
@@ -224,6 +225,7 @@ def _written_out(
     window: int | None,
     scale: float | None,
     dropout: float,
+    softcap: float | None,
 ) -> Tensor:
     """Return dropout(softmax(QK^T * scale)) V with all scores in memory."""
     width, shares = q_BHTK.shape[2], q_BHTK.shape[1] // k_BHTK.shape[1]
@@ -236,6 +238,8 @@ def _written_out(
         k_BHTK, v_BHTK = (x.repeat_interleave(shares, dim=1) for x in (k_BHTK, v_BHTK))
     scores_BHTT = q_BHTK @ k_BHTK.transpose(-1, -2)
     scores_BHTT = scores_BHTT.float() * (q_BHTK.shape[-1] ** -0.5 if scale is None else scale)
+    if softcap is not None:
+        scores_BHTT = capped(scores_BHTT, softcap)
     if mask is not None:
         scores_BHTT = scores_BHTT.masked_fill(~mask, -torch.inf)
     return functional.dropout(scores_BHTT.softmax(-1).to(v_BHTK.dtype), dropout) @ v_BHTK

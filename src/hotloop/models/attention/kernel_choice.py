@@ -72,12 +72,14 @@ class Isolation:
         scale: float | None = None,
         window: int | None = None,
         dropout: float = 0.0,
+        softcap: float | None = None,
         way: str | None = None,
     ) -> Tensor:
         """Return dropout(softmax(QK^T * scale)) V in each segment, [B, H, T, K].
 
         With a `window` of W a position sees itself and W - 1 before it (and after it, if not
-        causal). Of the GPU's kernels `efficient` alone has dropout. A `way` of `way_in_trace` is
+        causal). With a `softcap` of c, scores become c * tanh(scores / c). Of the GPU's kernels
+        `efficient` alone has dropout, and `flex` alone a soft cap. A `way` of `way_in_trace` is
         taken as it is.
         """
         qkv = q_BHTK, k_BHTK, v_BHTK
@@ -87,6 +89,8 @@ class Isolation:
         run = partial(self._run, boundaries=boundaries, causal=causal, window=window, scale=scale)
         if way is not None:
             return run(way, qkv, dropout=dropout)
+        if softcap is not None:
+            return run(self._way_with_cap(qkv[0], dropout), qkv, dropout=dropout, softcap=softcap)
         if isinstance(q_BHTK, FakeTensor):  # a forecast, perhaps for a GPU: nothing can be timed
             return run("documents", qkv, dropout=dropout)
         is_small = q_BHTK.device.type == "cpu" and (
@@ -102,6 +106,12 @@ class Isolation:
         if way not in _ON_GPU and q_BHTK.is_cuda and torch.cuda.is_current_stream_capturing():
             raise RuntimeError(f"attention by {way} reads on the host how long the documents are")
         return run("documents" if way == "products" and not is_small else way, qkv, dropout=dropout)
+
+    def _way_with_cap(self, q_BHTK: Tensor, dropout: float) -> str:
+        device, width = q_BHTK.device, q_BHTK.shape[-1]
+        is_fake = isinstance(q_BHTK, FakeTensor)
+        why_not = self._gpu.why_no_flex(device, dropout=dropout, width=width)
+        return "documents" if is_fake or why_not else "flex"
 
     def way_in_trace(
         self, q_BHTK: Tensor, boundaries: Boundaries, *, window: int | None, dropout: float
@@ -132,13 +142,17 @@ class Isolation:
         causal: bool = True,
         scale: float | None = None,
         dropout: float = 0.0,
+        softcap: float | None = None,
     ) -> Tensor:
         """Return dropout(softmax(QK^T * scale)) V of rows of one document each, [B, H, T, K].
 
         Positions attend where the `mask`, [B or 1, 1, T or 1, T] bool, is true; `causal` applies
-        only without a mask.
+        only without a mask. With a `softcap` all scores are in memory.
         """
         qkv, (B, H, T, _) = (q_BHTK, k_BHTK, v_BHTK), q_BHTK.shape
+        if softcap is not None:
+            how: dict[str, Any] = {"scale": scale, "dropout": dropout, "softcap": softcap}
+            return _attend_rows("products", qkv, mask=mask, causal=causal, **how)
         run = partial(_attend_rows, mask=mask, causal=causal, scale=scale)
         is_traced = isinstance(q_BHTK, FakeTensor) or torch.compiler.is_compiling()
         if is_traced or q_BHTK.device.type != "cpu":
@@ -218,12 +232,13 @@ class Isolation:
         window: int | None,
         scale: float | None,
         dropout: float = 0.0,
+        softcap: float | None = None,
     ) -> Tensor:
         device = qkv[0].device
         looks: dict[str, Any] = {"causal": causal, "window": window}
         if way in ("documents", "wide", "products"):
             how = {**looks, "scale": scale, "dropout": dropout}
-            return documents.per_document(*qkv, boundaries, **how, by=_BY[way])
+            return documents.per_document(*qkv, boundaries, **how, by=_by(way, softcap))
         if way == "mask":
             make = partial(documents.block_mask, boundaries, **looks, device=device)
             mask_B1TT = self._once(boundaries, (way, causal, window, device), make)
@@ -249,7 +264,9 @@ class Isolation:
             (way, causal, window, device),
             partial(self._gpu.flex_blocks, boundaries, **looks, make=kernels[0]),
         )
-        output: Tensor = self._gpu.flex(*qkv, blocks, scale=scale, kernel=kernels[1])
+        output: Tensor = self._gpu.flex(
+            *qkv, blocks, scale=scale, softcap=softcap, kernel=kernels[1]
+        )
         return output
 
     def _once(self, boundaries: Boundaries, key: object, make: Callable[[], Any]) -> Any:
@@ -259,6 +276,11 @@ class Isolation:
         if key not in self._made[1]:
             self._made[1][key] = make()
         return self._made[1][key]
+
+
+def _by(way: str, softcap: float | None) -> Callable[..., Tensor]:
+    """Return what attends in one segment: with a soft cap, products whatever the way."""
+    return _BY[way] if softcap is None else partial(documents.written_out, softcap=softcap)
 
 
 def _wide_way(q: Tensor) -> tuple[str, ...]:
@@ -275,10 +297,11 @@ def _attend_rows(
     causal: bool,
     scale: float | None,
     dropout: float = 0.0,
+    softcap: float | None = None,
 ) -> Tensor:
     """Attend in rows of one document each."""
     q_BHTK, k_BHTK, v_BHTK = qkv
-    return _BY[way](
+    return _by(way, softcap)(
         q_BHTK,
         k_BHTK,
         v_BHTK,
