@@ -18,6 +18,7 @@ from hotloop.engine.dynamic_sizes import changing_sizes_marked
 from hotloop.engine.signals import Dropped
 from hotloop.engine.step import is_out_of_memory, to_device
 from hotloop.machine.growing_segments import grow_segments
+from hotloop.models.attention.gpu_trial import measuring
 from hotloop.session.ranks import SINGLE_PROCESS
 from hotloop.session.session import Parallel, Session, Stepping
 from hotloop.techniques.base import Stage
@@ -181,14 +182,15 @@ def warm_up(session: Session, batch: Batch, others: Sequence[Batch] = ()) -> str
 def settle_in(session: Session, batch: Batch) -> None:
     """Make the first passes if they decide the order of sums, so that all starts decide alike.
 
-    Nothing else of them stays. A compiled model makes its first passes in `warm_up`.
+    On a GPU attention measures its kernels in them. Nothing else of them stays. A compiled model
+    makes its first passes in `warm_up`.
     """
-    if (
-        session.parallel.sync is not None
-        and session.parallel.sync.settles
-        and "compile" not in session.undo
-    ):
-        _first_calls(session, batch)
+    sync = session.parallel.sync
+    decides = sync is not None and sync.settles
+    chooses = session.device.type == "cuda" and session.job.choices is not None
+    if (decides or chooses) and "compile" not in session.undo:
+        with measuring():
+            _first_calls(session, batch)
 
 
 @contextmanager

@@ -18,7 +18,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from hotloop.core.document_boundaries import bucket
 from hotloop.core.errors import DeviceError
-from hotloop.models.attention import documents, documents_cuda
+from hotloop.models.attention import documents, documents_cuda, gpu_trial
+from hotloop.models.attention.shape_words import of_any_length, of_shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, MutableMapping, Sequence
@@ -35,6 +36,7 @@ _BY: Mapping[str, Callable[..., Tensor]] = {
     "kernel": documents.fused,
     "products": documents.written_out,
     "wide": documents.wide,
+    **gpu_trial.PINNED,
 }
 _ON_GPU = ("varlen", "efficient")  # ways that read the lengths of documents on the GPU alone
 _ROUNDS = 3  # timings of each way, the fastest of which counts
@@ -60,6 +62,7 @@ class Isolation:
         self._clock, self._gpu = clock, gpu
         self.chosen = {} if known is None else known
         self._made: tuple[Boundaries, dict[object, Any]] | None = None
+        self._measured: dict[tuple[Any, ...], str | None] = {}  # the ways of calls on a GPU
 
     def attend(
         self,
@@ -96,8 +99,12 @@ class Isolation:
         is_small = q_BHTK.device.type == "cpu" and (
             q_BHTK.shape[1] * sum(length * length for length in boundaries.lengths) <= _WRITTEN
         )
+        ways = partial(self._packed_ways, q_BHTK, window, dropout)
+        known = self._on_gpu(qkv, run, ways, "packed rows", causal, window, dropout)
+        if known is not None:
+            return run(known, qkv, dropout=dropout)
         segments = f"{bucket(len(boundaries.lengths))} segments of up to {boundaries.max_seqlen}"
-        key = _key(q_BHTK, k_BHTK, segments, causal=causal, window=window, dropout=dropout)
+        key = of_shape(q_BHTK, k_BHTK, segments, causal=causal, window=window, dropout=dropout)
         if key not in self.chosen:
             self.chosen[key] = self._choose(
                 qkv, boundaries, run, window, dropout, is_small=is_small
@@ -156,16 +163,61 @@ class Isolation:
         run = partial(_attend_rows, mask=mask, causal=causal, scale=scale)
         is_traced = isinstance(q_BHTK, FakeTensor) or torch.compiler.is_compiling()
         if is_traced or q_BHTK.device.type != "cpu":
-            return run("kernel", qkv, dropout=dropout)
+            rows, sees = ("rows", causal) if mask is None else ("masked rows", False)
+            ways = ("kernel", *gpu_trial.PINNED)
+            way = None
+            if not is_traced:
+                way = self._on_gpu(qkv, run, lambda: ways, rows, sees, None, dropout)
+            return run(way or "kernel", qkv, dropout=dropout)
         is_small = B * H * T * T <= _WRITTEN
         description = "rows" if mask is None else "masked rows"
-        key = _key(q_BHTK, k_BHTK, description, causal=causal, window=None, dropout=dropout)
+        key = of_shape(q_BHTK, k_BHTK, description, causal=causal, window=None, dropout=dropout)
         if not is_small:
             key += ", too many scores to write out"
         if key not in self.chosen:
             ways = ("kernel", *_wide_way(q_BHTK), *(("products",) if is_small else ()))
             self.chosen[key] = self._fastest(ways, run, qkv) if len(ways) > 1 else ways[0]
         return run(self.chosen[key], qkv, dropout=dropout)
+
+    def _packed_ways(self, q: Tensor, window: int | None, dropout: float) -> tuple[str, ...]:
+        """Return the ways of a GPU that need no length of a document on the host."""
+        computed, width = documents.computed_in(q), q.shape[-1]
+        usual = self._gpu.way_of(q.device, q.dtype, computed, width, window, dropout)
+        if usual is None:
+            return ()
+        why_not = self._gpu.why_no_efficient(q.device, computed, width=width, window=window)
+        return (usual, *(() if why_not or usual == "efficient" else ("efficient",)))
+
+    def _on_gpu(
+        self,
+        qkv: tuple[Tensor, Tensor, Tensor],
+        run: Callable[..., Tensor],
+        ways: Callable[[], Sequence[str]],
+        rows: str,
+        causal: bool,
+        window: int | None,
+        dropout: float,
+    ) -> str | None:
+        """Return the way that was measured on this GPU, now or before; None: nothing was.
+
+        One measurement serves all lengths. The first of `ways` is the usual one.
+        """
+        q, k, _ = qkv
+        if not q.is_cuda:
+            return None
+        learns = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad)
+        call = (rows, q.dtype, q.shape[1], *k.shape[1::2], causal, window, dropout > 0, learns)
+        if call in self._measured:  # no text is made in each call of each layer
+            return self._measured[call]
+        key = of_any_length(q, k, rows, causal=causal, window=window, dropout=dropout)
+        if key not in self.chosen and gpu_trial.is_measuring() and len(tried := ways()) > 1:
+            run = partial(run, dropout=dropout)
+            timed = {way: partial(self._gpu_seconds, partial(run, way), qkv) for way in tried}
+            self.chosen[key] = gpu_trial.measured(timed)
+        found = self.chosen.get(key)
+        if found is not None or not gpu_trial.is_measuring():
+            self._measured[call] = None if found is None else gpu_trial.chosen_way(found)
+        return self._measured.get(call)
 
     def _choose(
         self,
@@ -221,6 +273,13 @@ class Isolation:
             if learns:
                 torch.autograd.grad(out, (q, k, v), out.detach())
             return self._clock() - began
+
+    def _gpu_seconds(
+        self,
+        attend: Callable[[tuple[Tensor, Tensor, Tensor]], Tensor],
+        qkv: tuple[Tensor, Tensor, Tensor],
+    ) -> float:
+        return gpu_trial.gpu_seconds(partial(self._timed, attend, qkv))
 
     def _run(
         self,
@@ -315,23 +374,3 @@ def _attend_rows(
 
 def _identity(x: Tensor) -> Tensor:
     return x
-
-
-def _key(
-    q_BHTK: Tensor,
-    k_BHTK: Tensor,
-    rows: str,
-    *,
-    causal: bool,
-    window: int | None,
-    dropout: float,
-) -> str:
-    """Return the shape's bucket in words, as saved in a file; `rows` describes the contents."""
-    B, H, T, K = q_BHTK.shape
-    learns = torch.is_grad_enabled() and (q_BHTK.requires_grad or k_BHTK.requires_grad)
-    return (
-        f"{q_BHTK.device.type} {str(q_BHTK.dtype).removeprefix('torch.')}, "
-        f"{bucket(B)} x {bucket(T)} positions, {rows}, {H} heads of {K} over {k_BHTK.shape[1]}, "
-        f"{'causal' if causal else 'both directions'}, {'trained' if learns else 'evaluated'}"
-        f"{'' if window is None else f', window of {window}'}{', dropout' if dropout else ''}"
-    )
