@@ -18,7 +18,15 @@ class Int8MixedPrecisionTrainingLinear(nn.Linear):
     pass
 
 
-def convert_to_float8_training(model, *, module_filter_fn):
+class Float8LinearConfig:
+    @staticmethod
+    def from_recipe_name(name):
+        assert name in ("tensorwise", "rowwise", "rowwise_with_gw_hp")
+        return name
+
+
+def convert_to_float8_training(model, *, config, module_filter_fn):
+    assert config
     for name, module in list(model.named_modules()):
         if isinstance(module, nn.Linear) and module_filter_fn(module, name):
             module.__class__ = Float8Linear
@@ -40,7 +48,7 @@ def install(monkeypatch):
     """Put it where it is imported from, until the test is over."""
     for name, values in {
         "torchao": (),
-        "torchao.float8": (convert_to_float8_training,),
+        "torchao.float8": (convert_to_float8_training, Float8LinearConfig),
         "torchao.quantization": (quantize_,),
         "torchao.prototype": (),
         "torchao.prototype.quantized_training": (int8_mixed_precision_training,),

@@ -19,6 +19,7 @@ _ANY = {
     for use in (
         "activation-checkpointing:mode=full",
         "activation-checkpointing:mode=selective",
+        "activation-offload",
         "adamw-8bit",
         "adamw-8bit:state=host:compiled=yes",
         "async-checkpoint",

@@ -45,9 +45,6 @@ if TYPE_CHECKING:
 __all__ = ["Decision", "Draft", "decide", "requested", "share_out"]
 
 
-WITHOUT = "without it the run does not fit"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
     """A plan before it is fitted to the memory, with the origin of each technique."""
@@ -130,10 +127,11 @@ def decide(
     may = {"may_halve": may_halve, "may_recompute": may_recompute}
     small = may_halve and _is_usual_adamw(draft, request)
     fit, draft = _fitted(job, draft, forecasts, notify, **may, may_shrink=small)
-    if recording and (replayed := with_recordings(forecasts, fit, recording.use)) is not None:
-        fit, draft = replayed, draft.plus(recording.use, recording.reason)
-    if (mode := fit.plan.choice(RECOMPUTING)) is not None and not recomputes:
-        draft = draft.plus(Use.of(RECOMPUTING, **mode), WITHOUT)
+    excluded = techniques.get(RECORDING).excludes & {use.id for use in fit.plan.techniques}
+    if recording is not None and not excluded:
+        replayed = with_recordings(forecasts, fit, recording.use)
+        if replayed is not None:
+            fit, draft = replayed, draft.plus(recording.use, recording.reason)
     packing = None
     if unpacked is not None:
         config, plain = unpacked()
@@ -160,28 +158,31 @@ def _fitted(
     may_recompute: bool,
     may_shrink: bool,
 ) -> tuple[MemoryFit, Draft]:
-    """Return the fit of a draft, and the draft with techniques that make the optimizer smaller.
+    """Return the fit of a draft, and the draft with the techniques that it took to fit.
 
-    They are taken only if it does not fit without, and with `may_shrink`.
+    Those that make the optimizer smaller are taken with `may_shrink` alone.
     """
     notes: list[Any] = []
     fit = fit_memory(
         forecasts, draft.plan, notes.append, may_halve=may_halve, may_recompute=may_recompute
     )
-    small = None
     if fit.too_much and may_shrink:
         low = job.trained is not None
         small = fit_small(
             forecasts, draft.plan, notify, may_recompute=may_recompute, trains_low=low
         )
-    if small is None:
-        for note in notes:
-            notify(note)
-        return fit, draft
-    draft = draft.without("fused-adamw")
-    for use in small[1]:
-        draft = draft.plus(use, WITHOUT)
-    return small[0], draft
+        if small is not None:
+            fit, notes = small, []
+    for note in notes:
+        notify(note)
+    before = draft
+    for use in before.plan.techniques:
+        if fit.plan.choice(use.id) is None:
+            draft = draft.without(use.id)
+    for use in fit.plan.techniques:
+        if before.plan.choice(use.id) is None:
+            draft = draft.plus(use, "without it the run does not fit")
+    return fit, draft
 
 
 def _is_usual_adamw(draft: Draft, request: RunRequest) -> bool:

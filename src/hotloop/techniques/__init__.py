@@ -3,6 +3,7 @@
 from hotloop.core.errors import PlanError, did_you_mean
 from hotloop.techniques import (
     activation_checkpointing,
+    activation_offload,
     adamw_8bit,
     async_checkpoint,
     autocast_bf16,
@@ -42,6 +43,7 @@ __all__ = ["ALL", "get"]
 
 ALL: tuple[Technique, ...] = (
     activation_checkpointing.TECHNIQUE,
+    activation_offload.TECHNIQUE,
     adamw_8bit.TECHNIQUE,
     async_checkpoint.TECHNIQUE,
     autocast_bf16.TECHNIQUE,

@@ -235,9 +235,11 @@ def read_back(session: TechniqueTarget) -> str | None:
 
 
 def _mode(attributes: Mapping[str, Any]) -> str | None:
-    match attributes.get("forward"):
-        case partial(func=function, args=(_, _, str(mode))) if function is _run:
-            return mode
+    forward = attributes.get("forward")
+    while isinstance(forward, partial):  # another technique may be around it
+        if forward.func is _run:
+            return str(forward.args[2])
+        forward = forward.args[1] if len(forward.args) > 1 else None
     return None
 
 

@@ -157,7 +157,7 @@ TECHNIQUE = Technique(
     apply=apply,
     read_back=read_back,
     choices={"mode": MODES, "backend": ("inductor", "aot_eager")},
-    excludes=frozenset({"deepspeed"}),
+    excludes=frozenset({"activation-offload", "deepspeed"}),
     nothing="the model has no modules",
     late=True,
 )

@@ -81,7 +81,7 @@ TECHNIQUE = Technique(
     apply=apply,
     read_back=read_back,
     choices={"when": ("always", "faster")},
-    excludes=frozenset({"ddp", "deepspeed", "fsdp2"}),
+    excludes=frozenset({"activation-offload", "ddp", "deepspeed", "fsdp2"}),
     nothing="a recording was asked for already",
     hosts=frozenset({HostKind.ENGINE}),
 )

@@ -41,6 +41,7 @@ __all__ = [
 ]
 
 RECOMPUTING, RECORDING = "activation-checkpointing", "cuda-graphs"
+OFFLOADING = "activation-offload"
 # Ways to a smaller optimizer and smaller weights, for a model that does not fit otherwise.
 _SMALLER = (
     (Use.of("adamw-8bit"),),
@@ -203,8 +204,8 @@ def fit_memory(
 
 def fit_small(
     forecasts: Forecasts, plan: Plan, notify: Notify, *, may_recompute: bool, trains_low: bool
-) -> tuple[MemoryFit, Sequence[Use]] | None:
-    """Return a fit whose optimizer, then weights too, are smaller, and the techniques for it.
+) -> MemoryFit | None:
+    """Return a fit whose optimizer, then weights too, are smaller.
 
     None if nothing fits. What changes the training least comes first. `trains_low` tells whether
     the trained matrices can be in 16 bits.
@@ -229,7 +230,7 @@ def fit_small(
             notify(Note(text=f"{text}; it fits with {names}, which change the training"))
             for note in notes:
                 notify(note)
-            return fit, uses
+            return fit
     return None
 
 
@@ -249,11 +250,18 @@ def _sentence(forecasts: Forecasts, plan: Plan) -> tuple[str, bool]:
 def _recomputing(forecasts: Forecasts, plan: Plan, notify: Notify, *, most: int) -> Plan:
     """Return the plan with the mildest recomputation that fits, or the plan itself.
 
-    Where there is room then, its micro batch is doubled again, up to `most` samples.
+    The last resort is that what is kept even then waits in host memory. Where there is room, its
+    micro batch is doubled again, up to `most` samples.
     """
     text, _ = _sentence(forecasts, plan)
-    for mode in ("selective", "full"):
+    for mode, moves in (("selective", False), ("full", False), ("full", True)):
         less = plan.plus(RECOMPUTING, mode=mode)
+        if moves:
+            if techniques.get(OFFLOADING).blocked(forecasts.hardware, less) is not None:
+                continue
+            for id in techniques.get(OFFLOADING).excludes:
+                less = less.minus(id)
+            less = less.plus(OFFLOADING)
         if not _sentence(forecasts, less)[1]:
             continue
         while less.accumulation % 2 == 0 and 2 * less.micro_batch <= most:
@@ -262,7 +270,9 @@ def _recomputing(forecasts: Forecasts, plan: Plan, notify: Notify, *, most: int)
             if not _sentence(forecasts, larger)[1]:
                 break
             less = larger
-        notify(Note(text=f"{text}; activations are recomputed ({RECOMPUTING}:mode={mode})"))
+        beside = f", and what blocks take in waits in host memory ({OFFLOADING})" if moves else ""
+        told = f"{text}; activations are recomputed ({RECOMPUTING}:mode={mode}){beside}"
+        notify(Note(text=told))
         return less
     return plan
 

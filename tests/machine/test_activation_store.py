@@ -1,0 +1,147 @@
+"""Saved tensors wait in host memory: the same gradients, no copy twice, and nothing is kept."""
+
+import gc
+
+import pytest
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils.checkpoint import checkpoint
+
+from hotloop.machine import activation_store
+from hotloop.machine.activation_store import ActivationStore
+
+
+class OnCpu(ActivationStore):
+    """Treats the memory of this CPU as that of a GPU."""
+
+    def __init__(self):
+        super().__init__()
+        self.went, self.came = [], []
+
+    def _is_on_gpu(self, tensor):
+        return True
+
+    def _copied(self, tensor):
+        kept = self._sizes(tensor)
+        kept.host = tensor.detach().clone()
+        self.went.append(kept)
+        self.moved_bytes += tensor.nbytes
+        return kept
+
+    def _bring(self, kept):
+        if kept.back is None:
+            kept.back = kept.host.clone()
+            self.came.append(self.went.index(kept))
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    monkeypatch.setattr(activation_store, "_LEAST", 64)
+
+
+def net(seed=0):
+    torch.manual_seed(seed)
+    return nn.Sequential(
+        *(nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 8), nn.GELU()) for _ in range(4))
+    )
+
+
+def gradients(model, x, store=None, *, recompute=False):
+    for block in model:
+        run = (lambda y, b=block: checkpoint(b, y, use_reentrant=False)) if recompute else block
+        if store is None:
+            x = run(x)
+        else:
+            with store.saving():
+                x = run(x)
+    x.square().mean().backward()
+    found = [p.grad for p in model.parameters()]
+    model.zero_grad()
+    return found
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_gradients_are_the_same_to_the_last_bit(recompute):
+    x, store = torch.randn(5, 8), OnCpu()
+    plain = gradients(net(), x, recompute=recompute)
+    for _ in range(2):
+        moved = gradients(net(), x, store, recompute=recompute)
+        assert all(torch.equal(a, b) for a, b in zip(plain, moved, strict=True))
+    assert store.moved_bytes > 0
+
+
+def test_the_next_tensors_come_in_ahead_and_in_reverse():
+    store = OnCpu()
+    gradients(net(), torch.randn(5, 8), store)
+    assert store.came == sorted(store.came, reverse=True)
+    assert len(store.came) == len(set(store.came)) == len(store.went)
+
+
+def test_what_is_saved_twice_is_copied_once():
+    store, x = OnCpu(), torch.randn(5, 8, requires_grad=True)
+    y = x * 2
+    with store.saving():
+        out = y * y + y.square()
+    assert len(store.went) == 1
+    out.sum().backward()
+    torch.testing.assert_close(x.grad, 16 * x.detach())
+
+
+def test_a_tensor_that_was_changed_since_is_copied_again():
+    store, x = OnCpu(), torch.randn(5, 8, requires_grad=True)
+    y = x * 2
+    z = y.detach()
+    with store.saving():
+        first = x * z
+        z.add_(1)
+        second = x * z
+    assert len(store.went) == 2
+    (first + second).sum().backward()
+    torch.testing.assert_close(x.grad, (4 * x.detach() + 1))
+
+
+def test_parameters_and_small_tensors_stay():
+    store, weight = OnCpu(), nn.Parameter(torch.randn(8, 8))
+    small = torch.randn(2, 2, requires_grad=True)
+    with store.saving():
+        out = (weight * weight.t()).sum() + (small * small).sum()
+    assert not store.went
+    out.backward()
+
+
+def test_nothing_is_kept_after_the_backward_pass_or_without_one():
+    store, model = OnCpu(), net()
+    gradients(model, torch.randn(5, 8), store)
+    with store.saving():
+        out = model(torch.randn(5, 8))
+    del out
+    store.went.clear()
+    gc.collect()
+    assert not [r for r in store._order if r() is not None]
+    assert not store._known
+
+
+def test_a_forecast_sees_the_memory_freed_and_taken_again():
+    from hotloop.jobs.forecast.memory_forecast import Tracker
+
+    def peak(store):
+        with FakeTensorMode(), Tracker() as tracker:
+            model, x = net(), torch.randn(4096, 8)
+            gradients(model, x, store)
+        return tracker.peak
+
+    assert peak(ActivationStore()) < 0.7 * peak(None)
+
+
+def test_only_dense_tensors_move():
+    store, x = OnCpu(), torch.randn(40, 8, requires_grad=True)
+    with store.saving():
+        out = (x[::2] * 3).square()  # dense again
+        odd = x[:, ::2].square()  # saved as it lies, with gaps
+    assert [kept.shape for kept in store.went] == [torch.Size([20, 8])]
+    (out.sum() + odd.sum()).backward()
+    expected = torch.zeros(40, 8)
+    expected[::2] += 18 * x.detach()[::2]
+    expected[:, ::2] += 2 * x.detach()[:, ::2]
+    torch.testing.assert_close(x.grad, expected)
