@@ -100,6 +100,14 @@ CASES = (
         memory=11_900,
     ),
     Case(
+        model="Qwen3-4B, long rows",
+        sizes=MODEL | _QWEN3_4B,
+        recipe="expert-sft",
+        settings=LORA,
+        length=16_384,
+        card="rtx4080s",
+    ),
+    Case(
         model="Gemma-3-1B",
         sizes=_GEMMA3_1B,
         recipe="pair-classifier",

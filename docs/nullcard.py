@@ -18,6 +18,7 @@ PEAKS = ROOT / "benchmarks" / "results" / "allocator-peaks.json"
 REPLAYED = PEAKS.with_name("replayed-peaks.json")
 LARGE = ROOT / "benchmarks" / "results" / "large-models.json"
 GIB = 1 << 30
+FOR_MEMORY = ("activation-checkpointing", "activation-offload", "adamw-8bit", "trained-16bit")
 
 HEAD = """\
 # Recipes on the null card
@@ -122,10 +123,10 @@ def _large() -> Iterator[str]:
     yield "What `preset=auto` decides by its forecast, without a setting for memory, and what the"
     yield "allocator then took (`python -m benchmarks.large_models`; sizes as published, rows of one"
     yield "length, two optimizer steps). GiB.\n"
-    titles = "model, recipe|GPU|tokens|micro batch x steps|recomputes|forecast|reserved|error"
+    titles = "model, recipe|GPU|tokens|micro batch x steps|for memory|forecast|reserved|error"
     table = [tuple(titles.split("|"))]
     for row in rows:
-        modes = [use.partition("=")[2].rstrip(")") for use in row["techniques"] if "checkp" in use]
+        for_memory = [use for use in row["techniques"] if use.partition("(")[0] in FOR_MEMORY]
         told = [f"{row['forecast_bytes'] / GIB:.2f}", "-", "does not fit"]
         if row["fits"]:
             reserved = row["reserved_bytes"]
@@ -137,7 +138,7 @@ def _large() -> Iterator[str]:
                 f"{row['card']}, {memory}",
                 str(row["length"]),
                 f"{row['micro_batch']} x {row['accumulation']}",
-                *(modes or ["-"]),
+                ", ".join(for_memory) or "-",
                 *told,
             )
         )

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import torch
 from torch import Tensor
 
-from hotloop.machine.host_buffers import HostBuffers
 from hotloop.machine.host_memory import HostArena
+from hotloop.machine.round_trip import RoundTrip
 from hotloop.models.moments_8bit import (
     BLOCK,
     decoded,
@@ -147,7 +147,7 @@ class AdamW8bit(torch.optim.Optimizer):
         self._step_supports_amp_scaling = True
         self.on_host, self._update = on_host, update
         self._arena: HostArena | None = None
-        self._buffers: HostBuffers | None = None
+        self._trip: RoundTrip | None = None
         self._generator: torch.Generator | None = None
 
     @torch.no_grad()
@@ -170,8 +170,8 @@ class AdamW8bit(torch.optim.Optimizer):
 
     def state_dict(self) -> dict[str, Any]:
         """Return torch's own, after waiting for what is on its way to host memory."""
-        if self._buffers is not None:
-            self._buffers.wait()
+        if self._trip is not None:
+            self._trip.wait()
         return super().state_dict()
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
@@ -297,6 +297,6 @@ class AdamW8bit(torch.optim.Optimizer):
         """Yield the codes of each piece on the device."""
         if codes[0][0].device == device:
             return iter(codes)
-        if self._buffers is None:
-            self._buffers = HostBuffers(device)
-        return self._buffers.through(codes)
+        if self._trip is None:
+            self._trip = RoundTrip(device)
+        return self._trip.through(codes)

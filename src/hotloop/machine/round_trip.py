@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-__all__ = ["HostBuffers"]
+__all__ = ["RoundTrip"]
 
 _COUNT = 3  # one that comes, one that is computed with, and one that goes
 
 
-class HostBuffers:
-    """Buffers on a GPU for pieces of host tensors. A piece is several tensors that lie pinned."""
+class RoundTrip:
+    """Takes pieces of host tensors to a GPU and back. A piece is several pinned tensors."""
 
     def __init__(self, device: torch.device) -> None:
         """Make the streams; the buffers are made as large as the first pieces need them."""
