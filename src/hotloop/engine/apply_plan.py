@@ -183,14 +183,19 @@ def settle_in(session: Session, batch: Batch) -> None:
     """Make the first passes if they decide the order of sums, so that all starts decide alike.
 
     On a GPU attention measures its kernels in them. Nothing else of them stays. A compiled model
-    makes its first passes in `warm_up`.
+    makes its first passes in `warm_up`. Out of memory is left to the loop.
     """
     sync = session.parallel.sync
     decides = sync is not None and sync.settles
     chooses = session.device.type == "cuda" and session.job.choices is not None
-    if (decides or chooses) and "compile" not in session.undo:
+    if not (decides or chooses) or "compile" in session.undo:
+        return
+    try:
         with measuring():
             _first_calls(session, batch)
+    except RuntimeError as error:
+        if decides or not is_out_of_memory(error):
+            raise
 
 
 @contextmanager

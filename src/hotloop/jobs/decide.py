@@ -163,14 +163,12 @@ def _fitted(
     Those that make the optimizer smaller are taken with `may_shrink` alone.
     """
     notes: list[Any] = []
-    fit = fit_memory(
-        forecasts, draft.plan, notes.append, may_halve=may_halve, may_recompute=may_recompute
-    )
+    droppable = [id for id, origin in draft.origins.items() if origin == "auto"]
+    may: dict[str, Any] = {"may_recompute": may_recompute, "droppable": droppable}
+    fit = fit_memory(forecasts, draft.plan, notes.append, may_halve=may_halve, **may)
     if fit.too_much and may_shrink:
         low = job.trained is not None
-        small = fit_small(
-            forecasts, draft.plan, notify, may_recompute=may_recompute, trains_low=low
-        )
+        small = fit_small(forecasts, draft.plan, notify, trains_low=low, **may)
         if small is not None:
             fit, notes = small, []
     for note in notes:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import weakref
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -92,14 +93,9 @@ class ActivationStore:
         self._bring(kept)
         while self._order and self._order[-1]() is None:
             self._order.pop()
-        ahead = 0
-        for reference in reversed(self._order):
-            other = reference()
-            if other is not None and other.back is None:
-                self._bring(other)
-                ahead += 1
-            if ahead == _AHEAD:
-                break
+        following = (other for reference in reversed(self._order) if (other := reference()))
+        for other in islice((each for each in following if each is not kept), _AHEAD):
+            self._bring(other)
         back = kept.back
         assert back is not None
         if kept.arrived is not None:

@@ -98,7 +98,7 @@ TECHNIQUE = Technique(
     apply=apply,
     read_back=read_back,
     nothing="the model has no repeated blocks",
-    excludes=frozenset({"compile", "cuda-graphs"}),
+    excludes=frozenset({"compile", "cuda-graphs", "deepspeed", "fsdp2"}),
     on_model=change,
     hosts=frozenset({HostKind.ENGINE}),
 )

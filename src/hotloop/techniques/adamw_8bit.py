@@ -42,7 +42,7 @@ _LARGE = 1 << 26
 
 
 def blocked(hardware: Hardware, plan: Plan) -> str | None:
-    """Refuse state=host where the GPU's memory is the host's, or its size is too small."""
+    """Refuse state=host without a GPU of its own memory."""
     if (plan.choice(ID) or {}).get("state") != "host":
         return None
     if hardware.device != "cuda":
@@ -104,7 +104,7 @@ def read_back(session: Session) -> str | None:
     params = [p for group in optimizer.param_groups for p in group["params"]]
     coded = [p for p in params if is_coded(p)]
     size = bytes_(sum(2 * p.numel() for p in coded))
-    where = "pinned host memory" if optimizer.on_host else f"the memory of the {session.device}"
+    where = "host memory" if optimizer.on_host else f"the memory of the {session.device}"
     told = f"{len(coded)} of {len(params)} parameters have 8-bit averages, {size} in {where}"
     return told + str(session.facts.get(ID, ""))
 

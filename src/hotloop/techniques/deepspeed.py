@@ -114,7 +114,17 @@ TECHNIQUE = Technique(
     read_back=read_back,
     blocked=blocked,
     choices={"stage": STAGES},
-    excludes=frozenset({"adamw-8bit", "autocast-fp16", "ddp", "fsdp2", "compile", "cuda-graphs"}),
+    excludes=frozenset(
+        {
+            "activation-offload",
+            "adamw-8bit",
+            "autocast-fp16",
+            "ddp",
+            "fsdp2",
+            "compile",
+            "cuda-graphs",
+        }
+    ),
     nothing=f"{HOW}; of the optimizers only AdamW is cut",
     hosts=frozenset({HostKind.ENGINE}),
     tolerance=1e-5,

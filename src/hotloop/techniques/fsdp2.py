@@ -76,7 +76,9 @@ TECHNIQUE = Technique(
     read_back=read_back,
     blocked=blocked,
     choices={"reshard": ("on", "off"), "keep": ("on", "off")},
-    excludes=frozenset({"adamw-8bit", "autocast-fp16", "ddp", "deepspeed", "cuda-graphs"}),
+    excludes=frozenset(
+        {"activation-offload", "adamw-8bit", "autocast-fp16", "ddp", "deepspeed", "cuda-graphs"}
+    ),
     nothing=HOW,
     hosts=frozenset({HostKind.ENGINE}),
     tolerance=1e-5,

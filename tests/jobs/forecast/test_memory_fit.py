@@ -172,3 +172,35 @@ def test_what_changes_the_training_least_makes_a_model_fit() -> None:
     just = int(peaks[2] / HEAD_ROOM) + 1
     assert shrunk(just, host=1000)[2] is None  # it has no room for pinned memory
     assert shrunk(just, trains_low=False)[2] is None
+
+
+def test_what_recomputed_blocks_take_in_waits_in_host_memory_as_the_last_resort() -> None:
+    """In place of a compilation that nobody asked for, and never of one that somebody did."""
+    hardware = Hardware(device="cuda", name="a GPU", capability=(8, 9), memory_bytes=1 << 40)
+    deep = replace(
+        job(), model=lambda: Gpt(vocabulary=7, layers=12, heads=2, width=256, context=64)
+    )
+    plan = Plan(micro_batch=256).plus("compile")
+    full = Plan(micro_batch=256).plus(RECOMPUTING, mode="full")
+    moved = full.plus("activation-offload")
+    settings = {"job": "deep"}
+    peaks = [
+        Forecasts(deep, hardware, settings).of(one).peak_bytes
+        for one in (full.plus("compile"), moved)
+    ]
+    assert peaks[1] < 0.9 * peaks[0]
+    tight = replace(hardware, memory_bytes=int(peaks[1] / HEAD_ROOM) + 1)
+    said: list[str] = []
+    for droppable, fits in ((("compile",), True), ((), False)):
+        fit = fit_memory(
+            Forecasts(deep, tight, settings),
+            plan,
+            lambda note: said.append(note.text),
+            may_halve=False,
+            may_recompute=True,
+            droppable=droppable,
+        )
+        assert (fit.too_much is None) == fits
+        assert (fit.plan.choice("activation-offload") is not None) == fits
+        assert (fit.plan.choice("compile") is None) == fits
+    assert "waits in host memory (activation-offload)" in said[0]

@@ -18,7 +18,7 @@ from hotloop.jobs.forecast.per_rank_memory import of_rank
 from hotloop.techniques.selection import model_in_16_bits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from torch import nn
 
@@ -173,10 +173,12 @@ def fit_memory(
     *,
     may_halve: bool,
     may_recompute: bool = False,
+    droppable: Collection[str] = (),
 ) -> MemoryFit:
     """Return the plan and its forecast; with `may_halve`, halve the micro batch until it fits.
 
-    With `may_recompute`, a plan that does not fit even then recomputes activations.
+    With `may_recompute`, a plan that does not fit even then recomputes activations, and moves them
+    to the host if its techniques that exclude that are `droppable`.
     """
     hardware, asked = forecasts.hardware, plan
     while not _sentence(forecasts, plan)[1] and may_halve and plan.micro_batch % 2 == 0:
@@ -184,7 +186,8 @@ def fit_memory(
         plan = replace(plan, micro_batch=plan.micro_batch // 2, accumulation=plan.accumulation * 2)
         notify(Note(text=f"{text}; the micro batch is halved to {plan.micro_batch}"))
     if may_recompute and not _sentence(forecasts, plan)[1]:
-        plan = _recomputing(forecasts, plan, notify, most=asked.micro_batch)
+        most = asked.micro_batch
+        plan = _recomputing(forecasts, plan, notify, most=most, droppable=droppable)
     recomputes = (plan.choice(RECOMPUTING) or {"mode": "off"}).get("mode") != "off"
     forecast = forecasts.of(plan)
     of_this_rank = of_rank(forecast, plan)
@@ -203,7 +206,13 @@ def fit_memory(
 
 
 def fit_small(
-    forecasts: Forecasts, plan: Plan, notify: Notify, *, may_recompute: bool, trains_low: bool
+    forecasts: Forecasts,
+    plan: Plan,
+    notify: Notify,
+    *,
+    may_recompute: bool,
+    trains_low: bool,
+    droppable: Collection[str] = (),
 ) -> MemoryFit | None:
     """Return a fit whose optimizer, then weights too, are smaller.
 
@@ -216,14 +225,19 @@ def fit_small(
         smaller = plan.minus("fused-adamw")
         for use in uses:
             smaller = smaller.plus(use.id, **dict(use.choice))
-        works = all(techniques.get(u.id).blocked(forecasts.hardware, smaller) is None for u in uses)
+        works = all(_works(use, smaller, forecasts.hardware) for use in uses)
         is_low = any(use.id == "trained-16bit" for use in uses)
         on_host = any(use.choice for use in uses)
         if not works or (is_low and not trains_low) or (on_host and host and pinned > host):
             continue
         notes: list[Any] = []
         fit = fit_memory(
-            forecasts, smaller, notes.append, may_halve=True, may_recompute=may_recompute
+            forecasts,
+            smaller,
+            notes.append,
+            may_halve=True,
+            may_recompute=may_recompute,
+            droppable=droppable,
         )
         if fit.too_much is None:
             text, names = _sentence(forecasts, plan)[0], " and ".join(map(str, uses))
@@ -232,6 +246,12 @@ def fit_small(
                 notify(note)
             return fit
     return None
+
+
+def _works(use: Use, plan: Plan, hardware: Hardware) -> bool:
+    technique = techniques.get(use.id)
+    clashes = technique.excludes & {other.id for other in plan.techniques}
+    return not clashes and technique.blocked(hardware, plan) is None
 
 
 def with_recordings(forecasts: Forecasts, fit: MemoryFit, use: Use) -> MemoryFit | None:
@@ -247,21 +267,23 @@ def _sentence(forecasts: Forecasts, plan: Plan) -> tuple[str, bool]:
     return limits.memory_sentence(of_rank(forecasts.of(plan), plan), forecasts.hardware)
 
 
-def _recomputing(forecasts: Forecasts, plan: Plan, notify: Notify, *, most: int) -> Plan:
+def _recomputing(
+    forecasts: Forecasts, plan: Plan, notify: Notify, *, most: int, droppable: Collection[str]
+) -> Plan:
     """Return the plan with the mildest recomputation that fits, or the plan itself.
 
-    The last resort is that what is kept even then waits in host memory. Where there is room, its
-    micro batch is doubled again, up to `most` samples.
+    The last resort is that what is kept even then waits in host memory, in place of techniques that
+    are `droppable`. Where there is room, its micro batch is doubled again, up to `most` samples.
     """
     text, _ = _sentence(forecasts, plan)
     for mode, moves in (("selective", False), ("full", False), ("full", True)):
         less = plan.plus(RECOMPUTING, mode=mode)
         if moves:
-            if techniques.get(OFFLOADING).blocked(forecasts.hardware, less) is not None:
-                continue
-            for id in techniques.get(OFFLOADING).excludes:
+            for id in techniques.get(OFFLOADING).excludes & set(droppable):
                 less = less.minus(id)
             less = less.plus(OFFLOADING)
+            if not _works(Use.of(OFFLOADING), less, forecasts.hardware):
+                continue
         if not _sentence(forecasts, less)[1]:
             continue
         while less.accumulation % 2 == 0 and 2 * less.micro_batch <= most:
