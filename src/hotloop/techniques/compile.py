@@ -39,6 +39,9 @@ __all__ = ["FAILS", "MODES", "TECHNIQUE"]
 
 # Inductor's own random numbers differ from eager's, so dropout would draw different masks.
 _EAGER_RANDOM = {"fallback_random": True}
+# Reductions of rows and of columns in one kernel only pay above a number of rows: each batch on the
+# other side of it is compiled anew (torch 2.11, DoRA: 10 s in step 3).
+_ANY_SIZE = {"triton.mix_order_reduction": False}
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
@@ -89,6 +92,8 @@ def apply(session: TechniqueTarget, *, mode: str = "default", backend: str = "in
     blocks, options = _blocks(session.model), None
     if backend == "inductor":  # takes a mode or options; a mode is a name for some options
         options = {**torch._inductor.list_mode_options(mode), **_EAGER_RANDOM}
+        known = torch._inductor.config.get_config_copy()  # type: ignore[attr-defined, unused-ignore]
+        options |= {name: value for name, value in _ANY_SIZE.items() if name in known}
 
     def back_out() -> None:
         for block in blocks:

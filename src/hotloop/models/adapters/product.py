@@ -146,8 +146,6 @@ class AdapterProduct(torch.autograd.Function):
 
 def _in_weight(low_NI: Tensor, layer: FrozenLinear, ready: Prepared) -> bool:
     """Return whether factors are multiplied into the weight, not into what has a row for each x."""
-    if torch.compiler.is_compiling():  # the number of rows changes, and fused it costs no pass
-        return False
     is_smaller = low_NI.shape[0] >= layer.in_features
     return ready.factors_O is not None and layer.compute is None and is_smaller
 
