@@ -35,6 +35,7 @@ class OnCpu(ActivationStore):
 
     def _bring(self, kept):
         if kept.back is None:
+            self._let_go(len(self._leaving))
             kept.back = kept.host.clone()
             self.came.append(self._numbers[kept])
             self.most = max(self.most, sum(each.back is not None for each in self._numbers))
@@ -124,7 +125,7 @@ def test_nothing_is_kept_after_the_backward_pass_or_without_one():
     del out
     gc.collect()
     assert not [r for r in store._order if r() is not None]
-    assert not store._known
+    assert len(store._known) <= activation_store._BEHIND + 1  # until others follow
 
 
 def test_a_forecast_sees_the_memory_freed_and_taken_again():
@@ -137,6 +138,62 @@ def test_a_forecast_sees_the_memory_freed_and_taken_again():
         return tracker.peak
 
     assert peak(ActivationStore()) < 0.7 * peak(None)
+
+
+def test_host_memory_is_used_again_whatever_the_sizes(monkeypatch):
+    """Batches of any number of tokens must not each pin memory of their own."""
+    store, pinned = OnCpu(), []
+
+    class Streams:
+        def __getattr__(self, name):
+            return lambda *_, **__: Streams()
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            return None
+
+    monkeypatch.setattr(activation_store.torch, "cuda", Streams())
+    monkeypatch.setattr(
+        activation_store,
+        "host_memory",
+        lambda size: pinned.append(size) or torch.empty(size, dtype=torch.uint8),
+    )
+    store._copied = lambda tensor: ActivationStore._copied(store, tensor)
+    store._bring = lambda kept: ActivationStore._bring(store, kept)
+    for rows in range(40, 100):
+        x = torch.randn(rows, 8)
+        moved = gradients(net(), x, store)
+        assert all(torch.equal(a, b) for a, b in zip(gradients(net(), x), moved, strict=True))
+    assert all(size & (size - 1) == 0 for size in pinned)
+    most = 4 * 5  # tensors that one pass saves
+    assert len(pinned) <= 2 * most
+    assert len(store._order) <= most
+
+
+def test_a_view_of_another_dtype_is_another_copy():
+    store, x = OnCpu(), torch.randn(5, 8, requires_grad=True)
+    y = x * 2
+    bits = y.detach().view(torch.int32)
+
+    class Both(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, y, bits):
+            ctx.save_for_backward(y, bits)
+            return y.clone()
+
+        @staticmethod
+        def backward(ctx, grad):
+            y, bits = ctx.saved_tensors
+            assert bits.dtype == torch.int32
+            assert torch.equal(y.view(torch.int32), bits)
+            return grad, None
+
+    with store.saving():
+        out = Both.apply(y, bits)
+    assert len(store.went) == 2
+    out.sum().backward()
 
 
 def test_only_dense_tensors_move():

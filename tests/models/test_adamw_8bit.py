@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from hotloop.core.errors import CheckpointError
 from hotloop.models.adamw_8bit import AdamW8bit, is_coded, state_bytes
 
 SHAPE = (260, 256)  # 66,560 numbers
@@ -126,6 +127,38 @@ def test_what_is_small_or_no_multiple_of_a_block_keeps_float32():
     sizes |= {(512, 256): True, (65_536,): True}
     assert {shape: is_coded(torch.empty(shape)) for shape in sizes} == sizes
     assert not is_coded(torch.empty(512, 256).t())
+
+
+def test_out_of_memory_comes_before_a_weight_changes():
+    """What the loop repeats after an out of memory must not have been done in part."""
+    ours = [*made(), nn.Parameter(torch.zeros(512, 256))]
+    calls = []
+
+    def update(*arguments):
+        calls.append(len(arguments[0]))
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    optimizer = AdamW8bit(
+        [{"params": ours[1:2]}, {"params": [ours[0], ours[2]]}], update=update, lr=1
+    )
+    with pytest.raises(torch.OutOfMemoryError):
+        trained(optimizer, ours, 1)
+    assert calls == [65_536]  # the first try, before anything is written
+    assert not optimizer.has_updated
+    assert all(torch.equal(now, then) for now, then in zip(ours, made(), strict=False))
+    optimizer.state.clear()
+    optimizer._update = AdamW8bit([nn.Parameter(torch.zeros(1))], lr=1)._update
+    trained(optimizer, ours, 1)
+    assert optimizer.has_updated
+
+
+def test_the_state_of_bitsandbytes_is_refused():
+    ours = made()
+    optimizer = AdamW8bit(ours, **HOW)
+    state = {0: {"step": 3, "state1": torch.zeros(SHAPE, dtype=torch.uint8)}}
+    groups = optimizer.state_dict()["param_groups"]
+    with pytest.raises(CheckpointError, match="as bitsandbytes has it"):
+        optimizer.load_state_dict({"state": state, "param_groups": groups})
 
 
 def test_a_closure_is_refused():

@@ -72,6 +72,29 @@ def test_a_block_of_zeros_stays_zero():
     assert bool((decoded_squares(*encoded_squares(zeros, chance)) == 0).all())
 
 
+def test_a_quotient_above_1_does_not_become_a_negative_number():
+    """As an inexact division of a GPU makes it: one step of float32 above 1."""
+    block = torch.zeros(1, BLOCK)
+    block[0, 0] = torch.tensor(0.5)
+    above = torch.nextafter(torch.tensor(1.0), torch.tensor(2.0))
+    original = torch.Tensor.__truediv__
+    torch.Tensor.__truediv__ = lambda self, other: original(self, other) * above
+    try:
+        codes, scale = encoded(block, torch.zeros(1, BLOCK))
+    finally:
+        torch.Tensor.__truediv__ = original
+    assert codes[0, 0] == 127
+    assert decoded(codes, scale)[0, 0] == 0.5
+
+
+def test_no_weight_that_is_not_finite_becomes_a_number():
+    bad = torch.tensor([torch.nan, torch.inf, -torch.inf])
+    bad[0] = torch.tensor(0x7FFFFFFF, dtype=torch.int32).view(torch.float32)  # a GPU's NaN
+    seen = in_bfloat16(bad, torch.full((3,), 65_535, dtype=torch.int32))
+    assert seen.isnan().tolist() == [True, False, False]
+    assert seen.isinf().tolist() == [False, True, True]
+
+
 def test_a_weight_becomes_one_of_its_neighbours_and_is_right_on_average():
     torch.manual_seed(0)
     value = torch.randn(BLOCK)

@@ -22,7 +22,7 @@ class Subject:
     """What such a technique needs of a session."""
 
     def __init__(self, model):
-        self.model = model
+        self.model, self.facts = model, {}
 
 
 @pytest.fixture(autouse=True)

@@ -187,14 +187,14 @@ def settle_in(session: Session, batch: Batch) -> None:
     """
     sync = session.parallel.sync
     decides = sync is not None and sync.settles
-    chooses = session.device.type == "cuda" and session.job.choices is not None
+    chooses = session.device.type == "cuda" and session.job.choices is not None and sync is None
     if not (decides or chooses) or "compile" in session.undo:
         return
     try:
         with measuring():
             _first_calls(session, batch)
     except RuntimeError as error:
-        if decides or not is_out_of_memory(error):
+        if sync is not None or not is_out_of_memory(error):
             raise
 
 

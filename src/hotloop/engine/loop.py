@@ -189,7 +189,7 @@ class Loop:
             self.good = position, generators  # it was raised before the weights changed
             raise self._placed(error, position) from error
         except RuntimeError as error:
-            if not is_first:
+            if not is_first or getattr(optimizer, "has_updated", False):
                 raise
             traceback.clear_frames(error.__traceback__)
             self.good = position, generators

@@ -8,6 +8,7 @@ computes with one. What is saved several times is copied once.
 from __future__ import annotations
 
 import weakref
+from collections import deque
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -28,6 +29,9 @@ __all__ = ["ActivationStore"]
 
 _LEAST = 1 << 20  # bytes below which a tensor stays on the GPU: a copy takes 5 us besides its bytes
 _AHEAD = 2  # tensors that come in while another one is computed with
+# Tensors that go out while others are computed: then the GPU waits for the oldest one, so that its
+# memory is free for what is computed next, however far the host is ahead.
+_BEHIND = 4
 
 
 @dataclass(slots=True, kw_only=True, eq=False, weakref_slot=True)
@@ -42,7 +46,7 @@ class _Kept:
     out: Any = None  # the event behind the copy to the host
     back: Tensor | None = None  # on the GPU again
     arrived: Any = None  # the event behind the copy from the host
-    events: list[Any] = field(default_factory=list)  # of all copies so far
+    events: list[Any] = field(default_factory=list)  # see `_set_free`
 
 
 class ActivationStore:
@@ -53,7 +57,9 @@ class ActivationStore:
         self._order: list[weakref.ref[_Kept]] = []  # as they were saved
         # id of a storage -> the storage, and its copies by version and layout.
         self._known: dict[int, tuple[weakref.ref[Any], dict[Any, weakref.ref[_Kept]]]] = {}
-        self._pool: dict[int, list[tuple[Tensor, Any]]] = {}  # bytes -> free memory, and since when
+        # Bytes, a power of two -> free memory, and the event since which it is free.
+        self._pool: dict[int, list[tuple[Tensor, Any]]] = {}
+        self._leaving: deque[tuple[Tensor, Any]] = deque()  # on the GPU, and the event of the copy
         self._going: Any = None
         self._coming: Any = None
 
@@ -68,13 +74,16 @@ class ActivationStore:
         is_fake = isinstance(tensor, FakeTensor)  # of a forecast
         if not (is_fake or self._is_on_gpu(tensor)) or not _is_worth_it(tensor):
             return tensor
-        layout = (tensor._version, tensor.storage_offset(), tensor.shape, tensor.stride())
+        place = (tensor.storage_offset(), tensor.shape, tensor.stride())
+        layout = (tensor._version, tensor.dtype, *place)
         copies = self._copies_of(tensor.untyped_storage())
         known = copies.get(layout)
         kept = None if known is None else known()
         if kept is None:
             kept = self._sizes(tensor) if is_fake else self._copied(tensor)
+            self._hold(tensor, kept.out)
             copies[layout] = weakref.ref(kept)
+            self._drop_dead()
             self._order.append(weakref.ref(kept))
         return kept
 
@@ -91,18 +100,21 @@ class ActivationStore:
         if not isinstance(kept, _Kept):
             return kept  # type: ignore[no-any-return]
         self._bring(kept)
-        while self._order and self._order[-1]() is None:
-            self._order.pop()
+        self._drop_dead()
         following = (other for reference in reversed(self._order) if (other := reference()))
         for other in islice((each for each in following if each is not kept), _AHEAD):
             self._bring(other)
         back = kept.back
         assert back is not None
         if kept.arrived is not None:
-            computing = torch.cuda.current_stream(kept.device)
-            computing.wait_event(kept.arrived)
-            back.record_stream(computing)
+            torch.cuda.current_stream(kept.device).wait_event(kept.arrived)
+            kept.events[:] = [kept.arrived, None]
         return back
+
+    def _drop_dead(self) -> None:
+        """Forget what was saved last and is not needed any more."""
+        while self._order and self._order[-1]() is None:
+            self._order.pop()
 
     @staticmethod
     def _is_on_gpu(tensor: Tensor) -> bool:
@@ -121,36 +133,63 @@ class ActivationStore:
         kept, computing = self._sizes(tensor), torch.cuda.current_stream(tensor.device)
         if self._going is None:
             self._going, self._coming = (torch.cuda.Stream(tensor.device) for _ in range(2))  # type: ignore[no-untyped-call]
-        free = self._pool.setdefault(tensor.nbytes, [])
-        room, since = free.pop() if free else (host_memory(tensor.nbytes), None)
-        kept.host = room.view(tensor.dtype).as_strided(tensor.shape, tensor.stride())
-        events = kept.events
-        weakref.finalize(kept, lambda: free.append((room, events[-1]))).atexit = False
+        rounded = 1 << (tensor.nbytes - 1).bit_length()  # torch pins no other sizes
+        free = self._pool.setdefault(rounded, [])
+        room, since = free.pop() if free else (host_memory(rounded), None)
+        kept.host = (
+            room[: tensor.nbytes].view(tensor.dtype).as_strided(tensor.shape, tensor.stride())
+        )
+        events = kept.events  # of the last copy, and of one that nobody has waited for
+        weakref.finalize(kept, _set_free, free, room, events, kept.device).atexit = False
         self._going.wait_stream(computing)
         if since is not None:
             self._going.wait_event(since)
         with torch.cuda.stream(self._going):
             kept.host.copy_(tensor, non_blocking=True)
-        tensor.record_stream(self._going)
         kept.out = self._going.record_event()
-        events.append(kept.out)
+        events[:] = [kept.out, None]
         self.moved_bytes += tensor.nbytes
         return kept
 
     def _bring(self, kept: _Kept) -> None:
         if kept.back is not None:
             return
+        self._let_go(len(self._leaving))
+        kept.back = torch.empty_strided(
+            kept.shape, kept.stride, dtype=kept.dtype, device=kept.device
+        )
         if kept.host is None:
-            kept.back = torch.empty_strided(kept.shape, kept.stride, dtype=kept.dtype)
             return
+        # Its memory is the computing stream's, which may still use it for something else.
+        self._coming.wait_stream(torch.cuda.current_stream(kept.device))
         self._coming.wait_event(kept.out)
         with torch.cuda.stream(self._coming):
-            kept.back = torch.empty_strided(
-                kept.shape, kept.stride, dtype=kept.dtype, device=kept.device
-            )
             kept.back.copy_(kept.host, non_blocking=True)
         kept.arrived = self._coming.record_event()
-        kept.events.append(kept.arrived)
+        kept.events[:] = [kept.arrived, kept.arrived]
+
+    def _hold(self, tensor: Tensor, out: Any) -> None:
+        """Keep a tensor until the GPU waits for its copy, when four more have followed."""
+        self._leaving.append((tensor.detach(), out))
+        if len(self._leaving) > _BEHIND:
+            self._let_go(1)
+
+    def _let_go(self, count: int) -> None:
+        """Free the oldest tensors that go out; the GPU waits for the last copy of them."""
+        gone = [self._leaving.popleft() for _ in range(count)]
+        if gone and gone[-1][1] is not None:
+            tensor, out = gone[-1]
+            torch.cuda.current_stream(tensor.device).wait_event(out)
+
+
+def _set_free(
+    free: list[tuple[Tensor, Any]], room: Tensor, events: list[Any], device: torch.device
+) -> None:
+    """Give host memory back to the pool, once the last copy from or to it is done."""
+    last, unused = events
+    if unused is not None:  # nobody computed with it, and its memory on the GPU is free now
+        torch.cuda.current_stream(device).wait_event(unused)
+    free.append((room, last))
 
 
 def _is_worth_it(tensor: Tensor) -> bool:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import torch
 from torch import Tensor
 
+from hotloop.core.errors import CheckpointError
 from hotloop.machine.host_memory import HostArena
 from hotloop.machine.round_trip import RoundTrip
 from hotloop.models.moments_8bit import (
@@ -101,22 +102,26 @@ def update_piece(
         old.copy_(torch.where(stays, old, new))
 
 
+@torch.no_grad()
 def tried(
     update: Callable[..., None],
     parameter: Tensor,
     betas: tuple[float, float],
     eps: float,
 ) -> None:
-    """Call an update on weights of two sizes, of a parameter's dtype, which compiles it."""
+    """Call an update on pieces of two sizes, of a parameter's dtype, which compiles it.
+
+    The second one is as large as any piece of the parameter, so that its memory is there.
+    """
     dtype, device = parameter.dtype, parameter.device
-    for blocks in (_LEAST // BLOCK, 2 * _LEAST // BLOCK):
-        count = blocks * BLOCK
+    for count in (_LEAST, min(_PIECE, parameter.numel())):
+        blocks = count // BLOCK
         weight, grad = (torch.zeros(count, dtype=dtype, device=device) for _ in range(2))
         average = torch.zeros(count, dtype=torch.int8, device=device)
         square = torch.zeros(count, dtype=torch.uint8, device=device)
         scales = torch.zeros(2, blocks, device=device)
         drawn = torch.zeros(count, dtype=torch.int32, device=device)
-        numbers = tuple(torch.ones(6, device=device))
+        numbers = tuple(torch.ones((), device=device) for _ in range(6))
         update(weight, grad, average, square, *scales, drawn, numbers, betas, eps)
 
 
@@ -146,6 +151,7 @@ class AdamW8bit(torch.optim.Optimizer):
         super().__init__(params, {**defaults, "fused": True})  # type: ignore[no-untyped-call, unused-ignore]
         self._step_supports_amp_scaling = True
         self.on_host, self._update = on_host, update
+        self.has_updated = False  # whether a weight may have changed
         self._arena: HostArena | None = None
         self._trip: RoundTrip | None = None
         self._generator: torch.Generator | None = None
@@ -155,18 +161,38 @@ class AdamW8bit(torch.optim.Optimizer):
         """Update every parameter that has a gradient. `closure` is not supported."""
         if closure is not None:
             raise TypeError("AdamW8bit takes no closure")
+        self._reserve()
+        self.has_updated = True
         for group in self.param_groups:
             params = [p for p in group["params"] if p.grad is not None]
             if not params:
                 continue
-            for parameter in params:
-                if not self.state[parameter]:
-                    self.state[parameter] = self._new(parameter)
             generator = self._seeded(params[0].device, self.state[params[0]][_DRAWN])
             self._step_small([p for p in params if not is_coded(p)], group, generator)
             self._step_coded([p for p in params if is_coded(p)], group, generator)
             for parameter in params:
                 self.state[parameter][_DRAWN] += 1
+
+    def _reserve(self) -> None:
+        """Make the state of what has a gradient, and try its memory, before a weight changes."""
+        new = [
+            (p, group)
+            for group in self.param_groups
+            for p in group["params"]
+            if p.grad is not None and not self.state[p]
+        ]
+        try:
+            for parameter, _ in new:
+                self.state[parameter] = self._new(parameter)
+            coded = [(p, group) for p, group in new if is_coded(p)]
+            if coded:
+                largest, group = max(coded, key=lambda pair: pair[0].numel())
+                tried(self._update, largest, group["betas"], group["eps"])
+        except RuntimeError:  # out of memory: another try begins anew
+            for parameter, _ in new:
+                self.state.pop(parameter, None)
+            self._arena = None
+            raise
 
     def state_dict(self) -> dict[str, Any]:
         """Return torch's own, after waiting for what is on its way to host memory."""
@@ -175,7 +201,15 @@ class AdamW8bit(torch.optim.Optimizer):
         return super().state_dict()
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Load a state; torch's own would turn codes into the dtype of their parameters."""
+        """Load a state; torch's own would turn codes into the dtype of their parameters.
+
+        Raises CheckpointError for the state of another class of this name.
+        """
+        if any(_DRAWN not in values for values in state_dict["state"].values()):
+            raise CheckpointError(
+                "the optimizer's state is that of another AdamW8bit, as bitsandbytes has it: begin "
+                "a new run with init_from"
+            )
         super().load_state_dict({**state_dict, "state": {}})
         params = [p for group in self.param_groups for p in group["params"]]
         for index, values in state_dict["state"].items():
@@ -279,7 +313,7 @@ class AdamW8bit(torch.optim.Optimizer):
                 square_N,
                 *scales,
                 drawn_N.random_(generator=generator),
-                (rate, decay, first_P[n], second_P[n], divide, found),
+                (rate, decay, first_P[n].clone(), second_P[n].clone(), divide, found),
                 group["betas"],
                 group["eps"],
             )

@@ -29,7 +29,8 @@ def encoded(average_BN: Tensor, chance_BN: Tensor) -> tuple[Tensor, Tensor]:
     full_BN = average_BN.abs() / scale_B1.clamp(min=_TINY) * _TOP**2
     low_BN = full_BN.sqrt().floor()
     share_BN = (full_BN - low_BN * low_BN) / (2 * low_BN + 1)
-    code_BN = low_BN + (chance_BN < share_BN)
+    # A GPU's division is not exact: the largest number of a block may come out above 1.
+    code_BN = (low_BN + (chance_BN < share_BN)).clamp(max=_TOP)
     return torch.where(average_BN < 0, -code_BN, code_BN).to(torch.int8), scale_B1
 
 
@@ -42,7 +43,8 @@ def decoded(code_BN: Tensor, scale_B1: Tensor) -> Tensor:
 def encoded_squares(average_BN: Tensor, chance_BN: Tensor) -> tuple[Tensor, Tensor]:
     """[B, 256] fp32, 0 or above -> codes uint8 and scales [B, 1]; 0 only for 0.
 
-    An update is divided by its root: an average that became 0 by chance would make it enormous.
+    An update is divided by its root: an average that became 0 by chance would make it enormous. So
+    what is below code 1 becomes 1: the largest number of the block over 4e9.
     """
     scale_B1 = average_BN.amax(1, keepdim=True)
     full_BN = average_BN / scale_B1.clamp(min=_TINY) * _TOP_OF_SQUARES**4
@@ -64,4 +66,5 @@ def in_bfloat16(x: Tensor, chance: Tensor) -> Tensor:
     `chance` is int32, uniform from 0 to 65,535: it is added to the bits that are cut off.
     """
     bits = x.view(torch.int32) + chance
-    return bits.bitwise_and(-65_536).view(torch.float32).to(torch.bfloat16)
+    rounded = bits.bitwise_and(-65_536).view(torch.float32)
+    return torch.where(x.isfinite(), rounded, x).to(torch.bfloat16)  # no NaN becomes a number

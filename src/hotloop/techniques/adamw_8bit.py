@@ -51,7 +51,10 @@ def blocked(hardware: Hardware, plan: Plan) -> str | None:
 
 
 def apply(session: Session, *, state: str = "gpu", compiled: str = "auto") -> int:
-    """Replace the optimizer by one with the same groups; return the number of coded parameters."""
+    """Replace the optimizer by one with the same groups; return the number of its parameters.
+
+    Where all of them are small none has 8-bit averages, as with bitsandbytes: the row says so.
+    """
     from hotloop.models.adamw_8bit import AdamW8bit, is_coded
 
     before = session.optimizer
@@ -59,15 +62,15 @@ def apply(session: Session, *, state: str = "gpu", compiled: str = "auto") -> in
         return 0
     keys = ("params", "lr", "betas", "eps", "weight_decay")
     groups = [{key: group[key] for key in keys} for group in before.param_groups]
-    coded = [p for group in groups for p in group["params"] if is_coded(p)]
-    if not coded:
-        return 0
+    params = [p for group in groups for p in group["params"]]
+    coded = [p for p in params if is_coded(p)]
     more: dict[str, Any] = {}
-    if compiled == "yes" or (compiled == "auto" and sum(p.numel() for p in coded) >= _LARGE):
+    is_large = sum(p.numel() for p in coded) >= _LARGE
+    if coded and (compiled == "yes" or (compiled == "auto" and is_large)):
         update, session.facts[ID] = _compiled(coded, groups)
         more = {} if update is None else {"update": update}
     session.optimizer = AdamW8bit(groups, lr=groups[0]["lr"], on_host=state == "host", **more)
-    return len(coded)
+    return len(params)
 
 
 def _compiled(
@@ -103,6 +106,8 @@ def read_back(session: Session) -> str | None:
         return None
     params = [p for group in optimizer.param_groups for p in group["params"]]
     coded = [p for p in params if is_coded(p)]
+    if not coded:
+        return f"none of {len(params)} parameters has 65,536 numbers: averages stay in float32"
     size = bytes_(sum(2 * p.numel() for p in coded))
     where = "host memory" if optimizer.on_host else f"the memory of the {session.device}"
     told = f"{len(coded)} of {len(params)} parameters have 8-bit averages, {size} in {where}"
@@ -126,7 +131,7 @@ TECHNIQUE = Technique(
     apply=apply,
     read_back=read_back,
     choices={"state": ("gpu", "host"), "compiled": ("auto", "yes", "no")},
-    nothing="no parameter that AdamW trains has 65,536 numbers in blocks of 256",
+    nothing="the optimizer is not AdamW",
     excludes=frozenset({"fused-adamw", "fsdp2", "deepspeed"}),
     hosts=frozenset({HostKind.ENGINE}),
     state_bytes=state_bytes,

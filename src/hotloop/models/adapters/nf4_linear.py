@@ -75,7 +75,7 @@ def elements(parameter: Tensor) -> int:
 
 
 def frozen_product(x_NI: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Return x W^T + bias, [N, O], for a plain or a packed weight; neither gets a gradient.
+    """Return x W^T + bias, [N, O], for a plain weight, or a packed one, which gets no gradient.
 
     For a packed weight, x must be in the dtype of the computation, which is that of the result. A
     plain weight of another dtype is cast to that of x where autocast does not choose one.

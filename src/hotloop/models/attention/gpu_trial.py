@@ -24,6 +24,12 @@ __all__ = ["PINNED", "chosen_way", "gpu_seconds", "is_measuring", "measured", "m
 
 _ROUNDS: Final = 5  # that count, of all ways by turns; one more warms up
 _GAIN: Final = 0.95  # of the usual way's time; medians of such kernels vary by some percent
+_BACKENDS: Final = (
+    SDPBackend.FLASH_ATTENTION,
+    SDPBackend.EFFICIENT_ATTENTION,
+    SDPBackend.CUDNN_ATTENTION,
+    SDPBackend.MATH,
+)
 _is_on = False
 
 
@@ -31,7 +37,9 @@ def _pinned(backend: SDPBackend) -> Callable[..., Tensor]:
     def attend(q: Tensor, k: Tensor, v: Tensor, *, enable_gqa: bool, **how: Any) -> Tensor:
         if enable_gqa and backend is not SDPBackend.FLASH_ATTENTION:  # only that one shares heads
             k, v, enable_gqa = *for_each_head(q, k, v), False
-        with sdpa_kernel([backend]):
+        # While they are timed this one alone; later shapes that it does not take go to the others.
+        order = [backend] if _is_on else [backend, *(b for b in _BACKENDS if b != backend)]
+        with sdpa_kernel(order, set_priority=True):
             return fused(q, k, v, enable_gqa=enable_gqa, **how)
 
     return attend

@@ -33,8 +33,8 @@ OPTIMIZERS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "adamw": (_FUSED, "the same update in one kernel"),
         "paged_adamw_32bit": (_FUSED, _UNPAGED),
         "adamw_8bit": (_8BIT, ""),
-        "adamw_bnb_8bit": (_8BIT, "another name of it"),
-        "adamw_torch_8bit": (_8BIT, "by bitsandbytes, not torchao"),
+        "adamw_bnb_8bit": (_8BIT, "hotloop's own, not that of bitsandbytes"),
+        "adamw_torch_8bit": (_8BIT, "hotloop's own, not that of torchao"),
         "paged_adamw_8bit": (_8BIT, _UNPAGED),
         "adafactor": ("adafactor", ""),
     }
