@@ -17,6 +17,7 @@ from hotloop.core.progress import Note
 from hotloop.engine import apply_plan
 from hotloop.engine.first_micro_batches import settled
 from hotloop.jobs.forecast.memory_fit import (
+    FOR_MEMORY,
     RECOMPUTING,
     RECORDING,
     Forecasts,
@@ -70,7 +71,8 @@ class Draft:
         for id in ids:
             plan = plan.minus(id)
         choices = [choice for choice in self.choices if choice.use.id not in ids]
-        return replace(self, plan=plan, choices=choices)
+        origins = {id: origin for id, origin in self.origins.items() if id not in ids}
+        return replace(self, plan=plan, origins=origins, choices=choices)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,24 +116,7 @@ def decide(
     apply_plan.check(draft.plan, hardware, draft.origins)
     forecasts = Forecasts(job, hardware, shapes(request.config, job))
     draft = share_out(draft, forecasts)
-    sized_here = request.origins["training.batch_size"].startswith(("auto", "preset"))
-    may_halve = kept is None and sized_here
-    left_open = request.origins.get(request.recipe.checkpointing, DEFAULT) == DEFAULT
-    recomputes = draft.plan.choice(RECOMPUTING) is not None
-    may_recompute = may_halve and left_open and not recomputes
-    recording = next(
-        (c for c in draft.choices if (c.use.id, c.origin) == (RECORDING, "auto")), None
-    )
-    if recording is not None:  # it takes no room from the micro batch
-        draft = draft.without(RECORDING)
-    may = {"may_halve": may_halve, "may_recompute": may_recompute}
-    small = may_halve and _is_usual_adamw(draft, request)
-    fit, draft = _fitted(job, draft, forecasts, notify, **may, may_shrink=small)
-    excluded = techniques.get(RECORDING).excludes & {use.id for use in fit.plan.techniques}
-    if recording is not None and not excluded:
-        replayed = with_recordings(forecasts, fit, recording.use)
-        if replayed is not None:
-            fit, draft = replayed, draft.plus(recording.use, recording.reason)
+    fit, draft = _fitted(request, job, draft, forecasts, notify, is_fresh=kept is None)
     packing = None
     if unpacked is not None:
         config, plain = unpacked()
@@ -149,30 +134,34 @@ def decide(
 
 
 def _fitted(
+    request: RunRequest,
     job: Job,
     draft: Draft,
     forecasts: Forecasts,
     notify: Notify,
     *,
-    may_halve: bool,
-    may_recompute: bool,
-    may_shrink: bool,
+    is_fresh: bool,
 ) -> tuple[MemoryFit, Draft]:
-    """Return the fit of a draft, and the draft with the techniques that it took to fit.
+    """Return the fit of a draft, and the draft as it is then; steps are recorded if there is room.
 
-    Those that make the optimizer smaller are taken with `may_shrink` alone.
+    A resumed run keeps its plan, and a batch size that was asked for its micro batches.
     """
-    notes: list[Any] = []
-    droppable = [id for id, origin in draft.origins.items() if origin == "auto"]
-    may: dict[str, Any] = {"may_recompute": may_recompute, "droppable": droppable}
-    fit = fit_memory(forecasts, draft.plan, notes.append, may_halve=may_halve, **may)
-    if fit.too_much and may_shrink:
-        low = job.trained is not None
-        small = fit_small(forecasts, draft.plan, notify, trains_low=low, **may)
-        if small is not None:
-            fit, notes = small, []
-    for note in notes:
-        notify(note)
+    sized_here = request.origins["training.batch_size"].startswith(("auto", "preset"))
+    may_halve = is_fresh and sized_here
+    left_open = request.origins.get(request.recipe.checkpointing, DEFAULT) == DEFAULT
+    recomputes = draft.plan.choice(RECOMPUTING) is not None
+    recording = next(
+        (c for c in draft.choices if (c.use.id, c.origin) == (RECORDING, "auto")), None
+    )
+    if recording is not None:  # it takes no room from the micro batch
+        draft = draft.without(RECORDING)
+    may = {
+        "may_recompute": may_halve and left_open and not recomputes,
+        "droppable": [id for id, origin in draft.origins.items() if origin == "auto"],
+        "barred": request.removed,
+    }
+    shrinks = may_halve and _is_usual_adamw(draft, request)
+    fit = _fitted_memory(job, draft.plan, forecasts, notify, may_halve, shrinks, may)
     before = draft
     for use in before.plan.techniques:
         if fit.plan.choice(use.id) is None:
@@ -180,11 +169,37 @@ def _fitted(
     for use in fit.plan.techniques:
         if before.plan.choice(use.id) is None:
             draft = draft.plus(use, "without it the run does not fit")
+    excluded = techniques.get(RECORDING).excludes & {use.id for use in fit.plan.techniques}
+    if recording is not None and not excluded:
+        replayed = with_recordings(forecasts, fit, recording.use)
+        if replayed is not None:
+            fit, draft = replayed, draft.plus(recording.use, recording.reason)
     return fit, draft
 
 
+def _fitted_memory(
+    job: Job,
+    plan: Plan,
+    forecasts: Forecasts,
+    notify: Notify,
+    may_halve: bool,
+    may_shrink: bool,
+    may: Mapping[str, Any],
+) -> MemoryFit:
+    """Return the fit of a plan, with a smaller optimizer only if it does not fit without."""
+    notes: list[Any] = []
+    fit = fit_memory(forecasts, plan, notes.append, may_halve=may_halve, **may)
+    if fit.too_much and may_shrink:
+        small = fit_small(forecasts, plan, notify, trains_low=job.trained is not None, **may)
+        if small is not None:
+            return small
+    for note in notes:
+        notify(note)
+    return fit
+
+
 def _is_usual_adamw(draft: Draft, request: RunRequest) -> bool:
-    """Whether the run's optimizer is the default, and nobody asked for it or its technique."""
+    """Whether the run's optimizer is the default, and nobody typed another or its technique."""
     is_default = request.origins["training.optim"] == DEFAULT
     return is_default and draft.origins.get("fused-adamw") == "auto"
 
@@ -206,6 +221,8 @@ def requested(request: RunRequest, hardware: Hardware, steps: int, ranks: int) -
         )
     for id in request.removed:
         if draft.plan.choice(id) is None:
+            if id in FOR_MEMORY:  # it might be added where the run does not fit
+                continue
             raise PlanError(f"--without {id}: the plan does not use it")
         draft = draft.without(id)
     return draft
@@ -221,7 +238,15 @@ def _of_file(request: RunRequest, plan: Plan, ranks: int) -> Draft:
             f"of {batch_size}; set training.batch_size={whole} or use another plan"
         )
     origins = {use.id: f"plan {request.plan_file}" for use in plan.techniques}
-    return Draft(plan=for_ranks(plan, ranks, batch_size), origins=origins)
+    draft = Draft(plan=for_ranks(plan, ranks, batch_size), origins=origins)
+    if request.config.training.optim == "adamw_8bit" and plan.choice("adamw-8bit") is None:
+        draft = draft.without("fused-adamw")
+        draft = replace(
+            draft,
+            plan=draft.plan.plus("adamw-8bit"),
+            origins={**draft.origins, "adamw-8bit": request.origins["training.optim"]},
+        )
+    return draft
 
 
 def _derived(request: RunRequest, hardware: Hardware, steps: int, ranks: int) -> Draft:

@@ -2,7 +2,7 @@
 
 Copies go out on one stream and come in on another; the host waits for neither. The backward pass
 asks for tensors in the reverse order in which they were saved, so the next ones come in while it
-computes with one. What is saved several times is copied once.
+computes with one. What is saved several times in one layout is copied once.
 """
 
 from __future__ import annotations

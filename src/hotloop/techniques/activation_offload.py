@@ -2,8 +2,8 @@
 
 What: copies each saved tensor of a repeated block that has 1 MiB or more to pinned host memory on a
     stream of its own, and frees it on the GPU; in the backward pass the next two come back while
-    one is computed with. With activation-checkpointing only the inputs of blocks are saved, and
-    move.
+    one is computed with. With activation-checkpointing:mode=full only the inputs of blocks are
+    saved, and move.
 Helps when: rows are so long that activations do not fit even if they are recomputed, or bytes move
     faster than they are computed again.
 Does not help when: the memory suffices, or the bus is slow: each byte moves out and in again.

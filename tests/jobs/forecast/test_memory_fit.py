@@ -125,7 +125,13 @@ def test_what_would_not_help_is_not_recommended() -> None:
     assert RECOMPUTING not in forecast(PLAN, memory=1000, of=one_block)[1]
 
 
-def shrunk(memory: int, *, host: int | None = None, trains_low: bool = True) -> Any:
+def shrunk(
+    memory: int,
+    *,
+    host: int | None = None,
+    trains_low: bool = True,
+    barred: tuple[str, ...] = (),
+) -> Any:
     """Return what makes a wide model fit a simulated GPU, and what was said of it."""
     hardware = Hardware(
         device="cuda",
@@ -151,6 +157,7 @@ def shrunk(memory: int, *, host: int | None = None, trains_low: bool = True) -> 
         lambda note: said.append(note.text),
         may_recompute=False,
         trains_low=trains_low,
+        barred=barred,
     )
     return forecasts, plan, found, said
 
@@ -172,6 +179,7 @@ def test_what_changes_the_training_least_makes_a_model_fit() -> None:
     just = int(peaks[2] / HEAD_ROOM) + 1
     assert shrunk(just, host=1000)[2] is None  # it has no room for pinned memory
     assert shrunk(just, trains_low=False)[2] is None
+    assert shrunk(just, barred=("trained-16bit",))[2] is None
 
 
 def test_what_recomputed_blocks_take_in_waits_in_host_memory_as_the_last_resort() -> None:
@@ -203,4 +211,31 @@ def test_what_recomputed_blocks_take_in_waits_in_host_memory_as_the_last_resort(
         assert (fit.too_much is None) == fits
         assert (fit.plan.choice("activation-offload") is not None) == fits
         assert (fit.plan.choice("compile") is None) == fits
-    assert "waits in host memory (activation-offload)" in said[0]
+    assert "waits in host memory (activation-offload), without compile" in said[0]
+    no_room = replace(tight, host_memory_bytes=1 << 20)
+    for hardware, barred in ((no_room, ()), (tight, ("activation-offload",))):
+        fit = fit_memory(
+            Forecasts(deep, hardware, settings),
+            plan,
+            lambda note: None,
+            may_halve=False,
+            may_recompute=True,
+            droppable=("compile",),
+            barred=barred,
+        )
+        assert fit.too_much is not None
+        assert fit.plan.choice("activation-offload") is None
+
+
+def test_what_shares_a_model_among_ranks_is_never_dropped() -> None:
+    hardware = Hardware(device="cuda", name="a GPU", capability=(8, 9), memory_bytes=1 << 20)
+    plan = Plan(micro_batch=4, ranks=4).plus("fsdp2")
+    fit = fit_memory(
+        Forecasts(job(), hardware, {"job": "shared"}),
+        plan,
+        lambda note: None,
+        may_halve=True,
+        may_recompute=True,
+        droppable=("fsdp2", "compile"),
+    )
+    assert fit.plan.choice("fsdp2") is not None

@@ -49,7 +49,6 @@ __all__ = [
 
 SCHEMA = 1
 NEWER = {"best_score"}  # fields of a position that older checkpoints of this schema lack
-_INSIDE = "|"  # separates a map of an optimizer's state from a key in it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,34 +95,11 @@ def _optimizer_state(session: Session) -> tuple[dict[str, Tensor], dict[str, obj
     tensors: dict[str, Tensor] = {}
     scalars: dict[str, object] = {}
     for index, values in state.items():
-        for key, value in _flat(values).items():
+        for key, value in values.items():
             target = tensors if isinstance(value, torch.Tensor) else scalars
             target[f"{names[index]}/{key}"] = value
     without = [name for index, name in enumerate(names) if index not in state]
     return tensors, {"scalars": scalars, "without_state": without}
-
-
-def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a parameter's state with nested maps flattened; that of bitsandbytes has one."""
-    inner = {
-        f"{k}{_INSIDE}{i}": x
-        for k, v in values.items()
-        if isinstance(v, dict)
-        for i, x in v.items()
-    }
-    return {**{k: v for k, v in values.items() if not isinstance(v, dict)}, **inner}
-
-
-def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the state that `_flat` has flattened."""
-    nested: dict[str, Any] = {}
-    for key, value in values.items():
-        outer, sign, name = key.partition(_INSIDE)
-        if sign:
-            nested.setdefault(outer, {})[name] = value
-        else:
-            nested[key] = value
-    return nested
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -377,4 +353,4 @@ def _optimizer_to_load(
         name, _, entry = key.rpartition("/")
         states[name][entry] = like(parameters[name], value) if key in same else value
     # Laid out like the parameters, as fused kernels require.
-    return {name: _nested(values) for name, values in states.items()}
+    return states

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 from hotloop import techniques
 from hotloop.config.common import deciding
 from hotloop.core.env import ENV
+from hotloop.core.hardware import HEAD_ROOM
 from hotloop.core.plan import Use
 from hotloop.core.progress import Note
+from hotloop.core.sharding_ids import SHARING
 from hotloop.core.units import bytes_
 from hotloop.jobs.forecast import limits, memory_forecast
 from hotloop.jobs.forecast.forecast_cache import remembered
@@ -49,8 +51,9 @@ _SMALLER = (
     (Use.of("adamw-8bit", state="host"), Use.of("trained-16bit")),
 )
 # Bytes of host memory for a number of 8-bit averages: 2, and torch's allocator of pinned memory
-# rounds up to a power of two (pytorch issue 150517).
-_PINNED = 4
+# rounds what has more than 256 MiB up to a power of two (pytorch issue 150517).
+_PINNED = 3
+FOR_MEMORY = (RECOMPUTING, OFFLOADING, "adamw-8bit", "trained-16bit")
 PACKED_COST = "9 to 62 %"  # step time of QLoRA over LoRA (TECHNIQUES, 2026-11)
 
 
@@ -174,11 +177,13 @@ def fit_memory(
     may_halve: bool,
     may_recompute: bool = False,
     droppable: Collection[str] = (),
+    barred: Collection[str] = (),
 ) -> MemoryFit:
     """Return the plan and its forecast; with `may_halve`, halve the micro batch until it fits.
 
     With `may_recompute`, a plan that does not fit even then recomputes activations, and moves them
-    to the host if its techniques that exclude that are `droppable`.
+    to the host if its techniques that exclude that are `droppable`. Techniques that are `barred`
+    are not taken.
     """
     hardware, asked = forecasts.hardware, plan
     while not _sentence(forecasts, plan)[1] and may_halve and plan.micro_batch % 2 == 0:
@@ -187,7 +192,8 @@ def fit_memory(
         notify(Note(text=f"{text}; the micro batch is halved to {plan.micro_batch}"))
     if may_recompute and not _sentence(forecasts, plan)[1]:
         most = asked.micro_batch
-        plan = _recomputing(forecasts, plan, notify, most=most, droppable=droppable)
+        allowed = {"droppable": droppable, "barred": barred}
+        plan = _recomputing(forecasts, plan, notify, most=most, **allowed)
     recomputes = (plan.choice(RECOMPUTING) or {"mode": "off"}).get("mode") != "off"
     forecast = forecasts.of(plan)
     of_this_rank = of_rank(forecast, plan)
@@ -213,6 +219,7 @@ def fit_small(
     may_recompute: bool,
     trains_low: bool,
     droppable: Collection[str] = (),
+    barred: Collection[str] = (),
 ) -> MemoryFit | None:
     """Return a fit whose optimizer, then weights too, are smaller.
 
@@ -220,7 +227,9 @@ def fit_small(
     the trained matrices can be in 16 bits.
     """
     whole = forecasts.of(plan)
-    host, pinned = forecasts.hardware.host_memory_bytes, _PINNED * whole.trained
+    pinned = _PINNED * whole.trained
+    if plan.choice("async-checkpoint") is not None:  # copies weights and averages before it writes
+        pinned += 2 * whole.trained + whole.parameters_bytes
     for uses in _SMALLER:
         smaller = plan.minus("fused-adamw")
         for use in uses:
@@ -228,7 +237,9 @@ def fit_small(
         works = all(_works(use, smaller, forecasts.hardware) for use in uses)
         is_low = any(use.id == "trained-16bit" for use in uses)
         on_host = any(use.choice for use in uses)
-        if not works or (is_low and not trains_low) or (on_host and host and pinned > host):
+        if any(use.id in barred for use in uses) or (is_low and not trains_low):
+            continue
+        if not works or (on_host and not _host_has(forecasts, pinned)):
             continue
         notes: list[Any] = []
         fit = fit_memory(
@@ -238,6 +249,7 @@ def fit_small(
             may_halve=True,
             may_recompute=may_recompute,
             droppable=droppable,
+            barred=barred,
         )
         if fit.too_much is None:
             text, names = _sentence(forecasts, plan)[0], " and ".join(map(str, uses))
@@ -246,6 +258,12 @@ def fit_small(
                 notify(note)
             return fit
     return None
+
+
+def _host_has(forecasts: Forecasts, needed: int) -> bool:
+    """Whether the host has room for so many bytes; unknown memory suffices."""
+    have = forecasts.hardware.host_memory_bytes
+    return have is None or needed <= HEAD_ROOM * have
 
 
 def _works(use: Use, plan: Plan, hardware: Hardware) -> bool:
@@ -268,7 +286,13 @@ def _sentence(forecasts: Forecasts, plan: Plan) -> tuple[str, bool]:
 
 
 def _recomputing(
-    forecasts: Forecasts, plan: Plan, notify: Notify, *, most: int, droppable: Collection[str]
+    forecasts: Forecasts,
+    plan: Plan,
+    notify: Notify,
+    *,
+    most: int,
+    droppable: Collection[str],
+    barred: Collection[str],
 ) -> Plan:
     """Return the plan with the mildest recomputation that fits, or the plan itself.
 
@@ -277,12 +301,18 @@ def _recomputing(
     """
     text, _ = _sentence(forecasts, plan)
     for mode, moves in (("selective", False), ("full", False), ("full", True)):
-        less = plan.plus(RECOMPUTING, mode=mode)
+        less, dropped = plan.plus(RECOMPUTING, mode=mode), ""
+        if RECOMPUTING in barred or (moves and OFFLOADING in barred):
+            continue
         if moves:
-            for id in techniques.get(OFFLOADING).excludes & set(droppable):
-                less = less.minus(id)
+            kept, away = less, techniques.get(OFFLOADING).excludes & {*droppable} - {*SHARING}
+            for id in sorted(use.id for use in plan.techniques if use.id in away):
+                less, dropped = less.minus(id), f"{dropped}, without {id}"
             less = less.plus(OFFLOADING)
             if not _works(Use.of(OFFLOADING), less, forecasts.hardware):
+                continue
+            moved = forecasts.of(kept).peak_bytes - forecasts.of(less).peak_bytes
+            if not _host_has(forecasts, 2 * moved):  # each tensor takes a power of two
                 continue
         if not _sentence(forecasts, less)[1]:
             continue
@@ -293,6 +323,7 @@ def _recomputing(
                 break
             less = larger
         beside = f", and what blocks take in waits in host memory ({OFFLOADING})" if moves else ""
+        beside += dropped
         told = f"{text}; activations are recomputed ({RECOMPUTING}:mode={mode}){beside}"
         notify(Note(text=told))
         return less
