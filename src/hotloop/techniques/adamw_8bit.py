@@ -12,7 +12,7 @@ Numbers: training: what lies between two codes becomes one of them by chance. Pa
     65,536 numbers keep averages in float32.
 Measured: validation loss of a character model after 500 steps 1.912 (torch's AdamW 1.918; means of
     three seeds, which spread by 0.03; benchmarks/adamw_8bit.py). On a simulated RTX 4090 no wait,
-    and char-lm launches 516 kernels a step compiled, 1,604 not, 341 with fused AdamW
+    and char-lm launches 516 kernels a step compiled, 1,620 not, 341 with fused AdamW
     (docs/nullcard.md). Speed on a GPU: not measured.
 Source: Dettmers et al. 2021, https://arxiv.org/abs/2110.02861
 """
