@@ -173,6 +173,14 @@ def test_a_short_run_is_neither_compiled_nor_recorded(steps: int, compiled: bool
     assert ("cuda-graphs(when=faster)" in ids(plan)) is compiled
 
 
+@pytest.mark.parametrize(("steps", "recorded"), [(249, False), (250, True)])
+def test_a_trial_of_recordings_is_paid_by_micro_batches(steps: int, recorded: bool) -> None:
+    """A short run with much accumulation makes as many passes as a long one without."""
+    plan, _ = derived(MACHINES["h100"], steps=steps, accumulation=8)
+    assert ("cuda-graphs(when=faster)" in ids(plan)) is recorded
+    assert "compile" not in ids(plan)
+
+
 @pytest.mark.parametrize("machine", ["cpu", "h100"])
 def test_compiling_can_be_asked_for_and_declined(machine: str) -> None:
     assert "compile" in ids(derived(MACHINES[machine], steps=1, use_compile="true")[0])

@@ -21,9 +21,8 @@ __all__ = ["Choice", "RequestedTechnique", "auto_layer", "derive_plan", "for_ran
 
 GIB = 1 << 30
 SHORT_CONTEXT = 512  # naive attention won at 128 and 256 and lost at 1024 (TECHNIQUES, 2 cores)
-# Optimizer steps below which compiling for 11-24 s is not assumed to pay back, nor a trial of CUDA
-# graphs, which takes some 40 micro batches.
-LONG_RUN = 2000
+LONG_RUN = 2000  # optimizer steps below which compiling for 11-24 s is not assumed to pay back
+TRIED_FROM = 2000  # micro batches; a trial of CUDA graphs takes some 40, 2 % of them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +106,7 @@ def derive_plan(
         choices.append(_always("lagged-loss-read", "reading a loss each step drains the queue"))
     if hardware.device == "cuda" and attention is None:  # a pretrained model has its own attention
         choices.append(_always("fused-rms-norm", "a norm written out is some 20 kernels"))
-    if hardware.device == "cuda" and ranks == 1 and steps >= LONG_RUN:
+    if hardware.device == "cuda" and ranks == 1 and steps * training.accumulation >= TRIED_FROM:
         reason = "kept if replays of the first micro batches are faster than eager passes"
         use = Use.of("cuda-graphs", when="faster")
         choices.append(Choice(use=use, origin="auto", reason=reason))
