@@ -81,6 +81,13 @@ CALLS = {
                 unrehearsed=_NO_NVML,
             ),
             _part("tune-recipe", "tune char-lm", "tools", "tune-recipe", limit_s=70),
+            Part(
+                name="memory",
+                what="updates in 8 bits, activations on the host",
+                module="memory",
+                limit_s=90,
+                is_spare=True,
+            ),
         ),
     ),
 }
