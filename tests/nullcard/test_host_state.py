@@ -11,8 +11,8 @@ ROUND_TRIP = """
 import torch
 from hotloop.machine.host_memory import HostArena
 from hotloop.machine.round_trip import RoundTrip
-arena = HostArena(64_000)
 sizes = (1000, 1000, 700, 1000, 3)
+arena = HostArena(each for size in sizes for each in (size, 2 * size))
 pieces = [
     [arena.take(size).fill_(number), arena.take(2 * size).fill_(100 + number)]
     for number, size in enumerate(sizes)

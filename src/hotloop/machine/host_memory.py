@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 import torch
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from torch import Tensor
 
 __all__ = ["HostArena", "host_memory"]
@@ -28,17 +30,21 @@ def host_memory(size: int) -> Tensor:
         return torch.empty(size, dtype=torch.uint8)
 
 
+def _rounded(size: int) -> int:
+    return size + -size % _ALIGNED
+
+
 class HostArena:
     """Host memory for many tensors, allocated in few large parts."""
 
-    def __init__(self, total: int) -> None:
-        """Expect to be asked for `total` bytes; nothing is allocated yet."""
-        self._left = total
+    def __init__(self, sizes: Iterable[int]) -> None:
+        """Expect to be asked for these numbers of bytes; nothing is allocated yet."""
+        self._left = sum(map(_rounded, sizes))
         self._part, self._used = torch.empty(0, dtype=torch.uint8), 0
 
     def take(self, size: int) -> Tensor:
         """Return `size` bytes, [size] uint8, without values."""
-        rounded = size + -size % _ALIGNED
+        rounded = _rounded(size)
         if self._used + rounded > len(self._part):
             self._part = host_memory(max(rounded, min(self._left, _ARENA_BYTES)))
             self._used = 0

@@ -231,7 +231,7 @@ class AdamW8bit(torch.optim.Optimizer):
             return torch.empty(count, dtype=dtype, device=parameter.device)
         if self._arena is None:
             params = (p for group in self.param_groups for p in group["params"] if is_coded(p))
-            self._arena = HostArena(sum(len(_CODES) * p.numel() for p in params))
+            self._arena = HostArena(p.numel() for p in params for _ in _CODES)
         return self._arena.take(count).view(dtype)
 
     def _new(self, parameter: Tensor) -> dict[str, Any]:

@@ -9,7 +9,7 @@ Helps when: a step is bound by launching kernels: small models and small batches
     which a model with 28 layers launches some 3,800 kernels a micro batch. Others measured 5.1x at
     a tiny batch and 1.01x at a large one.
 Does not help when: kernels fill the GPU anyway. With `when=faster`, as in the plan of a run from
-    2,000 micro batches on, the first micro batches are timed both ways, and replays are kept from 1.05
+    2,000 micro batches on, the first of them are timed both ways, and replays are kept from 1.05
     times the rate on; a resumed run does as its first part. Nor where the forward pass looks at
     values on the host, or layers with dropout are computed again (activation-checkpointing): the
     run goes on without, with a sentence.

@@ -143,7 +143,7 @@ def _memory_for(tensors: Mapping[_Key, Tensor]) -> dict[_Key, Tensor]:
         if not each.is_cuda
     }
     on_gpu = {key: each for key, each in tensors.items() if each.is_cuda}
-    arena = HostArena(sum(each.nbytes for each in on_gpu.values()))
+    arena = HostArena(each.nbytes for each in on_gpu.values())
     for key, each in on_gpu.items():
         like = torch.empty_like(each, device="meta")
         numbers = arena.take(like.nbytes).view(like.dtype)
