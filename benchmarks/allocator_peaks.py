@@ -70,7 +70,7 @@ def measured(recipe: str, preset: str, folder: str, *, replayed: bool) -> dict[s
     request = fresh_request(recipe, (*words, f"data.max_length={length}", *settings))
     hardware = detect("cuda")
     job = request.recipe.load().build(request.config, prepare_data(request, silent, None))
-    plan = requested(request, hardware, steps=1000, ranks=1).plan
+    plan = requested(request, hardware, steps=100, ranks=1).plan
     if replayed:
         plan = plan.plus("cuda-graphs", when="always")
     forecast = Forecasts(job, hardware, shapes(request.config, job)).of(plan)

@@ -148,7 +148,7 @@ def forecasts(recipe: str, presets: Sequence[str]) -> Iterator[dict[str, Any]]:
                 ),
             )
             job = request.recipe.load().build(request.config, prepare_data(request, silent, None))
-            plan = requested(request, hardware, steps=1000, ranks=1).plan
+            plan = requested(request, hardware, steps=100, ranks=1).plan
             found = Forecasts(job, hardware, shapes(request.config, job)).of(plan)
             fits = limits.memory_sentence(found, hardware)[1]
             yield {
