@@ -94,7 +94,7 @@ def test_a_script_is_tuned_from_the_library_within_a_short_budget(tmp_path, monk
     """All of it: the command line, trials, the doctor, the folder, read back."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text(SLOW)
-    found = hotloop.tune("train.py", budget=1.0, out="run")
+    found = hotloop.tune("train.py", budget=6.0, out="run")
     said = capfd.readouterr()
     assert "\x1b" not in said.out + said.err
     assert "\r" not in said.out + said.err
