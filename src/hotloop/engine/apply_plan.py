@@ -114,10 +114,10 @@ def _start(
     plan: Plan,
     hardware: Hardware,
     ranks: ProcessGroup,
-    low: Callable[[bool], nn.Module] | None,
+    build: Callable[[bool], nn.Module] | None,
 ) -> Session:
     device = torch.device(hardware.device)
-    model = (job.model() if low is None else low(True)).to(device)
+    model = (job.model() if build is None else build(True)).to(device)
     if ranks.rank > 0:
         seed_rank(job.seed, ranks.rank, 0)
     return Session(

@@ -67,8 +67,7 @@ class Job:
     # (dtype, whether to read weights) -> like `model` or `skeleton`, with the frozen matrices in 16
     # bits; None: nothing is frozen.
     frozen: Callable[[torch.dtype, bool], nn.Module] | None = None
-    # The same with the trained matrices in 16 bits; None: nothing of the model is a matrix that is
-    # read from files and trained.
+    # The same with the trained matrices in 16 bits; None: adapters are trained, or a new model.
     trained: Callable[[torch.dtype, bool], nn.Module] | None = None
     # (device, width of padding or None for the longest row) -> a function from a row [S] to the
     # "features" [S, D] of the batch, computed anew, for comparison in a benchmark.

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from hotloop.process.internal_frames import hide
 from hotloop.session.session import ScriptSession
-from hotloop.techniques.base import Numerics, Stage, Technique
+from hotloop.techniques.base import Numerics, Stage, Technique, keep_undo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -209,15 +209,8 @@ def _policy(context: object, operator: Any, *args: Any, **kwargs: Any) -> Any:
 
 def apply(session: TechniqueTarget, *, mode: str = "full") -> int:
     """Change the model; return the number of modules that changed."""
-    back = change(session.model, mode=mode, through_class=isinstance(session, ScriptSession))
-
-    def back_out() -> None:
-        for undo in back:
-            undo()
-
-    if back:
-        session.undo[ID] = back_out
-    return len(back)
+    through_class = isinstance(session, ScriptSession)
+    return keep_undo(session, ID, change(session.model, mode=mode, through_class=through_class))
 
 
 def read_back(session: TechniqueTarget) -> str | None:

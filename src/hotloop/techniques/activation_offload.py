@@ -20,7 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.units import bytes_
-from hotloop.techniques.base import HostKind, Numerics, Stage, Technique, only_on
+from hotloop.techniques.base import HostKind, Numerics, Stage, Technique, keep_undo, only_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,15 +64,7 @@ def _run(block: nn.Module, inner: Any, store: Any, *args: Any, **kwargs: Any) ->
 
 def apply(session: Session) -> int:
     """Change the model; return the number of its blocks."""
-    back = change(session.model)
-
-    def back_out() -> None:
-        for undo in back:
-            undo()
-
-    if back:
-        session.undo[ID] = back_out
-    return len(back)
+    return keep_undo(session, ID, change(session.model))
 
 
 def read_back(session: Session) -> str | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan, Value
@@ -21,6 +21,7 @@ __all__ = [
     "Stage",
     "Technique",
     "anywhere",
+    "keep_undo",
     "only_on",
 ]
 
@@ -70,6 +71,18 @@ def only_on(device: str, what: str) -> Callable[[Hardware, Plan], str | None]:
     return lambda hardware, _: (
         None if hardware.device == device else f"{what}, and this is a {hardware.device} device"
     )
+
+
+def keep_undo(session: Any, id: str, back: Sequence[Callable[[], object]]) -> int:
+    """Let a session undo a technique by calling each of `back`; return how many there are."""
+
+    def back_out() -> None:
+        for undo in back:
+            undo()
+
+    if back:
+        session.undo[id] = back_out
+    return len(back)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

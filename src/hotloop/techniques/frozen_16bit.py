@@ -25,13 +25,16 @@ from hotloop.core.units import bytes_, many
 from hotloop.techniques.base import HostKind, Numerics, Stage, Technique
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     import torch
+    from torch import Tensor
 
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan
     from hotloop.session.session import Session
 
-__all__ = ["ID", "TECHNIQUE", "dtype_of"]
+__all__ = ["ID", "TECHNIQUE", "dtype_of", "stored"]
 
 ID = "frozen-16bit"
 
@@ -63,12 +66,16 @@ def read_back(session: Session) -> str | None:
     """Read the dtypes of the model's frozen matrices."""
     from hotloop.models.adapters.in_16_bits import lowered
 
-    frozen = lowered(session.model).values()
-    if not frozen:
+    return stored(lowered(session.model).values(), "frozen weight")
+
+
+def stored(tensors: Collection[Tensor], noun: str) -> str | None:
+    """Return the number, dtypes and size of tensors in words; None if there are none."""
+    if not tensors:
         return None
-    dtypes = sorted({str(tensor.dtype).removeprefix("torch.") for tensor in frozen})
-    size = bytes_(sum(tensor.nbytes for tensor in frozen))
-    return f"{many(len(frozen), 'frozen weight')} in {' and '.join(dtypes)}, {size}"
+    dtypes = sorted({str(tensor.dtype).removeprefix("torch.") for tensor in tensors})
+    size = bytes_(sum(tensor.nbytes for tensor in tensors))
+    return f"{many(len(tensors), noun)} in {' and '.join(dtypes)}, {size}"
 
 
 TECHNIQUE = Technique(

@@ -21,8 +21,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.units import bytes_, many
 from hotloop.techniques.base import HostKind, Numerics, Stage, Technique
+from hotloop.techniques.frozen_16bit import stored
 
 if TYPE_CHECKING:
     from hotloop.core.hardware import Hardware
@@ -54,11 +54,7 @@ def read_back(session: Session) -> str | None:
     """Read the dtypes of the model's trained matrices."""
     from hotloop.models.adapters.in_16_bits import lowered
 
-    trained = lowered(session.model, trained=True).values()
-    if not trained:
-        return None
-    size = bytes_(sum(tensor.nbytes for tensor in trained))
-    return f"{many(len(trained), 'trained weight')} in bfloat16, {size}"
+    return stored(lowered(session.model, trained=True).values(), "trained weight")
 
 
 TECHNIQUE = Technique(

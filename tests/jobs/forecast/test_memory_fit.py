@@ -211,7 +211,9 @@ def test_what_recomputed_blocks_take_in_waits_in_host_memory_as_the_last_resort(
         assert (fit.too_much is None) == fits
         assert (fit.plan.choice("activation-offload") is not None) == fits
         assert (fit.plan.choice("compile") is None) == fits
-    assert "waits in host memory (activation-offload), without compile" in said[0]
+    assert (
+        "the inputs of blocks wait in host memory (activation-offload), without compile" in said[0]
+    )
     no_room = replace(tight, host_memory_bytes=1 << 20)
     for hardware, barred in ((no_room, ()), (tight, ("activation-offload",))):
         fit = fit_memory(

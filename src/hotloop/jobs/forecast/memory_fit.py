@@ -322,7 +322,7 @@ def _recomputing(
             if not _sentence(forecasts, larger)[1]:
                 break
             less = larger
-        beside = f", and what blocks take in waits in host memory ({OFFLOADING})" if moves else ""
+        beside = f", and the inputs of blocks wait in host memory ({OFFLOADING})" if moves else ""
         beside += dropped
         told = f"{text}; activations are recomputed ({RECOMPUTING}:mode={mode}){beside}"
         notify(Note(text=told))
