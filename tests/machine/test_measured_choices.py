@@ -25,3 +25,13 @@ def test_a_folder_that_cannot_be_written_is_no_error(tmp_path):
     ways = Ways(tmp_path / "file")
     ways["8 x 64"] = "mask"
     assert ways == {"8 x 64": "mask"}
+
+
+def test_what_was_not_measured_is_for_this_run_alone(tmp_path):
+    ways = Ways(tmp_path)
+    ways.keep("rows", "kernel")
+    ways["masked rows"] = "sdpa-cudnn (ms: kernel 0.2, sdpa-cudnn 0.1)"
+    assert ways["rows"] == "kernel"
+    assert dict(Ways(tmp_path)) == {"masked rows": ways["masked rows"]}
+    ways["rows"] = "kernel (ms: kernel 0.1)"
+    assert Ways(tmp_path)["rows"] == "kernel (ms: kernel 0.1)"

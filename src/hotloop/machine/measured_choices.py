@@ -33,13 +33,21 @@ class Ways(dict[str, str]):
         name = digest(json.dumps(identity(), sort_keys=True))
         self._path = folder / f"ways-{name}.json"
         super().__init__(_read(self._path))
+        self._of_this_run: set[str] = set()
 
     def __setitem__(self, shape: str, way: str) -> None:
         """Store a choice; keep those that other runs have made meanwhile."""
         super().__setitem__(shape, way)
+        self._of_this_run.discard(shape)
         with suppress(WriteError):
             make_folder(self._path.parent)
-            write_json(self._path, {"schema": SCHEMA, "ways": {**_read(self._path), **self}})
+            measured = {key: self[key] for key in self if key not in self._of_this_run}
+            write_json(self._path, {"schema": SCHEMA, "ways": {**_read(self._path), **measured}})
+
+    def keep(self, shape: str, way: str) -> None:
+        """Store a choice that was not measured, for this run and its checkpoints alone."""
+        super().__setitem__(shape, way)
+        self._of_this_run.add(shape)
 
 
 def _read(path: Path) -> dict[str, str]:

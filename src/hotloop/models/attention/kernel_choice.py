@@ -206,7 +206,8 @@ class Isolation:
         if not q.is_cuda:
             return None
         learns = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad)
-        call = (rows, q.dtype, q.shape[1], *k.shape[1::2], causal, window, dropout > 0, learns)
+        dtype = documents.computed_in(q)
+        call = (rows, dtype, q.shape[1], *k.shape[1::2], causal, window, dropout > 0, learns)
         if call in self._measured:  # no text is made in each call of each layer
             return self._measured[call]
         key = of_any_length(q, k, rows, causal=causal, window=window, dropout=dropout)
@@ -217,8 +218,8 @@ class Isolation:
         found = self.chosen.get(key)
         if found is None and (usual := ways()):
             found = usual[0]
-            if isinstance(self.chosen, dict):  # for checkpoints alone: a later run may measure it
-                dict.__setitem__(self.chosen, key, found)
+            keep = getattr(self.chosen, "keep", self.chosen.__setitem__)
+            keep(key, found)  # a later run may measure it
         self._measured[call] = None if found is None else gpu_trial.chosen_way(found)
         return self._measured[call]
 
