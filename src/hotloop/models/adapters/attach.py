@@ -13,6 +13,7 @@ from hotloop.models.adapters.dora import DoraLinear
 from hotloop.models.adapters.in_16_bits import LowLinear
 from hotloop.models.adapters.lora import Adapted, Ia3Linear, LoraLinear
 from hotloop.models.adapters.nf4_linear import dtype_of, is_quantised, unpacked
+from hotloop.models.adapters.shared_input import share_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,6 +45,7 @@ def attach(model: nn.Module, config: AdapterConfig) -> list[str]:
     save does not exist, or the model has adapters already.
     """
     targets = become(model, config, _LAYERS[config.kind])
+    share_inputs(model)
     for module in saved_modules(model, config.modules_to_save).values():
         module.requires_grad_(True)
     return targets

@@ -68,27 +68,35 @@ class DoraLinear(LoraLinear):
             return _inverse_norms([self], together([self.lora_A]), together([self.lora_B]))[0]
 
     @classmethod
-    def _prepared(cls, layers: Sequence[LoraLinear], dtype: torch.dtype) -> list[Prepared]:
-        a_GRI = together([layer.lora_A for layer in layers])
-        b_GOR = together([layer.lora_B for layer in layers])
+    def _prepared(
+        cls, layers: Sequence[LoraLinear], a_GRI: Tensor, at: Sequence[int]
+    ) -> list[Prepared]:
         own = cast("Sequence[DoraLinear]", layers)
+        b_GOR = together([layer.lora_B for layer in layers])
         m_GO = together([layer.lora_magnitude_vector for layer in own])
-        factors_GO = m_GO * _inverse_norms(own, a_GRI, b_GOR)
+        norms_GO = _inverse_norms(own, together([layer.lora_A for layer in layers]), b_GOR)
+        factors_GO = m_GO * norms_GO
         scales_GO1 = (factors_GO * layers[0].scaling)[..., None]
-        low_GOR = torch.mul(b_GOR, scales_GO1, out=torch.empty_like(b_GOR, dtype=dtype))
+        low_GOR = torch.mul(b_GOR, scales_GO1, out=torch.empty_like(b_GOR, dtype=a_GRI.dtype))
         of_m_GO = torch.where(m_GO == 0, 0.0, 1 / m_GO)
-        parts = a_GRI.to(dtype), low_GOR, scales_GO1, factors_GO, of_m_GO
+        parts = at, low_GOR, scales_GO1, factors_GO, of_m_GO
         return [
             Prepared(
-                a_RI=a_RI,
+                a_GRI=a_GRI,
+                at=i,
                 b_OR=b_OR,
-                bias_O=layer.bias_in(dtype),
+                bias_O=layer.bias_in(a_GRI.dtype),
                 of_b=scales_O1,
                 factors_O=factors_O,
                 of_m_O=of_m_O,
             )
-            for layer, a_RI, b_OR, scales_O1, factors_O, of_m_O in zip(layers, *parts, strict=True)
+            for layer, i, b_OR, scales_O1, factors_O, of_m_O in zip(layers, *parts, strict=True)
         ]
+
+    @property
+    def magnitude(self) -> nn.Parameter:
+        """Return m [O]."""
+        return self.lora_magnitude_vector
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., I] -> [..., O]."""
@@ -97,7 +105,7 @@ class DoraLinear(LoraLinear):
             y_NO = self.plainly(x.reshape(-1, self.in_features), None)
             y_NO = (y_NO * factors_O).to(y_NO.dtype)
             return self.shaped(y_NO if self.bias is None else y_NO + self.bias, x)
-        return self.shaped(self.product(x, self.lora_magnitude_vector), x)
+        return self.shaped(self.product(x), x)
 
 
 def _inverse_norms(layers: Sequence[DoraLinear], a_GRI: Tensor, b_GOR: Tensor) -> Tensor:

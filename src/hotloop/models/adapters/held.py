@@ -1,4 +1,4 @@
-"""Prepare adapters once for all micro batches between two updates, layers of one shape together.
+"""Prepare adapters once for all micro batches between two updates, A of one shape together.
 
 `adapters_held` does so when an adapter is first used; `FixedAdapters` keeps them in memory that
 stays in place, for steps that are recorded. Changes cannot be detected reliably: torch's fused
@@ -28,7 +28,7 @@ __all__ = ["FixedAdapters", "adapters_held"]
 
 
 class _Alike:
-    """Layers of one class and shape, which are prepared together: a few kernels for all of them."""
+    """Layers with A of one shape, which are prepared together: a few kernels for all of them."""
 
     def __init__(self, layers: Sequence[LoraLinear], *, stays: bool = False) -> None:
         self._layers = layers
@@ -57,11 +57,14 @@ class _Alike:
         if self._dtype is None:
             return
         fresh = type(self._layers[0]).prepare(self._layers, self._dtype)
+        pairs: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         for layer, new in zip(self._layers, fresh, strict=True):
             old = self._made[id(layer)][1]
-            pairs = [(getattr(old, f.name), getattr(new, f.name)) for f in fields(Prepared)]
-            there = [(a, b) for a, b in pairs if isinstance(a, torch.Tensor) and a is not b]
-            torch._foreach_copy_([a for a, _ in there], [b for _, b in there])
+            for field in fields(Prepared):
+                into, value = getattr(old, field.name), getattr(new, field.name)
+                if isinstance(into, torch.Tensor) and into is not value:
+                    pairs[id(into)] = into, value  # layers share their A
+        torch._foreach_copy_([a for a, _ in pairs.values()], [b for _, b in pairs.values()])
 
 
 @contextlib.contextmanager
@@ -126,9 +129,8 @@ def _grouped(layers: Iterable[LoraLinear], *, stays: bool = False) -> Iterator[_
     groups: dict[tuple[object, ...], list[LoraLinear]] = {}
     for layer in layers:
         a_RI = layer.lora_A
-        shape = type(layer), layer.in_features, layer.out_features, a_RI.shape[0]
         own = None if type(a_RI) is nn.Parameter else id(layer)  # a DTensor is a class of its own
-        key = (*shape, a_RI.dtype, a_RI.device, layer.scaling, layer.bias is None, own)
+        key = (type(layer), a_RI.shape, a_RI.dtype, a_RI.device, layer.scaling, own)
         groups.setdefault(key, []).append(layer)
     for group in groups.values():
         holder = _Alike(group, stays=stays)

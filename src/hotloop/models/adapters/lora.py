@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from hotloop.models.adapters.config import AdapterConfig
 
-__all__ = ["Adapted", "Ia3Linear", "LoraLinear", "drawn", "together"]
+__all__ = ["Adapted", "Ia3Linear", "LoraLinear", "drawn", "products", "together"]
 
 
 class Holder(Protocol):
@@ -42,6 +42,14 @@ class Holder(Protocol):
 
     def forget(self) -> None:
         """Prepare again when it is next used."""
+        ...
+
+
+class Beside(Protocol):
+    """Layers that read the same input, whose outputs are computed together."""
+
+    def output(self, layer: LoraLinear, x: Tensor) -> Tensor:
+        """Return the output of one of them as [N, O], in the dtype of the products."""
         ...
 
 
@@ -91,6 +99,7 @@ class LoraLinear(Adapted):
     lora_B: nn.Parameter
     scaling: float
     holder: Holder | None = None  # keeps what is prepared, in the context `adapters_held`
+    beside: Beside | None = None  # this layer and others that read the same input
 
     def adopt(self, config: AdapterConfig, name: str) -> None:
         """Add A, drawn from a generator seeded by this name, and B, which is zero."""
@@ -111,26 +120,28 @@ class LoraLinear(Adapted):
 
     @classmethod
     def prepare(cls, layers: Sequence[LoraLinear], dtype: torch.dtype) -> list[Prepared]:
-        """Return the adapters of layers of one shape as products in a dtype take them."""
+        """Return the adapters of layers with A of one shape as products in a dtype take them."""
+        prepared: dict[int, Prepared] = {}
         with torch.no_grad(), _without_autocast(layers[0]):
-            return cls._prepared(layers, dtype)
+            a_GRI = together([layer.lora_A for layer in layers]).to(dtype)
+            for width in dict.fromkeys(layer.out_features for layer in layers):
+                at = [i for i, layer in enumerate(layers) if layer.out_features == width]
+                some = cls._prepared([layers[i] for i in at], a_GRI, at)
+                prepared.update(zip(at, some, strict=True))
+        return [prepared[i] for i in range(len(layers))]
 
     @classmethod
-    def _prepared(cls, layers: Sequence[LoraLinear], dtype: torch.dtype) -> list[Prepared]:
-        a_GRI = together([layer.lora_A for layer in layers]).to(dtype)
+    def _prepared(
+        cls, layers: Sequence[LoraLinear], a_GRI: Tensor, at: Sequence[int]
+    ) -> list[Prepared]:
+        """Return the adapters of layers of one shape, whose A are at these places of a_GRI."""
         scaling = layers[0].scaling
         b_GOR = together([layer.lora_B for layer in layers])
-        b_GOR = torch.mul(b_GOR, scaling, out=torch.empty_like(b_GOR, dtype=dtype))
+        b_GOR = torch.mul(b_GOR, scaling, out=torch.empty_like(b_GOR, dtype=a_GRI.dtype))
         return [
-            Prepared(a_RI=a_RI, b_OR=b_OR, bias_O=layer.bias_in(dtype), of_b=scaling)
-            for layer, a_RI, b_OR in zip(layers, a_GRI, b_GOR, strict=True)
+            Prepared(a_GRI=a_GRI, at=i, b_OR=b_OR, bias_O=layer.bias_in(b_OR.dtype), of_b=scaling)
+            for layer, i, b_OR in zip(layers, at, b_GOR, strict=True)
         ]
-
-    def ready(self, dtype: torch.dtype) -> Prepared:
-        """Return the adapter as products in a dtype take it, held or prepared now."""
-        if self.holder is None or (_is_captured(self.lora_A) and not self.holder.stays):
-            return type(self).prepare([self], dtype)[0]
-        return self.holder.ready(self, dtype)
 
     def bias_in(self, dtype: torch.dtype) -> Tensor | None:
         """Return the frozen bias in a dtype, or None."""
@@ -153,28 +164,22 @@ class LoraLinear(Adapted):
         """[..., I] -> [..., O]."""
         if torch.compiler.is_compiling():  # the compiler fuses these passes
             return self.shaped(self.plainly(x.reshape(-1, self.in_features), self.bias), x)
-        return self.shaped(self.product(x, None), x)
+        return self.shaped(self.product(x), x)
 
-    def product(self, x: Tensor, m_O: Tensor | None) -> Tensor:
-        """Return the layer's output, [N, O], as one node of autograd."""
-        dtype = self.computed_in(x)
+    def product(self, x: Tensor) -> Tensor:
+        """Return the output as [N, O], in the dtype of the products."""
         if self.lowers_apart:
-            x_NI = low_copy(x, dtype, tracked=True).reshape(-1, self.in_features)
-            h_NR, low_NI = self.lowered(x_NI), x_NI.detach()
-        else:
-            x_NI, h_NR = x.reshape(-1, self.in_features), None
-            low_NI = low_copy(x, dtype).reshape(-1, self.in_features)
-        y_NO: Tensor = AdapterProduct.apply(  # type: ignore[no-untyped-call]
-            x_NI,
-            low_NI,
-            h_NR,
-            self.lora_A if h_NR is None else None,
-            self.lora_B,
-            m_O,
-            self,
-            self.ready(dtype),
-        )
-        return y_NO
+            x_NI = low_copy(x, self.computed_in(x), tracked=True).reshape(-1, self.in_features)
+            (y_NO,) = _product([self], x_NI, x_NI.detach(), self.lowered(x_NI))
+            return y_NO
+        if self.beside is not None:
+            return self.beside.output(self, x)
+        return products([self], x)[0]
+
+    @property
+    def magnitude(self) -> nn.Parameter | None:
+        """Return DoRA's m [O]."""
+        return None
 
     @property
     def lowers_apart(self) -> bool:
@@ -196,6 +201,35 @@ class LoraLinear(Adapted):
         if self.compute is not None:
             y_NO = y_NO.to(x.dtype)
         return y_NO.view(*x.shape[:-1], self.out_features)
+
+
+def products(layers: Sequence[LoraLinear], x: Tensor) -> tuple[Tensor, ...]:
+    """Return the outputs [N, O] of layers that read x and do not lower it apart."""
+    low_NI = low_copy(x, layers[0].computed_in(x)).reshape(-1, layers[0].in_features)
+    return _product(layers, x.reshape(low_NI.shape), low_NI, None)
+
+
+def _product(
+    layers: Sequence[LoraLinear], x_NI: Tensor, low_NI: Tensor, h_NX: Tensor | None
+) -> tuple[Tensor, ...]:
+    trained: list[Tensor | None] = []
+    for layer in layers:
+        trained += [layer.lora_A if h_NX is None else None, layer.lora_B, layer.magnitude]
+    ready = _ready(layers, low_NI.dtype)
+    outputs: tuple[Tensor, ...] = AdapterProduct.apply(  # type: ignore[no-untyped-call]
+        x_NI, low_NI, h_NX, layers, ready, *trained
+    )
+    return outputs
+
+
+def _ready(layers: Sequence[LoraLinear], dtype: torch.dtype) -> list[Prepared]:
+    """Return adapters as products in a dtype take them, held or prepared now."""
+    ready = []
+    for layer in layers:
+        if layer.holder is None or (_is_captured(layer.lora_A) and not layer.holder.stays):
+            return type(layer).prepare(layers, dtype)
+        ready.append(layer.holder.ready(layer, dtype))
+    return ready
 
 
 def together(tensors: Sequence[Tensor]) -> Tensor:
