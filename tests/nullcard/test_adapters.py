@@ -4,8 +4,8 @@ import pytest
 
 pytestmark = pytest.mark.nullcard
 
-# The linear layers of 12 blocks of Qwen3; q, k, v and gate, up share what they are called with, the
-# float32 output of a norm.
+# The linear layers of 12 blocks of Qwen3; q, k, v and gate, up share what they are called with, a
+# float32 tensor like the output of a norm.
 BLOCKS = """
 import torch
 from torch import nn
@@ -19,20 +19,20 @@ class Block(nn.Module):
         shapes = {{"q": (256, 512), "k": (256, 256), "v": (256, 256), "o": (512, 256)}}
         shapes |= {{"gate": (256, 768), "up": (256, 768), "down": (768, 256)}}
         for name, (inputs, outputs) in shapes.items():
-            setattr(self, name, nn.Linear(inputs, outputs, bias=False))
+            setattr(self, name + "_proj", nn.Linear(inputs, outputs, bias=False))
 model = nn.ModuleList([Block() for _ in range(12)])
 lower(model, torch.bfloat16, stored=None, is_filled=True)
 if {kind!r} != "none":
     attach(model, AdapterConfig(kind={kind!r}, rank=16, alpha=32))
 model.cuda()
-def ran(layer, x, grad):
-    with torch.autocast("cuda", torch.bfloat16):
-        y = layer(x)
-    y.backward(grad[layer.out_features])
 def micro(x, low, grad):
     for block in model:
-        for name, layer in block.named_children():
-            ran(layer, x if layer.in_features == 256 else low[layer.in_features], grad)
+        with torch.autocast("cuda", torch.bfloat16):
+            outputs = [
+                layer(x if layer.in_features == 256 else low[layer.in_features])
+                for layer in block.children()
+            ]
+        torch.autograd.backward(outputs, [grad[y.shape[1]] for y in outputs])
 def leaf(width, dtype):
     return torch.randn(512, width, device="cuda", dtype=dtype, requires_grad=True)
 x = leaf(256, torch.float32)
@@ -63,11 +63,11 @@ def launches(on_card, kind):
 def test_a_layer_with_lora_launches_at_most_14_kernels(on_card):
     """A plain frozen layer makes 2 products, and what joins its gradient to the others'."""
     plain, lora = launches(on_card, "none"), launches(on_card, "lora")
-    assert max(lora) <= 14
+    assert max(lora) <= 9.5, "14 are allowed; 7.7 and 9.1 were counted"
     assert min(plain) >= 2
-    assert lora[0] < plain[0] + 10
+    assert lora[0] < plain[0] + 5
 
 
 def test_dora_prepares_all_layers_together(on_card):
-    """Its norms cost a window one product of each layer, and a few kernels for all: 18.1, 18.6."""
-    assert max(launches(on_card, "dora")) <= 19
+    """Its norms cost a window one product of each layer, and a few kernels for all: 16.0, 16.4."""
+    assert max(launches(on_card, "dora")) <= 17

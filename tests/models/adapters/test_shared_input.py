@@ -11,6 +11,7 @@ from torch.utils.checkpoint import checkpoint
 from hotloop.models.adapters.attach import adapted, attach
 from hotloop.models.adapters.config import AdapterConfig
 from hotloop.models.adapters.held import FixedAdapters, adapters_held
+from hotloop.models.adapters.multi_task import attach_stack
 from hotloop.models.adapters.product import AdapterProduct
 
 KINDS = ("lora", "dora")
@@ -194,3 +195,19 @@ def test_a_model_with_an_encoder_and_a_decoder_shares_nothing():
     model.config = config
     attach(model, AdapterConfig(kind="lora", rank=4))
     assert all(layer.beside is None for layer in adapted(model).values())
+
+
+def test_adapters_of_several_tasks_share_their_input_too(nodes):
+    module = nn.ModuleDict({"it": Projections()})
+    tasks = ("a", "b", "c")
+    shares = attach_stack(module, AdapterConfig(kind="lora", rank=4), tasks)
+    stirred(module, by=0.3)
+    x, shares_of = torch.randn(4, 5, I), torch.rand(4, len(tasks))
+    alone = apart(module["it"])
+    shares.give(shares_of, {"input_ids": torch.zeros(4, 5)})
+    alone.q_proj.shares.give(shares_of, {"input_ids": torch.zeros(4, 5)})
+    expected = passed(alone, x)
+    nodes.clear()
+    mine = passed(module["it"], x)
+    assert nodes == [3]
+    assert_close(mine, expected)

@@ -154,11 +154,12 @@ class LoraLinear(Adapted):
         kind = x.device.type
         return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
 
-    def lowered(self, x_NI: Tensor) -> Tensor:
-        """Return dropout(x) A^T, [N, R]."""
-        if self.adapter.dropout:
+    def lowered(self, x_NI: Tensor, others: Sequence[LoraLinear] = ()) -> Tensor:
+        """Return dropout(x) A^T, [N, R], and that of other layers beside it."""
+        if self.drops:
             x_NI = functional.dropout(x_NI, self.adapter.dropout, self.training)
-        return functional.linear(x_NI, self.lora_A.to(x_NI.dtype))
+        a_XI = torch.cat([each.lora_A for each in (self, *others)]) if others else self.lora_A
+        return functional.linear(x_NI, a_XI.to(x_NI.dtype))
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., I] -> [..., O]."""
@@ -168,13 +169,14 @@ class LoraLinear(Adapted):
 
     def product(self, x: Tensor) -> Tensor:
         """Return the output as [N, O], in the dtype of the products."""
-        if self.lowers_apart:
-            x_NI = low_copy(x, self.computed_in(x), tracked=True).reshape(-1, self.in_features)
-            (y_NO,) = _product([self], x_NI, x_NI.detach(), self.lowered(x_NI))
-            return y_NO
-        if self.beside is not None:
-            return self.beside.output(self, x)
-        return products([self], x)[0]
+        if self.beside is None or self.drops:  # each layer draws what it drops
+            return products([self], x)[0]
+        return self.beside.output(self, x)
+
+    @property
+    def drops(self) -> bool:
+        """Return whether a part of the adapter's input is dropped."""
+        return self.adapter.dropout > 0 and self.training
 
     @property
     def magnitude(self) -> nn.Parameter | None:
@@ -184,7 +186,7 @@ class LoraLinear(Adapted):
     @property
     def lowers_apart(self) -> bool:
         """Return whether x A^T is no plain product."""
-        return self.adapter.dropout > 0 and self.training
+        return self.drops
 
     def plainly(self, x_NI: Tensor, bias: Tensor | None) -> Tensor:
         """Return x W^T + bias + s (dropout(x) A^T) B^T, [N, O], by torch's own operators."""
@@ -204,8 +206,12 @@ class LoraLinear(Adapted):
 
 
 def products(layers: Sequence[LoraLinear], x: Tensor) -> tuple[Tensor, ...]:
-    """Return the outputs [N, O] of layers that read x and do not lower it apart."""
-    low_NI = low_copy(x, layers[0].computed_in(x)).reshape(-1, layers[0].in_features)
+    """Return the outputs [N, O] of layers that read x."""
+    first, *others = layers
+    if first.lowers_apart:
+        x_NI = low_copy(x, first.computed_in(x), tracked=True).reshape(-1, first.in_features)
+        return _product(layers, x_NI, x_NI.detach(), first.lowered(x_NI, others))
+    low_NI = low_copy(x, first.computed_in(x)).reshape(-1, first.in_features)
     return _product(layers, x.reshape(low_NI.shape), low_NI, None)
 
 

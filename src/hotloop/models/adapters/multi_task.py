@@ -18,6 +18,7 @@ from hotloop.core.errors import ConfigError
 from hotloop.models.adapters.attach import become
 from hotloop.models.adapters.lora import Adapted, LoraLinear, drawn
 from hotloop.models.adapters.nf4_linear import frozen_product
+from hotloop.models.adapters.shared_input import share_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -87,11 +88,11 @@ class Shares:
         assert self._seen_K is not None
         self._seen_K.zero_()
 
-    def times(self, h_NX: Tensor) -> Tensor:
-        """Return the products of all tasks' A, [N, K R], each part times its share."""
+    def times(self, h_NX: Tensor, rank: int) -> Tensor:
+        """Return the products of all tasks' A, [N, G K R], each task's part times its share."""
         assert self._of_XK is not None
         of_XK = self._of_XK.to(h_NX.dtype)
-        h_XTKR = h_NX.view(len(of_XK), -1, len(self.tasks), h_NX.shape[1] // len(self.tasks))
+        h_XTKR = h_NX.view(len(of_XK), -1, len(self.tasks), rank)
         return (h_XTKR * of_XK[:, None, :, None]).view_as(h_NX)
 
 
@@ -118,9 +119,9 @@ class StackedLora(LoraLinear):
         """Return True: between A and B are the shares."""
         return True
 
-    def lowered(self, x_NI: Tensor) -> Tensor:
-        """Return (dropout(x) A^T) * shares, [N, K R]."""
-        return self.shares.times(super().lowered(x_NI))
+    def lowered(self, x_NI: Tensor, others: Sequence[LoraLinear] = ()) -> Tensor:
+        """Return (dropout(x) A^T) * shares, [N, K R], and that of other layers beside it."""
+        return self.shares.times(super().lowered(x_NI, others), self.adapter.rank)
 
     def merged(self) -> tuple[Tensor, Tensor | None]:
         """Raise ConfigError, because a row's adapter is only known when the row comes."""
@@ -148,4 +149,5 @@ def attach_stack(model: nn.Module, config: AdapterConfig, tasks: Sequence[str]) 
         raise ConfigError(f"tasks: {', '.join(tasks) or 'none'}; name one or more, each once")
     shares = Shares(tasks)
     become(model, config, StackedLora, shares=shares)
+    share_inputs(model)
     return shares
