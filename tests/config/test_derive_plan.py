@@ -89,7 +89,7 @@ def origins_of(choices: list[Choice]) -> Mapping[str, str]:
 COMMON = {"fused-adamw", "gc-freeze"}
 ON_A_GPU = COMMON | {"lagged-loss-read", "sdpa(backend=auto)"}
 ON_CUDA = ON_A_GPU | {"cuda-graphs(when=faster)"}
-ON_A_CPU = COMMON | {"threads(count=2)"}
+ON_A_CPU = COMMON | {"kept-memory", "threads(count=2)"}
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,7 @@ def derive_plan(
     if hardware.device == "cpu":
         count, why = threads
         choices.append(Choice(use=Use.of("threads", count=count), origin="auto", reason=why))
+        choices.append(_always("kept-memory", "the next step maps none of its memory anew"))
     else:
         choices.append(_always("lagged-loss-read", "reading a loss each step drains the queue"))
     if hardware.device == "cuda" and attention is None:  # a pretrained model has its own attention

@@ -42,6 +42,9 @@ __all__ = [
 ]
 
 
+_SHORT = 128  # keys up to which torch's softmax of 16 bits is slower than two casts (CPU)
+
+
 def fused(
     q_BHTK: Tensor,
     k_BHSK: Tensor,
@@ -147,26 +150,31 @@ def written_out(
     scale: float | None = None,
     enable_gqa: bool = False,
     softcap: float | None = None,
+    in_16_bits: bool = False,
 ) -> Tensor:
     """Compute SDPA of the same arguments with products and a softmax in fp32, [B, H, T, K].
 
-    With a `softcap` of c, scores become c * tanh(scores / c) before the mask.
+    With a `softcap` of c, scores become c * tanh(scores / c) before the mask. `in_16_bits` keeps
+    products and scores in the dtype of the computation, as autocast does with these lines.
 
-    For CPUs, whose SDPA kernel is slow for short rows, and slower in bf16: for 32 rows of 24
-    tokens, 12 heads of 32, forward and backward take 6.2 ms with SDPA in float32 and 14.5 in bf16,
-    and written out 3.5 and 3.1 (medians of 15, 2 cores of an AMD EPYC with AVX-512, torch 2.13,
-    2026-11). All scores are in memory. `attn_mask` is bool.
+    For CPUs, whose SDPA kernel is slow for short rows, and slower in bf16: for 8 rows of 184
+    tokens, 12 heads of 32, forward and backward take 13 ms with SDPA in float32 and 24 in bf16, and
+    written out 12 and, in 16 bits, 6.5; for 32 rows of 24 tokens 2.9, 11, 1.3 and 0.7 (medians of
+    9, 2 cores of an AMD EPYC with AVX-512, torch 2.13, 2026-11). All scores are in memory.
+    `attn_mask` is bool.
     """
     (B, H, T, K), dtype = q_BHTK.shape, computed_in(q_BHTK)
     if enable_gqa:
         k_BHSK, v_BHSK = for_each_head(q_BHTK, k_BHSK, v_BHSK)
-    if is_causal:
-        attn_mask = torch.ones(T, k_BHSK.shape[2], dtype=torch.bool, device=q_BHTK.device).tril()
     with torch.autocast(q_BHTK.device.type, enabled=False):
         q_NTK, k_NSK, v_NSK = (
-            x.to(_wider(x)).reshape(B * H, -1, K) for x in (q_BHTK, k_BHSK, v_BHSK)
+            x.to(dtype if in_16_bits else _wider(x)).reshape(B * H, -1, K)
+            for x in (q_BHTK, k_BHSK, v_BHSK)
         )  # N: a head of a row
+        S = k_NSK.shape[1]
         bias_NTS = q_NTK.new_zeros(1, 1, 1)
+        if is_causal:
+            bias_NTS = q_NTK.new_full((T, S), -torch.inf).triu_(1)
         if attn_mask is not None:
             bias = q_NTK.new_zeros(attn_mask.shape)
             bias.masked_fill_(~attn_mask, -torch.inf)
@@ -176,8 +184,9 @@ def written_out(
             scores_NTS = torch.baddbmm(bias_NTS, q_NTK, k_NSK.transpose(1, 2), alpha=by)
         else:
             scores_NTS = capped(torch.bmm(q_NTK, k_NSK.transpose(1, 2)) * by, softcap) + bias_NTS
-        shares_NTS = functional.dropout(scores_NTS.softmax(-1), dropout_p)
-        return torch.bmm(shares_NTS, v_NSK).view(B, H, T, K).to(dtype)
+        wide = torch.float32 if in_16_bits and S <= _SHORT else None
+        shares_NTS = functional.dropout(scores_NTS.softmax(-1, dtype=wide), dropout_p)
+        return torch.bmm(shares_NTS.to(v_NSK.dtype), v_NSK).view(B, H, T, K).to(dtype)
 
 
 def capped(scores: Tensor, softcap: float) -> Tensor:

@@ -20,6 +20,7 @@ from hotloop.core.document_boundaries import bucket
 from hotloop.core.errors import DeviceError
 from hotloop.models.attention import documents, documents_cuda, gpu_trial
 from hotloop.models.attention.shape_words import of_any_length, of_shape
+from hotloop.models.attention.written_ways import WRITTEN_OUT, ways_for, words_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, MutableMapping, Sequence
@@ -30,11 +31,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Isolation", "Way"]
 
-Way = Literal["documents", "wide", "products", "mask", "varlen", "flex", "efficient"]  # segments
+Way = Literal[  # in segments
+    "documents", "wide", "products", "low", "mask", "varlen", "flex", "efficient"
+]
 _BY: Mapping[str, Callable[..., Tensor]] = {
     "documents": documents.fused,
     "kernel": documents.fused,
     "products": documents.written_out,
+    "low": partial(documents.written_out, in_16_bits=True),
     "wide": documents.wide,
     **gpu_trial.PINNED,
 }
@@ -42,7 +46,7 @@ _ON_GPU = ("varlen", "efficient")  # ways that read the lengths of documents on 
 _ROUNDS = 3  # timings of each way, the fastest of which counts
 _GONE = "{} was chosen before, but this torch does not have it: start without what was chosen"
 _MOST = 1 << 28  # entries of a mask: SDPA on CPU makes 4 bytes of each, 1 GiB
-_WRITTEN = 1 << 22  # scores that a call may hold when written out: 16 MiB, for each layer
+_HOPELESS = 2.0  # times the fastest: a way is not timed again
 
 
 class Isolation:
@@ -96,23 +100,23 @@ class Isolation:
             return run(self._way_with_cap(qkv[0], dropout), qkv, dropout=dropout, softcap=softcap)
         if isinstance(q_BHTK, FakeTensor):  # a forecast, perhaps for a GPU: nothing can be timed
             return run("documents", qkv, dropout=dropout)
-        is_small = q_BHTK.device.type == "cpu" and (
-            q_BHTK.shape[1] * sum(length * length for length in boundaries.lengths) <= _WRITTEN
-        )
+        scores = q_BHTK.shape[1] * sum(length * length for length in boundaries.lengths)
+        written = ways_for(q_BHTK, scores)
         ways = partial(self._packed_ways, q_BHTK, window, dropout)
         known = self._on_gpu(qkv, run, ways, "packed rows", causal, window, dropout)
         if known is not None:
             return run(known, qkv, dropout=dropout)
         segments = f"{bucket(len(boundaries.lengths))} segments of up to {boundaries.max_seqlen}"
         key = of_shape(q_BHTK, k_BHTK, segments, causal=causal, window=window, dropout=dropout)
+        key += words_for(q_BHTK, written)
         if key not in self.chosen:
-            self.chosen[key] = self._choose(
-                qkv, boundaries, run, window, dropout, is_small=is_small
-            )
+            self.chosen[key] = self._choose(qkv, boundaries, run, window, dropout, written)
         way = self.chosen[key]  # may be of a smaller shape: a bucket holds several
         if way not in _ON_GPU and q_BHTK.is_cuda and torch.cuda.is_current_stream_capturing():
             raise RuntimeError(f"attention by {way} reads on the host how long the documents are")
-        return run("documents" if way == "products" and not is_small else way, qkv, dropout=dropout)
+        if way in WRITTEN_OUT and way not in written:
+            way = "documents"
+        return run(way, qkv, dropout=dropout)
 
     def _way_with_cap(self, q_BHTK: Tensor, dropout: float) -> str:
         device, width = q_BHTK.device, q_BHTK.shape[-1]
@@ -169,13 +173,12 @@ class Isolation:
             if not is_traced:
                 way = self._on_gpu(qkv, run, lambda: ways, rows, sees, None, dropout)
             return run(way or "kernel", qkv, dropout=dropout)
-        is_small = B * H * T * T <= _WRITTEN
+        written = ways_for(q_BHTK, B * H * T * T)
         description = "rows" if mask is None else "masked rows"
         key = of_shape(q_BHTK, k_BHTK, description, causal=causal, window=None, dropout=dropout)
-        if not is_small:
-            key += ", too many scores to write out"
+        key += words_for(q_BHTK, written)
         if key not in self.chosen:
-            ways = ("kernel", *_wide_way(q_BHTK), *(("products",) if is_small else ()))
+            ways = ("kernel", *_wide_way(q_BHTK), *written)
             self.chosen[key] = self._fastest(ways, run, qkv) if len(ways) > 1 else ways[0]
         return run(self.chosen[key], qkv, dropout=dropout)
 
@@ -230,8 +233,7 @@ class Isolation:
         run: Callable[..., Tensor],
         window: int | None,
         dropout: float,
-        *,
-        is_small: bool,
+        written: tuple[str, ...],
     ) -> str:
         device, computed, width = qkv[0].device, documents.computed_in(qkv[0]), qkv[0].shape[-1]
         way: str | None
@@ -243,8 +245,7 @@ class Isolation:
             return "flex"
         if device.type == "cuda" or boundaries.rows * boundaries.width**2 > _MOST:
             return "documents"  # timing a GPU would mean waiting for it
-        more: tuple[Way, ...] = ("products",) if is_small else ()
-        return self._fastest(("documents", *_wide_way(qkv[0]), *more, "mask"), run, qkv)
+        return self._fastest(("documents", *_wide_way(qkv[0]), *written, "mask"), run, qkv)
 
     def _fastest(
         self,
@@ -254,11 +255,11 @@ class Isolation:
     ) -> str:
         best = dict.fromkeys(ways, float("inf"))
         for number in range(_ROUNDS + 1):
-            for way in ways:
+            for way in best if number < 2 else _hopeful(best):  # the first warms up, makes masks
                 seconds = self._timed(partial(run, way), qkv)
-                if number:  # the first round warms up, and makes the mask
+                if number:
                     best[way] = min(best[way], seconds)
-        return min(ways, key=best.__getitem__)
+        return min(best, key=best.__getitem__)
 
     def _timed(
         self,
@@ -299,7 +300,7 @@ class Isolation:
     ) -> Tensor:
         device = qkv[0].device
         looks: dict[str, Any] = {"causal": causal, "window": window}
-        if way in ("documents", "wide", "products"):
+        if way in ("documents", "wide", *WRITTEN_OUT):
             how = {**looks, "scale": scale, "dropout": dropout}
             return documents.per_document(*qkv, boundaries, **how, by=_by(way, softcap))
         if way == "mask":
@@ -344,6 +345,12 @@ class Isolation:
 def _by(way: str, softcap: float | None) -> Callable[..., Tensor]:
     """Return what attends in one segment: with a soft cap, products whatever the way."""
     return _BY[way] if softcap is None else partial(documents.written_out, softcap=softcap)
+
+
+def _hopeful(best: Mapping[str, float]) -> list[str]:
+    """Return the ways that another timing may still find the fastest."""
+    limit = _HOPELESS * min(best.values())
+    return [way for way, seconds in best.items() if seconds < limit]
 
 
 def _wide_way(q: Tensor) -> tuple[str, ...]:
