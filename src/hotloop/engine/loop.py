@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hotloop.core.errors import DivergedError
+from hotloop.core.overfitting import Overfitting
 from hotloop.core.progress import Evaluated, Note
 from hotloop.engine.apply_plan import within
 from hotloop.engine.checkpoint import state
@@ -91,6 +92,7 @@ class Loop:
     each: float = 0.0  # seconds of the newest step, including the time until the next
     agreement: RankAgreement = field(init=False)  # with the other ranks
     time_left: TimeLeft = field(init=False)
+    overfitting: Overfitting = field(default_factory=Overfitting)
 
     def __post_init__(self) -> None:
         self.agreement = RankAgreement(self.session.parallel.group, self._look)
@@ -129,6 +131,8 @@ class Loop:
             position = self._evaluate(position) if self._evaluation_due(position) else position
             if (ending := self._ending(position)) is not None:
                 self.checkpoint_policy.save(position, must=True)
+                if ending.reason in ("complete", "early stop"):
+                    self._close(position)
                 return ending
             self._visit(position)
             generators = state.rng_state(session.device)
@@ -305,7 +309,18 @@ class Loop:
         )
         if judge is not None and (remark := judge.remark(figures)) is not None:
             self.notify(Note(text=remark))
+        if (text := self.overfitting.after(self.metrics_log.mean_loss(), loss)) is not None:
+            self.metrics_log.note(position.step, text, warning=True)
         return position
+
+    def _close(self, position: Position) -> None:
+        """Say what the validations of a finished training say against its model."""
+        judge, reference = self.session.job.judge, position.reference
+        if judge is None:
+            return
+        best = None if judge.score is None or reference is None else -reference
+        for text in judge.closing(best):
+            self.metrics_log.note(position.step, text, warning=True)
 
     def _ending(self, position: Position) -> Ending | None:
         rules, now = self.rules, self.agreement.now()

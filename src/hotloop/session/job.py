@@ -35,6 +35,8 @@ class ValidationMetrics:
     shows: Callable[[str], bool] = lambda name: True
     # A remark to the user on the metrics, or None.
     remark: Callable[[Mapping[str, float | None]], str | None] = lambda figures: None
+    # Warnings at the end of the training, from the best validation's score or None.
+    closing: Callable[[float | None], Sequence[str]] = lambda best: ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

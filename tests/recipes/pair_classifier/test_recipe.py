@@ -1,6 +1,7 @@
 """pair-classifier from rows to predictions: what is said of it is what it does."""
 
 import json
+import random
 import shutil
 
 import pytest
@@ -405,3 +406,48 @@ def test_what_never_learns_ends_the_run(model, data, tmp_path):
         trained(tmp_path / "run", *keys)
     ahead = settings(model("qwen3"), data, "model.pooling=cls", "model.bidirectional=true")
     assert trained(tmp_path / "ahead", *ahead).exit_code == 0
+
+
+def notes_of(out):
+    events = (json.loads(line) for line in (out / "events-r0.jsonl").read_text().splitlines())
+    return [event["text"] for event in events if event["kind"] == "note"]
+
+
+def test_a_model_that_is_not_worth_its_cost_is_told_at_the_end(model, tmp_path):
+    """The label is a word of the text, which counting words finds, and 6 steps do not."""
+    made = [
+        {"text": f"{WORDS[at % 5]} {'good' if at % 2 else 'bad'} {at}", "label": f"is {at % 2}"}
+        for at in range(240)
+    ]
+    data = jsonl(tmp_path / "rows.jsonl", made)
+    quiet = ("training.learning_rate=1e-7", "training.max_steps=6")
+    trained(tmp_path / "run", *settings(model("bert"), data, *quiet))
+    (cost,) = [text for text in notes_of(tmp_path / "run") if "best validation" in text]
+    assert cost.startswith("macro_f1 of the best validation is 0.")
+    assert ", and bag of words reaches 1.000 on 48 validation rows: the model is not" in cost
+
+
+def test_a_class_that_is_never_predicted_is_told_at_the_end(model, data):
+    judge = assemble.assemble(
+        fresh_request("pair-classifier", settings(model("bert"), data))
+    ).job.judge
+    judge.figures(torch.tensor([[[40, 0], [8, 0]]]))
+    (said,) = judge.closing(1.0)
+    assert said.startswith("the last validation predicts same for no row")
+    judge.figures(torch.tensor([[[48, 0], [0, 0]]]))  # no row has that label
+    assert judge.closing(1.0) == []
+
+
+def test_a_run_that_overfits_says_so(model, tmp_path):
+    """Labels by chance: the training rows can be learned by heart, the others not."""
+    draw = random.Random(0)
+    made = [
+        {"text": f"{WORDS[at % 9]} {WORDS[at // 9]} number {at}", "label": draw.choice("ab")}
+        for at in range(72)
+    ]
+    data = jsonl(tmp_path / "rows.jsonl", made)
+    more = ("training.max_steps=80", "training.eval_every_steps=8", "training.accumulation=1")
+    trained(tmp_path / "run", *settings(model("qwen3"), data, *more))
+    found = [text for text in notes_of(tmp_path / "run") if "risen 3 times in a row" in text]
+    assert found
+    assert "training.patience=3" in found[0]

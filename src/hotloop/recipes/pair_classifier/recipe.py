@@ -41,7 +41,7 @@ from hotloop.recipes.pair_classifier.rows import form_of, prepare_data
 from hotloop.session.job import Job, ValidationMetrics
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from torch import Tensor, nn
 
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from hotloop.data.sampling.token_rows import Form
     from hotloop.data.sampling.train_and_valid import Part
     from hotloop.models.weights.discovery import FoundModel
+    from hotloop.recipes.building.metrics import Scores
     from hotloop.recipes.pair_classifier.config import PairClassifierConfig
 
 __all__ = ["build", "prepare_data", "rebuilt"]
@@ -141,14 +142,20 @@ class _Loss:
         return self._copied[logits.device]
 
 
-def _figures(data: Labelled, counts: Tensor) -> dict[str, float | None]:
+def _figures(data: Labelled, silent: list[str], counts: Tensor) -> dict[str, float | None]:
+    """Return the metrics; put the classes that have rows and are never predicted into `silent`."""
+    of_rows, of_answers = counts.sum((0, 2)).tolist(), counts.sum((0, 1)).tolist()
+    names = zip(data.classes.names, of_rows, of_answers, strict=True)
+    silent[:] = [name for name, rows, answers in names if rows and not answers]
     scores = report(counts.numpy(), names=data.classes.names, groups=data.groups)
     metrics = [m for m in METRICS if scores.whole.positive is not None or m not in _TWO_CLASSES]
     group_figures = {f"macro_f1 of {name}": group.macro_f1 for name, group in scores.groups.items()}
     return {**{name: scores.whole.value(name) for name in metrics}, **group_figures}
 
 
-def _judge(config: PairClassifierConfig, data: Labelled) -> ValidationMetrics:
+def _judge(
+    config: PairClassifierConfig, data: Labelled, to_beat: Mapping[str, Scores]
+) -> ValidationMetrics:
     names = data.classes.names
     if config.metric in _TWO_CLASSES and positive_class(names) is None:
         raise ConfigError(
@@ -156,11 +163,35 @@ def _judge(config: PairClassifierConfig, data: Labelled) -> ValidationMetrics:
             f"{len(names)}: metric=macro_f1"
         )
     shape = max(1, len(data.groups)), len(names), len(names)
+    silent: list[str] = []
     return ValidationMetrics(
         start=lambda device: torch.zeros(shape, dtype=torch.int64, device=device),
-        figures=partial(_figures, data),
+        figures=partial(_figures, data, silent),
         score=config.metric,
+        closing=partial(_closing, config.metric, to_beat, silent),
     )
+
+
+def _closing(
+    metric: str, to_beat: Mapping[str, Scores], silent: Sequence[str], best: float | None
+) -> list[str]:
+    """Return what is to be said against a finished model."""
+    said = []
+    known = {name: value for name, each in to_beat.items() if (value := each.value(metric))}
+    name = max(known, key=known.__getitem__, default=None)
+    if best is not None and name is not None and best <= known[name]:
+        rows = many(to_beat[name].rows, "validation row")
+        said.append(
+            f"{metric} of the best validation is {best:.3f}, and {name} reaches {known[name]:.3f} "
+            f"on {rows}: the model is not worth its cost. Look at training.learning_rate, "
+            "training.epochs, data.max_length and the labels"
+        )
+    if silent:
+        said.append(
+            f"the last validation predicts {', '.join(silent)} for no row, although rows have "
+            "that label: class_weights=balanced counts a rare class as much as a frequent one"
+        )
+    return said
 
 
 def build(config: PairClassifierConfig, data: Labelled) -> Job:
@@ -189,6 +220,9 @@ def build(config: PairClassifierConfig, data: Labelled) -> Job:
     if config.data.layout == AUTO and pads_much(train, training):
         form = replace(form, layout="flat")
         train = rows(data.train, form, shuffle=True)
+    to_beat = row_baselines(
+        tested(data, data.train), tested(data, data.valid), names=data.classes.names
+    )
     low, adapts = partial(_low, config, classes), config.adapter.method != "none"
     return Job(
         name="pair-classifier",
@@ -200,7 +234,7 @@ def build(config: PairClassifierConfig, data: Labelled) -> Job:
         valid=rows(data.valid, form, shuffle=False),
         seed=config.seed,
         cut=by_tokens,
-        judge=_judge(config, data),
+        judge=_judge(config, data, to_beat),
         objective=f"one of {classes} classes by {base_model.fingerprint}",
         widest=train.widest,
         steady=adapters_held,
@@ -218,7 +252,7 @@ def build(config: PairClassifierConfig, data: Labelled) -> Job:
         facts={
             "objective": f"one of {classes} classes: {_class_shares(data, counts.tolist())}",
             "data": _row_counts(data, train),
-            "to beat": _baseline_text(data),
+            "to beat": _baseline_text(data, to_beat),
             "trains": _trainable_text(config, classes),
         },
     )
@@ -229,9 +263,7 @@ def _saved_classes(data: Labelled, base_model: FoundModel) -> dict[str, Any]:
     return {"classes": data.classes.labels, "groups": data.groups, "model": base_model.fingerprint}
 
 
-def _baseline_text(data: Labelled) -> str:
-    train, valid = tested(data, data.train), tested(data, data.valid)
-    scores = row_baselines(train, valid, names=data.classes.names)
+def _baseline_text(data: Labelled, scores: Mapping[str, Scores]) -> str:
     rows = min(MOST, len(data.train.rows))
     return f"accuracy (macro F1) on the validation rows, learned of {rows:,}: {scores_text(scores)}"
 
