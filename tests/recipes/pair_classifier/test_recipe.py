@@ -428,9 +428,8 @@ def test_a_model_that_is_not_worth_its_cost_is_told_at_the_end(model, tmp_path):
 
 
 def test_a_class_that_is_never_predicted_is_told_at_the_end(model, data):
-    judge = assemble.assemble(
-        fresh_request("pair-classifier", settings(model("bert"), data))
-    ).job.judge
+    request = fresh_request("pair-classifier", settings(model("bert"), data))
+    judge = assemble.assemble(request, lambda message: None, lambda: None).job.judge
     judge.figures(torch.tensor([[[40, 0], [8, 0]]]))
     (said,) = judge.closing(1.0)
     assert said.startswith("the last validation predicts same for no row")
