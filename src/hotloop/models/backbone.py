@@ -19,6 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from hotloop.core.errors import ConfigError, DataError, DeviceError
 from hotloop.models.adapters.in_16_bits import lower
 from hotloop.models.attention import in_transformers
+from hotloop.models.attention.drop import cheapen
 from hotloop.models.weights.streaming_load import fill, low_dtype
 
 if TYPE_CHECKING:
@@ -187,6 +188,7 @@ def load_backbone(
         setattr(config, names[0], attention_dropout)
     drawn = not weights and not _virtual()
     model = _built(source, kind, config, dtype, seed=seed if drawn else None)
+    cheapen(model)
     if is_opened:
         for module in model.modules():
             if getattr(module, "is_causal", None) is True:

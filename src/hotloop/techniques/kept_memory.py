@@ -3,6 +3,7 @@
 What: tells glibc's malloc to map no block of its own and to give no freed memory back, so that
     the next step finds its memory mapped. `MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=-1` does the
     same for a process that starts, and its workers.
+    Recipes on a CPU use it by themselves.
 Helps when: steps on the CPU allocate and free large tensors (images, long sequences): each block
     is mapped anew, and the kernel clears each page of it.
 Does not help when: tensors are small, another allocator is loaded (jemalloc, tcmalloc), or memory
@@ -10,7 +11,8 @@ Does not help when: tensors are small, another allocator is loaded (jemalloc, tc
 Numbers: bitwise the same.
 Measured: 0.55 of the CPU seconds of a step, quartiles 0.55-0.55 (n 8 pairs of processes, 44,323
     page faults a step before and 21 after; a convolutional net on 32 images of 64 x 64, one thread
-    of an AMD EPYC, torch 2.13; benchmarks/kept_memory.py).
+    of an AMD EPYC, torch 2.13; benchmarks/kept_memory.py). 0.74 to 1.05 of the time of a step of
+    the text recipes, median 0.86 (n 8 pairs of processes, 2 cores; docs/log.md, 2026-11-29).
 Source: https://man7.org/linux/man-pages/man3/mallopt.3.html
 """
 

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nn import functional
 
+from hotloop.models.attention.drop import drop
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -185,8 +187,9 @@ def written_out(
         else:
             scores_NTS = capped(torch.bmm(q_NTK, k_NSK.transpose(1, 2)) * by, softcap) + bias_NTS
         wide = torch.float32 if in_16_bits and S <= _SHORT else None
-        shares_NTS = functional.dropout(scores_NTS.softmax(-1, dtype=wide), dropout_p)
-        return torch.bmm(shares_NTS.to(v_NSK.dtype), v_NSK).view(B, H, T, K).to(dtype)
+        shares_NTS = scores_NTS.softmax(-1, dtype=wide).to(v_NSK.dtype)
+        shares_NTS = drop(shares_NTS, dropout_p) if dropout_p else shares_NTS
+        return torch.bmm(shares_NTS, v_NSK).view(B, H, T, K).to(dtype)
 
 
 def capped(scores: Tensor, softcap: float) -> Tensor:
