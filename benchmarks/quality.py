@@ -7,7 +7,7 @@ and tinyshakespeare; `--nanogpt FOLDER` is a checkout of karpathy/nanoGPT, witho
 left out. Peers: Hugging Face's Trainer with rows of like length together and PEFT's adapters, TRL's
 SFTTrainer with the same, nanoGPT's train.py. Both sides train in bf16 on the CPU (nanoGPT in
 float32, as it does there) and validate at the same steps on the same rows; hotloop's own settings
-are its defaults otherwise. Seconds are those of training, without validations and without the
+are its defaults otherwise. Seconds are those of training, without validations, saves and the
 start. Results go to benchmarks/results/quality.json, and to docs/quality.md by docs/quality.py.
 """
 
@@ -254,7 +254,7 @@ def ours(row: Row, folder: Path, seed: int, out: Path) -> dict[str, Any]:
 def curve_of(out: Path) -> list[dict[str, float]]:
     """Return a run's validations with the seconds of training before each.
 
-    They count from the start of the training's first part on, saves included.
+    They count from the first step on, without validations and saves, which peers make none of.
     """
     began = 0.0
     spent, curve = 0.0, []
@@ -262,8 +262,9 @@ def curve_of(out: Path) -> list[dict[str, float]]:
         event = json.loads(line)
         if event["kind"] == "session":
             began = event["t"]
-        if event["kind"] == "eval":
+        if event["kind"] in ("eval", "save"):
             spent += event["wall"]
+        if event["kind"] == "eval":
             seconds = event["t"] - began - spent
             point = {"step": event["step"], "seconds": seconds, "loss": event["loss"]}
             curve.append({**point, **event.get("figures", {})})

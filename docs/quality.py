@@ -25,7 +25,7 @@ TRL does not recompute activations.
 
 - **score**: mean and standard deviation of the last validation over the seeds. A row says "better" or
   "worse" only if all seeds of one side are better than all of the other (chance: 1 in 20 each);
-- **seconds**: of training, without the start and without validations; hotloop's include its saves;
+- **seconds**: of training, without the start, validations and hotloop's saves (the peers make none);
 - **to the peer's score**: seconds after which hotloop's validation first is as good as the peer's mean
   at its end, and their share of the peer's seconds, with the number of seeds that reach it. Both
   validate four times, so the time is that of the next validation;

@@ -29,16 +29,16 @@ def test_both_sides_are_told_the_same(tmp_path):
 def test_seconds_are_those_of_training(tmp_path):
     events = [
         {"kind": "session", "t": 5.0},
-        {"kind": "step", "t": 6.0},
+        {"kind": "save", "t": 6.0, "wall": 1.0},
         {"kind": "eval", "t": 17.0, "wall": 2.0, "step": 10, "loss": 0.5, "figures": {"f1": 0.7}},
         {"kind": "eval", "t": 31.0, "wall": 4.0, "step": 20, "loss": 0.4},
     ]
     (tmp_path / "events-r0.jsonl").write_text("\n".join(map(json.dumps, events)))
     curve = quality.curve_of(tmp_path)
-    assert [point["seconds"] for point in curve] == [10.0, 20.0]
+    assert [point["seconds"] for point in curve] == [9.0, 19.0]
     assert curve[0]["f1"] == 0.7
-    assert quality.seconds_to(curve, "loss", 0.5, more=False) == 10.0
-    assert quality.seconds_to(curve, "loss", 0.45, more=False) == 20.0
+    assert quality.seconds_to(curve, "loss", 0.5, more=False) == 9.0
+    assert quality.seconds_to(curve, "loss", 0.45, more=False) == 19.0
     assert quality.seconds_to(curve, "loss", 0.3, more=False) is None
 
 

@@ -82,7 +82,7 @@ class MetricsLog:
         self._epoch_began, self._epoch_worked = wall_time.elapsed(), self._worked
         self._run, self._run_began = _Counts(), wall_time.elapsed()
         self._read_last: tuple[_Step, float] | None = None  # newest read step, its loss
-        self._losses: list[float] = []  # since they were last asked for
+        self._loss_sum, self._loss_count = 0.0, 0  # since their mean was last asked for
         # Losses of the first steps until they are checked; None with several ranks.
         self._first: list[float] | None = None if session.parallel.group.world > 1 else []
         self._now: Readings = {"memory_bytes": None, "utilisation": None}
@@ -165,8 +165,9 @@ class MetricsLog:
 
     def mean_loss(self) -> float | None:
         """Return the mean of the losses that were read since the last call; None: of none."""
-        losses, self._losses = self._losses, []
-        return sum(losses) / len(losses) if losses else None
+        mean = self._loss_sum / self._loss_count if self._loss_count else None
+        self._loss_sum, self._loss_count = 0.0, 0
+        return mean
 
     @property
     def has_read(self) -> bool:
@@ -210,7 +211,7 @@ class MetricsLog:
                 )
             self._lines.append(self._line(step, loss, None if overflow else norm))
             self._read_last = step, loss
-            self._losses.append(loss)
+            self._loss_sum, self._loss_count = self._loss_sum + loss, self._loss_count + 1
             self._look_at(step.number, loss)
         self._pending = []
         if self._session.scaler and self._session.stepping.lag_reads:
