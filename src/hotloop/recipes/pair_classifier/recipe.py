@@ -43,6 +43,8 @@ from hotloop.session.job import Job, ValidationMetrics
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
     from torch import Tensor, nn
 
     from hotloop.data.sampling.labelled_rows import Labelled
@@ -212,22 +214,17 @@ def build(config: PairClassifierConfig, data: Labelled) -> Job:
         )
 
     counts = data.train.counts(classes)
-    weights = None
-    if config.class_weights == "balanced":
-        weights = tuple(balanced(counts, names=data.classes.names).tolist())
     form = form_of(config, base_model)
     train = rows(data.train, form, shuffle=True)
     if config.data.layout == AUTO and pads_much(train, training):
         form = replace(form, layout="flat")
         train = rows(data.train, form, shuffle=True)
-    to_beat = row_baselines(
-        tested(data, data.train), tested(data, data.valid), names=data.classes.names
-    )
+    to_beat = _to_beat(data)
     low, adapts = partial(_low, config, classes), config.adapter.method != "none"
     return Job(
         name="pair-classifier",
         model=lambda: _model(config, classes),
-        loss=_Loss(weights=weights),
+        loss=_Loss(weights=_weights(config, data, counts)),
         optimizer=optimizer_of(training),
         state_bytes=state_bytes(training),
         train=train,
@@ -256,6 +253,21 @@ def build(config: PairClassifierConfig, data: Labelled) -> Job:
             "trains": _trainable_text(config, classes),
         },
     )
+
+
+def _weights(
+    config: PairClassifierConfig, data: Labelled, counts: NDArray[np.int64]
+) -> tuple[float, ...] | None:
+    """Return the weights of the classes, by their training rows; None: all are 1."""
+    if config.class_weights != "balanced":
+        return None
+    return tuple(balanced(counts, names=data.classes.names).tolist())
+
+
+def _to_beat(data: Labelled) -> dict[str, Scores]:
+    """Return the scores of the baselines on the validation rows."""
+    train, valid = tested(data, data.train), tested(data, data.valid)
+    return row_baselines(train, valid, names=data.classes.names)
 
 
 def _saved_classes(data: Labelled, base_model: FoundModel) -> dict[str, Any]:
