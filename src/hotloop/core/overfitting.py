@@ -1,45 +1,69 @@
-"""Detects a validation loss that rises while the training loss falls.
+"""Detects validations that get worse while the training loss falls, as in learning by heart.
 
-A model that learns its training rows by heart does so. Four validations in a rising order come by
-chance once in 24 times.
+Whether values rise is decided by Kendall's rank test for a trend: the rising pairs of values, minus
+the falling ones. Source: Mann 1945, "Nonparametric Tests Against Trend", Econometrica 13.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import combinations
+from typing import TYPE_CHECKING, Final
 
-__all__ = ["Overfitting"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-_RISES = 3  # validations in a row, each worse than the one before
+__all__ = ["Overfitting", "rises"]
+
+_FEWEST: Final = 4  # values that can show a trend
+_MOST: Final = 10  # newest validations that are looked at
+_RISK: Final = 1.645  # standard deviations: 5 % of values in any order show this trend
 
 
 @dataclass(slots=True)
 class Overfitting:
-    """The validations of a run so far, in order."""
+    """The validations of a run since its best one."""
 
-    _seen: list[tuple[float, float]] = field(default_factory=list)  # training and validation loss
+    _best: tuple[float, float] | None = None  # training loss, value
+    _since: list[tuple[float, float]] = field(default_factory=list)
+    _said: bool = False
 
-    def after(self, training: float | None, validation: float) -> str | None:
-        """Add a validation; return what to say, the first time that its loss has kept rising.
+    def after(
+        self, training: float | None, value: float, *, best: bool, score: str | None = None
+    ) -> str | None:
+        """Add a validation; return what to say, once, if those since the best one get worse.
 
-        `training` is the mean training loss of the steps since the validation before; None: there
-        were none.
+        `training` is the mean training loss of the steps since the validation before, and None if
+        there were none. `value` is the validation loss, or the `score` of that name.
         """
         if training is None:
             return None
-        self._seen.append((training, validation))
-        last = self._seen[-_RISES - 1 :]
-        rises = all(before < after for (_, before), (_, after) in pairwise(last))
-        falls = all(before > after for (before, _), (after, _) in pairwise(last))
-        if len(self._seen) <= _RISES or not (rises and falls):
+        if best:
+            self._best, self._since = (training, value), []
+        else:
+            self._since.append((training, value))
+        last = self._since[-_MOST:]
+        sign = 1 if score is None else -1
+        gets_worse = rises([sign * value for _, value in last])
+        if self._said or self._best is None or not (gets_worse and rises([-a for a, _ in last])):
             return None
-        self._seen = []  # it is said again only after as many validations
-        (first_training, first), (last_training, newest) = last[0], last[-1]
+        self._said = True
+        what = "the validation loss rises" if score is None else f"{score} falls"
         return (
-            f"the validation loss has risen {_RISES} times in a row, from {first:.4g} to "
-            f"{newest:.4g}, while the training loss fell from {first_training:.4g} to "
-            f"{last_training:.4g}: the model learns its training rows by heart. The best "
-            f"checkpoint is kept. training.patience={_RISES} stops such a run; fewer epochs or a "
-            "lower training.learning_rate may avoid it"
+            f"{what} since the best validation, from {self._best[1]:.4g} to {value:.4g} "
+            f"{len(self._since)} validations later, while the training loss falls from "
+            f"{self._best[0]:.4g} to {training:.4g}: a sign that the model learns its training "
+            f"rows by heart. The best checkpoint is kept. training.patience={_FEWEST} stops such a "
+            "run; fewer epochs or a lower training.learning_rate may avoid it"
         )
+
+
+def rises(values: Sequence[float]) -> bool:
+    """Return whether values rise in their order, at a risk of 5 %."""
+    count = len(values)
+    if count < _FEWEST:
+        return False
+    pairs = sum((a < b) - (a > b) for a, b in combinations(values, 2))
+    spread = math.sqrt(count * (count - 1) * (2 * count + 5) / 18)
+    return pairs > _RISK * spread + 1  # 1: pairs come in steps of two

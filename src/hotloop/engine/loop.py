@@ -309,18 +309,26 @@ class Loop:
         )
         if judge is not None and (remark := judge.remark(figures)) is not None:
             self.notify(Note(text=remark))
-        if (text := self.overfitting.after(self.metrics_log.mean_loss(), loss)) is not None:
-            self.metrics_log.note(position.step, text, warning=True)
+        self._compare(position, loss if judge is None else figures.get(judge.score or "", loss))
         return position
+
+    def _compare(self, position: Position, value: float | None) -> None:
+        """Warn of validations that get worse while the training loss falls, after an epoch."""
+        judge, training = self.session.job.judge, self.metrics_log.mean_loss()
+        if value is None:
+            return
+        score = None if judge is None else judge.score
+        best = position.best_step == position.step
+        text = self.overfitting.after(training, value, best=best, score=score)
+        if text is not None and position.epoch > 0:
+            self.metrics_log.note(position.step, text, warning=True)
 
     def _close(self, position: Position) -> None:
         """Say what the validations of a finished training say against its model."""
-        judge, reference = self.session.job.judge, position.reference
-        if judge is None:
-            return
-        best = None if judge.score is None or reference is None else -reference
-        for text in judge.closing(best):
-            self.metrics_log.note(position.step, text, warning=True)
+        judge = self.session.job.judge
+        if judge is not None and position.step > self.first:
+            for text in judge.closing(position.best_score):
+                self.metrics_log.note(position.step, text, warning=True)
 
     def _ending(self, position: Position) -> Ending | None:
         rules, now = self.rules, self.agreement.now()

@@ -1,6 +1,7 @@
 """Layers that read one input compute together what each of them computes alone."""
 
 import copy
+import weakref
 
 import pytest
 import torch
@@ -211,3 +212,21 @@ def test_adapters_of_several_tasks_share_their_input_too(nodes):
     mine = passed(module["it"], x)
     assert nodes == [3]
     assert_close(mine, expected)
+
+
+def test_a_pass_that_fails_leaves_nothing_alive():
+    module, x = made("lora"), torch.randn(9, I)
+    h = x * 2
+    seen = weakref.ref(h)
+    with adapters_held(module):
+        module.q_proj(h)  # k and v are never called
+    del h
+    assert seen() is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_shallow_copy_computes_alone(kind):
+    module, x = made(kind), torch.randn(9, I)
+    expected = module.k_proj(x)
+    copied = copy.copy(module.k_proj)
+    assert torch.allclose(copied(x), expected, atol=1e-6)

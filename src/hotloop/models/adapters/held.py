@@ -92,6 +92,8 @@ def adapters_held(model: nn.Module) -> Iterator[None]:
             layer.holder = holder
             if holder is not None:
                 holder.forget()
+            if layer.beside is not None:  # a pass that failed may have left outputs
+                layer.beside.forget()
 
 
 class FixedAdapters:

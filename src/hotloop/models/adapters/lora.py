@@ -52,6 +52,10 @@ class Beside(Protocol):
         """Return the output of one of them as [N, O], in the dtype of the products."""
         ...
 
+    def forget(self) -> None:
+        """Let go of outputs that were not taken, and of their graph."""
+        ...
+
 
 def drawn(config: AdapterConfig, name: str, inputs: int) -> Tensor:
     """Return the initial A [R, I] in fp32, drawn from a generator seeded by the layer's name."""

@@ -41,8 +41,14 @@ class SharedInput:
         copied._layers = [copy.deepcopy(layer, memo) for layer in self._layers]
         return copied
 
+    def forget(self) -> None:
+        """Let go of outputs that were not taken, and of their graph."""
+        self._x, self._waiting = None, {}
+
     def output(self, layer: LoraLinear, x: Tensor) -> Tensor:
         """Return the output of one of the layers as [N, O], in the dtype of the products."""
+        if all(layer is not one for one in self._layers):  # a shallow copy, as DataParallel makes
+            return products([layer], x)[0]
         written = 0 if x.is_inference() else x._version
         state = written, torch.is_grad_enabled(), layer.computed_in(x)
         if self._x is not x or self._state != state or id(layer) not in self._waiting:

@@ -45,7 +45,7 @@ class CheapDropout(nn.Dropout):
 
 
 def cheapen(model: nn.Module) -> None:
-    """Let the dropout modules of a model draw so, in place; subclasses stay as they are."""
+    """Let the dropout modules of a model draw so; subclasses, and those in place, stay."""
     for module in model.modules():
-        if type(module) is nn.Dropout:
+        if type(module) is nn.Dropout and not module.inplace:
             module.__class__ = CheapDropout

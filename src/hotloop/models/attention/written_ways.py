@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["WRITTEN_OUT", "ways_for", "words_for"]
 
-WRITTEN_OUT: Final[Mapping[str, int]] = {"products": 4, "low": 2}  # bytes of a score
+WRITTEN_OUT: Final[Mapping[str, int]] = {"products": 4, "low": 2}  # bytes of a score, at least:
+# a softmax in float32 of few keys, and dropout, keep further ones for the backward pass
 _MOST: Final = 1 << 24  # bytes of scores that a call may hold, for each layer
 _WORDS: Final[Mapping[tuple[str, ...], str]] = {
     (): ", too many scores to write out",

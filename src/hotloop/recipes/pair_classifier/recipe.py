@@ -148,7 +148,9 @@ def _figures(data: Labelled, silent: list[str], counts: Tensor) -> dict[str, flo
     """Return the metrics; put the classes that have rows and are never predicted into `silent`."""
     of_rows, of_answers = counts.sum((0, 2)).tolist(), counts.sum((0, 1)).tolist()
     names = zip(data.classes.names, of_rows, of_answers, strict=True)
-    silent[:] = [name for name, rows, answers in names if rows and not answers]
+    silent[:] = [
+        f"{name} ({many(rows, 'row')})" for name, rows, answers in names if rows and not answers
+    ]
     scores = report(counts.numpy(), names=data.classes.names, groups=data.groups)
     metrics = [m for m in METRICS if scores.whole.positive is not None or m not in _TWO_CLASSES]
     group_figures = {f"macro_f1 of {name}": group.macro_f1 for name, group in scores.groups.items()}
@@ -170,16 +172,20 @@ def _judge(
         start=lambda device: torch.zeros(shape, dtype=torch.int64, device=device),
         figures=partial(_figures, data, silent),
         score=config.metric,
-        closing=partial(_closing, config.metric, to_beat, silent),
+        closing=partial(_closing, config, to_beat, silent),
     )
 
 
 def _closing(
-    metric: str, to_beat: Mapping[str, Scores], silent: Sequence[str], best: float | None
+    config: PairClassifierConfig,
+    to_beat: Mapping[str, Scores],
+    silent: Sequence[str],
+    best: float | None,
 ) -> list[str]:
     """Return what is to be said against a finished model."""
-    said = []
-    known = {name: value for name, each in to_beat.items() if (value := each.value(metric))}
+    said, metric = [], config.metric
+    scores = {name: each.value(metric) for name, each in to_beat.items()}
+    known = {name: value for name, value in scores.items() if value is not None}
     name = max(known, key=known.__getitem__, default=None)
     if best is not None and name is not None and best <= known[name]:
         rows = many(to_beat[name].rows, "validation row")
@@ -189,10 +195,10 @@ def _closing(
             "training.epochs, data.max_length and the labels"
         )
     if silent:
-        said.append(
-            f"the last validation predicts {', '.join(silent)} for no row, although rows have "
-            "that label: class_weights=balanced counts a rare class as much as a frequent one"
-        )
+        text = f"the last validation never predicts {', '.join(silent)}"
+        if config.class_weights != "balanced":
+            text += ": class_weights=balanced counts a rare class as much as a frequent one"
+        said.append(text)
     return said
 
 
