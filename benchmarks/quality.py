@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PAGE = RESULTS / "quality.json"
-MARKS = 4  # validations of a training
+MARKS = 4  # validations of a training, and one more if it does not divide the steps
 BASE_STEPS = 400  # of the language model that chats and experts begin with
 TRAINER = "HF Trainer, by length"
 
@@ -64,6 +64,8 @@ class Row:
     longest: int = 128
     more: tuple[str, ...] = ()  # further settings of hotloop
     is_more_better: bool = True
+    is_same_model: bool = True
+    attention: str = "sdpa"  # of the peer; eager takes it 0.9 to 1.0 of the time (docs/log.md)
 
     def settings(self, folder: Path, seed: int) -> list[str]:
         """Return hotloop's settings."""
@@ -101,8 +103,8 @@ class Row:
         found = {name: getattr(self, name) for name in same}
         kind = "trl" if self.peer.startswith("TRL") else "trainer"
         more = {"peer": kind, "model": str(folder / self.model), "rank": self.rank}
-        settings = self.settings(folder, seed)
-        return {**found, **more, "settings": settings, "marks": MARKS, "seed": seed}
+        more |= {"every": self.steps(folder) // MARKS, "seed": seed, "attention": self.attention}
+        return {**found, **more, "settings": self.settings(folder, seed)}
 
 
 CLASSIFIER: dict[str, Any] = {
@@ -151,6 +153,7 @@ ROWS = {
         peer=NANOGPT,
         score="loss",
         is_more_better=False,
+        is_same_model=False,
         model="",
         batch=12,
         epochs=1,
@@ -305,7 +308,10 @@ class Outcome:
         score, more = self.row.score, self.row.is_more_better
         last = [[one["curve"][-1][score] for one in side] for side in (self.ours, self.peers)]
         goal = mean(last[1])
-        reached = [seconds_to(one["curve"], score, goal, more=more) for one in self.ours]
+        reached, first = (
+            [seconds_to(one["curve"], score, goal, more=more) for one in side]
+            for side in (self.ours, self.peers)
+        )
         return {
             "recipe": self.row.recipe,
             "set": self.row.data,
@@ -318,6 +324,8 @@ class Outcome:
             "hotloop_s": [one["curve"][-1]["seconds"] for one in self.ours],
             "peers_s": [one["curve"][-1]["seconds"] for one in self.peers],
             "seconds_to_peers_score": reached,
+            "peers_seconds_to_it": first,
+            "same_model": self.row.is_same_model,
             "hotloop_MiB": [one["peak_MiB"] for one in self.ours],
             "peers_MiB": [one["peak_MiB"] for one in self.peers],
             "curves": {

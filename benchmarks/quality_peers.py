@@ -55,8 +55,9 @@ class Order:
     decay: float
     adapter: str  # "none", "lora" or "dora"
     rank: int
-    marks: int  # validations
+    every: int  # steps between validations; the last step has one, too
     seed: int
+    attention: str  # transformers' name of it
 
 
 @dataclass(slots=True)
@@ -140,9 +141,10 @@ def _model(order: Order, classes: int) -> Any:
     from transformers import AutoModel, AutoModelForCausalLM
 
     torch.manual_seed(order.seed)
+    how: dict[str, Any] = {"dtype": torch.float32, "attn_implementation": order.attention}
     if order.recipe != "pair-classifier":
-        return AutoModelForCausalLM.from_pretrained(order.model, dtype=torch.float32)
-    encoder = AutoModel.from_pretrained(order.model, add_pooling_layer=False, dtype=torch.float32)
+        return AutoModelForCausalLM.from_pretrained(order.model, **how)
+    encoder = AutoModel.from_pretrained(order.model, add_pooling_layer=False, **how)
     width = encoder.config.hidden_size
     if order.adapter != "none":
         from peft import get_peft_model
@@ -181,8 +183,7 @@ def trained(order: Order) -> dict[str, Any]:
     train, valid = rows_of(parts.job.train), rows_of(parts.job.valid)  # type: ignore[arg-type]
     tokenizer = AutoTokenizer.from_pretrained(order.model)
     steps = order.epochs * math.ceil(len(train) / order.batch)
-    every = steps // order.marks
-    marks = {every * (at + 1) for at in range(order.marks - 1)} | {steps}
+    marks = {*range(order.every, steps, order.every), steps}
     classes = len({row["labels"] for row in train}) if is_classifier else 0
     arguments: dict[str, Any] = {
         "per_device_train_batch_size": order.batch,
