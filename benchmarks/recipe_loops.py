@@ -23,7 +23,6 @@ from benchmarks.turns import NotRun
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from torch import Tensor
 
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from hotloop.jobs.job import PreparedRun
     from hotloop.session.batch import Batch
 
-__all__ = ["hotloop", "products", "trainer", "trl"]
+__all__ = ["MeanPooled", "hotloop", "products", "trainer", "trl"]
 
 RANK, ALPHA = 16, 32
 
@@ -93,17 +92,12 @@ class _Counted:
         return batch
 
 
-class _Classifier(nn.Module):
-    """transformers' own encoder and attention, with the pooling and head that hotloop has."""
+class MeanPooled(nn.Module):
+    """transformers' own encoder and attention, with the pooling and kind of head of hotloop."""
 
-    def __init__(self, folder: Path) -> None:
-        from transformers import AutoModel
-
+    def __init__(self, encoder: nn.Module, head: nn.Linear) -> None:
         super().__init__()
-        self.encoder = AutoModel.from_pretrained(folder / "model", add_pooling_layer=False)
-        head = load_file(folder / "head.safetensors")
-        self.head = nn.Linear(*reversed(head["0.weight"].shape))
-        self.head.load_state_dict({name.removeprefix("0."): each for name, each in head.items()})
+        self.encoder, self.head = encoder, head
 
     def forward(
         self,
@@ -112,6 +106,7 @@ class _Classifier(nn.Module):
         labels: Tensor,
         token_type_ids: Tensor | None = None,
     ) -> dict[str, Tensor]:
+        """Return the loss and the logits [rows, classes]."""
         hidden = self.encoder(
             input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids
         ).last_hidden_state
@@ -127,10 +122,14 @@ def _their_loss(model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
 
 def _their_model(here: Contestant, *, adapt: bool) -> Any:
     """Return the model of the folder as transformers loads it; with PEFT's LoRA to `adapt` it."""
-    from transformers import AutoModelForCausalLM
+    from transformers import AutoModel, AutoModelForCausalLM
 
     if here.given.recipe == "pair-classifier":
-        return _Classifier(here.given.folder)
+        encoder = AutoModel.from_pretrained(here.given.folder / "model", add_pooling_layer=False)
+        weights = load_file(here.given.folder / "head.safetensors")
+        head = nn.Linear(*reversed(weights["0.weight"].shape))
+        head.load_state_dict({name.removeprefix("0."): each for name, each in weights.items()})
+        return MeanPooled(encoder, head)
     model = AutoModelForCausalLM.from_pretrained(here.given.folder / "model", dtype=torch.float32)
     if not adapt:
         return model

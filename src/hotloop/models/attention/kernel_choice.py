@@ -100,12 +100,14 @@ class Isolation:
             return run(self._way_with_cap(qkv[0], dropout), qkv, dropout=dropout, softcap=softcap)
         if isinstance(q_BHTK, FakeTensor):  # a forecast, perhaps for a GPU: nothing can be timed
             return run("documents", qkv, dropout=dropout)
-        scores = q_BHTK.shape[1] * sum(length * length for length in boundaries.lengths)
-        written = ways_for(q_BHTK, scores)
         ways = partial(self._packed_ways, q_BHTK, window, dropout)
         known = self._on_gpu(qkv, run, ways, "packed rows", causal, window, dropout)
         if known is not None:
             return run(known, qkv, dropout=dropout)
+        written: tuple[str, ...] = ()
+        if q_BHTK.device.type == "cpu":
+            scores = q_BHTK.shape[1] * sum(length * length for length in boundaries.lengths)
+            written = ways_for(q_BHTK, scores)
         segments = f"{bucket(len(boundaries.lengths))} segments of up to {boundaries.max_seqlen}"
         key = of_shape(q_BHTK, k_BHTK, segments, causal=causal, window=window, dropout=dropout)
         key += words_for(q_BHTK, written)

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["WRITTEN_OUT", "ways_for", "words_for"]
 
-WRITTEN_OUT: Final[Mapping[str, int]] = {"products": 4, "low": 2}  # bytes of a score, at least:
-# a softmax in float32 of few keys, and dropout, keep further ones for the backward pass
-_MOST: Final = 1 << 24  # bytes of scores that a call may hold, for each layer
+WRITTEN_OUT: Final[Mapping[str, int]] = {"products": 4, "low": 2}  # bytes of a score
+# Bytes of scores for each layer. Not counted is dropout, which keeps as many numbers again for the
+# backward pass.
+_MOST: Final = 1 << 24
 _WORDS: Final[Mapping[tuple[str, ...], str]] = {
     (): ", too many scores to write out",
     ("products",): "",
@@ -30,9 +31,7 @@ _WORDS: Final[Mapping[tuple[str, ...], str]] = {
 
 
 def ways_for(q_BHTK: Tensor, scores: int) -> tuple[str, ...]:
-    """Return the ways that may hold so many scores; none on a GPU."""
-    if q_BHTK.device.type != "cpu":
-        return ()
+    """Return the ways of a CPU that may hold so many scores."""
     # float16 has no room for large scores.
     ways = WRITTEN_OUT if computed_in(q_BHTK) == torch.bfloat16 else ("products",)
     return tuple(way for way in ways if scores * WRITTEN_OUT[way] <= _MOST)

@@ -190,9 +190,9 @@ def _closing(
     if best is not None and name is not None and best <= known[name]:
         rows = many(to_beat[name].rows, "validation row")
         said.append(
-            f"{metric} of the best validation is {best:.3f}, and {name} reaches {known[name]:.3f} "
-            f"on {rows}: the model is not worth its cost. Look at training.learning_rate, "
-            "training.epochs, data.max_length and the labels"
+            f"{metric} of the best validation is {best:.3f}, and a baseline ({name}) reaches "
+            f"{known[name]:.3f} on {rows}: the model does no better than it. Look at "
+            "training.learning_rate, training.epochs, data.max_length and the labels"
         )
     if silent:
         text = f"the last validation never predicts {', '.join(silent)}"
