@@ -3,7 +3,8 @@
 Whether values rise is decided by Kendall's rank test for a trend: the rising pairs of values, minus
 the falling ones. It is asked again after each validation: of runs whose training loss falls and
 whose validations are noise it warns in 0.5 % with 10 validations, 2.5 % with 20 and 10 % with 50
-(1,500 simulated runs each). Source: Mann 1945, "Nonparametric Tests Against Trend", Econometrica 13.
+(1,500 simulated runs each).
+Source: Mann 1945, "Nonparametric Tests Against Trend", Econometrica 13.
 """
 
 from __future__ import annotations

@@ -44,8 +44,8 @@ __all__ = [
 ]
 
 
-# Numbers of 16 bits that torch's softmax takes at once on a CPU. With fewer it takes 3 times as long
-# as with casts to float32 and back, with more 0.4 to 1.2 (2 cores, AVX-512, torch 2.13, 2026-11).
+# Numbers of 16 bits that torch's softmax takes at once on a CPU. With fewer it takes 3 times as
+# long as with casts to float32 and back, with more 0.4 to 1.2 (AVX-512, torch 2.13, 2026-11).
 _AT_ONCE = 32
 
 
