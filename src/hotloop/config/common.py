@@ -262,6 +262,8 @@ class Resolver:
     presets: Mapping[str, Preset]
     experiments: Mapping[str, Preset]
     check: Callable[[Any, Mapping[str, str]], None]  # raises ConfigError; takes the origins
+    # Further values of `preset`, quick and best, which are added to preset=auto.
+    efforts: Mapping[str, Preset] = field(default_factory=dict)
     # Settings that follow from others, where the user did not set them.
     derived: Callable[[Resolved[Any]], SettingsLayer | None] = lambda resolved: None
 
@@ -274,18 +276,21 @@ class Resolver:
     ) -> Resolved[Any]:
         """Return the configuration; a `manifest` ranks between the file and typed settings.
 
-        `auto_layer` derives preset=auto from the machine. It is called only for that preset, and
-        only after every key and value has been checked. Defaults give way to settings of the user.
+        `auto_layer` derives preset=auto from the machine. It is called only for that preset and
+        for efforts, and only after every key and value has been checked. Defaults give way to settings of the user.
         Raises UsageError for an argument without =, else ConfigError.
         """
         *file, typed = _user_layers(assignments, config_file)
         user = [*file, *([] if manifest is None else [manifest]), typed]
         first = resolve(self.schema, user, self.aliases).config
         layers = []
-        if first.preset != AUTO:
-            layers.append(self.presets[first.preset].layer(f"preset {first.preset}"))
+        origin = f"preset {first.preset}"
+        if first.preset in self.presets:
+            layers.append(self.presets[first.preset].layer(origin))
         elif auto_layer is not None:
             layers.append(auto_layer())
+        if first.preset in self.efforts:
+            layers.append(self.efforts[first.preset].layer(origin))
         if first.experiment is not None:
             experiment = self.experiments[first.experiment]
             layers.append(experiment.layer(f"experiment {first.experiment}"))

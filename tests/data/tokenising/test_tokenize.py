@@ -242,6 +242,32 @@ def test_two_writers_of_one_folder_do_not_meet(model, texts, tmp_path):
     assert not (tmp_path / ".out.lock").exists()
 
 
+def test_a_second_writer_waits_for_the_first_and_takes_its_folder(model, texts, tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from hotloop.core.storage.lock import Lock; "
+        "lock = Lock(Path(sys.argv[1])); lock.acquire(); print(flush=True); input(); lock.release()"
+    )
+    lock = tmp_path / ".out.lock"
+    said = []
+
+    def notify(progress):
+        said.append(progress.what)
+        if "waits for" in progress.what:
+            first.stdin.write("\n")
+            first.stdin.flush()
+
+    command = [sys.executable, "-c", code, str(lock)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes) as first:
+        assert first.stdout.readline() == "\n"
+        make(model, tmp_path / "out", texts, notify=notify)
+        (text,) = [text for text in said if "waits for" in text]
+        assert text.startswith(f"waits for process {first.pid} on ")
+        assert text.endswith(f"if that surely is gone, delete {lock}")
+        assert first.wait() == 0
+    assert not lock.exists()
+
+
 def test_splits_stay_apart(model, tmp_path):
     data = tmp_path / "data"
     data.mkdir()

@@ -20,9 +20,10 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-__all__ = ["Lock", "LockHolder", "change_text"]
+__all__ = ["HeldError", "Lock", "LockHolder", "change_text"]
 
 _TRIES, _WAIT = 200, 0.01  # attempts while another process holds the lock; seconds between
+_POLL = 0.2  # seconds between two looks at a lock that is waited for
 
 _GREATEST_PID = 2**31 - 1  # pid_t is a C int
 # Windows' SYNCHRONIZE right, ERROR_INVALID_PARAMETER and WAIT_TIMEOUT, from
@@ -135,6 +136,14 @@ def _alive(pid: int) -> bool:
     return _stat(pid)[:1] not in (["Z"], ["X"])  # a zombie: dead, but not yet waited for
 
 
+class HeldError(UsageError):
+    """Another process holds a lock."""
+
+    def __init__(self, text: str, holder: LockHolder) -> None:
+        super().__init__(text)
+        self.holder = holder
+
+
 class Lock:
     """A process holds it while it writes a run folder; a stale lock is taken over."""
 
@@ -144,9 +153,30 @@ class Lock:
         self.took_over: str | None = None  # why the old holder was certainly gone
 
     def acquire(self, job: str | None = None) -> None:
-        """Take the lock, for a launcher's `job` if given. Raises UsageError if it is held."""
+        """Take the lock, for a launcher's `job` if given. Raises HeldError if it is held."""
         self.took_over = None
         change_text(self._path, lambda text: self._claim(text, job))
+
+    def wait(self, waits: Callable[[str], None]) -> None:
+        """Take the lock as soon as no other process holds it.
+
+        `waits` is called once, with a text, if one does. Raises HeldError if this process has it.
+        """
+        told = False
+        while True:
+            try:
+                self.acquire()
+            except HeldError as error:
+                holder = error.holder
+                if holder.pid == os.getpid():
+                    raise
+                if not told:
+                    who = f"process {holder.pid} on {holder.host}"
+                    waits(f"waits for {who}; if that surely is gone, delete {self._path}")
+                told = True
+                time.sleep(_POLL)
+            else:
+                return
 
     def release(self) -> None:
         """Release the lock. Does nothing if it is not held, or in a forked child."""
@@ -156,7 +186,7 @@ class Lock:
 
     @contextlib.contextmanager
     def held(self, job: str | None = None) -> "Iterator[Lock]":
-        """Hold the lock during the block. Raises UsageError if another process holds it."""
+        """Hold the lock during the block. Raises HeldError if another process holds it."""
         self.acquire(job)
         try:
             yield self
@@ -174,10 +204,11 @@ class Lock:
             why = holder.why_stale(job) if holder else "its holder died while it wrote its name"
             if holder is not None and why is None:
                 own = " (this one)" if holder.pid == os.getpid() else ""
-                raise UsageError(
+                raise HeldError(
                     f"{self._path.parent} is in use by process {holder.pid}{own} on "
                     f"{holder.host}; wait for it or stop it. If it surely is gone, "
-                    f"delete {self._path}"
+                    f"delete {self._path}",
+                    holder,
                 )
             self.took_over = why
         self._mine = LockHolder.me(job)

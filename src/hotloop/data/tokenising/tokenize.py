@@ -28,7 +28,7 @@ from hotloop.data.readers.records import work
 from hotloop.data.tokenising.arrow_file import END, features, head, message
 from hotloop.data.tokenising.journal import State
 from hotloop.data.tokenising.plan import wanted
-from hotloop.data.tokenising.progress import PortionCounter
+from hotloop.data.tokenising.progress import PortionCounter, TokenizeProgress
 from hotloop.data.tokenising.ray_pool import Cluster, must_be_usable
 from hotloop.data.tokenising.rows import TextWindow
 from hotloop.data.tokenising.token_store import ABOUT, FILE, SCHEMA, as_datasets_has_it, open_store
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from hotloop.data.readers.bad_rows import Faults
     from hotloop.data.readers.portions import Portion, RecordFile
     from hotloop.data.tokenising.plan import TokenizeRequest, TokenizeSpec
-    from hotloop.data.tokenising.progress import TokenizeProgress
     from hotloop.data.tokenising.tokenize_portion import Turned
 
 __all__ = ["Made", "tokenise"]
@@ -68,15 +67,15 @@ def tokenise(
 
     `spec` is the result of `wanted` for both, if it is known. Raises DataError if rows cannot be
     used (under the policy "stop" it lists them) or the folder exists with other contents, and
-    WriteError; UsageError if another process is making the folder, DeviceError if a package or the
-    Ray cluster that the order names is missing.
+    WriteError; DeviceError if a package or the Ray cluster that the order names is missing. Waits
+    for another process that is making the same folder.
     """
     if order.engine == "ray":
         must_be_usable(address=order.address, processes=order.processes)
     make_folder(order.out.parent)
     spec = spec or wanted(sources, order, notify=notify)
     lock = Lock(order.out.with_name(f".{order.out.name}.lock"))
-    lock.acquire()
+    lock.wait(lambda text: notify(TokenizeProgress(what=text)))
     try:
         room = order.out.with_name(f".{order.out.name}.unfinished")
         if order.out.exists():

@@ -1,0 +1,307 @@
+"""What default settings are worth: trainings that differ in one setting.
+
+python -m benchmarks.defaults DATA [SWEEP ...] [--seeds N] [--keep FOLDER]
+
+DATA holds the folders sentence_polarity, snli, text2cypher, text2sql_advising, self_instruct_seed,
+wikitext2, mbpp and tinyshakespeare. The value with the best mean score on two sets is chosen, and
+compared with the value before on a third set. Each training is a command of its own on one core,
+one for each core at a time, so no seconds are kept. Results go to benchmarks/results/defaults.json,
+and to docs/defaults.md by docs/defaults.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from queue import SimpleQueue
+from statistics import mean
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.quality import curve_of
+from benchmarks.table import RESULTS
+from benchmarks.text_runs import minilm, small_decoder
+from hotloop.core.storage.files import write_json
+from hotloop.machine.detect import detect
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+PAGE = RESULTS / "defaults.json"
+CHECK_SEEDS = 3
+ROWS = {  # set -> rows to train on and to validate on
+    "polarity": (2000, 1000),
+    "snli": (2000, 1000),
+    "databases": (2000, 1000),
+    "sql": (1200, 300),
+    "instruct": (140, 35),
+    "cypher": (1200, 300),
+}
+BASE = (  # of the language model that answers are taught: plain text, three times
+    "data.text=text",
+    "data.packing=true",
+    "data.max_length=512",
+    "adapter.method=none",
+    "training.learning_rate=0.002",
+    "training.epochs=3",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """Trainings that differ in one thing."""
+
+    recipe: str
+    sets: tuple[str, str]  # on which a value is chosen
+    check: str  # the set on which the choice is compared with the value before
+    score: str
+    was: str  # label of the value before
+    variants: Mapping[str, tuple[str, ...]]  # label -> settings
+    more: tuple[str, ...] = ()  # settings of all
+    model: str = ""
+
+    @property
+    def is_more_better(self) -> bool:
+        """Return whether a higher score is better."""
+        return self.score != "loss"
+
+
+def _each(key: str, *values: object, also: tuple[str, ...] = ()) -> dict[str, tuple[str, ...]]:
+    return {str(value): (f"{key}={value}", *also) for value in values}
+
+
+RATE = "training.learning_rate"
+CLASSIFIER: dict[str, Any] = {
+    "recipe": "pair-classifier",
+    "sets": ("polarity", "snli"),
+    "check": "databases",
+    "score": "macro_f1",
+    "model": "minilm",
+}
+CHAT: dict[str, Any] = {
+    "recipe": "chat-sft",
+    "sets": ("sql", "instruct"),
+    "check": "cypher",
+    "score": "loss",
+    "model": "base",
+}
+STEPS = ("training.max_steps=75", "training.epochs=null")  # once through sql, eight times instruct
+EXPERT: dict[str, Any] = {**CHAT, "recipe": "expert-sft"}
+CHARS: dict[str, Any] = {"recipe": "char-lm", "sets": ("shakespeare", "wikitext")}
+CHARS |= {"check": "code", "score": "loss"}
+RATES = (2e-5, 5e-5, 1e-4, 2e-4, 4e-4)
+HIGHER_RATES = (2e-4, 5e-4, 1e-3, 2e-3, 5e-3)
+SWEEPS = {
+    "chat-order": Sweep(
+        **CHAT,
+        was="true",
+        variants=_each("data.group_by_length", "true", "false"),
+        more=("adapter.method=none", f"{RATE}=0.001", *STEPS),
+    ),
+    "classifier-rate": Sweep(**CLASSIFIER, was="5e-05", variants=_each(RATE, *RATES)),
+    "classifier-rate-lora": Sweep(
+        **CLASSIFIER,
+        was="5e-05",
+        variants=_each(RATE, 5e-5, *HIGHER_RATES),
+        more=("adapter.method=lora",),
+    ),
+    "chat-rate": Sweep(
+        **CHAT,
+        was="0.0002",
+        variants=_each(RATE, *HIGHER_RATES),
+        more=("adapter.method=none", *STEPS),
+    ),
+    "chat-rate-lora": Sweep(**CHAT, was="0.0002", variants=_each(RATE, *HIGHER_RATES), more=STEPS),
+    "expert-batch": Sweep(
+        **EXPERT,
+        was="16",
+        variants=_each("training.batch_size", 2, 4, 8, 16),
+        more=(f"{RATE}=0.002",),
+    ),
+    "char-rate": Sweep(**CHARS, was="0.001", variants=_each(RATE, 5e-4, 1e-3, 2e-3, 4e-3, 8e-3)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A training of a sweep."""
+
+    sweep: str
+    variant: str
+    data: str
+    seed: int
+
+    def command(self, folder: Path) -> list[str]:
+        """Return the command, which is typed in the folder of the data."""
+        sweep = SWEEPS[self.sweep]
+        words = [*sweep.more, *sweep.variants[self.variant], f"seed={self.seed}"]
+        if sweep.recipe == "char-lm":
+            words += [f"data.path={self.data}.txt"]
+        else:
+            words += [f"data.path={self.data}-train.jsonl", f"model.name={sweep.model}"]
+            words += [f"data.valid_path={self.data}-valid.jsonl"]
+        return ["train", sweep.recipe, *words, "--out", str(self.out(folder))]
+
+    def out(self, folder: Path) -> Path:
+        """Return the run's folder."""
+        return folder / f"{self.sweep}-{self.variant}-{self.data}-{self.seed}"
+
+
+@dataclass(slots=True)
+class Hands:
+    """Trains several runs at a time, each on a core of its own."""
+
+    folder: Path
+    cores: SimpleQueue[int] = field(default_factory=SimpleQueue)
+
+    def made(self, run: Run) -> list[dict[str, float]]:
+        """Train; return the validations. Raises RuntimeError if the command fails."""
+        core = self.cores.get()
+        command = [sys.executable, "-m", "hotloop", *run.command(self.folder)]
+        print("$", " ".join(command[2:]), flush=True)
+        try:
+            done = subprocess.run(
+                ["taskset", "-c", str(core), *command],
+                cwd=self.folder,
+                env={**os.environ, "OMP_NUM_THREADS": "1"},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        finally:
+            self.cores.put(core)
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr}")
+        return [
+            {key: value for key, value in point.items() if key != "seconds"}
+            for point in curve_of(run.out(self.folder))
+        ]
+
+    def all_made(self, runs: Iterable[Run]) -> list[dict[str, Any]]:
+        """Train all of some runs."""
+        some = list(runs)
+        with ThreadPoolExecutor(self.cores.qsize()) as pool:
+            curves = list(pool.map(self.made, some))
+        return [
+            {"variant": run.variant, "set": run.data, "seed": run.seed, "curve": curve}
+            for run, curve in zip(some, curves, strict=True)
+        ]
+
+
+def furnish(folder: Path, data: Path) -> None:
+    """Put the rows and the models into a folder."""
+    with (data / "text2cypher/text2cypher_gpt4turbo.csv").open(newline="") as file:
+        cypher = list(csv.DictReader(file))
+    sets: dict[str, Iterable[Any]] = {
+        "polarity": _lines(data / "sentence_polarity/all.jsonl"),
+        "snli": _lines(data / "snli/dev.jsonl"),
+        "databases": [{"text": row["question"], "label": row["database"]} for row in cypher],
+        "sql": _lines(data / "text2sql_advising/pairs.jsonl"),
+        "instruct": _lines(data / "self_instruct_seed/seed_tasks.jsonl"),
+        "cypher": [{"instruction": row["question"], "output": row["cypher"]} for row in cypher],
+    }
+    for name, rows in sets.items():
+        some = list(rows)
+        random.Random(0).shuffle(some)
+        train, held = ROWS[name]
+        _write(folder / f"{name}-train.jsonl", some[:train])
+        _write(folder / f"{name}-valid.jsonl", some[-held:])
+    (folder / "shakespeare.txt").symlink_to(data / "tinyshakespeare/input.txt")
+    (folder / "wikitext.txt").symlink_to(data / "wikitext2/valid.txt")
+    code = [row["code"] for row in _lines(data / "mbpp/mbpp.jsonl")]
+    (folder / "code.txt").write_text("\n\n".join(code).replace("\r", ""))
+    (folder / "minilm").symlink_to(minilm())
+    _base(folder, data)
+
+
+def _lines(path: Path) -> list[Any]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def _write(path: Path, rows: Iterable[Any]) -> None:
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+
+def _base(folder: Path, data: Path) -> None:
+    """Train the language model that answers are taught, on plain text."""
+    text = "".join((data / f"wikitext2/{part}.txt").read_text() for part in ("valid", "test"))
+    articles = text.split("\n \n")
+    _write(folder / "plain.jsonl", [{"text": one} for one in articles if len(one) > 200])
+    answers = [folder / f"{name}-train.jsonl" for name in ("sql", "instruct", "cypher")]
+    small_decoder(folder / "qwen3", [*answers, data / "wikitext2/test.txt"])
+    for words in (
+        ["train", "chat-sft", "model.name=qwen3", "data.path=plain.jsonl", *BASE, "--out", "made"],
+        ["export", "made", "--to", "hf", "--out", "base"],
+    ):
+        print("$ hotloop", " ".join(words), flush=True)
+        subprocess.run([sys.executable, "-m", "hotloop", *words], cwd=folder, check=True)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Make the trainings that were asked for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("data", type=Path, metavar="DATA")
+    parser.add_argument("names", nargs="*", metavar="SWEEP")
+    parser.add_argument("--seeds", type=int, default=1, metavar="N")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="a folder for the runs")
+    options = parser.parse_intermixed_args(argv)
+    if unknown := [name for name in options.names if name not in SWEEPS]:
+        parser.error(f"no sweep is called {', '.join(unknown)}; there are {', '.join(SWEEPS)}")
+    folder = (options.keep or Path(tempfile.mkdtemp(prefix="hotloop-defaults-"))).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / "base").exists():
+        furnish(folder, options.data.resolve())
+    hands = Hands(folder)
+    for core in sorted(os.sched_getaffinity(0)):
+        hands.cores.put(core)
+    found = json.loads(PAGE.read_text())["sweeps"] if PAGE.is_file() else {}
+    for name in options.names or SWEEPS:
+        found[name] = swept(name, hands, options.seeds)
+        write_json(PAGE, {"hardware": detect().to_json(), "sweeps": found})
+    print(f"the runs are in {folder}")
+    return 0
+
+
+def swept(name: str, hands: Hands, seeds: int) -> dict[str, Any]:
+    """Return what a sweep came to: its trainings and the value that is chosen."""
+    sweep = SWEEPS[name]
+    first = hands.all_made(
+        Run(name, *one) for one in product(sweep.variants, sweep.sets, range(1, seeds + 1))
+    )
+    means = {
+        label: mean(one["curve"][-1][sweep.score] for one in first if one["variant"] == label)
+        for label in sweep.variants
+    }
+    chosen = (max if sweep.is_more_better else min)(means, key=means.__getitem__)
+    print(name, means, flush=True)
+    both = dict.fromkeys((sweep.was, chosen))
+    check = hands.all_made(
+        Run(name, *one) for one in product(both, [sweep.check], range(1, CHECK_SEEDS + 1))
+    )
+    return {
+        "recipe": sweep.recipe,
+        "score": sweep.score,
+        "more_is_better": sweep.is_more_better,
+        "settings": sweep.more,
+        "variants": sweep.variants,
+        "was": sweep.was,
+        "chosen": chosen,
+        "sets": sweep.sets,
+        "check": sweep.check,
+        "trainings": [*first, *check],
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())
