@@ -277,7 +277,8 @@ class Resolver:
         """Return the configuration; a `manifest` ranks between the file and typed settings.
 
         `auto_layer` derives preset=auto from the machine. It is called only for that preset and
-        for efforts, and only after every key and value has been checked. Defaults give way to settings of the user.
+        for efforts, and only after every key and value has been checked. Defaults give way to
+        settings of the user.
         Raises UsageError for an argument without =, else ConfigError.
         """
         *file, typed = _user_layers(assignments, config_file)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hotloop.core.errors import DivergedError
-from hotloop.core.overfitting import Overfitting
 from hotloop.core.progress import Evaluated, Note
 from hotloop.engine.apply_plan import within
 from hotloop.engine.checkpoint import state
@@ -25,6 +24,7 @@ from hotloop.engine.step import (
     update,
 )
 from hotloop.engine.time_left import TimeLeft
+from hotloop.engine.validation_remarks import ValidationRemarks
 from hotloop.models.trainable_parameters import Gradients
 
 if TYPE_CHECKING:
@@ -92,9 +92,10 @@ class Loop:
     each: float = 0.0  # seconds of the newest step, including the time until the next
     agreement: RankAgreement = field(init=False)  # with the other ranks
     time_left: TimeLeft = field(init=False)
-    overfitting: Overfitting = field(default_factory=Overfitting)
+    remarks: ValidationRemarks = field(init=False)
 
     def __post_init__(self) -> None:
+        self.remarks = ValidationRemarks(self.session.job.judge)
         self.agreement = RankAgreement(self.session.parallel.group, self._look)
         log, policy, per_epoch = self.metrics_log, self.checkpoint_policy, self.feed.steps_per_epoch
         self.time_left = TimeLeft(self.rules.steps, per_epoch, self.wall_time, log, policy)
@@ -132,7 +133,9 @@ class Loop:
             if (ending := self._ending(position)) is not None:
                 self.checkpoint_policy.save(position, must=True)
                 if ending.reason in ("complete", "early stop"):
-                    self._close(position)
+                    trained = position.step > self.first
+                    for text, warning in self.remarks.closing(position, trained=trained):
+                        self.metrics_log.note(position.step, text, warning=warning)
                 return ending
             self._visit(position)
             generators = state.rng_state(session.device)
@@ -309,27 +312,10 @@ class Loop:
         )
         if judge is not None and (remark := judge.remark(figures)) is not None:
             self.notify(Note(text=remark))
-        self._compare(position, evaluation)
-        return position
-
-    def _compare(self, position: Position, evaluation: Evaluation) -> None:
-        """Warn of validations that get worse while the training loss falls, after an epoch."""
-        judge, training = self.session.job.judge, self.metrics_log.mean_loss()
-        score = None if judge is None else judge.score
-        value = evaluation.loss if score is None else evaluation.figures.get(score)
-        if value is None:
-            return
-        best = position.best_step == position.step
-        text = self.overfitting.after(training, value, best=best, score=score)
-        if text is not None and position.epoch > 0:
+        training = self.metrics_log.mean_loss()
+        if (text := self.remarks.after(position, evaluation, training)) is not None:
             self.metrics_log.note(position.step, text, warning=True)
-
-    def _close(self, position: Position) -> None:
-        """Say what the validations of a finished training say against its model."""
-        judge = self.session.job.judge
-        if judge is not None and position.step > self.first:
-            for text in judge.closing(position.best_score):
-                self.metrics_log.note(position.step, text, warning=True)
+        return position
 
     def _ending(self, position: Position) -> Ending | None:
         rules, now = self.rules, self.agreement.now()
