@@ -94,10 +94,10 @@ CHAT: dict[str, Any] = {
     "score": "loss",
     "model": "base",
 }
-STEPS = ("training.max_steps=75", "training.epochs=null")  # once through sql, eight times instruct
 EXPERT: dict[str, Any] = {**CHAT, "recipe": "expert-sft"}
 CHARS: dict[str, Any] = {"recipe": "char-lm", "sets": ("shakespeare", "wikitext")}
 CHARS |= {"check": "code", "score": "loss"}
+STEPS = ("training.max_steps=75", "training.epochs=null")  # of comparisons of learning rates
 RATES = (2e-5, 5e-5, 1e-4, 2e-4, 4e-4)
 HIGHER_RATES = (2e-4, 5e-4, 1e-3, 2e-3, 5e-3)
 SWEEPS = {
@@ -107,12 +107,21 @@ SWEEPS = {
         variants=_each("data.group_by_length", "true", "false"),
         more=("adapter.method=none", f"{RATE}=0.001", *STEPS),
     ),
-    "classifier-rate": Sweep(**CLASSIFIER, was="5e-05", variants=_each(RATE, *RATES)),
+    "classifier-order": Sweep(
+        **CLASSIFIER, was="true", variants=_each("data.group_by_length", "true", "false")
+    ),
+    "classifier-batch": Sweep(
+        **CLASSIFIER,
+        was="256",
+        variants=_each("training.batch_size", 16, 32, 64, 256),
+        more=("training.epochs=1",),
+    ),
+    "classifier-rate": Sweep(**CLASSIFIER, was="5e-05", variants=_each(RATE, *RATES), more=STEPS),
     "classifier-rate-lora": Sweep(
         **CLASSIFIER,
         was="5e-05",
         variants=_each(RATE, 5e-5, *HIGHER_RATES),
-        more=("adapter.method=lora",),
+        more=("adapter.method=lora", *STEPS),
     ),
     "chat-rate": Sweep(
         **CHAT,

@@ -199,11 +199,11 @@ CASES = {
         ],
     ),
     "chat": Case(
-        title="U1 chat-sft, all weights of a Qwen3 6 x 256, loss on answers, batch 8",
+        title="U1 chat-sft by length, all weights of a Qwen3 6 x 256, loss on answers, batch 8",
         recipe="chat-sft",
         texts=Texts(kind="prompt", lengths=CHAT, rows=1600),
         sizes=QWEN,
-        settings=("adapter.method=none",),
+        settings=("adapter.method=none", "data.group_by_length=true"),
         batch=8,
         rows={
             **answers(8, packed=2),

@@ -22,6 +22,7 @@ __all__ = [
     "AUTO",
     "NOTHING_TO_MEMORY",
     "NO_WORKERS",
+    "PRESET_MEANING",
     "Data",
     "Preset",
     "Resolver",
@@ -96,6 +97,7 @@ NOTHING_TO_MEMORY = frozenset(
     }
 )
 AUTO = "auto"
+PRESET_MEANING = "values for a GPU; auto: by the machine; quick, best: auto, and less or more time"
 ALL = "all"  # instead of a set's name: one run for each set
 _SET_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")  # it becomes the name of a folder
 _TENTH = 10  # "min_lr = 1e-4 # learning_rate / 10 usually", nanoGPT's config, 2026-11; and warm-up

@@ -1,4 +1,4 @@
-"""GPU presets of the recipes on pretrained models, by GPU memory."""
+"""Presets of the recipes on pretrained models: by GPU memory, and quick and best."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from hotloop.core.hardware import Hardware
 
-__all__ = ["LAYOUT", "by_memory", "presets_by_gpu", "quick_test", "same_batch"]
+__all__ = ["LAYOUT", "by_memory", "efforts", "presets_by_gpu", "quick_test", "same_batch"]
 
 GIB = 1 << 30
 _USABLE = 0.93  # share of a GPU's nominal memory that drivers leave free
@@ -50,6 +50,22 @@ def quick_test(steps: int, why: str, *, sections: Sequence[str] = ("training",))
         source="rule",
         values={key: value for key, (value, _) in keys.items()},
         reasons={key: reason for key, (_, reason) in keys.items()},
+    )
+
+
+def efforts(
+    *, quick: Mapping[str, tuple[object, str]], best: Mapping[str, tuple[object, str]]
+) -> Mapping[str, Preset]:
+    """Return the presets quick and best from {key: (value, reason)}; see docs/defaults.md."""
+    return MappingProxyType(
+        {
+            name: Preset(
+                source="measured",
+                values={key: value for key, (value, _) in settings.items()},
+                reasons={key: reason for key, (_, reason) in settings.items()},
+            )
+            for name, settings in (("quick", quick), ("best", best))
+        }
     )
 
 

@@ -64,6 +64,7 @@ class FieldRule:
     high_open: bool = False
     choices: tuple[str, ...] = ()
     duration: bool = False  # seconds; 11h, 90m, 1h30m and 45s are read too
+    before: object = None  # value of runs before the setting existed; None: the default
 
     def range(self) -> str:
         """Return the allowed range in words, with a leading space, or nothing."""
@@ -110,8 +111,13 @@ def setting(
     high_open: bool = False,
     choices: Iterable[str] = (),
     duration: bool = False,
+    before: object = None,
 ) -> T:
-    """Declare a field with its default, its meaning and the limits of its values."""
+    """Declare a field with its default, its meaning and the limits of its values.
+
+    `before` is the value of runs that were written before the setting existed, if it is not the
+    default.
+    """
     rule = FieldRule(
         meaning=meaning,
         low=low,
@@ -120,6 +126,7 @@ def setting(
         high_open=high_open,
         choices=tuple(choices),
         duration=duration,
+        before=before,
     )
     if isinstance(default, dict):
         return cast("T", dataclasses.field(default_factory=default.copy, metadata={"rule": rule}))

@@ -107,11 +107,14 @@ def resolve(
 
 
 def rebuild(schema: type[S], flat: Mapping[str, object], origin: str) -> S:
-    """Return the configuration for settings in the form of `flatten`; absent keys have defaults.
+    """Return the configuration of a run for its settings in the form of `flatten`.
 
-    Raises ConfigError when a key or value does not fit the schema.
+    An absent key has the value of runs before it existed, else its default. Raises ConfigError when
+    a key or value does not fit the schema.
     """
-    return resolve(schema, [SettingsLayer(origin=origin, values=flat)]).config
+    before = {key: leaf.rule.before for key, leaf in settings_of(schema).items()}
+    known = {key: value for key, value in before.items() if value is not None}
+    return resolve(schema, [SettingsLayer(origin=origin, values={**known, **flat})]).config
 
 
 def differences(saved: Mapping[str, object], requested: Mapping[str, object]) -> list[str]:

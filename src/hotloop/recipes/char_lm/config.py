@@ -10,6 +10,7 @@ from hotloop.config.common import (
     ALL,
     AUTO,
     NO_WORKERS,
+    PRESET_MEANING,
     Data,
     Resolver,
     Training,
@@ -19,7 +20,7 @@ from hotloop.config.common import (
 from hotloop.config.layers import COMMAND_LINE
 from hotloop.config.schema import idle, setting, setting_text
 from hotloop.core.errors import ConfigError, did_you_mean
-from hotloop.recipes.char_lm.presets import EXPERIMENTS, PRESETS
+from hotloop.recipes.char_lm.presets import EFFORTS, EXPERIMENTS, PRESETS
 
 __all__ = [
     "CharLmConfig",
@@ -77,7 +78,7 @@ class CharLmConfig:
     """Everything that decides a char-lm run, but for the machine."""
 
     seed: int = setting(1337, "of weights, order and dropout", low=0, high=2**32 - 1)
-    preset: str = setting(AUTO, "values for a GPU", choices=(AUTO, *PRESETS))
+    preset: str = setting(AUTO, PRESET_MEANING, choices=(AUTO, *PRESETS, *EFFORTS))
     experiment: str | None = setting(None, "values of a known experiment", choices=EXPERIMENTS)
     objective: Literal["next-char", "diffusion"] = setting(
         "next-char", "what is learned; diffusion denoises whole windows"
@@ -162,6 +163,7 @@ resolve_char_lm = Resolver(
     schema=CharLmConfig,
     aliases=ALIASES,
     presets=PRESETS,
+    efforts=EFFORTS,
     experiments=EXPERIMENTS,
     check=check_char_lm,
 )

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from hotloop.config.common import Preset
+from hotloop.config.gpu_presets import efforts
 
-__all__ = ["EXPERIMENTS", "PRESETS"]
+__all__ = ["EFFORTS", "EXPERIMENTS", "PRESETS"]
 
 # https://docs.nvidia.com/cuda/ampere-tuning-guide, 1.4.1.5 Improved Tensor Core Operations, 2026-11
 _BF16 = "bf16 runs on tensor cores from sm80 on"
@@ -65,6 +66,18 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         "h100": _gpu_preset("80 GB: twice the 24 GB batch", 384, "bf16", _BF16),
         "cpu": _CPU,
     }
+)
+
+EFFORTS = efforts(
+    quick={
+        "training.max_steps": (1250, "a quarter of the time"),
+        "training.eval_every_steps": (125, "ten validations"),
+    },
+    best={
+        "training.max_steps": (10_000, "twice the time"),
+        "training.eval_every_steps": (500, "twenty validations"),
+        "training.patience": (4, "ends where validations no longer improve"),
+    },
 )
 
 _COMMAND = "the README's CPU command"

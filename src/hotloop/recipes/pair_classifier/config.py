@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal
 
-from hotloop.config.common import AUTO, Resolver, Training, check_shared
+from hotloop.config.common import AUTO, PRESET_MEANING, Resolver, Training, check_shared
 from hotloop.config.schema import idle, setting, setting_text
 from hotloop.config.text_common import (
     NOT_PADDED,
@@ -16,7 +16,7 @@ from hotloop.config.text_common import (
     is_typed,
 )
 from hotloop.recipes.building.metrics import METRICS
-from hotloop.recipes.pair_classifier.presets import EXPERIMENTS, PRESETS
+from hotloop.recipes.pair_classifier.presets import EFFORTS, EXPERIMENTS, PRESETS
 
 __all__ = [
     "CrossValidation",
@@ -71,6 +71,7 @@ class PairData:
     group: str | None = setting(None, "key of a group: its rows stay in one part")
     max_length: int = setting(256, "tokens of a row; what is longer is cut off", low=2)
     bad: Literal["stop", "skip"] = setting("stop", "what to do at a row that cannot be used")
+    group_by_length: bool = setting(False, "rows of like length come together", before=True)
     layout: Literal["auto", "flat", "padded"] = setting(
         "flat", "batches without padding, or padded to their longest row; auto: by the padding"
     )
@@ -96,7 +97,7 @@ class PairClassifierConfig:
     """Everything that decides a pair-classifier run, but for the machine."""
 
     seed: int = setting(1337, "of the head, order and dropout", low=0, high=2**32 - 1)
-    preset: str = setting(AUTO, "values for a GPU", choices=(AUTO, *PRESETS))
+    preset: str = setting(AUTO, PRESET_MEANING, choices=(AUTO, *PRESETS, *EFFORTS))
     experiment: str | None = setting(None, "values of a known experiment", choices=EXPERIMENTS)
     init_from: str | None = setting(None, "what an earlier run learned: a run or .safetensors")
     class_weights: Literal["none", "balanced"] = setting(
@@ -181,6 +182,7 @@ resolve_pair_classifier = Resolver(
     schema=PairClassifierConfig,
     aliases=TEXT_ALIASES,
     presets=PRESETS,
+    efforts=EFFORTS,
     experiments=EXPERIMENTS,
     check=check_pair_classifier,
 )

@@ -7,29 +7,25 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from hotloop.config.common import Preset
-from hotloop.config.gpu_presets import LAYOUT, by_memory, presets_by_gpu, quick_test
+from hotloop.config.gpu_presets import (
+    LAYOUT,
+    by_memory,
+    efforts,
+    presets_by_gpu,
+    quick_test,
+    same_batch,
+)
 
-__all__ = ["EXPERIMENTS", "PRESETS", "auto_pair_classifier"]
+__all__ = ["EFFORTS", "EXPERIMENTS", "PRESETS", "auto_pair_classifier"]
 
-_SIZES = {12: 16, 16: 32, 24: 64, 80: 256}  # rows of a step, by GB of memory
-
-
-def _gpu_preset(memory: str, batch_size: int) -> Preset:
-    micro_batches = 4 if batch_size >= _SIZES[80] else 2
-    return Preset(
-        source="rule",
-        values={"training.batch_size": batch_size, "training.accumulation": micro_batches},
-        reasons={
-            "training.batch_size": f"for {memory}, not measured",
-            "training.accumulation": "so that a 0.6B decoder is forecast to fit",
-        },
-    )
-
-
+# Rows of a micro batch, by GB of memory, so that a 0.6B decoder is forecast to fit.
+_SIZES = {12: 8, 16: 16, 24: 32, 80: 32}
+_BATCH = 32  # rows of an optimizer step; the same on every GPU, so results do not depend on it
+_gpu_preset = same_batch(_BATCH)
 _CPU = Preset(
     source="rule",
     values={
-        "training.batch_size": 32,
+        "training.batch_size": _BATCH,
         "training.accumulation": 2,
         "data.max_length": 128,
         "data.layout": "auto",
@@ -45,6 +41,13 @@ _CPU = Preset(
 )
 PRESETS = presets_by_gpu(_SIZES, _gpu_preset, cpu=_CPU)
 auto_pair_classifier = by_memory(_SIZES, _gpu_preset, cpu=_CPU)
+EFFORTS = efforts(
+    quick={"training.epochs": (1, "a third of the time")},
+    best={
+        "training.epochs": (6, "twice the time"),
+        "training.patience": (2, "ends where validations no longer improve"),
+    },
+)
 EXPERIMENTS: Mapping[str, Preset] = MappingProxyType(
     {
         "quick_test": quick_test(50, "a minute that shows whether everything works"),

@@ -215,7 +215,7 @@ def build(config: PairClassifierConfig, data: Labelled) -> Job:
             form=form,
             seed=config.seed,
             shuffle=shuffle,
-            like=training.batch_size,
+            like=training.batch_size if config.data.group_by_length else None,
             rows=part.rows,
             beside=part.columns,
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
-from hotloop.config.common import AUTO, Resolver, Training, check_shared
+from hotloop.config.common import AUTO, PRESET_MEANING, Resolver, Training, check_shared
 from hotloop.config.derive_plan import RequestedTechnique
 from hotloop.config.schema import idle, setting, setting_text
 from hotloop.config.text_common import (
@@ -19,7 +19,7 @@ from hotloop.config.text_common import (
     idle_text,
     is_typed,
 )
-from hotloop.recipes.sft.presets import SFT_EXPERIMENTS, SFT_PRESETS
+from hotloop.recipes.sft.presets import SFT_EFFORTS, SFT_EXPERIMENTS, SFT_PRESETS
 
 __all__ = [
     "SAID",
@@ -100,7 +100,9 @@ class SftData:
     )
     max_length: int = setting(1024, "tokens of a row; what is longer is cut off", low=2)
     packing: bool = setting(False, "several texts in one row of max_length, kept apart")
-    group_by_length: bool = setting(True, "rows of like length come together")
+    group_by_length: bool = setting(
+        False, "rows of like length come together: it may cost quality (docs/defaults.md)"
+    )
     layout: Literal["auto", "flat", "padded"] = setting(
         "flat", "batches without padding, or padded to their longest row; auto: by the padding"
     )
@@ -154,7 +156,7 @@ class SftConfig:
     data: SftData = field(default_factory=SftData)
     model: SftModel = field(default_factory=SftModel)
     adapter: SftAdapter = field(default_factory=SftAdapter)
-    preset: str = setting(AUTO, "values for a GPU", choices=(AUTO, *SFT_PRESETS))
+    preset: str = setting(AUTO, PRESET_MEANING, choices=(AUTO, *SFT_PRESETS, *SFT_EFFORTS))
     experiment: str | None = setting(None, "values of a known experiment", choices=SFT_EXPERIMENTS)
 
 
@@ -164,9 +166,7 @@ class ExpertSftConfig(SftConfig):
 
     manifest: str | None = setting(None, "JSON manifest of the expert; several with commas between")
     output: str | None = setting(None, "folder of the run; {model} is the expert's name")
-    data: SftData = field(
-        default_factory=lambda: SftData(packing=True, group_by_length=False, max_length=2048)
-    )
+    data: SftData = field(default_factory=lambda: SftData(packing=True, max_length=2048))
 
 
 def check_sft(config: SftConfig, origins: Mapping[str, str] = _NOTHING) -> None:
@@ -222,6 +222,7 @@ resolve_chat_sft = Resolver(
     schema=SftConfig,
     aliases=SFT_ALIASES,
     presets=SFT_PRESETS,
+    efforts=SFT_EFFORTS,
     experiments=SFT_EXPERIMENTS,
     check=check_sft,
 )

@@ -31,8 +31,7 @@ _PLAIN: Final[Settings] = {
     "data.group_by_length": False,
     "model.cross_entropy": "whole",
 }
-_GROUPED: Final[Settings] = {**_PLAIN, "data.group_by_length": True}
-_EACH_ALONE: Final[Settings] = {**_GROUPED, **FLAT}
+_EACH_ALONE: Final[Settings] = {**_PLAIN, **FLAT}
 _PACKED: Final[Settings] = {**_PLAIN, "data.packing": True}
 _WHOLE_WEIGHTS: Final[Settings] = {"adapter.quantization": "none"}
 
@@ -71,7 +70,6 @@ CHAT_SFT = Ladder(
     judged="own",
     rungs=(
         *_language_model(always(_PLAIN)),
-        Rung(id="grouped", name="+ like lengths", settings=always(_GROUPED)),
         Rung(id="flat", name="+ no padding", settings=always(_EACH_ALONE)),
         *faster_rungs(always(_EACH_ALONE)),
     ),

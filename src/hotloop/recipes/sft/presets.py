@@ -4,9 +4,16 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from hotloop.config.common import Preset
-from hotloop.config.gpu_presets import LAYOUT, by_memory, presets_by_gpu, quick_test, same_batch
+from hotloop.config.gpu_presets import (
+    LAYOUT,
+    by_memory,
+    efforts,
+    presets_by_gpu,
+    quick_test,
+    same_batch,
+)
 
-__all__ = ["SFT_EXPERIMENTS", "SFT_PRESETS", "auto_sft"]
+__all__ = ["SFT_EFFORTS", "SFT_EXPERIMENTS", "SFT_PRESETS", "auto_sft"]
 
 # Rows of a micro batch, by GB of memory: a larger one launches fewer kernels for each token. Chosen
 # by the memory forecast; no speed was measured.
@@ -32,6 +39,13 @@ _CPU = Preset(
 )
 SFT_PRESETS = presets_by_gpu(_SIZES, _gpu_preset, cpu=_CPU)
 auto_sft = by_memory(_SIZES, _gpu_preset, cpu=_CPU)
+SFT_EFFORTS = efforts(
+    quick={"training.epochs": (1, "a third of the time")},
+    best={
+        "training.epochs": (6, "twice the time"),
+        "training.patience": (2, "ends where validations no longer improve"),
+    },
+)
 SFT_EXPERIMENTS: Mapping[str, Preset] = MappingProxyType(
     {
         "quick_test": quick_test(20, "a minute that shows whether everything works"),

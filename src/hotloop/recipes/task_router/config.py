@@ -6,12 +6,20 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-from hotloop.config.common import ALL, AUTO, NO_WORKERS, Resolver, Training, check_shared
+from hotloop.config.common import (
+    ALL,
+    AUTO,
+    NO_WORKERS,
+    PRESET_MEANING,
+    Resolver,
+    Training,
+    check_shared,
+)
 from hotloop.config.layers import SettingsLayer
 from hotloop.config.schema import idle, setting, setting_text
 from hotloop.config.settings import Resolved
 from hotloop.config.text_common import TEXT_ALIASES, Adapter, check_adapter, is_typed
-from hotloop.recipes.task_router.presets import EXPERIMENTS, PRESETS
+from hotloop.recipes.task_router.presets import EFFORTS, EXPERIMENTS, PRESETS
 
 __all__ = [
     "PHASES",
@@ -62,6 +70,7 @@ class RouterData:
         0.1, "share of each task's rows held out", low=0, low_open=True, high=0.5
     )
     max_length: int = setting(256, "tokens of a row; what is longer is cut off", low=8)
+    group_by_length: bool = setting(False, "rows of like length come together", before=True)
     pad_to_multiple_of: int = setting(
         8, "widths of batches are multiples of it, as matrix units like them", low=1
     )
@@ -115,7 +124,7 @@ class TaskRouterConfig:
     """
 
     seed: int = setting(1337, "of adapters, heads, order and noise", low=0, high=2**32 - 1)
-    preset: str = setting(AUTO, "values for a GPU", choices=(AUTO, *PRESETS))
+    preset: str = setting(AUTO, PRESET_MEANING, choices=(AUTO, *PRESETS, *EFFORTS))
     experiment: str | None = setting(None, "values of a known experiment", choices=EXPERIMENTS)
     init_from: str | None = setting(None, "what an earlier run learned: a run or .safetensors")
     phase: str = setting(ALL, "1, 2, 3, or all of them in turn", choices=(ALL, "1", "2", "3"))
@@ -226,6 +235,7 @@ resolve_task_router = Resolver(
         "data.mbpp_size": "data.code_size",
     },
     presets=PRESETS,
+    efforts=EFFORTS,
     experiments=EXPERIMENTS,
     check=check_task_router,
     derived=_phase_training,

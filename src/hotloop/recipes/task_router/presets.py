@@ -6,9 +6,9 @@ from types import MappingProxyType
 from typing import Any
 
 from hotloop.config.common import Preset
-from hotloop.config.gpu_presets import by_memory, presets_by_gpu, quick_test, same_batch
+from hotloop.config.gpu_presets import by_memory, efforts, presets_by_gpu, quick_test, same_batch
 
-__all__ = ["EXPERIMENTS", "PRESETS", "auto_task_router"]
+__all__ = ["EFFORTS", "EXPERIMENTS", "PRESETS", "auto_task_router"]
 
 _SIZES = {12: 16, 16: 16, 24: 32, 80: 64}  # rows of a micro batch, by GB of memory
 _BATCH = 64  # rows of an optimizer step; the same on every GPU, so results do not depend on it
@@ -42,6 +42,16 @@ _CPU = Preset(
 )
 PRESETS = presets_by_gpu(_SIZES, _gpu_preset, cpu=_CPU)
 auto_task_router = by_memory(_SIZES, _gpu_preset, cpu=_CPU)
+EFFORTS = efforts(
+    quick={
+        "training.epochs": (1, "half the time"),
+        "router_training.epochs": (5, "half the time"),
+    },
+    best={
+        "training.epochs": (4, "twice the time"),
+        "joint_training.epochs": (2, "twice the time"),
+    },
+)
 EXPERIMENTS: Mapping[str, Preset] = MappingProxyType(
     {
         "quick_test": quick_test(

@@ -335,7 +335,7 @@ def _rows(
         form=form,
         seed=config.seed,
         shuffle=shuffle,
-        like=training.batch_size,
+        like=training.batch_size if config.data.group_by_length else None,
         rows=part.rows,
         beside=columns,
     )
