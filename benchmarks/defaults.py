@@ -1,12 +1,13 @@
 """What default settings are worth: trainings that differ in one setting.
 
-python -m benchmarks.defaults DATA [SWEEP ...] [--seeds N] [--keep FOLDER]
+python -m benchmarks.defaults DATA [SWEEP ...] [--keep FOLDER]
 
 DATA holds the folders sentence_polarity, snli, text2cypher, text2sql_advising, self_instruct_seed,
-wikitext2, mbpp and tinyshakespeare. The value with the best mean score on two sets is chosen, and
-compared with the value before on a third set. Each training is a command of its own on one core,
-one for each core at a time, so no seconds are kept. Results go to benchmarks/results/defaults.json,
-and to docs/defaults.md by docs/defaults.py.
+wikitext2, tinyshakespeare, xquad, scitldr, mbpp and tico19. The value with the best mean score on
+two sets, the default and the default before are compared on a third set. Each training is a command
+of its own on one core, one for each core at a time, so no seconds are kept. With --keep FOLDER,
+those that the folder has are not made again. Results go to benchmarks/results/defaults.json, and to
+docs/defaults.md by docs/defaults.py.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ from queue import SimpleQueue
 from statistics import mean
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.quality import curve_of
+from benchmarks.plain_decoder import plain_decoder
+from benchmarks.quality import TASKS, curve_of
 from benchmarks.table import RESULTS
-from benchmarks.text_runs import minilm, small_decoder
+from benchmarks.text_runs import minilm
 from hotloop.core.storage.files import write_json
 from hotloop.machine.detect import detect
 
@@ -46,14 +48,6 @@ ROWS = {  # set -> rows to train on and to validate on
     "instruct": (140, 35),
     "cypher": (1200, 300),
 }
-BASE = (  # of the language model that answers are taught: plain text, three times
-    "data.text=text",
-    "data.packing=true",
-    "data.max_length=512",
-    "adapter.method=none",
-    "training.learning_rate=0.002",
-    "training.epochs=3",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +59,10 @@ class Sweep:
     check: str  # the set on which the choice is compared with the value before
     score: str
     was: str  # label of the value before
+    now: str  # label of the default that was decided on
     variants: Mapping[str, tuple[str, ...]]  # label -> settings
     more: tuple[str, ...] = ()  # settings of all
+    seeds: int = 1  # on the first two sets
     model: str = ""
 
     @property
@@ -95,6 +91,13 @@ CHAT: dict[str, Any] = {
     "model": "base",
 }
 EXPERT: dict[str, Any] = {**CHAT, "recipe": "expert-sft"}
+ROUTER: dict[str, Any] = {
+    "recipe": "task-router",
+    "sets": ("sentiment,summaries,code", "questions,code,translation"),
+    "check": "sentiment,summaries,translation",
+    "score": "tasks",
+    "model": "base",
+}
 CHARS: dict[str, Any] = {"recipe": "char-lm", "sets": ("shakespeare", "wikitext")}
 CHARS |= {"check": "code", "score": "loss"}
 STEPS = ("training.max_steps=75", "training.epochs=null")  # of comparisons of learning rates
@@ -103,40 +106,83 @@ HIGHER_RATES = (2e-4, 5e-4, 1e-3, 2e-3, 5e-3)
 SWEEPS = {
     "chat-order": Sweep(
         **CHAT,
+        seeds=2,
         was="true",
+        now="false",
         variants=_each("data.group_by_length", "true", "false"),
         more=("adapter.method=none", f"{RATE}=0.001", *STEPS),
     ),
+    "router-order": Sweep(
+        **ROUTER,
+        seeds=2,
+        was="true",
+        now="true",
+        variants=_each("data.group_by_length", "true", "false"),
+        more=(
+            "phase=1",
+            "data.max_length=256",
+            "data.validation_share=0.25",
+            *(f"data.{task}_size=300" for task in TASKS),
+            f"{RATE}=0.002",
+        ),
+    ),
     "classifier-order": Sweep(
-        **CLASSIFIER, was="true", variants=_each("data.group_by_length", "true", "false")
+        **CLASSIFIER,
+        seeds=2,
+        was="true",
+        now="true",
+        variants=_each("data.group_by_length", "true", "false"),
     ),
     "classifier-batch": Sweep(
         **CLASSIFIER,
         was="256",
+        now="32",
         variants=_each("training.batch_size", 16, 32, 64, 256),
         more=("training.epochs=1",),
     ),
-    "classifier-rate": Sweep(**CLASSIFIER, was="5e-05", variants=_each(RATE, *RATES), more=STEPS),
+    "classifier-rate": Sweep(
+        **CLASSIFIER, was="5e-05", now="5e-05", variants=_each(RATE, *RATES), more=STEPS
+    ),
     "classifier-rate-lora": Sweep(
         **CLASSIFIER,
         was="5e-05",
+        now="0.0005",
         variants=_each(RATE, 5e-5, *HIGHER_RATES),
         more=("adapter.method=lora", *STEPS),
+    ),
+    "classifier-preset": Sweep(
+        **{**CLASSIFIER, "sets": ("snli", "databases"), "check": "polarity"},
+        was="auto",
+        now="auto",
+        variants=_each("preset", "quick", "auto", "best"),
+    ),
+    "chat-preset": Sweep(
+        **{**CHAT, "sets": ("instruct", "cypher"), "check": "sql"},
+        was="auto",
+        now="auto",
+        variants=_each("preset", "quick", "auto", "best"),
+        more=(f"{RATE}=0.002",),
     ),
     "chat-rate": Sweep(
         **CHAT,
         was="0.0002",
+        now="0.0002",
         variants=_each(RATE, *HIGHER_RATES),
         more=("adapter.method=none", *STEPS),
     ),
-    "chat-rate-lora": Sweep(**CHAT, was="0.0002", variants=_each(RATE, *HIGHER_RATES), more=STEPS),
+    "chat-rate-lora": Sweep(
+        **CHAT, was="0.0002", now="0.0002", variants=_each(RATE, *HIGHER_RATES), more=STEPS
+    ),
     "expert-batch": Sweep(
         **EXPERT,
         was="16",
+        now="16",
         variants=_each("training.batch_size", 2, 4, 8, 16),
-        more=(f"{RATE}=0.002",),
+        more=(f"{RATE}=0.002", "training.epochs=1"),
     ),
-    "char-rate": Sweep(**CHARS, was="0.001", variants=_each(RATE, 5e-4, 1e-3, 2e-3, 4e-3, 8e-3)),
+    "char-rate": Sweep(
+        **CHARS, was="0.001", now="0.001", variants=_each(RATE, 5e-4, 1e-3, 2e-3, 4e-3, 8e-3)
+    ),
 }
 
 
@@ -155,6 +201,8 @@ class Run:
         words = [*sweep.more, *sweep.variants[self.variant], f"seed={self.seed}"]
         if sweep.recipe == "char-lm":
             words += [f"data.path={self.data}.txt"]
+        elif sweep.recipe == "task-router":
+            words += ["data.path=tasks", f"data.tasks={self.data}", f"model.name={sweep.model}"]
         else:
             words += [f"data.path={self.data}-train.jsonl", f"model.name={sweep.model}"]
             words += [f"data.valid_path={self.data}-valid.jsonl"]
@@ -173,7 +221,12 @@ class Hands:
     cores: SimpleQueue[int] = field(default_factory=SimpleQueue)
 
     def made(self, run: Run) -> list[dict[str, float]]:
-        """Train; return the validations. Raises RuntimeError if the command fails."""
+        """Train, unless the folder has it; return the validations.
+
+        Raises RuntimeError if the command fails.
+        """
+        if (run.out(self.folder) / "run.json").is_file():
+            return self._validations(run)
         core = self.cores.get()
         command = [sys.executable, "-m", "hotloop", *run.command(self.folder)]
         print("$", " ".join(command[2:]), flush=True)
@@ -190,9 +243,16 @@ class Hands:
             self.cores.put(core)
         if done.returncode:
             raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr}")
+        return self._validations(run)
+
+    def _validations(self, run: Run) -> list[dict[str, float]]:
+        """Return a run's validations. Raises RuntimeError if it is not complete."""
+        out = run.out(self.folder)
+        if json.loads((out / "run.json").read_text())["status"] != "complete":
+            raise RuntimeError(f"{out} is not complete: remove it to train again")
         return [
             {key: value for key, value in point.items() if key != "seconds"}
-            for point in curve_of(run.out(self.folder))
+            for point in curve_of(out)
         ]
 
     def all_made(self, runs: Iterable[Run]) -> list[dict[str, Any]]:
@@ -229,7 +289,9 @@ def furnish(folder: Path, data: Path) -> None:
     code = [row["code"] for row in _lines(data / "mbpp/mbpp.jsonl")]
     (folder / "code.txt").write_text("\n\n".join(code).replace("\r", ""))
     (folder / "minilm").symlink_to(minilm())
-    _base(folder, data)
+    (folder / "tasks").symlink_to(data)
+    answers = [folder / f"{name}-train.jsonl" for name in ("sql", "instruct", "cypher")]
+    plain_decoder(folder, data / "wikitext2", answers)
 
 
 def _lines(path: Path) -> list[Any]:
@@ -240,21 +302,6 @@ def _write(path: Path, rows: Iterable[Any]) -> None:
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
 
 
-def _base(folder: Path, data: Path) -> None:
-    """Train the language model that answers are taught, on plain text."""
-    text = "".join((data / f"wikitext2/{part}.txt").read_text() for part in ("valid", "test"))
-    articles = text.split("\n \n")
-    _write(folder / "plain.jsonl", [{"text": one} for one in articles if len(one) > 200])
-    answers = [folder / f"{name}-train.jsonl" for name in ("sql", "instruct", "cypher")]
-    small_decoder(folder / "qwen3", [*answers, data / "wikitext2/test.txt"])
-    for words in (
-        ["train", "chat-sft", "model.name=qwen3", "data.path=plain.jsonl", *BASE, "--out", "made"],
-        ["export", "made", "--to", "hf", "--out", "base"],
-    ):
-        print("$ hotloop", " ".join(words), flush=True)
-        subprocess.run([sys.executable, "-m", "hotloop", *words], cwd=folder, check=True)
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Make the trainings that were asked for."""
     parser = argparse.ArgumentParser(
@@ -262,7 +309,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("data", type=Path, metavar="DATA")
     parser.add_argument("names", nargs="*", metavar="SWEEP")
-    parser.add_argument("--seeds", type=int, default=1, metavar="N")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="a folder for the runs")
     options = parser.parse_intermixed_args(argv)
     if unknown := [name for name in options.names if name not in SWEEPS]:
@@ -276,17 +322,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         hands.cores.put(core)
     found = json.loads(PAGE.read_text())["sweeps"] if PAGE.is_file() else {}
     for name in options.names or SWEEPS:
-        found[name] = swept(name, hands, options.seeds)
+        found[name] = swept(name, hands)
         write_json(PAGE, {"hardware": detect().to_json(), "sweeps": found})
     print(f"the runs are in {folder}")
     return 0
 
 
-def swept(name: str, hands: Hands, seeds: int) -> dict[str, Any]:
+def swept(name: str, hands: Hands) -> dict[str, Any]:
     """Return what a sweep came to: its trainings and the value that is chosen."""
     sweep = SWEEPS[name]
     first = hands.all_made(
-        Run(name, *one) for one in product(sweep.variants, sweep.sets, range(1, seeds + 1))
+        Run(name, *one) for one in product(sweep.variants, sweep.sets, range(1, sweep.seeds + 1))
     )
     means = {
         label: mean(one["curve"][-1][sweep.score] for one in first if one["variant"] == label)
@@ -294,9 +340,9 @@ def swept(name: str, hands: Hands, seeds: int) -> dict[str, Any]:
     }
     chosen = (max if sweep.is_more_better else min)(means, key=means.__getitem__)
     print(name, means, flush=True)
-    both = dict.fromkeys((sweep.was, chosen))
+    checked = dict.fromkeys((sweep.was, chosen, sweep.now))
     check = hands.all_made(
-        Run(name, *one) for one in product(both, [sweep.check], range(1, CHECK_SEEDS + 1))
+        Run(name, *one) for one in product(checked, [sweep.check], range(1, CHECK_SEEDS + 1))
     )
     return {
         "recipe": sweep.recipe,
@@ -305,7 +351,8 @@ def swept(name: str, hands: Hands, seeds: int) -> dict[str, Any]:
         "settings": sweep.more,
         "variants": sweep.variants,
         "was": sweep.was,
-        "chosen": chosen,
+        "best": chosen,
+        "now": sweep.now,
         "sets": sweep.sets,
         "check": sweep.check,
         "trainings": [*first, *check],

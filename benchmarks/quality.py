@@ -2,19 +2,21 @@
 
 python -m benchmarks.quality DATA [ROW ...] [--nanogpt FOLDER] [--seeds N] [--keep FOLDER]
 
-DATA holds the folders sentence_polarity, snli, self_instruct_seed, text2cypher, text2sql_advising
-and tinyshakespeare; `--nanogpt FOLDER` is a checkout of karpathy/nanoGPT, without which char-lm is
-left out. Peers: Hugging Face's Trainer with rows of like length together and PEFT's adapters, TRL's
-SFTTrainer with the same, nanoGPT's train.py. Both sides train in bf16 on the CPU (nanoGPT in
-float32, as it does there) and validate at the same steps on the same rows. hotloop's other settings
-are its defaults, but experts are sorted by length and not packed, as the peer's. Seconds are those
-of training, without validations, saves and the start. Results go to
-benchmarks/results/quality.json, and to docs/quality.md by docs/quality.py.
+DATA holds the folders sentence_polarity, snli, self_instruct_seed, text2cypher, text2sql_advising,
+wikitext2, tinyshakespeare, xquad, scitldr, mbpp and tico19; `--nanogpt FOLDER` is a checkout of
+karpathy/nanoGPT, without which char-lm is left out. Peers: Hugging Face's Trainer with rows of
+like length together and PEFT's adapters; TRL's SFTTrainer with rows in random order (for
+task-router, one training for each task); nanoGPT's train.py. Both sides train in bf16 on the CPU
+(nanoGPT in float32, as it does there) and validate at the same steps on the same rows. hotloop's
+other settings are its defaults, but experts are not packed, as the peer's. Seconds are those of
+training, without validations, saves and the start. Results go to benchmarks/results/quality.json,
+and to docs/quality.md by docs/quality.py.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import math
 import random
@@ -28,8 +30,9 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks import quality_nanogpt
 from benchmarks.measure import Load
+from benchmarks.plain_decoder import plain_decoder
 from benchmarks.table import RESULTS
-from benchmarks.text_runs import ended, minilm, small_decoder
+from benchmarks.text_runs import ended, minilm
 from hotloop.core.storage.files import write_json
 from hotloop.machine.detect import detect
 
@@ -38,7 +41,6 @@ if TYPE_CHECKING:
 
 PAGE = RESULTS / "quality.json"
 MARKS = 4  # validations of a training, and one more if it does not divide the steps
-BASE_STEPS = 400  # of the language model that chats and experts begin with
 TRAINER = "HF Trainer, by length"
 
 
@@ -66,11 +68,25 @@ class Row:
     is_more_better: bool = True
     is_same_model: bool = True
     attention: str = "sdpa"  # of the peer; eager takes it 0.9 to 1.0 of the time (docs/log.md)
+    peer_by_length: bool = False
 
     def settings(self, folder: Path, seed: int) -> list[str]:
         """Return hotloop's settings."""
         if self.recipe == "char-lm":
             return [f"data.path={folder / self.data}.txt", f"seed={seed}", *self.more]
+        if self.recipe == "task-router":
+            return [
+                f"model.name={folder / self.model}",
+                f"data.path={folder / self.data}",
+                f"data.max_length={self.longest}",
+                f"training.epochs={self.epochs}",
+                f"training.batch_size={self.batch}",
+                f"training.learning_rate={self.rate}",
+                f"adapter.rank={self.rank}",
+                f"adapter.alpha={2 * self.rank}",
+                f"seed={seed}",
+                *self.more,
+            ]
         every = self.steps(folder) // MARKS
         usual = [
             f"model.name={folder / self.model}",
@@ -103,7 +119,8 @@ class Row:
         found = {name: getattr(self, name) for name in same}
         kind = "trl" if self.peer.startswith("TRL") else "trainer"
         more = {"peer": kind, "model": str(folder / self.model), "rank": self.rank}
-        more |= {"every": self.steps(folder) // MARKS, "seed": seed, "attention": self.attention}
+        more |= {"seed": seed, "attention": self.attention, "by_length": self.peer_by_length}
+        more |= {"marks": MARKS}
         return {**found, **more, "settings": self.settings(folder, seed)}
 
 
@@ -116,9 +133,10 @@ CLASSIFIER: dict[str, Any] = {
     "epochs": 1,
     "rate": 1e-4,
     "held": 1000,
+    "peer_by_length": True,
 }
 SFT: dict[str, Any] = {
-    "peer": "TRL, by length",
+    "peer": "TRL",
     "score": "loss",
     "is_more_better": False,
     "model": "base",
@@ -127,6 +145,13 @@ SFT: dict[str, Any] = {
     "schedule": "cosine",
     "warmup": 0.03,
     "decay": 0.0,
+}
+TASKS = {
+    "sentiment": "sentence_polarity/all.jsonl",
+    "questions": "xquad/xquad.en.json",
+    "summaries": "scitldr/train.jsonl",
+    "code": "mbpp/mbpp.jsonl",
+    "translation": "tico19/en-fr.jsonl",
 }
 NANOGPT = "nanoGPT's train.py"
 SHAKESPEARE = {  # as the flags of quality_nanogpt and nanoGPT's configuration say
@@ -178,7 +203,39 @@ ROWS = {
         epochs=1,
         rate=2e-3,
         adapter="lora",
-        more=("data.packing=false", "data.group_by_length=true"),
+        more=("data.packing=false",),
+    ),
+    "cypher": Row(
+        recipe="expert-sft",
+        data="cypher",
+        rows=2000,
+        held=300,
+        **SFT,
+        epochs=1,
+        rate=2e-3,
+        adapter="lora",
+        more=("data.packing=false",),
+    ),
+    "tasks": Row(
+        recipe="task-router",
+        data="tasks",
+        rows=None,
+        held=0,
+        peer="TRL, one for each task",
+        score="tasks",
+        model="base",
+        batch=8,
+        epochs=MARKS,
+        rate=2e-3,
+        longest=256,
+        schedule="linear",
+        decay=0.0,
+        adapter="lora",
+        more=(
+            "phase=1",
+            "data.validation_share=0.25",
+            *(f"data.{task}_size=250" for task in TASKS),
+        ),
     ),
 }
 
@@ -191,40 +248,22 @@ def furnish(folder: Path, data: Path, chosen: Sequence[str]) -> None:
         "snli": data / "snli/dev.jsonl",
         "instruct": data / "self_instruct_seed/seed_tasks.jsonl",
         "sql": data / "text2sql_advising/pairs.jsonl",
+        "cypher": folder / "cypher.jsonl",
     }
+    with (data / "text2cypher/text2cypher_gpt4turbo.csv").open(newline="") as file:
+        rows = [{"question": r["question"], "answer": r["cypher"]} for r in csv.DictReader(file)]
+    files["cypher"].write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     (folder / "shakespeare.txt").symlink_to(data / "tinyshakespeare/input.txt")
-    for row in (ROWS[name] for name in chosen if ROWS[name].recipe != "char-lm"):
+    (folder / "tasks").symlink_to(data)
+    for row in (ROWS[name] for name in chosen if ROWS[name].data in files):
         lines = files[row.data].read_text().splitlines()
         random.Random(0).shuffle(lines)
         count = row.rows or len(lines) - row.held
         for part, some in (("train", lines[:count]), ("valid", lines[-row.held :])):
             (folder / f"{row.data}-{part}.jsonl").write_text("".join(f"{x}\n" for x in some))
     if any(ROWS[name].model == "base" for name in chosen):
-        _base(folder, data)
-
-
-def _base(folder: Path, data: Path) -> None:
-    """Train the language model that chats and experts begin with, on questions and Cypher."""
-    cypher = data / "text2cypher/text2cypher_gpt4turbo.csv"
-    small_decoder(
-        folder / "qwen3",
-        [
-            data / "self_instruct_seed/seed_tasks.jsonl",
-            cypher,
-            data / "text2sql_advising/pairs.jsonl",
-        ],
-    )
-    settings = [
-        f"model.name={folder / 'qwen3'}",
-        f"data.path={cypher}",
-        "data.prompt=question",
-        "data.response=cypher",
-        "adapter.method=none",
-        "training.learning_rate=0.002",
-        f"training.max_steps={BASE_STEPS}",
-    ]
-    _typed(["train", "chat-sft", *settings, "--out", str(folder / "base-run")])
-    _typed(["export", str(folder / "base-run"), "--to", "hf", "--out", str(folder / "base")])
+        answers = [files[name] for name in ("sql", "instruct", "cypher")]
+        plain_decoder(folder, data / "wikitext2", [*answers, *(data / f for f in TASKS.values())])
 
 
 def _typed(words: Sequence[str]) -> int:

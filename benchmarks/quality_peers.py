@@ -55,8 +55,9 @@ class Order:
     decay: float
     adapter: str  # "none", "lora" or "dora"
     rank: int
-    every: int  # steps between validations; the last step has one, too
+    marks: int  # validations; one more at the end if they do not divide the steps
     seed: int
+    by_length: bool  # rows of like length together, else in random order
     attention: str  # transformers' name of it
 
 
@@ -137,8 +138,8 @@ def _lora(order: Order, **more: Any) -> Any:
     )
 
 
-def trained(order: Order) -> dict[str, Any]:
-    """Train as ordered; return the curve."""
+def trained(order: Order, task: int | None = None) -> dict[str, Any]:
+    """Train as ordered, on the rows of one task if it is given; return the curve."""
     from transformers import (
         AutoTokenizer,
         DataCollatorForSeq2Seq,
@@ -154,10 +155,14 @@ def trained(order: Order) -> dict[str, Any]:
     logging.disable_progress_bar()
     is_classifier = order.recipe == "pair-classifier"
     parts = loops.assembly(tuple(order.settings), recipe=order.recipe)
-    train, valid = rows_of(parts.job.train), rows_of(parts.job.valid)  # type: ignore[arg-type]
+    train, valid = (
+        [row for row in rows_of(samples) if task is None or row["task"] == task]  # type: ignore[arg-type]
+        for samples in (parts.job.train, parts.job.valid)
+    )
     tokenizer = AutoTokenizer.from_pretrained(order.model)
     steps = order.epochs * math.ceil(len(train) / order.batch)
-    marks = {*range(order.every, steps, order.every), steps}
+    every = steps // order.marks
+    marks = {*range(every, steps, every), steps}
     classes = len({row["labels"] for row in train}) if is_classifier else 0
     arguments: dict[str, Any] = {
         "per_device_train_batch_size": order.batch,
@@ -166,7 +171,7 @@ def trained(order: Order) -> dict[str, Any]:
         "lr_scheduler_type": order.schedule,
         "warmup_steps": round(order.warmup * steps),
         "weight_decay": order.decay,
-        "train_sampling_strategy": "group_by_length",
+        "train_sampling_strategy": "group_by_length" if order.by_length else "random",
         "seed": order.seed,
         "bf16": True,
         "use_cpu": True,
@@ -223,12 +228,26 @@ def trained(order: Order) -> dict[str, Any]:
     return {"curve": watch.curve, "trainable": trainable, "rows": len(train), "held": len(valid)}
 
 
+def of_tasks(order: Order) -> dict[str, Any]:
+    """Train once for each task; return the curve of their mean score and the sum of their time."""
+    parts = loops.assembly(tuple(order.settings), recipe=order.recipe)
+    tasks = sorted({row["task"] for row in rows_of(parts.job.train)})  # type: ignore[arg-type]
+    found = [trained(order, task) for task in tasks]
+    curve = []
+    for mark in range(order.marks):
+        points = [one["curve"][mark] for one in found]
+        point = {name: sum(each[name] for each in points) for name in ("step", "seconds")}
+        curve.append({**point, "tasks": sum(p["token_accuracy"] for p in points) / len(points)})
+    return {"curve": curve, "rows": sum(one["rows"] for one in found)}
+
+
 def main(argv: list[str]) -> None:
     """Train and write what came of it."""
     warnings.simplefilter("ignore")
     order_file, result = map(Path, argv)
     order: Mapping[str, Any] = json.loads(order_file.read_text())
-    found = trained(Order(**order))
+    made = Order(**order)
+    found = of_tasks(made) if made.recipe == "task-router" else trained(made)
     found["peak_MiB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
     result.write_text(json.dumps(found))
 

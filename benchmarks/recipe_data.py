@@ -186,6 +186,8 @@ def rows_of(samples: TokenRows) -> list[dict[str, Any]]:
         count = int(samples.lengths[row])
         names = ("input_ids", "token_type_ids", "labels")
         made: dict[str, Any] = {n: tensors[n][0, :count].tolist() for n in names if n in tensors}
+        if "task" in tensors:
+            made["task"] = int(tensors["task"][0])
         if "label" in tensors:
             made["labels"] = int(tensors["label"][0])
         found.append(made)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hotloop.config.derive_plan import auto_layer
 from hotloop.core.gpu_specs import GPUS
 from hotloop.core.hardware import Hardware
-from hotloop.recipes.char_lm.presets import EXPERIMENTS, PRESETS
+from hotloop.recipes.char_lm.presets import EFFORTS, EXPERIMENTS, PRESETS
 from hotloop.recipes.registry import RECIPES
 
 if TYPE_CHECKING:
@@ -53,8 +52,9 @@ def page() -> str:
 
 
 def _presets() -> list[str]:
-    lines = ["## Presets of char-lm", "", "What `preset=NAME` sets, over the defaults.", ""]
-    for name, preset in PRESETS.items():
+    what = "What `preset=NAME` sets, over the defaults; `quick` and `best` over `auto`."
+    lines = ["## Presets of char-lm", "", what, ""]
+    for name, preset in {**PRESETS, **EFFORTS}.items():
         lines += [f"### preset={name}", "", *_values(preset), ""]
     return lines
 
@@ -101,7 +101,7 @@ def _texts() -> list[str]:
         lines += [f"## Presets of {recipe}", ""]
         rows = [
             [f"`{name}`", f"`{_settings(preset.values)}`", *_reasons(preset)]
-            for name, preset in resolve.presets.items()
+            for name, preset in {**resolve.presets, **resolve.efforts}.items()
         ]
         lines += [*_table(("preset=", "sets", "how", "reason"), rows), ""]
         lines += [*_forecast([row for row in record["forecasts"] if row["recipe"] == recipe]), ""]

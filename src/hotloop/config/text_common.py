@@ -1,12 +1,14 @@
 """Settings that the recipes on pretrained text models share: adapters, and older spellings."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 from hotloop.config.common import ALIASES, NO_WORKERS
+from hotloop.config.layers import SettingsLayer
 from hotloop.config.schema import setting, setting_text
+from hotloop.config.settings import DEFAULT, Resolved
 
 __all__ = [
     "NOT_PADDED",
@@ -16,6 +18,7 @@ __all__ = [
     "check_adapter",
     "idle_text",
     "is_typed",
+    "rate_by_method",
 ]
 
 NOT_PADDED = "has no effect with data.layout=flat: rows are not padded"
@@ -69,6 +72,23 @@ class Adapter:
     alpha: float = setting(32.0, "adapters count alpha / rank", low=0, low_open=True)
     dropout: float = setting(0.0, "share of the adapters' inputs dropped", low=0, high=0.9)
     targets: str = setting("all-linear", "ends of layers' names with commas between, or all-linear")
+
+
+def rate_by_method(rates: Mapping[str, float]) -> Callable[[Resolved[Any]], SettingsLayer | None]:
+    """Return a `Resolver.derived`: the default learning rate that suits adapter.method.
+
+    `rates` are by method; a method that is missing has the rate of the schema.
+    """
+    key = "training.learning_rate"
+
+    def derived(resolved: Resolved[Any]) -> SettingsLayer | None:
+        method = resolved.config.adapter.method
+        if resolved.origins[key] != DEFAULT or method not in rates:
+            return None
+        origin = f"{DEFAULT} of adapter.method={method}"
+        return SettingsLayer(origin=origin, values={key: rates[method]})
+
+    return derived
 
 
 def idle_text(adapter: Adapter) -> dict[str, str]:

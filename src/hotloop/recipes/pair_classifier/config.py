@@ -14,6 +14,7 @@ from hotloop.config.text_common import (
     check_adapter,
     idle_text,
     is_typed,
+    rate_by_method,
 )
 from hotloop.recipes.building.metrics import METRICS
 from hotloop.recipes.pair_classifier.presets import EFFORTS, EXPERIMENTS, PRESETS
@@ -32,6 +33,9 @@ __all__ = [
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _POOLED = ("first-k", "last-k")
+# By adapter.method. LoRA's is that of RoBERTa-base in https://arxiv.org/abs/2106.09685 (table 9), and
+# measured for a narrower model, which takes more, in docs/defaults.md; the others have LoRA's.
+_RATES = {"lora": 5e-4, "dora": 5e-4, "ia3": 5e-4}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +75,7 @@ class PairData:
     group: str | None = setting(None, "key of a group: its rows stay in one part")
     max_length: int = setting(256, "tokens of a row; what is longer is cut off", low=2)
     bad: Literal["stop", "skip"] = setting("stop", "what to do at a row that cannot be used")
-    group_by_length: bool = setting(False, "rows of like length come together", before=True)
+    group_by_length: bool = setting(True, "rows of like length come together")
     layout: Literal["auto", "flat", "padded"] = setting(
         "flat", "batches without padding, or padded to their longest row; auto: by the padding"
     )
@@ -185,4 +189,5 @@ resolve_pair_classifier = Resolver(
     efforts=EFFORTS,
     experiments=EXPERIMENTS,
     check=check_pair_classifier,
+    derived=rate_by_method(_RATES),
 )

@@ -18,6 +18,7 @@ from hotloop.config.text_common import (
     check_adapter,
     idle_text,
     is_typed,
+    rate_by_method,
 )
 from hotloop.recipes.sft.presets import SFT_EFFORTS, SFT_EXPERIMENTS, SFT_PRESETS
 
@@ -37,6 +38,10 @@ __all__ = [
 ]
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
+# The default of TRL's SFTConfig, a tenth of the usual one of LoRA:
+# https://huggingface.co/docs/trl/sft_trainer (1.x, 2026-11). Not measured here: it falls with the
+# width of a model, and no wide one trains on our machines.
+_WHOLE_RATE = 2e-5
 _PARTS = ("messages", "prompt", "response", "instruction", "instances", "text")
 SAID = MappingProxyType(  # option of `hotloop data` -> what a user of the recipe types instead
     {
@@ -225,5 +230,6 @@ resolve_chat_sft = Resolver(
     efforts=SFT_EFFORTS,
     experiments=SFT_EXPERIMENTS,
     check=check_sft,
+    derived=rate_by_method({"none": _WHOLE_RATE}),
 )
 resolve_expert_sft = replace(resolve_chat_sft, schema=ExpertSftConfig)

@@ -1,0 +1,60 @@
+"""The presets quick and best, and defaults that depend on other settings."""
+
+import pytest
+
+from hotloop.config.layers import SettingsLayer
+from hotloop.recipes.registry import RECIPES
+
+TEXTS = ("model.name=m", "data.path=rows.jsonl")
+
+
+def auto():
+    return SettingsLayer(origin="auto (12 GiB)", values={"training.accumulation": 2})
+
+
+@pytest.mark.parametrize("effort", ["quick", "best"])
+@pytest.mark.parametrize("name", RECIPES)
+def test_an_effort_is_added_to_what_the_machine_asks_for(name, effort):
+    resolve, words = RECIPES[name].resolve, () if name == "char-lm" else TEXTS
+    resolved = resolve([*words, f"preset={effort}"], auto_layer=auto)
+    assert resolved.origins["training.accumulation"] == "auto (12 GiB)"
+    for key, value in resolve.efforts[effort].values.items():
+        section, _, field = key.partition(".")
+        assert getattr(getattr(resolved.config, section), field) == value
+        assert resolved.origins[key].startswith(f"preset {effort} (measured): ")
+        assert len(resolve.efforts[effort].reasons[key]) > 10
+    typed = resolve([*words, f"preset={effort}", "training.log_every=3"], auto_layer=auto)
+    assert typed.config.training.log_every == 3
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_quick_trains_for_less_and_best_for_longer(name):
+    resolve, words = RECIPES[name].resolve, () if name == "char-lm" else TEXTS
+    trainings = [
+        resolve([*words, *more]).config.training for more in (["preset=quick"], [], ["preset=best"])
+    ]
+    key = "max_steps" if name == "char-lm" else "epochs"
+    lengths = [getattr(training, key) for training in trainings]
+    assert lengths == sorted(set(lengths))
+
+
+@pytest.mark.parametrize(
+    ("words", "rate", "origin"),
+    [
+        (["pair-classifier"], 5e-5, "default"),
+        (["pair-classifier", "adapter.method=dora"], 5e-4, "default of adapter.method=dora"),
+        (["chat-sft"], 2e-4, "default"),
+        (["expert-sft", "adapter.method=none"], 2e-5, "default of adapter.method=none"),
+        (["chat-sft", "adapter.method=none", "training.lr=0.1"], 0.1, "command line"),
+    ],
+)
+def test_the_learning_rate_follows_from_what_is_trained(words, rate, origin):
+    resolved = RECIPES[words[0]].resolve([*TEXTS, *words[1:]])
+    assert resolved.config.training.learning_rate == rate
+    assert resolved.origins["training.learning_rate"].startswith(origin)
+
+
+def test_the_batch_of_a_classifier_does_not_depend_on_the_gpu():
+    resolve = RECIPES["pair-classifier"].resolve
+    sizes = {preset.values["training.batch_size"] for preset in resolve.presets.values()}
+    assert sizes == {32}
