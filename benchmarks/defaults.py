@@ -101,6 +101,7 @@ ROUTER: dict[str, Any] = {
 CHARS: dict[str, Any] = {"recipe": "char-lm", "sets": ("shakespeare", "wikitext")}
 CHARS |= {"check": "code", "score": "loss"}
 STEPS = ("training.max_steps=75", "training.epochs=null")  # of comparisons of learning rates
+IN_ANY_ORDER = ("data.group_by_length=false",)
 RATES = (2e-5, 5e-5, 1e-4, 2e-4, 4e-4)
 HIGHER_RATES = (2e-4, 5e-4, 1e-3, 2e-3, 5e-3)
 SWEEPS = {
@@ -141,14 +142,18 @@ SWEEPS = {
         more=("training.epochs=1",),
     ),
     "classifier-rate": Sweep(
-        **CLASSIFIER, was="5e-05", now="5e-05", variants=_each(RATE, *RATES), more=STEPS
+        **CLASSIFIER,
+        was="5e-05",
+        now="5e-05",
+        variants=_each(RATE, *RATES),
+        more=(*IN_ANY_ORDER, *STEPS),
     ),
     "classifier-rate-lora": Sweep(
         **CLASSIFIER,
         was="5e-05",
         now="0.0005",
         variants=_each(RATE, 5e-5, *HIGHER_RATES),
-        more=("adapter.method=lora", *STEPS),
+        more=("adapter.method=lora", *IN_ANY_ORDER, *STEPS),
     ),
     "classifier-preset": Sweep(
         **{**CLASSIFIER, "sets": ("snli", "databases"), "check": "polarity"},
