@@ -117,7 +117,7 @@ SWEEPS = {
         **ROUTER,
         seeds=2,
         was="true",
-        now="true",
+        now="false",
         variants=_each("data.group_by_length", "true", "false"),
         more=(
             "phase=1",

@@ -13,11 +13,14 @@ Does not help when: rows are of one length, or packed; the time of a step does n
     of its batch. Refused where the order has a meaning: no plain random sampler, batches of the
     script's own making, an iterable data set.
 Numbers: equivalent: every sample once an epoch, in another order and other company. Losses of
-    single steps scatter more, for short and long samples no longer come together.
+    single steps scatter more, because short and long samples no longer come together; a language
+    model may learn less in the same steps.
 Measured: examples/slow/hf/pad_to_max, CPU time of its 164 steps: 3.6 s (3.4 to 3.9), with
     dynamic-padding alone 11.0 s, as it is 23.0 s (medians, n 3, by turns; one core of an Intel Xeon
     that other processes used as well, torch 2.13). It learned as much in an epoch, as far as can be
     told: loss on the test set +0.007 (standard error 0.011) against random batches, n 12 seeds.
+    A small language model that learned answers lost by it: validation loss 3.79 (deviation 0.12)
+    after one epoch of text2cypher, in random order 3.64 (0.01), three seeds (docs/defaults.md).
 Source: https://huggingface.co/docs/transformers/main_classes/trainer (group_by_length, 2026-11)
 """
 

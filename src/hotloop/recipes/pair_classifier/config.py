@@ -33,8 +33,8 @@ __all__ = [
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _POOLED = ("first-k", "last-k")
-# By adapter.method. LoRA's is that of RoBERTa-base in https://arxiv.org/abs/2106.09685 (table 9);
-# docs/defaults.md measures it for a narrower model, which takes more. The others have LoRA's.
+# By adapter.method. LoRA's: github.com/microsoft/LoRA, examples/NLU/roberta_base_mnli.sh, 2026-11.
+# docs/defaults.md measures it on a narrower model, which takes more. The others have LoRA's.
 _RATES = {"lora": 5e-4, "dora": 5e-4, "ia3": 5e-4}
 
 

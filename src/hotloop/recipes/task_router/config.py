@@ -70,7 +70,9 @@ class RouterData:
         0.1, "share of each task's rows held out", low=0, low_open=True, high=0.5
     )
     max_length: int = setting(256, "tokens of a row; what is longer is cut off", low=8)
-    group_by_length: bool = setting(False, "rows of like length come together", before=True)
+    group_by_length: bool = setting(
+        False, "rows of like length come together: it may cost quality", before=True
+    )
     pad_to_multiple_of: int = setting(
         8, "widths of batches are multiples of it, as matrix units like them", low=1
     )

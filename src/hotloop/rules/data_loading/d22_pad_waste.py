@@ -7,7 +7,8 @@ Says so when: 20 % of the positions are padding, and their part of the time is 2
 Stays silent when: rows have one length, or several are packed into one.
 Remedy: batches of rows of similar length (length-bucketing), of like numbers of tokens where the
     loss is one over tokens (token-budget), or packed rows.
-Numbers: the order of the samples changes; packing changes what a batch is as well.
+Numbers: the order of the samples changes, which may cost a language model some loss
+    (docs/defaults.md); packing changes what a batch is as well.
 Seen: examples/slow/accelerate/pad_to_max.py, examples/blind/polarity_attention.
 Source: Hugging Face's group_by_length for the remedy; hotloop for the thresholds.
 """
