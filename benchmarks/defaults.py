@@ -162,7 +162,7 @@ SWEEPS = {
         variants=_each("preset", "quick", "auto", "best"),
     ),
     "chat-preset": Sweep(
-        **{**CHAT, "sets": ("instruct", "cypher"), "check": "sql"},
+        **CHAT,
         was="auto",
         now="auto",
         variants=_each("preset", "quick", "auto", "best"),

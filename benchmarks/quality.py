@@ -197,7 +197,7 @@ ROWS = {
     "expert": Row(
         recipe="expert-sft",
         data="sql",
-        rows=2000,
+        rows=1000,
         held=300,
         **SFT,
         epochs=1,
@@ -208,7 +208,7 @@ ROWS = {
     "cypher": Row(
         recipe="expert-sft",
         data="cypher",
-        rows=2000,
+        rows=1000,
         held=300,
         **SFT,
         epochs=1,
@@ -234,7 +234,7 @@ ROWS = {
         more=(
             "phase=1",
             "data.validation_share=0.25",
-            *(f"data.{task}_size=250" for task in TASKS),
+            *(f"data.{task}_size=150" for task in TASKS),
         ),
     ),
 }

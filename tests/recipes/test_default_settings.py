@@ -21,7 +21,7 @@ def test_an_effort_is_added_to_what_the_machine_asks_for(name, effort):
     for key, value in resolve.efforts[effort].values.items():
         section, _, field = key.partition(".")
         assert getattr(getattr(resolved.config, section), field) == value
-        assert resolved.origins[key].startswith(f"preset {effort} (measured): ")
+        assert resolved.origins[key].startswith(f"preset {effort} (")
         assert len(resolve.efforts[effort].reasons[key]) > 10
     typed = resolve([*words, f"preset={effort}", "training.log_every=3"], auto_layer=auto)
     assert typed.config.training.log_every == 3

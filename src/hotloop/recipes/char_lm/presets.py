@@ -69,6 +69,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
 )
 
 EFFORTS = efforts(
+    "rule",
     quick={
         "training.max_steps": (1250, "a quarter of the time"),
         "training.eval_every_steps": (125, "ten validations"),

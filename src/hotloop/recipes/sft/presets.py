@@ -40,6 +40,7 @@ _CPU = Preset(
 SFT_PRESETS = presets_by_gpu(_SIZES, _gpu_preset, cpu=_CPU)
 auto_sft = by_memory(_SIZES, _gpu_preset, cpu=_CPU)
 SFT_EFFORTS = efforts(
+    "measured",
     quick={"training.epochs": (1, "a third of the time")},
     best={
         "training.epochs": (6, "twice the time"),

@@ -43,6 +43,7 @@ _CPU = Preset(
 PRESETS = presets_by_gpu(_SIZES, _gpu_preset, cpu=_CPU)
 auto_task_router = by_memory(_SIZES, _gpu_preset, cpu=_CPU)
 EFFORTS = efforts(
+    "rule",
     quick={
         "training.epochs": (1, "half the time"),
         "router_training.epochs": (5, "half the time"),
