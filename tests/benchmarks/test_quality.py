@@ -5,6 +5,7 @@ import json
 from benchmarks.quality_peers import Watch
 
 from benchmarks import quality
+from hotloop.recipes.registry import RECIPES
 
 
 def test_both_sides_are_told_the_same(tmp_path):
@@ -12,15 +13,22 @@ def test_both_sides_are_told_the_same(tmp_path):
         lines = row.rows or 100
         (tmp_path / f"{row.data}-train.jsonl").write_text("{}\n" * lines)
         order, settings = row.order(tmp_path, 2), row.settings(tmp_path, 2)
-        told = dict(text.split("=", 1) for text in settings)
         assert order["settings"] == settings
-        assert float(told["training.learning_rate"]) == order["rate"]
-        assert int(told["training.batch_size"]) == order["batch"]
-        assert int(told["training.epochs"]) == order["epochs"]
-        assert told["adapter.method"] == order["adapter"]
-        assert int(told["seed"]) == order["seed"] == 2
-        every = int(told["training.eval_every_steps"])
-        assert every == row.steps(tmp_path) // quality.MARKS > 0
+        config = RECIPES[row.recipe].resolve(settings).config
+        training, adapter = config.training, config.adapter
+        names = ("learning_rate", "batch_size", "epochs", "schedule", "warmup_share")
+        ours = [getattr(training, name) for name in (*names, "weight_decay")]
+        assert ours == [order[name] for name in ("rate", "batch", "epochs", "schedule")] + [
+            order["warmup"],
+            order["decay"],
+        ]
+        assert (adapter.method, config.seed) == (order["adapter"], order["seed"])
+        if adapter.method != "none":
+            assert (adapter.rank, adapter.alpha) == (order["rank"], 2 * order["rank"])
+        if row.recipe == "task-router":
+            assert training.eval_every_epochs == training.epochs // order["marks"] == 1
+        else:
+            assert training.eval_every_steps == row.steps(tmp_path) // order["marks"] > 0
 
 
 def test_seconds_are_those_of_training(tmp_path):
