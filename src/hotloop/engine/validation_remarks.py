@@ -89,5 +89,5 @@ class ValidationRemarks:
         return (
             f"{said}. They differ by {many(rows, 'right answer')} on "
             f"{many(last.targets, 'row')}, which may be chance (sign test, 5 %): --checkpoint last "
-            "may be as good, and more validation rows would tell"
+            "may be as good, and only more validation rows can tell"
         )

@@ -168,7 +168,7 @@ class Lock:
                 self.acquire()
             except HeldError as error:
                 holder = error.holder
-                if holder.pid == os.getpid():
+                if (holder.host, holder.pid) == (platform.node(), os.getpid()):
                     raise
                 if not told:
                     who = f"process {holder.pid} on {holder.host}"
