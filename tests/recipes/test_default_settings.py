@@ -3,6 +3,8 @@
 import pytest
 
 from hotloop.config.layers import SettingsLayer
+from hotloop.config.schema import flatten
+from hotloop.config.settings import rebuild
 from hotloop.recipes.registry import RECIPES
 
 TEXTS = ("model.name=m", "data.path=rows.jsonl")
@@ -58,3 +60,11 @@ def test_the_batch_of_a_classifier_does_not_depend_on_the_gpu():
     resolve = RECIPES["pair-classifier"].resolve
     sizes = {preset.values["training.batch_size"] for preset in resolve.presets.values()}
     assert sizes == {32}
+
+
+def test_a_run_from_before_rows_came_in_random_order_keeps_its_order():
+    schema = RECIPES["task-router"].resolve.schema
+    flat = flatten(schema())
+    assert not rebuild(schema, flat, "run.json").data.group_by_length
+    del flat["data.group_by_length"]
+    assert rebuild(schema, flat, "run.json").data.group_by_length
