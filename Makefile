@@ -101,9 +101,9 @@ bench-ladder: $(VENV)/.ready
 text-runs: $(VENV)/.ready-test
 	$(BIN)/python -m benchmarks.text_runs $(DATA)
 
-# Whole trainings beside the peers' (30 min): make quality DATA=FOLDER NANOGPT=CHECKOUT.
+# Whole trainings beside the peers' (an hour): make quality DATA=FOLDER NANOGPT=CHECKOUT SEDD=CHECKOUT.
 quality: $(PEERS)/.ready
-	$(PEERS)/bin/python -m benchmarks.quality $(DATA) $(if $(NANOGPT),--nanogpt $(NANOGPT))
+	$(PEERS)/bin/python -m benchmarks.quality $(DATA) $(if $(NANOGPT),--nanogpt $(NANOGPT)) $(if $(SEDD),--sedd $(SEDD))
 	$(BIN)/python docs/quality.py
 
 # Whole runs of task-router on real data: make router-runs DATA=FOLDER.

@@ -1,13 +1,15 @@
 """Whole trainings beside a peer: the same data, model, budget of rows and settings, three seeds.
 
-python -m benchmarks.quality DATA [ROW ...] [--nanogpt FOLDER] [--seeds N] [--keep FOLDER]
+python -m benchmarks.quality DATA [ROW ...] [--nanogpt FOLDER] [--sedd FOLDER] [--seeds N]
+                             [--keep FOLDER]
 
 DATA holds the folders sentence_polarity, snli, self_instruct_seed, text2cypher, text2sql_advising,
 wikitext2, tinyshakespeare, xquad, scitldr, mbpp and tico19; `--nanogpt FOLDER` is a checkout of
-karpathy/nanoGPT, without which char-lm is left out. Peers: Hugging Face's Trainer with rows of
-like length together and PEFT's adapters; TRL's SFTTrainer with rows in random order (for
-task-router, one training for each task); nanoGPT's train.py. Both sides train in bf16 on the CPU
-(nanoGPT in float32, as it does there) and validate at the same steps on the same rows. hotloop's
+karpathy/nanoGPT and `--sedd FOLDER` one of louaaron/Score-Entropy-Discrete-Diffusion, without
+which their rows are left out. Peers: Hugging Face's Trainer with rows of like length together and
+PEFT's adapters; TRL's SFTTrainer with rows in random order (for task-router, one training for each
+task); nanoGPT's train.py; the authors' code of score entropy. Both sides train in bf16 on the CPU
+(the last two in float32) and validate at the same steps on the same rows. hotloop's
 other settings are its defaults, but experts are not packed, as the peer's. Seconds are those of
 training, without validations, saves and the start. Results go to benchmarks/results/quality.json,
 and to docs/quality.md by docs/quality.py.
@@ -154,6 +156,23 @@ TASKS = {
     "translation": "tico19/en-fr.jsonl",
 }
 NANOGPT = "nanoGPT's train.py"
+SEDD = "the authors' SEDD"
+NEEDED = {NANOGPT: "nanogpt", SEDD: "sedd"}  # peer -> option with its checkout
+DENOISING = {
+    "objective": "diffusion",
+    "training.max_steps": 1600,
+    "training.eval_every_steps": 1600 // MARKS,
+    "training.batch_size": 16,
+    "training.learning_rate": 1e-3,
+    "training.min_learning_rate": 1e-4,
+    "training.warmup_steps": 100,
+    "training.weight_decay": 0.0,
+    "model.layers": 4,
+    "model.heads": 4,
+    "model.width": 128,
+    "model.context": 64,
+    "model.dropout": 0.0,
+}
 SHAKESPEARE = {  # as the flags of quality_nanogpt and nanoGPT's configuration say
     "training.max_steps": quality_nanogpt.STEPS,
     "training.eval_every_steps": quality_nanogpt.STEPS // MARKS,
@@ -184,6 +203,21 @@ ROWS = {
         epochs=1,
         rate=1e-3,
         more=tuple(f"{key}={value}" for key, value in SHAKESPEARE.items()),
+    ),
+    "denoising": Row(
+        recipe="char-lm",
+        data="shakespeare",
+        rows=None,
+        held=0,
+        peer=SEDD,
+        score="loss",
+        is_more_better=False,
+        is_same_model=False,
+        model="",
+        batch=16,
+        epochs=1,
+        rate=1e-3,
+        more=tuple(f"{key}={value}" for key, value in DENOISING.items()),
     ),
     "polarity": Row(data="polarity", rows=4000, **CLASSIFIER),
     "snli": Row(data="snli", rows=4000, **CLASSIFIER),
@@ -303,11 +337,14 @@ def curve_of(out: Path) -> list[dict[str, float]]:
     return curve
 
 
-def theirs(row: Row, folder: Path, seed: int, name: str, nanogpt: Path | None) -> dict[str, Any]:
+def theirs(row: Row, folder: Path, seed: int, name: str, checkout: Path | None) -> dict[str, Any]:
     """Train with the peer; return its curve."""
     order, result = folder / f"{name}-order.json", folder / f"{name}-peer.json"
     if row.peer == NANOGPT:
-        words = ["quality_nanogpt", str(nanogpt), str(folder / "shakespeare.txt"), str(seed)]
+        words = ["quality_nanogpt", str(checkout), str(folder / "shakespeare.txt"), str(seed)]
+    elif row.peer == SEDD:
+        order.write_text(json.dumps({"settings": row.settings(folder, seed), "marks": MARKS}))
+        words = ["quality_sedd", str(checkout), str(order)]
     else:
         order.write_text(json.dumps(row.order(folder, seed)))
         words = ["quality_peers", str(order)]
@@ -371,15 +408,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("data", type=Path, metavar="DATA")
     parser.add_argument("names", nargs="*", metavar="ROW")
-    parser.add_argument("--nanogpt", type=Path, metavar="FOLDER", help="a checkout of it")
+    for name in NEEDED.values():
+        parser.add_argument(f"--{name}", type=Path, metavar="FOLDER", help="a checkout of it")
     parser.add_argument("--seeds", type=int, default=3, metavar="N")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="a new folder for the runs")
     options = parser.parse_intermixed_args(argv)
-    names = options.names or [name for name in ROWS if options.nanogpt or name != "shakespeare"]
+    checkouts = {peer: getattr(options, name) for peer, name in NEEDED.items()}
+    lacking = [name for name, row in ROWS.items() if checkouts.get(row.peer, row) is None]
+    names = options.names or [name for name in ROWS if name not in lacking]
     if unknown := [name for name in names if name not in ROWS]:
         parser.error(f"no row is called {', '.join(unknown)}; there are {', '.join(ROWS)}")
-    if "shakespeare" in names and options.nanogpt is None:
-        parser.error("shakespeare needs --nanogpt FOLDER, a checkout of karpathy/nanoGPT")
+    if missing := [name for name in names if name in lacking]:
+        option = NEEDED[ROWS[missing[0]].peer]
+        parser.error(f"{missing[0]} needs --{option} FOLDER, a checkout of its peer")
     folder = options.keep or Path(tempfile.mkdtemp(prefix="hotloop-quality-"))
     folder.mkdir(parents=True, exist_ok=True)
     furnish(folder, options.data.resolve(), names)
@@ -388,7 +429,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         outcome, load = Outcome(ROWS[name]), Load()
         for seed in range(1, options.seeds + 1):
             this = f"{name}-{seed}"
-            outcome.peers.append(theirs(ROWS[name], folder, seed, this, options.nanogpt))
+            outcome.peers.append(
+                theirs(ROWS[name], folder, seed, this, checkouts.get(ROWS[name].peer))
+            )
             outcome.ours.append(ours(ROWS[name], folder, seed, folder / this))
             print(json.dumps({k: v for k, v in outcome.to_json().items() if k != "curves"}))
         found[name] = {**outcome.to_json(), "others": load.others()}
