@@ -3,10 +3,10 @@
 python -m benchmarks.defaults DATA [SWEEP ...] [--keep FOLDER]
 
 DATA holds the folders sentence_polarity, snli, text2cypher, text2sql_advising, self_instruct_seed,
-wikitext2, tinyshakespeare, xquad, scitldr, mbpp and tico19. The value with the best mean score on
-two sets, the default and the default before are compared on a third set. Each training is a command
-of its own on one core, one for each core at a time, so no seconds are kept. With --keep FOLDER,
-those that the folder has are not made again. Results go to benchmarks/results/defaults.json, and to
+wikitext2, xquad, scitldr, mbpp and tico19. The value with the best mean score on two sets, the
+default and the default before are compared on a third set. Each training is a command of its own on
+one core, one for each core at a time, so no seconds are kept. With --keep FOLDER, those that the
+folder has are not made again. Results go to benchmarks/results/defaults.json, and to
 docs/defaults.md by docs/defaults.py.
 """
 
@@ -61,9 +61,9 @@ class Sweep:
     was: str  # label of the value before
     now: str  # label of the default that was decided on
     variants: Mapping[str, tuple[str, ...]]  # label -> settings
+    model: str
     more: tuple[str, ...] = ()  # settings of all
     seeds: int = 1  # on the first two sets
-    model: str = ""
 
     @property
     def is_more_better(self) -> bool:
@@ -71,8 +71,8 @@ class Sweep:
         return self.score != "loss"
 
 
-def _each(key: str, *values: object, also: tuple[str, ...] = ()) -> dict[str, tuple[str, ...]]:
-    return {str(value): (f"{key}={value}", *also) for value in values}
+def _each(key: str, *values: object) -> dict[str, tuple[str, ...]]:
+    return {str(value): (f"{key}={value}",) for value in values}
 
 
 RATE = "training.learning_rate"
@@ -90,7 +90,6 @@ CHAT: dict[str, Any] = {
     "score": "loss",
     "model": "base",
 }
-EXPERT: dict[str, Any] = {**CHAT, "recipe": "expert-sft"}
 ROUTER: dict[str, Any] = {
     "recipe": "task-router",
     "sets": ("sentiment,summaries,code", "questions,code,translation"),
@@ -98,8 +97,6 @@ ROUTER: dict[str, Any] = {
     "score": "tasks",
     "model": "base",
 }
-CHARS: dict[str, Any] = {"recipe": "char-lm", "sets": ("shakespeare", "wikitext")}
-CHARS |= {"check": "code", "score": "loss"}
 STEPS = ("training.max_steps=75", "training.epochs=null")  # of comparisons of learning rates
 IN_ANY_ORDER = ("data.group_by_length=false",)
 RATES = (2e-5, 5e-5, 1e-4, 2e-4, 4e-4)
@@ -134,13 +131,6 @@ SWEEPS = {
         now="true",
         variants=_each("data.group_by_length", "true", "false"),
     ),
-    "classifier-batch": Sweep(
-        **CLASSIFIER,
-        was="256",
-        now="32",
-        variants=_each("training.batch_size", 16, 32, 64, 256),
-        more=("training.epochs=1",),
-    ),
     "classifier-rate": Sweep(
         **CLASSIFIER,
         was="5e-05",
@@ -168,26 +158,6 @@ SWEEPS = {
         variants=_each("preset", "quick", "auto", "best"),
         more=(f"{RATE}=0.002",),
     ),
-    "chat-rate": Sweep(
-        **CHAT,
-        was="0.0002",
-        now="0.0002",
-        variants=_each(RATE, *HIGHER_RATES),
-        more=("adapter.method=none", *STEPS),
-    ),
-    "chat-rate-lora": Sweep(
-        **CHAT, was="0.0002", now="0.0002", variants=_each(RATE, *HIGHER_RATES), more=STEPS
-    ),
-    "expert-batch": Sweep(
-        **EXPERT,
-        was="16",
-        now="16",
-        variants=_each("training.batch_size", 2, 4, 8, 16),
-        more=(f"{RATE}=0.002", "training.epochs=1"),
-    ),
-    "char-rate": Sweep(
-        **CHARS, was="0.001", now="0.001", variants=_each(RATE, 5e-4, 1e-3, 2e-3, 4e-3, 8e-3)
-    ),
 }
 
 
@@ -204,9 +174,7 @@ class Run:
         """Return the command, which is typed in the folder of the data."""
         sweep = SWEEPS[self.sweep]
         words = [*sweep.more, *sweep.variants[self.variant], f"seed={self.seed}"]
-        if sweep.recipe == "char-lm":
-            words += [f"data.path={self.data}.txt"]
-        elif sweep.recipe == "task-router":
+        if sweep.recipe == "task-router":
             words += ["data.path=tasks", f"data.tasks={self.data}", f"model.name={sweep.model}"]
         else:
             words += [f"data.path={self.data}-train.jsonl", f"model.name={sweep.model}"]
@@ -289,10 +257,6 @@ def furnish(folder: Path, data: Path) -> None:
         train, held = ROWS[name]
         _write(folder / f"{name}-train.jsonl", some[:train])
         _write(folder / f"{name}-valid.jsonl", some[-held:])
-    (folder / "shakespeare.txt").symlink_to(data / "tinyshakespeare/input.txt")
-    (folder / "wikitext.txt").symlink_to(data / "wikitext2/valid.txt")
-    code = [row["code"] for row in _lines(data / "mbpp/mbpp.jsonl")]
-    (folder / "code.txt").write_text("\n\n".join(code).replace("\r", ""))
     (folder / "minilm").symlink_to(minilm())
     (folder / "tasks").symlink_to(data)
     answers = [folder / f"{name}-train.jsonl" for name in ("sql", "instruct", "cypher")]

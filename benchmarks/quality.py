@@ -434,8 +434,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             )
             outcome.ours.append(ours(ROWS[name], folder, seed, folder / this))
             print(json.dumps({k: v for k, v in outcome.to_json().items() if k != "curves"}))
-        found[name] = {**outcome.to_json(), "others": load.others()}
-        write_json(PAGE, {"hardware": detect().to_json(), "rows": found})
+        found[name] = {**outcome.to_json(), "others": load.others(), "cpu": detect().name}
+        write_json(PAGE, {"rows": found})
     print(f"the runs are in {folder}")
     return 0
 
