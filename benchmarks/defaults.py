@@ -6,8 +6,8 @@ DATA holds the folders sentence_polarity, snli, text2cypher, text2sql_advising, 
 wikitext2, xquad, scitldr, mbpp and tico19. The value with the best mean score on two sets, the
 default and the default before are compared on a third set. Each training is a command of its own on
 one core, one for each core at a time, so no seconds are kept. With --keep FOLDER, those that the
-folder has are not made again. Results go to benchmarks/results/defaults.json, and to
-docs/defaults.md by docs/defaults.py.
+folder has are not made again: remove it after a change of settings. Results go to
+benchmarks/results/defaults.json, and to docs/defaults.md by docs/defaults.py.
 """
 
 from __future__ import annotations
@@ -292,7 +292,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     found = json.loads(PAGE.read_text())["sweeps"] if PAGE.is_file() else {}
     for name in options.names or SWEEPS:
         found[name] = swept(name, hands)
-        write_json(PAGE, {"hardware": detect().to_json(), "sweeps": found})
+        write_json(PAGE, {"sweeps": found})
     print(f"the runs are in {folder}")
     return 0
 
@@ -310,10 +310,13 @@ def swept(name: str, hands: Hands) -> dict[str, Any]:
     chosen = (max if sweep.is_more_better else min)(means, key=means.__getitem__)
     print(name, means, flush=True)
     checked = dict.fromkeys((sweep.was, chosen, sweep.now))
+    if len(sweep.variants) == 2:
+        checked = dict.fromkeys(sweep.variants)
     check = hands.all_made(
         Run(name, *one) for one in product(checked, [sweep.check], range(1, CHECK_SEEDS + 1))
     )
     return {
+        "cpu": detect().name,
         "recipe": sweep.recipe,
         "score": sweep.score,
         "more_is_better": sweep.is_more_better,

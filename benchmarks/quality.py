@@ -117,12 +117,14 @@ class Row:
 
     def order(self, folder: Path, seed: int) -> dict[str, Any]:
         """Return what the peer is told."""
-        same = ("recipe", "batch", "epochs", "rate", "schedule", "warmup", "decay", "adapter")
+        same = ("recipe", "epochs", "rate", "schedule", "warmup", "decay", "adapter")
         found = {name: getattr(self, name) for name in same}
         kind = "trl" if self.peer.startswith("TRL") else "trainer"
         more = {"peer": kind, "model": str(folder / self.model), "rank": self.rank}
         more |= {"seed": seed, "attention": self.attention, "by_length": self.peer_by_length}
-        more |= {"marks": MARKS}
+        # hotloop's batches mix the tasks: each adapter has as many rows a step as its own training.
+        of_tasks = len(TASKS) if self.recipe == "task-router" else 1
+        more |= {"marks": MARKS, "batch": self.batch // of_tasks}
         return {**found, **more, "settings": self.settings(folder, seed)}
 
 
@@ -258,7 +260,7 @@ ROWS = {
         peer="TRL, one for each task",
         score="tasks",
         model="base",
-        batch=8,
+        batch=8 * len(TASKS),
         epochs=MARKS,
         rate=2e-3,
         longest=256,
@@ -434,7 +436,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             )
             outcome.ours.append(ours(ROWS[name], folder, seed, folder / this))
             print(json.dumps({k: v for k, v in outcome.to_json().items() if k != "curves"}))
-        found[name] = {**outcome.to_json(), "others": load.others(), "cpu": detect().name}
+        machine = detect()
+        cpu = f"{machine.cores:g} cores, {machine.name}"
+        found[name] = {**outcome.to_json(), "others": load.others(), "cpu": cpu}
         write_json(PAGE, {"rows": found})
     print(f"the runs are in {folder}")
     return 0

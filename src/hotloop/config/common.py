@@ -241,6 +241,10 @@ def give_way(resolved: Resolved[Shared]) -> SettingsLayer:
     if training.batch_size % training.accumulation and gives_way("accumulation", "batch_size"):
         largest = math.gcd(training.batch_size, training.accumulation)
         changes["accumulation"] = (largest, "batch_size")
+    if training.patience and not (training.eval_every_steps or training.eval_every_epochs):
+        for nulled in ("eval_every_epochs", "eval_every_steps"):
+            if gives_way("patience", nulled):
+                changes["patience"] = (None, nulled)
     config, origins = resolved.config, resolved.origins
     return SettingsLayer(
         origin="rule",

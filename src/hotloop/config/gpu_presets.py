@@ -11,7 +11,6 @@ from hotloop.config.layers import SettingsLayer
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from hotloop.config.common import How
     from hotloop.core.hardware import Hardware
 
 __all__ = ["LAYOUT", "by_memory", "efforts", "presets_by_gpu", "quick_test", "same_batch"]
@@ -55,16 +54,13 @@ def quick_test(steps: int, why: str, *, sections: Sequence[str] = ("training",))
 
 
 def efforts(
-    source: How,
-    *,
-    quick: Mapping[str, tuple[object, str]],
-    best: Mapping[str, tuple[object, str]],
+    *, quick: Mapping[str, tuple[object, str]], best: Mapping[str, tuple[object, str]]
 ) -> Mapping[str, Preset]:
     """Return the presets quick and best from {key: (value, reason)}; see docs/defaults.md."""
     return MappingProxyType(
         {
             name: Preset(
-                source=source,
+                source="rule",
                 values={key: value for key, (value, _) in settings.items()},
                 reasons={key: reason for key, (_, reason) in settings.items()},
             )

@@ -77,13 +77,19 @@ class Adapter:
 def rate_by_method(rates: Mapping[str, float]) -> Callable[[Resolved[Any]], SettingsLayer | None]:
     """Return a `Resolver.derived`: the default learning rate that suits adapter.method.
 
-    `rates` are by method; a method that is missing has the rate of the schema.
+    `rates` are by method; a method that is missing has the rate of the schema, and so has a run
+    whose min_learning_rate the user set higher.
     """
-    key = "training.learning_rate"
+    key, floor = "training.learning_rate", "training.min_learning_rate"
 
     def derived(resolved: Resolved[Any]) -> SettingsLayer | None:
         method = resolved.config.adapter.method
         if resolved.origins[key] != DEFAULT or method not in rates:
+            return None
+        if (
+            floor in resolved.requested
+            and resolved.config.training.min_learning_rate > rates[method]
+        ):
             return None
         origin = f"{DEFAULT} of adapter.method={method}"
         return SettingsLayer(origin=origin, values={key: rates[method]})

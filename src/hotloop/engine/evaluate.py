@@ -12,7 +12,7 @@ from hotloop.engine.step import to_device
 from hotloop.session.accumulation_windows import batch_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from hotloop.session.accumulation_windows import Position
     from hotloop.session.batch import Samples
@@ -29,6 +29,7 @@ class Evaluation:
     loss: float  # mean over targets
     targets: int
     figures: Mapping[str, float | None] = field(default_factory=dict)  # metrics of the job's judge
+    right: Sequence[int] | None = None  # right answers of each class; None: not counted
 
 
 def evaluate(
@@ -78,10 +79,15 @@ def evaluate(
             ranks.total(figure)
     if not targets:
         raise DataError(f"nothing of {samples.fingerprint} carries loss: there is none to report")
+    loss = total.item() / targets
+    if judge is None:
+        return Evaluation(loss=loss, targets=targets)
+    on_host = counts["counts"].cpu()
     return Evaluation(
-        loss=total.item() / targets,
+        loss=loss,
         targets=targets,
-        figures={} if judge is None else judge.figures(counts["counts"].cpu()),
+        figures=judge.figures(on_host),
+        right=None if judge.right is None else judge.right(on_host),
     )
 
 

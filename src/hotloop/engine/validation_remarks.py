@@ -1,8 +1,9 @@
 """Says what the validations of a run show: learning by heart, and the best one against the last.
 
-The best of several validations is chosen, so chance is part of its lead. Two models whose numbers
-of right answers differ by five or fewer cannot be told apart at a risk of 5 %, whatever the number
-of rows: even if they answer no other row differently, a sign test gives 2 x 0.5^5 = 6 %.
+The best of several validations is chosen, so chance is part of its lead. If the right answers of
+two models differ by five or fewer, counted class by class, no sign test can tell the models apart
+at a risk of 5 %, whatever the number of rows: even if they answer no other row differently, it
+gives 2 x 0.5^5 = 6 %.
 Source: McNemar 1947, "Note on the sampling error of the difference between correlated proportions
 or percentages", Psychometrika 12.
 """
@@ -31,8 +32,8 @@ class ValidationRemarks:
 
     judge: ValidationMetrics | None
     _overfitting: Overfitting = field(default_factory=Overfitting)
-    _best: tuple[int, Evaluation] | None = None  # optimizer step, result
-    _last: tuple[int, Evaluation] | None = None
+    _best: Evaluation | None = None  # None: an earlier process made it
+    _last: tuple[int, Evaluation] | None = None  # optimizer step, result
 
     def after(
         self, position: Position, evaluation: Evaluation, training: float | None
@@ -44,7 +45,7 @@ class ValidationRemarks:
         best = position.best_step == position.step
         self._last = position.step, evaluation
         if best:
-            self._best = self._last
+            self._best = evaluation
         score = None if self.judge is None else self.judge.score
         if (value := self._value(evaluation)) is None:
             return None
@@ -56,8 +57,10 @@ class ValidationRemarks:
 
         `trained` says whether this process made a step.
         """
-        said = [] if (text := self._against_last()) is None else [(text, False)]
-        if self.judge is not None and trained:
+        if not trained:
+            return []
+        said = [] if (text := self._against_best(position)) is None else [(text, False)]
+        if self.judge is not None:
             said += [(text, True) for text in self.judge.closing(position.best_score)]
         return said
 
@@ -67,27 +70,30 @@ class ValidationRemarks:
             return evaluation.loss
         return evaluation.figures.get(self.judge.score)
 
-    def _against_last(self) -> str | None:
+    def _against_best(self, position: Position) -> str | None:
         """Return how far the last validation is from the best; None if it is the best."""
-        if self._best is None or self._last is None or self._best[0] == self._last[0]:
+        step = position.best_step
+        if self._last is None or step is None or step == self._last[0]:
             return None
-        (best_step, best), (last_step, last) = self._best, self._last
-        name = "loss" if self.judge is None or self.judge.score is None else self.judge.score
-        values = map(self._value, (best, last))
+        by_loss = self.judge is None or self.judge.score is None
+        best = position.best_loss if by_loss else position.best_score
+        name = "loss" if by_loss or self.judge is None else self.judge.score
+        values = [best, self._value(self._last[1])]
         shown = ["undefined" if value is None else f"{value:.4f}" for value in values]
         said = (
-            f"the best validation is that of step {best_step:,} ({name} {shown[0]}); the last, of "
-            f"step {last_step:,}, has {shown[1]}"
+            f"the best validation is that of step {step:,} ({name} {shown[0]}); the last, of step "
+            f"{self._last[0]:,}, has {shown[1]}"
         )
-        share = None if self.judge is None else self.judge.share_of_rows
-        right = [None if share is None else one.figures.get(share) for one in (best, last)]
-        if right[0] is None or right[1] is None:
+        right = None if self._best is None else self._best.right
+        now = self._last[1].right
+        if right is None or now is None:
             return said
-        rows = abs(round(best.targets * right[0]) - round(last.targets * right[1]))
+        rows = sum(abs(one - other) for one, other in zip(right, now, strict=True))
         if rows >= _TOLD_APART:
             return said
         return (
-            f"{said}. They differ by {many(rows, 'right answer')} on "
-            f"{many(last.targets, 'row')}, which may be chance (sign test, 5 %): --checkpoint last "
-            "may be as good, and only more validation rows can tell"
+            f"{said}. Their right answers differ by {rows} of {many(self._last[1].targets, 'row')}"
+            ", counted class by class, which may be chance (sign test, 5 %): either checkpoint may "
+            "be the better one (hotloop predict RUN --checkpoint last), and only more validation "
+            "rows can tell"
         )

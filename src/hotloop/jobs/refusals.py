@@ -12,7 +12,7 @@ from hotloop.config.settings import differences
 from hotloop.core.errors import ConfigError, DataError, DeviceError, UsageError
 from hotloop.core.plan import Plan, Use
 from hotloop.core.version import code_version
-from hotloop.jobs.request import DATA_PATHS, parse_use, read_plan
+from hotloop.jobs.request import DATA_PATHS, parse_use, read_plan, saved_settings
 from hotloop.machine.torch_build import TorchBuild, torch_build
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _keeps(option: str, has: str) -> UsageError:
 
 def refuse_changes(record: Mapping[str, Any], request: RunRequest) -> None:
     """Raise ConfigError with a diff if an existing run was started with other settings."""
-    if changed := differences(record["config"], flatten(request.config)):
+    if changed := differences(saved_settings(record), flatten(request.config)):
         raise ConfigError(
             "a run of this set is there with other settings:\n  "
             + "\n  ".join(changed)

@@ -235,6 +235,11 @@ def saved_request(record: Mapping[str, Any]) -> RunRequest:
     return RunRequest(recipe=recipe, config=config, origins=record["origins"])
 
 
+def saved_settings(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a run in the form of `flatten`, those included that are newer."""
+    return flatten(saved_request(record).config)
+
+
 def moved_data(
     record: Mapping[str, Any], recipe: str | None, assignments: Sequence[str], config: Path | None
 ) -> dict[str, Any]:
@@ -251,7 +256,7 @@ def moved_data(
     if not any(word.startswith(f"{CODE}=") for word in assignments):
         requested.pop(CODE, None)  # a configuration file cannot name code
     moved = {key: requested.pop(key) for key in (*DATA_PATHS, CODE) if key in requested}
-    if changed := differences(record["config"], requested):
+    if changed := differences(saved_settings(record), requested):
         raise ConfigError(
             "a resumed run keeps its settings, but for where its data lie:\n  "
             + "\n  ".join(changed)

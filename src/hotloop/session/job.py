@@ -31,7 +31,8 @@ class ValidationMetrics:
     # Metrics from all counts, on the host; None if there were no such rows.
     figures: Callable[[Tensor], Mapping[str, float | None]]
     score: str | None = None  # the metric that selects the best model, the higher; None: the loss
-    share_of_rows: str | None = None  # the metric that is the share of rows with a right answer
+    # The rows of each class with a right answer, from all counts; None: rows have no classes.
+    right: Callable[[Tensor], Sequence[int]] | None = None
     # Whether the screen shows a metric; the log has all.
     shows: Callable[[str], bool] = lambda name: True
     # A remark to the user on the metrics, or None.

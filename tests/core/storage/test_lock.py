@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hotloop.core.errors import UsageError, WriteError
-from hotloop.core.storage.lock import Lock, LockHolder, change_text
+from hotloop.core.storage.lock import HeldError, Lock, LockHolder, change_text
 
 linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux's /proc")
 
@@ -390,3 +390,10 @@ def test_a_file_removed_while_waiting_for_it_is_not_the_file(tmp_path):
 def test_a_text_in_a_missing_folder(tmp_path):
     with pytest.raises(WriteError, match="make its folder first"):
         change_text(tmp_path / "missing" / "lock", lambda old: "x")
+
+
+def test_a_lock_of_another_machine_is_not_waited_for(tmp_path):
+    path = tmp_path / "lock"
+    path.write_text(json.dumps(asdict(replace(LockHolder.me(), host="elsewhere", pid=1))))
+    with pytest.raises(HeldError, match="process 1 on elsewhere"):
+        Lock(path).wait(lambda holder: pytest.fail("it waits"))

@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import itertools
 import json
 import os
 import platform
@@ -23,7 +24,7 @@ else:
 __all__ = ["HeldError", "Lock", "LockHolder", "change_text"]
 
 _TRIES, _WAIT = 200, 0.01  # attempts while another process holds the lock; seconds between
-_POLL = 0.2  # seconds between two looks at a lock that is waited for
+_POLL, _AGAIN = 0.2, 50  # seconds between two looks at a lock; looks between two messages
 
 _GREATEST_PID = 2**31 - 1  # pid_t is a C int
 # Windows' SYNCHRONIZE right, ERROR_INVALID_PARAMETER and WAIT_TIMEOUT, from
@@ -157,23 +158,21 @@ class Lock:
         self.took_over = None
         change_text(self._path, lambda text: self._claim(text, job))
 
-    def wait(self, waits: Callable[[str], None]) -> None:
-        """Take the lock as soon as no other process holds it.
+    def wait(self, waits: Callable[[LockHolder], None]) -> None:
+        """Take the lock as soon as no other process of this machine holds it.
 
-        `waits` is called once, with a text, if one does. Raises HeldError if this process has it.
+        `waits` is called with the holder now and then. Raises HeldError if this process holds it,
+        or one of another machine, of which nobody knows here whether it is alive.
         """
-        told = False
-        while True:
+        for look in itertools.count():
             try:
                 self.acquire()
             except HeldError as error:
                 holder = error.holder
-                if (holder.host, holder.pid) == (platform.node(), os.getpid()):
+                if holder.host != platform.node() or holder.pid == os.getpid():
                     raise
-                if not told:
-                    who = f"process {holder.pid} on {holder.host}"
-                    waits(f"waits for {who}; if that surely is gone, delete {self._path}")
-                told = True
+                if look % _AGAIN == 0:
+                    waits(holder)
                 time.sleep(_POLL)
             else:
                 return

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
     from pathlib import Path
 
+    from hotloop.core.storage.lock import LockHolder
     from hotloop.data.readers.bad_rows import Faults
     from hotloop.data.readers.portions import Portion, RecordFile
     from hotloop.data.tokenising.plan import TokenizeRequest, TokenizeSpec
@@ -68,14 +69,19 @@ def tokenise(
     `spec` is the result of `wanted` for both, if it is known. Raises DataError if rows cannot be
     used (under the policy "stop" it lists them) or the folder exists with other contents, and
     WriteError; DeviceError if a package or the Ray cluster that the order names is missing. Waits
-    for another process that is making the same folder.
+    for another process of this machine that is making the same folder; UsageError if it is one of
+    another machine.
     """
     if order.engine == "ray":
         must_be_usable(address=order.address, processes=order.processes)
     make_folder(order.out.parent)
     spec = spec or wanted(sources, order, notify=notify)
     lock = Lock(order.out.with_name(f".{order.out.name}.lock"))
-    lock.wait(lambda text: notify(TokenizeProgress(what=text)))
+
+    def waits(holder: LockHolder) -> None:
+        notify(TokenizeProgress(what=f"waits for process {holder.pid}, which makes these tokens"))
+
+    lock.wait(waits)
     try:
         room = order.out.with_name(f".{order.out.name}.unfinished")
         if order.out.exists():

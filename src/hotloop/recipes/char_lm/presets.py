@@ -69,13 +69,12 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
 )
 
 EFFORTS = efforts(
-    "rule",
     quick={
-        "training.max_steps": (1250, "a quarter of the time"),
+        "training.max_steps": (1250, "a quarter of the steps"),
         "training.eval_every_steps": (125, "ten validations"),
     },
     best={
-        "training.max_steps": (10_000, "twice the time"),
+        "training.max_steps": (10_000, "twice the steps"),
         "training.eval_every_steps": (500, "twenty validations"),
         "training.patience": (4, "ends where validations no longer improve"),
     },

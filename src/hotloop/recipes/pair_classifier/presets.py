@@ -42,10 +42,9 @@ _CPU = Preset(
 PRESETS = presets_by_gpu(_SIZES, _gpu_preset, cpu=_CPU)
 auto_pair_classifier = by_memory(_SIZES, _gpu_preset, cpu=_CPU)
 EFFORTS = efforts(
-    "measured",
-    quick={"training.epochs": (1, "a third of the time")},
+    quick={"training.epochs": (1, "a third of the epochs")},
     best={
-        "training.epochs": (6, "twice the time"),
+        "training.epochs": (6, "twice the epochs"),
         "training.patience": (2, "ends where validations no longer improve"),
     },
 )

@@ -172,7 +172,7 @@ def _judge(
         start=lambda device: torch.zeros(shape, dtype=torch.int64, device=device),
         figures=partial(_figures, data, silent),
         score=config.metric,
-        share_of_rows="accuracy",
+        right=lambda counts: counts.sum(0).diagonal().tolist(),
         closing=partial(_closing, config, to_beat, silent),
     )
 

@@ -43,14 +43,13 @@ _CPU = Preset(
 PRESETS = presets_by_gpu(_SIZES, _gpu_preset, cpu=_CPU)
 auto_task_router = by_memory(_SIZES, _gpu_preset, cpu=_CPU)
 EFFORTS = efforts(
-    "rule",
     quick={
-        "training.epochs": (1, "half the time"),
-        "router_training.epochs": (5, "half the time"),
+        "training.epochs": (1, "half the epochs"),
+        "router_training.epochs": (5, "half the epochs"),
     },
     best={
-        "training.epochs": (4, "twice the time"),
-        "joint_training.epochs": (2, "twice the time"),
+        "training.epochs": (4, "twice the epochs"),
+        "joint_training.epochs": (2, "twice the epochs"),
     },
 )
 EXPERIMENTS: Mapping[str, Preset] = MappingProxyType(
