@@ -79,12 +79,12 @@ def evaluate(
             ranks.total(figure)
     if not targets:
         raise DataError(f"nothing of {samples.fingerprint} carries loss: there is none to report")
-    loss = total.item() / targets
+    mean = total.item() / targets
     if judge is None:
-        return Evaluation(loss=loss, targets=targets)
+        return Evaluation(loss=mean, targets=targets)
     on_host = counts["counts"].cpu()
     return Evaluation(
-        loss=loss,
+        loss=mean,
         targets=targets,
         figures=judge.figures(on_host),
         right=None if judge.right is None else judge.right(on_host),
