@@ -44,12 +44,16 @@ def grow_segments(hardware: Hardware, torch: Any = None) -> Callable[[], None] |
     """Let segments grow from now on; return what takes that back, or None where nothing changed.
 
     Memory that torch keeps without using it, of an earlier run in this process, is given back
-    first. A driver without virtual memory, such as that of a vGPU, keeps the settings.
+    first, and so are cuBLAS's workspaces, which would hold pages between free ones. A driver
+    without virtual memory, such as that of a vGPU, keeps the settings.
     """
     if torch is None:
         import torch
     if why_not_growing(hardware, torch) is not None:
         return None
+    # torch's own name for it, as torch/_inductor/cudagraph_trees.py uses it (2.9 to 2.14).
+    if (clear := getattr(torch._C, "_cuda_clearCublasWorkspaces", None)) is not None:
+        clear()
     torch.cuda.empty_cache()
     _set(torch, grows=True)
     try:

@@ -38,9 +38,8 @@ __all__ = [
 ]
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
-# The default of TRL's SFTConfig, a tenth of the usual one of LoRA:
-# https://huggingface.co/docs/trl/sft_trainer (1.x, 2026-11). Not measured here: it falls with the
-# width of a model, and no wide one trains on our machines.
+# The default of TRL's SFTConfig: https://huggingface.co/docs/trl/sft_trainer (1.16, 2026-11). Not
+# measured here, as no model of a usual size trains on our machines.
 _WHOLE_RATE = 2e-5
 _PARTS = ("messages", "prompt", "response", "instruction", "instances", "text")
 SAID = MappingProxyType(  # option of `hotloop data` -> what a user of the recipe types instead

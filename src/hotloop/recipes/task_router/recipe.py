@@ -327,7 +327,6 @@ def _rows(
     training = config.training
     count = len(part.columns["task"])
     columns: dict[str, NDArray[Any]] = {**part.columns, "row": np.arange(count)}
-    by_length = config.data.group_by_length or features is not None  # phase 2 was not measured
     if features is not None:
         columns["features"] = features.values
     rows = (ProgressRows if features is not None else TokenRows)(
@@ -336,7 +335,7 @@ def _rows(
         form=form,
         seed=config.seed,
         shuffle=shuffle,
-        like=training.batch_size if by_length else None,
+        like=training.batch_size if config.data.group_by_length else None,
         rows=part.rows,
         beside=columns,
     )
