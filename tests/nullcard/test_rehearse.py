@@ -247,11 +247,12 @@ def test_many_micro_batches_make_one_step(rehearse):
 
 
 def test_the_rules_on_the_gpu_judge_by_the_cards_estimated_times(rehearse):
-    """A product of 2 TFLOP is in the queue when the rows of a mask are counted.
+    """A product of 9 TFLOP is in the queue when the rows of a mask are counted.
 
     The host waits in each step, but the card is busy meanwhile: the wait costs next to nothing.
+    The products are long enough for a slow host, too, whose own work in a step takes some ms.
     """
-    work = "y = torch.ones(8192, 8192, device='cuda'); y @ y @ y; n = len(x[x > 0])"
+    work = "y = torch.ones(16384, 16384, device='cuda'); y @ y; n = len(x[x > 0])"
     result, said = rehearse(written(work), "--card", "rtx4090")
     found = {one["rule"].split()[0]: one for one in result["judged"]["findings"]}
     assert (found["H3"]["severity"], found["H3"]["places"][0]["line"]) == (
@@ -259,7 +260,7 @@ def test_the_rules_on_the_gpu_judge_by_the_cards_estimated_times(rehearse):
         line_of(work),
     )
     assert "H3 hidden_sync" in said
-    clean, _ = rehearse(written("y = torch.ones(4096, 4096, device='cuda'); y @ y"))
+    clean, _ = rehearse(written("y = torch.ones(8192, 8192, device='cuda'); y @ y"))
     loud = [one for one in clean["judged"]["findings"] if one["severity"] != "note"]
     assert loud == []
 
