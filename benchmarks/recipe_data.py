@@ -67,6 +67,7 @@ class Sizes:
     heads: int
     vocabulary: int
     positions: int
+    dropout: float = 0.0  # of an encoder; with it, losses of two sides cannot be compared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +142,7 @@ def tokenizer(folder: Path, kind: str, vocabulary: int) -> None:
 
 
 def _encoder(sizes: Sizes) -> Any:
-    """Return a BERT without dropout, so that losses can be compared."""
+    """Return a BERT."""
     from transformers import BertConfig, BertModel
 
     config = BertConfig(
@@ -151,8 +152,8 @@ def _encoder(sizes: Sizes) -> Any:
         num_attention_heads=sizes.heads,
         intermediate_size=4 * sizes.width,
         max_position_embeddings=sizes.positions,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
+        hidden_dropout_prob=sizes.dropout,
+        attention_probs_dropout_prob=sizes.dropout,
     )
     return BertModel(config, add_pooling_layer=False)
 

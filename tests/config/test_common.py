@@ -3,8 +3,9 @@ from typing import Any
 
 import pytest
 
-from hotloop.config.common import ALIASES, Data, Preset, Training, check_shared, give_way, set_names
+from hotloop.config.common import ALIASES, Data, Preset, Training, check_shared, set_names
 from hotloop.config.layers import SettingsLayer, parse_assignments
+from hotloop.config.resolver import give_way
 from hotloop.config.schema import flatten, settings_of
 from hotloop.config.settings import Resolved, resolve
 from hotloop.core.errors import ConfigError
@@ -93,14 +94,6 @@ def test_the_way_to_validate_that_was_asked_for_wins() -> None:
         "training.eval_every_epochs": None
     }
     assert changes("training.eval_every_epochs=null") == {}
-
-
-@pytest.mark.parametrize(("batch", "accumulation"), [(10, 2), (13, 1), (12, None), (50, 2)])
-def test_a_typed_batch_keeps_the_accumulation_divisible(
-    batch: int, accumulation: int | None
-) -> None:
-    got = changes(f"training.batch_size={batch}", below={"training.accumulation": 4})
-    assert got == ({} if accumulation is None else {"training.accumulation": accumulation})
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,13 @@
-"""Settings that every recipe shares, their older spellings, their sources and their checks.
+"""Settings that every recipe shares, their older spellings and their checks."""
 
-Sources rank: defaults < preset < experiment < file < manifest < command line.
-"""
-
-import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
-from hotloop.config.layers import SettingsLayer, parse_assignments, read_config
+from hotloop.config.layers import SettingsLayer
 from hotloop.config.schema import flatten, setting, setting_text
-from hotloop.config.settings import Resolved, resolve
 from hotloop.core.errors import ConfigError
 
 __all__ = [
@@ -25,13 +19,13 @@ __all__ = [
     "PRESET_MEANING",
     "Data",
     "Preset",
-    "Resolver",
     "Shared",
     "Training",
     "check_shared",
     "deciding",
-    "give_way",
+    "rates_crossed",
     "set_names",
+    "warmup_too_long",
 ]
 
 # How the five projects behind hotloop, and nanoGPT, spell the same settings.
@@ -208,119 +202,6 @@ class Shared(Protocol):
         ...
 
 
-def give_way(resolved: Resolved[Shared]) -> SettingsLayer:
-    """Return changes to default settings that contradict settings of the user.
-
-    Where two of the user's own settings contradict each other, `check_shared` refuses them.
-    """
-    training, requested = resolved.config.training, resolved.requested
-    changes: dict[str, tuple[object, str]] = {}  # setting -> new value, the setting it yields to
-
-    def gives_way(key: str, to: str) -> bool:
-        return f"training.{key}" not in requested and f"training.{to}" in requested
-
-    max_steps = training.max_steps
-    if training.epochs and max_steps and gives_way("max_steps", "epochs"):
-        changes["max_steps"] = (None, "epochs")
-    if training.eval_every_epochs and training.eval_every_steps:
-        if gives_way("eval_every_steps", "eval_every_epochs"):
-            changes["eval_every_steps"] = (None, "eval_every_epochs")
-        elif gives_way("eval_every_epochs", "eval_every_steps"):
-            changes["eval_every_epochs"] = (None, "eval_every_steps")
-    if training.warmup_share is not None and training.warmup_steps:
-        if gives_way("warmup_steps", "warmup_share"):
-            changes["warmup_steps"] = (0, "warmup_share")
-        elif gives_way("warmup_share", "warmup_steps"):
-            changes["warmup_share"] = (None, "warmup_steps")
-    elif _warmup_too_long(training.warmup_steps, max_steps) and gives_way(
-        "warmup_steps", "max_steps"
-    ):
-        changes["warmup_steps"] = ((max_steps or 0) // _TENTH, "max_steps")
-    if _rates_crossed(training) and gives_way("min_learning_rate", "learning_rate"):
-        changes["min_learning_rate"] = (training.learning_rate / _TENTH, "learning_rate")
-    if training.batch_size % training.accumulation and gives_way("accumulation", "batch_size"):
-        largest = math.gcd(training.batch_size, training.accumulation)
-        changes["accumulation"] = (largest, "batch_size")
-    if training.patience and not (training.eval_every_steps or training.eval_every_epochs):
-        for nulled in ("eval_every_epochs", "eval_every_steps"):
-            if gives_way("patience", nulled):
-                changes["patience"] = (None, nulled)
-    config, origins = resolved.config, resolved.origins
-    return SettingsLayer(
-        origin="rule",
-        values={f"training.{key}": value for key, (value, _) in changes.items()},
-        origins={
-            f"training.{key}": (
-                f"was {setting_text(config, f'training.{key}', origins).partition('=')[2]},"
-                f" gave way to {setting_text(config, f'training.{to}', origins)}"
-            )
-            for key, (_, to) in changes.items()
-        },
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resolver:
-    """The sources and checks of a recipe's settings; the schema has `preset` and `experiment`."""
-
-    schema: type[Any]
-    aliases: Mapping[str, str]  # older spelling -> key
-    presets: Mapping[str, Preset]
-    experiments: Mapping[str, Preset]
-    check: Callable[[Any, Mapping[str, str]], None]  # raises ConfigError; takes the origins
-    # Further values of `preset`, quick and best, which are added to preset=auto.
-    efforts: Mapping[str, Preset] = field(default_factory=dict)
-    # Settings that follow from others, where the user did not set them.
-    derived: Callable[[Resolved[Any]], SettingsLayer | None] = lambda resolved: None
-
-    def __call__(
-        self,
-        assignments: Sequence[str],
-        config_file: Path | None = None,
-        auto_layer: Callable[[], SettingsLayer] | None = None,
-        manifest: SettingsLayer | None = None,
-    ) -> Resolved[Any]:
-        """Return the configuration; a `manifest` ranks between the file and typed settings.
-
-        `auto_layer` derives preset=auto from the machine. It is called only for that preset and
-        for efforts, and only after every key and value has been checked. Defaults give way to
-        settings of the user.
-        Raises UsageError for an argument without =, else ConfigError.
-        """
-        *file, typed = _user_layers(assignments, config_file)
-        user = [*file, *([] if manifest is None else [manifest]), typed]
-        first = resolve(self.schema, user, self.aliases).config
-        layers = []
-        origin = f"preset {first.preset}"
-        if first.preset in self.presets:
-            layers.append(self.presets[first.preset].layer(origin))
-        elif auto_layer is not None:
-            layers.append(auto_layer())
-        if first.preset in self.efforts:
-            layers.append(self.efforts[first.preset].layer(origin))
-        if first.experiment is not None:
-            experiment = self.experiments[first.experiment]
-            layers.append(experiment.layer(f"experiment {first.experiment}"))
-        layers += user
-        resolved = resolve(self.schema, layers, self.aliases)
-        if (derived_layer := self.derived(resolved)) is not None:
-            layers.append(derived_layer)
-            resolved = resolve(self.schema, layers, self.aliases)
-        resolved = resolve(self.schema, [*layers, give_way(resolved)], self.aliases)
-        self.check(resolved.config, resolved.origins)
-        return resolved
-
-    def requested(
-        self, assignments: Sequence[str], config_file: Path | None = None
-    ) -> dict[str, object]:
-        """Return only the user's own settings, in the form of `flatten`.
-
-        A resumed run must agree with them.
-        """
-        user = _user_layers(assignments, config_file)
-        return resolve(self.schema, user, self.aliases).given()
-
-
 def check_shared(
     config: Shared, origins: Mapping[str, str] = _NOTHING, more: Iterable[str] = ()
 ) -> None:
@@ -341,7 +222,7 @@ def check_shared(
             f"{text('training.batch_size')} is not divisible by {text('training.accumulation')}:"
             " every micro batch must have the same size"
         )
-    if _warmup_too_long(training.warmup_steps, training.max_steps):
+    if warmup_too_long(training.warmup_steps, training.max_steps):
         problems.append(
             f"{text('training.warmup_steps')} is more than {text('training.max_steps')}:"
             " the peak learning rate would never be reached"
@@ -350,7 +231,7 @@ def check_shared(
         problems.append(
             f"{text('training.warmup_share')} and {text('training.warmup_steps')}: leave one out"
         )
-    if _rates_crossed(training):
+    if rates_crossed(training):
         problems.append(
             f"{text('training.min_learning_rate')} is above {text('training.learning_rate')}:"
             " lower it, or set training.schedule=constant"
@@ -380,16 +261,13 @@ def set_names(config: Shared, names: Iterable[str], origins: Mapping[str, str]) 
     ]
 
 
-def _user_layers(assignments: Sequence[str], config_file: Path | None) -> list[SettingsLayer]:
-    typed = parse_assignments(assignments)
-    return [typed] if config_file is None else [read_config(config_file), typed]
-
-
-def _warmup_too_long(warmup_steps: int, max_steps: int | None) -> bool:
+def warmup_too_long(warmup_steps: int, max_steps: int | None) -> bool:
+    """Return whether the learning rate would never reach its peak."""
     return max_steps is not None and warmup_steps > max_steps
 
 
-def _rates_crossed(training: Training) -> bool:
+def rates_crossed(training: Training) -> bool:
+    """Return whether the lowest learning rate of a schedule is above the highest."""
     return training.schedule != "constant" and training.min_learning_rate > training.learning_rate
 
 

@@ -99,8 +99,10 @@ def test_auto_is_derived_only_when_it_is_in_force_and_every_key_is_good() -> Non
     assert resolved.config.training.batch_size == 96
     assert resolved.origins["training.batch_size"] == "auto (12 GiB)"
     typed = resolve_char_lm(["training.batch_size=10"], auto_layer=auto)
-    assert typed.config.training.accumulation == 2
+    assert typed.config.training.accumulation == 1
     assert "gave way to training.batch_size=10" in typed.origins["training.accumulation"]
+    shorter = resolve_char_lm(["model.context=64"], auto_layer=auto)
+    assert shorter.config.training.accumulation == 1
     resolve_char_lm(["preset=t4"], auto_layer=never)
     for bad in ("traning.batch_size=1", "training.batch_size=0", "preset=rtx409"):
         refused(bad)

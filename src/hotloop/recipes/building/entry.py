@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from hotloop.config.common import Resolver
     from hotloop.config.derive_plan import RequestedTechnique
     from hotloop.config.layers import SettingsLayer
+    from hotloop.config.resolver import Resolver
     from hotloop.core.case.planned_run import DataKind
     from hotloop.core.hardware import Hardware
 

@@ -12,12 +12,12 @@ from hotloop.config.common import (
     NO_WORKERS,
     PRESET_MEANING,
     Data,
-    Resolver,
     Training,
     check_shared,
     set_names,
 )
 from hotloop.config.layers import COMMAND_LINE
+from hotloop.config.resolver import Resolver
 from hotloop.config.schema import idle, setting, setting_text
 from hotloop.core.errors import ConfigError, did_you_mean
 from hotloop.recipes.char_lm.presets import EFFORTS, EXPERIMENTS, PRESETS
@@ -166,4 +166,5 @@ resolve_char_lm = Resolver(
     efforts=EFFORTS,
     experiments=EXPERIMENTS,
     check=check_char_lm,
+    row="model.context",
 )

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal
 
-from hotloop.config.common import AUTO, PRESET_MEANING, Resolver, Training, check_shared
+from hotloop.config.common import AUTO, PRESET_MEANING, Training, check_shared
+from hotloop.config.resolver import Resolver
 from hotloop.config.schema import idle, setting, setting_text
 from hotloop.config.text_common import (
     NOT_PADDED,

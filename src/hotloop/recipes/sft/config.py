@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
-from hotloop.config.common import AUTO, PRESET_MEANING, Resolver, Training, check_shared
+from hotloop.config.common import AUTO, PRESET_MEANING, Training, check_shared
 from hotloop.config.derive_plan import RequestedTechnique
+from hotloop.config.resolver import Resolver
 from hotloop.config.schema import idle, setting, setting_text
 from hotloop.config.text_common import (
     NOT_PADDED,

@@ -11,11 +11,11 @@ from hotloop.config.common import (
     AUTO,
     NO_WORKERS,
     PRESET_MEANING,
-    Resolver,
     Training,
     check_shared,
 )
 from hotloop.config.layers import SettingsLayer
+from hotloop.config.resolver import Resolver
 from hotloop.config.schema import idle, setting, setting_text
 from hotloop.config.settings import Resolved
 from hotloop.config.text_common import TEXT_ALIASES, Adapter, check_adapter, is_typed
