@@ -1,15 +1,15 @@
-"""Where the time of a training step goes on a CPU, for hotloop and for the peer's best loop.
+"""Where the time of hotloop's training step goes on a CPU.
 
 python -m benchmarks.step_parts [CASE ...]
 
 CASE is one of benchmarks.recipes (classifier-long, classifier-short, chat, expert), the short
-rows with BERT's dropout (classifier-dropout), or char-lm (the model of docs/quality.md, by hotloop
-alone); without one, all of them. Each contestant has a process of its own: steps without a profiler
-for the seconds of a step, then steps under torch.profiler, whose operators' own seconds are summed
-up by kind. What no operator took is "between operators": Python, the loop, the profiler itself.
-The products with weights are then made alone, with the shapes that were seen and nothing between
-them: no training takes less time for them as long as torch makes them. All is for 1,000 tokens
-without padding. Writes benchmarks/results/step-parts.json after each case.
+rows with BERT's dropout (classifier-dropout), or char-lm (the model of docs/quality.md); without
+one, all of them. Each case has a process of its own: steps without a profiler for the seconds of a
+step, then steps under torch.profiler, whose operators' own seconds are summed up by kind. What no
+operator took is "between operators": Python, the loop, the profiler itself. The products with
+weights are then made alone, with the shapes that were seen and nothing between them: no training
+takes less time for them as long as torch makes them. All is for 1,000 tokens without padding.
+Writes benchmarks/results/step-parts.json after each case, and docs/quality.py puts it on its page.
 """
 
 from __future__ import annotations
@@ -35,18 +35,17 @@ import torch
 from benchmarks import loops, recipes
 from benchmarks.measure import Load
 from benchmarks.quality import SHAKESPEARE
-from benchmarks.recipes import BEST, OWN, THREADS
+from benchmarks.recipes import OWN, THREADS
 from benchmarks.table import RESULTS
 from benchmarks.turns import Finished
 from hotloop.core.storage.files import write_json
 from hotloop.machine.detect import detect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 OUT = RESULTS / "step-parts.json"
-LONG = 50  # steps to warm up, to time and to profile: the Trainer sorts each 50 batches by length
-LAPS = 9  # readings of the products alone
+WARM, PLAIN, PROFILED, LAPS = 20, 50, 20, 9  # steps; readings of the products alone
 PRODUCTS, REST = "products with weights", "between operators"
 OF_PRODUCTS = {"aten::mm": 0, "aten::addmm": 1}  # where the two factors' shapes begin
 KINDS = {  # operators by the beginning of their names after ::, the first that fits
@@ -56,20 +55,22 @@ KINDS = {  # operators by the beginning of their names after ::, the first that 
     "optimizer": ("_fused_adam", "_foreach", "_amp"),
     "dropout": ("bernoulli", "native_dropout", "random_"),
     "layer norms": ("native_layer_norm", "_fused_rms_norm"),
-    "copies and casts": ("copy_", "cat", "stack", "fill_", "zero_"),
+    "copies, casts and fills": ("copy_", "cat", "stack", "fill_", "zero_"),
     "other operators": ("",),
 }
-CHARS, DROPOUT = "char-lm", "classifier-dropout"
+CHARS = "char-lm"
 SHORT = recipes.CASES["classifier-short"]
 CASES = {
     **recipes.CASES,
-    DROPOUT: replace(
+    "classifier-dropout": replace(
         SHORT,
-        title=SHORT.title.replace(",", ", dropout 0.1,", 1),
+        title=SHORT.title.replace("6 x 384", "6 x 384 with dropout 0.1"),
         sizes=replace(SHORT.sizes, dropout=0.1),
     ),
 }
-CHARACTERS = string.ascii_letters + string.digits + " .\n"  # 65, as many as the text of the row has
+TITLES = {name: case.title.removeprefix("U1 ") for name, case in CASES.items()}
+TITLES[CHARS] = "char-lm 4 x 128, 12 rows of 64 characters"
+CHARACTERS = string.ascii_letters + string.digits + " .\n"  # 65, as many as tinyshakespeare has
 
 
 @dataclass(slots=True, kw_only=True)
@@ -80,26 +81,26 @@ class Steps:
     plain: float = 0.0  # seconds for 1,000 tokens
     profiled: float = 0.0
     tokens: int = 0  # of the latest steps
-    before: int = 0
     steps: int = 0
-    began: float = 0.0
     profiler: Any = field(default_factory=lambda: torch.profiler.profile(record_shapes=True))
+    _before: int = 0
+    _began: float = 0.0
 
     def pull(self) -> None:
         """Note that a step begins. Raises Finished after the last."""
-        seconds, before = time.perf_counter() - self.began, self.before
-        if self.steps % LONG == 0:
-            self.before = self.tokens_of(self.steps)
-            self.tokens = self.before - before
-        if self.steps == 2 * LONG:
+        seconds, before = time.perf_counter() - self._began, self._before
+        if self.steps in (WARM, WARM + PLAIN, WARM + PLAIN + PROFILED):
+            self._before = self.tokens_of(self.steps)
+            self.tokens = self._before - before
+        if self.steps == WARM + PLAIN:
             self.plain = 1000 * seconds / self.tokens
             self.profiler.__enter__()
-        elif self.steps == 3 * LONG:
+        elif self.steps == WARM + PLAIN + PROFILED:
             self.profiled = 1000 * seconds / self.tokens
             self.profiler.__exit__(None, None, None)
             raise Finished
-        if self.steps % LONG == 0:
-            self.began = time.perf_counter()
+        if self.steps in (WARM, WARM + PLAIN):
+            self._began = time.perf_counter()
         self.steps += 1
 
 
@@ -129,7 +130,7 @@ def kind(operator: str) -> str:
     return next(each for each, beginnings in KINDS.items() if name.startswith(beginnings))
 
 
-def alone(shapes: Counter[tuple[int, int, int]], dtype: torch.dtype) -> float:
+def alone(shapes: Mapping[tuple[int, int, int], int], dtype: torch.dtype) -> float:
     """Return the seconds that the products take alone: the median of some laps over all shapes."""
     factors = [
         (torch.ones(rows, inner, dtype=dtype), torch.ones(inner, columns, dtype=dtype), count)
@@ -145,8 +146,8 @@ def alone(shapes: Counter[tuple[int, int, int]], dtype: torch.dtype) -> float:
     return median(found)
 
 
-def profiled(case: str, row: str, folder: Path) -> dict[str, Any]:
-    """Return the parts of a row's step, in this process."""
+def profiled(case: str, folder: Path) -> dict[str, Any]:
+    """Return the parts of a case's step, in this process."""
     torch.set_num_threads(THREADS)
     is_bf16 = detect("cpu").why_no_bf16() is None
     if case == CHARS:
@@ -158,7 +159,8 @@ def profiled(case: str, row: str, folder: Path) -> dict[str, Any]:
         steps = Steps(tokens_of=lambda number: tokens * number)
         run = functools.partial(loops.hotloop, loops.Course(course, steps.pull))
     else:
-        made = recipes.contestant(CASES[case], folder, row)
+        recipes.prepare(CASES[case], folder)
+        made = recipes.contestant(CASES[case], folder, OWN)
         steps = Steps(tokens_of=lambda _: made.taken.tokens)
         made.pull = steps.pull
         run = functools.partial(made.run, made)
@@ -166,7 +168,7 @@ def profiled(case: str, row: str, folder: Path) -> dict[str, Any]:
         run()
     except Finished:
         return parts(steps, torch.bfloat16 if is_bf16 else torch.float32)
-    raise RuntimeError(f"{case}, {row}: the loop ended by itself")
+    raise RuntimeError(f"{case}: the loop ended by itself")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -175,42 +177,27 @@ def main(argv: Sequence[str] | None = None) -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("names", nargs="*", metavar="CASE")
-    parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)  # case, row, folder
+    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)  # case, folder
     options = parser.parse_args(argv)
     if options.child:
-        case, row, folder = options.child
+        case, folder = options.child[0], Path(options.child[1])
         warnings.simplefilter("ignore")
-        found = profiled(case, row, Path(folder))
-        (Path(folder) / "parts.json").write_text(json.dumps(found))
+        (folder / "parts.json").write_text(json.dumps(profiled(case, folder)))
         return 0
-    names = options.names or [*CASES, CHARS]
-    if unknown := [name for name in names if name not in (*CASES, CHARS)]:
-        parser.error(
-            f"no case is called {', '.join(unknown)}; there are {', '.join(CASES)}, {CHARS}"
-        )
+    names = options.names or list(TITLES)
+    if unknown := [name for name in names if name not in TITLES]:
+        parser.error(f"no case is called {', '.join(unknown)}; there are {', '.join(TITLES)}")
     for name in names:
-        load, rows = Load(), {}
+        load = Load()
         with tempfile.TemporaryDirectory() as folder:
-            if name != CHARS:
-                recipes.prepare(CASES[name], Path(folder))
-            for row in (OWN,) if name == CHARS else (OWN, BEST):
-                words = [
-                    sys.executable,
-                    "-m",
-                    "benchmarks.step_parts",
-                    "--child",
-                    name,
-                    row,
-                    folder,
-                ]
-                subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
-                rows[row] = json.loads((Path(folder) / "parts.json").read_text())
-                print(name, row, json.dumps(rows[row]), flush=True)
+            words = ["-m", "benchmarks.step_parts", "--child", name, folder]
+            subprocess.run([sys.executable, *words], check=True, stdout=subprocess.DEVNULL)
+            found = json.loads((Path(folder) / "parts.json").read_text())
+        print(name, json.dumps(found), flush=True)
         written = json.loads(OUT.read_text()) if OUT.is_file() else {}
         machine = detect()
         cpu = f"{machine.cores:g} cores, {machine.name}"
-        title = CASES[name].title if name != CHARS else "char-lm as in the table"
-        written[name] = {"title": title, "rows": rows, "others": load.others(), "cpu": cpu}
+        written[name] = {"title": TITLES[name], **found, "others": load.others(), "cpu": cpu}
         write_json(OUT, written)
     return 0
 
