@@ -37,8 +37,5 @@ def test_the_parts_of_a_loop_of_products_are_products():
     found = step_parts.parts(steps, torch.float32)
     assert found["products_gflop"] == pytest.approx(2 * 64 * 256 * 128 / 10 / 1e6)
     assert sum(found["kinds_ms"].values()) == pytest.approx(found["profiled_ms"])
-    assert max(found["kinds_ms"], key=found["kinds_ms"].get) in (
-        step_parts.PRODUCTS,
-        step_parts.REST,
-    )
+    assert found["kinds_ms"][step_parts.PRODUCTS] > 0
     assert found["products_alone_ms"] > 0

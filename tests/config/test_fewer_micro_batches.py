@@ -1,10 +1,12 @@
 """Micro batches follow a smaller batch, or shorter rows, of the user."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
 from hotloop.config.common import ALIASES, Preset, Training
+from hotloop.config.layers import SettingsLayer
 from hotloop.config.resolver import Resolver
 from hotloop.config.schema import setting
 from hotloop.config.settings import Resolved
@@ -30,14 +32,15 @@ PRESET = Preset(
 )
 
 
-def resolved(*typed: str, row: str | None = None) -> Resolved[Config]:
-    resolve = Resolver(
+def resolved(*typed: str, row: str | None = None, **more: Any) -> Resolved[Config]:
+    resolve: Any = Resolver(
         schema=Config,
         aliases=ALIASES,
         presets={"p": PRESET},
         experiments={},
         check=lambda config, origins: None,
         row=row,
+        **more,
     )
     return resolve(typed)
 
@@ -51,8 +54,8 @@ def micro_batches(*typed: str, row: str | None = None) -> int:
     ("batch", "number"),
     [(48, 4), (24, 2), (36, 3), (12, 1), (10, 1), (13, 1), (16, 2), (20, 2), (50, 2), (96, 4)],
 )
-def test_a_micro_batch_is_no_larger_than_usual_and_not_needlessly_small(batch, number):
-    """The number divides the batch, and a larger batch is split as often as before."""
+def test_a_smaller_batch_comes_in_the_fewest_micro_batches_of_at_most_the_usual_size(batch, number):
+    """The number divides the batch; if none fits, it also divides the usual number: 13, 50, 96."""
     assert micro_batches(f"training.batch_size={batch}") == number
 
 
@@ -73,3 +76,22 @@ def test_the_origin_says_what_the_number_gave_way_to():
     origin = resolved("training.batch_size=12").origins["training.accumulation"]
     assert origin.startswith("was 4 (preset p")
     assert origin.endswith("gave way to training.batch_size=12 (command line)")
+
+
+def test_what_derives_from_other_settings_is_usual_too():
+    """A phase with batches of 16 rows in two: 8 of the user's rows come in one, 12 in two."""
+
+    def phase(resolved: Resolved[Config]) -> SettingsLayer:
+        values = {"training.batch_size": 16, "training.accumulation": 2}
+        typed = resolved.requested
+        left = {key: value for key, value in values.items() if key not in typed}
+        return SettingsLayer(origin="phase", values=left)
+
+    for batch, number in ((8, 1), (12, 2)):
+        found = resolved(f"training.batch_size={batch}", derived=phase)
+        assert found.config.training.accumulation == number
+
+
+def test_an_older_spelling_of_the_length_counts_alike():
+    found = resolved("model.block_size=64", row="model.context")
+    assert found.config.training.accumulation == 1

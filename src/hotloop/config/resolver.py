@@ -4,8 +4,8 @@ Sources rank: defaults < preset < experiment < file < manifest < command line.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -72,9 +72,11 @@ def fewer_micro_batches(
 ) -> SettingsLayer | None:
     """Return the micro batches of smaller batches, or of shorter rows, than the `usual` ones.
 
-    `usual` is the configuration without the user's settings, and `row` the key with the length of
-    a row. A micro batch stays as large as usual: splitting a batch of 16 rows of 64 characters by
-    four, as suits 48 rows of 256, takes 2.4 times its time on two cores (docs/log.md, 2026-11-29).
+    `usual` is the configuration without the user's sizes, and `row` the key with the length of a
+    row. A micro batch stays as large as usual where a smaller number of them divides the batch;
+    else their number is the largest that divides it and the usual number. The reason is time:
+    splitting 16 rows of 64 characters by four, as suits 48 rows of 256, takes 2.4 times as long on
+    two cores (docs/log.md, 2026-11-29).
     """
     key, config, origins = "training.accumulation", resolved.config, resolved.origins
     asked = [one for one in ("training.batch_size", row) if one in resolved.requested]
@@ -139,17 +141,25 @@ class Resolver:
         if first.experiment is not None:
             experiment = self.experiments[first.experiment]
             layers.append(experiment.layer(f"experiment {first.experiment}"))
-        usual = resolve(self.schema, layers, self.aliases).config
-        layers += user
-        resolved = resolve(self.schema, layers, self.aliases)
-        if (derived_layer := self.derived(resolved)) is not None:
-            layers.append(derived_layer)
-            resolved = resolve(self.schema, layers, self.aliases)
-        fewer = fewer_micro_batches(resolved, usual, self.row)
+        sizes = {"training.batch_size", self.row}
+        usual = self._resolved([*layers, *(self._without(layer, sizes) for layer in user)])[0]
+        resolved, layers = self._resolved([*layers, *user])
+        fewer = fewer_micro_batches(resolved, usual.config, self.row)
         layers += [give_way(resolved), *([] if fewer is None else [fewer])]
         resolved = resolve(self.schema, layers, self.aliases)
         self.check(resolved.config, resolved.origins)
         return resolved
+
+    def _resolved(self, layers: list[SettingsLayer]) -> tuple[Resolved[Any], list[SettingsLayer]]:
+        """Return the configuration of layers and of what derives from them, and all layers."""
+        resolved = resolve(self.schema, layers, self.aliases)
+        if (derived := self.derived(resolved)) is None:
+            return resolved, layers
+        return resolve(self.schema, [*layers, derived], self.aliases), [*layers, derived]
+
+    def _without(self, layer: SettingsLayer, keys: Collection[str | None]) -> SettingsLayer:
+        left = {k: v for k, v in layer.values.items() if self.aliases.get(k, k) not in keys}
+        return replace(layer, values=left)
 
     def requested(
         self, assignments: Sequence[str], config_file: Path | None = None
