@@ -45,6 +45,7 @@ SAME, SAME_BF16, CLOSE = 1e-4, 2e-3, 0.05  # nats before training; of that loss,
 PADDED, DYNAMIC, BEST = "HF Trainer, padded to {}", "HF Trainer, dynamic", "HF Trainer, by length"
 TRL, TRL_FREE, TRL_PACKED = "TRL, its defaults", "TRL, padding-free", "TRL, packed"
 OWN = "hotloop, its own choice"
+ONE, TWO, FOUR = (f"hotloop, {many} a step" for many in ("one micro batch", "two", "four"))
 FLOOR = "the products with weights alone"
 MIB = 1 << 20
 
@@ -131,6 +132,9 @@ def classifiers(pad_to: int, batch: int) -> dict[str, Row]:
         OWN: ours(),
         "hotloop, without padding": ours("data.layout=flat"),
         "hotloop, rows in any order": ours(in_any_order=True),
+        ONE: ours("training.accumulation=1"),
+        TWO: ours("training.accumulation=2"),
+        FOUR: ours("training.accumulation=4"),
         "hotloop, no techniques": ours(plan=Plan(micro_batch=batch)),
     }
 
@@ -211,6 +215,9 @@ CASES = {
             "hotloop, without padding": ours("data.layout=flat"),
             "hotloop, rows in any order": ours("data.group_by_length=false", steps=1),
             "hotloop, packed": ours(*PACKED, steps=1),
+            ONE: ours("training.accumulation=1"),
+            TWO: ours("training.accumulation=2"),
+            FOUR: ours("training.accumulation=4"),
             "hotloop, logits of all tokens": ours(all_logits=True),
             "hotloop, no techniques": ours(plan=PLAIN),
         },
@@ -227,6 +234,9 @@ CASES = {
             **answers(8, packed=2),
             OWN: ours(*PACKED, "data.group_by_length=false", steps=1),
             "hotloop, by length, not packed": ours(),
+            ONE: ours("training.accumulation=1"),
+            TWO: ours("training.accumulation=2"),
+            FOUR: ours("training.accumulation=4"),
             "hotloop, logits of all tokens": ours(
                 *PACKED, "data.group_by_length=false", steps=1, all_logits=True
             ),

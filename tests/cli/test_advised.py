@@ -43,6 +43,7 @@ SPEAKS_FOR = {
     "bench/whole_run.py": ("train",),
     "cleanup/": ("clean",),
     "cli/arguments/recipe.py": (*TRAINING, "bench"),
+    "cli/check_manifest.py": ("train",),
     "cli/data.py": DATA,
     "cli/arguments/data.py": DATA,
     "cli/data_find.py": ("data find",),
@@ -310,7 +311,7 @@ def test_a_command_without_words_for_something_advises_nothing():
     assert said("--bad skip", {}) is None
     assert fields(["prompt", "response"], None) == "--fields prompt=KEY,response=KEY"
     assert fields(["prompt", "response"], SFT) == "data.prompt=KEY data.response=KEY"
-    assert fields(["input"], SFT) is None
+    assert fields(["text_a"], SFT) is None
 
 
 @pytest.fixture(scope="module")
@@ -369,7 +370,11 @@ def test_of_what_cannot_be_left_out_nothing_is_advised(models, tmp_path):
     [
         ([{"query": "a", "reply": "b"}] * 4, (), "data.prompt=KEY data.response=KEY"),
         ([{"prompt": "a", "reply": "b"}] * 4, ("data.prompt=prompt",), "data.response=KEY"),
-        ([GOOD] * 4, ("data.template=chatml",), "data.template is for chat rows"),
+        (
+            [{"text": "a"}] * 4,
+            ("data.template=chatml",),
+            "data.template is for chats and answers",
+        ),
     ],
 )
 def test_rows_that_are_read_otherwise_are_told_in_settings(models, tmp_path, rows, more, said):

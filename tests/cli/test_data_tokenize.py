@@ -55,7 +55,11 @@ def test_it_makes_a_folder_and_prints_its_name(model, rows, tmp_path, capsys):
         (["--fields", "prompt=a,prompt=b"], "names 'prompt' twice", 2),
         (["--fields", "promt=prompt"], "", 65),
         (["--shape", "chat"], "needs messages", 65),
-        (["--template", "chatml"], "--template is for chat rows", 78),
+        (
+            ["--template", "chatml", "--shape", "text", "--fields", "text=prompt"],
+            "--template is for chats and answers",
+            78,
+        ),
         (["--loss", "assistant"], "is for chat rows", 78),
         (["--ray-address", "auto"], "--ray-address is for --engine ray", 2),
         (["--engine", "ray", "--processes", "0"], "--processes 1 or more", 78),

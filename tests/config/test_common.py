@@ -156,7 +156,7 @@ def test_a_configuration_made_in_python_is_checked_without_origins() -> None:
         ("max_time", ["11h", "90m", "1h30m", "45s", "60", "null"], ["0", "-1h", "soon"]),
         ("precision", ["auto", "bf16"], ["bfloat16", "null"]),
         ("use_compile", ["auto", "true", "False"], ["on", "yes", "1"]),
-        ("epochs", ["1", "null"], ["0", "1.5", "true"]),
+        ("epochs", ["1", "1.5", "null"], ["0", "-1", "true"]),
     ],
 )
 def test_ranges(key: str, good: list[str], bad: list[str]) -> None:

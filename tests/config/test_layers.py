@@ -128,8 +128,8 @@ def test_a_byte_order_mark_and_windows_line_ends_change_nothing() -> None:
         ("? [a]\n: 1", "my.cfg:1: a key must be text"),
         ("a: 1\n b: 2", "my.cfg:2: not valid YAML: mapping values are not allowed"),
         ("a: \x1b[31m", "not valid YAML: unacceptable character #x001b"),
-        ("a: " + "[" * 100_000, "my.cfg:1: nested deeper than 8 levels"),
-        ("a:\n" + "".join(f"{' ' * n}- \n" for n in range(50)), "nested deeper than 8 levels"),
+        ("a: " + "[" * 100_000, "my.cfg:1: nested deeper than 16 levels"),
+        ("a:\n" + "".join(f"{' ' * n}- \n" for n in range(50)), "nested deeper than 16 levels"),
         ("a: " + "x" * 300_000, "larger than 256 KiB"),
     ],
 )
@@ -223,7 +223,10 @@ def test_every_json_key_is_found_on_the_line_it_stands_on(root: object) -> None:
         ("null", "expected a map of settings, got null"),
         ('{"a":\n' + "9" * 5000 + "}", "my.cfg:2: not valid JSON: 9999"),
         ("\n" + "[" * 100_000, "my.cfg:2: not valid JSON: nested too deep"),
-        ('{"a": ' * 50 + "1" + "}" * 50, "my.cfg:1: a.a.a.a.a.a.a.a. is nested too deep"),
+        (
+            '{"a": ' * 50 + "1" + "}" * 50,
+            "my.cfg:1: a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a. is nested too deep",
+        ),
         ('{\n"a": ' + "[" * 500 + "]" * 500 + "}", "my.cfg:2: a: a list may hold single values"),
         (b"\xff\xfe{\0", "my.cfg:1: not UTF-8 (byte 0)"),
     ],

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hotloop.cli.arguments.recipe import ORDER, add_options, experts_of, request_of, split
+from hotloop.cli.check_manifest import check_manifests
 from hotloop.cli.terminal.lines import keep_json
 from hotloop.cli.terminal.train_screen import Screen
 from hotloop.core.codec import to_json
 from hotloop.core.env import ENV
-from hotloop.core.errors import HotloopError, UsageError
+from hotloop.core.errors import ConfigError, HotloopError, UsageError
 from hotloop.core.storage.rundir import RunDir
 from hotloop.jobs.request import moved_data, saved_request
 from hotloop.machine.clock import process_began
@@ -43,6 +44,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--resume", type=Path, metavar="RUN_DIR", help="go on with a run")
     add_options(parser)
     add("--show-config", action="store_true", help="print every setting with its origin, and stop")
+    add(
+        "--check",
+        action="store_true",
+        help="print what becomes of each key of a manifest, and stop",
+    )
+    add("--to-flat", type=Path, metavar="FILE", help="write a manifest's short form, and stop")
     add("--json", type=Path, metavar="PATH", help="write the result as JSON")
     add("-q", "--quiet", action="store_true", help="warnings, errors and the result only")
     add("-v", "--verbose", action="store_true", help="every note, and a line per log interval")
@@ -62,6 +69,8 @@ def _run(args: Sequence[str]) -> int:
     if options.resume is not None:
         return _resume(options, recipe, assignments)
     screen = _screen(options)
+    if options.check or options.to_flat is not None:
+        return _check(options, recipe, assignments)
     experts = experts_of(options, recipe, assignments)
     if len(experts) > 1 and not options.show_config:
         return _train_experts(experts, options, screen)
@@ -71,6 +80,14 @@ def _run(args: Sequence[str]) -> int:
         return 0
     screen.renamed(request.renamed)
     return _train(request, options, screen)
+
+
+def _check(options: argparse.Namespace, recipe: str | None, assignments: list[str]) -> int:
+    """Print what becomes of manifests; raise ConfigError for settings that no run can have."""
+    if not check_manifests(recipe, assignments, options.to_flat):
+        return ConfigError.exit_code
+    experts_of(options, recipe, assignments)
+    return 0
 
 
 def _screen(options: argparse.Namespace) -> Screen:

@@ -103,7 +103,9 @@ How = Literal["published", "measured", "rule"]
 class Training:
     """Settings of training. Times are in seconds; the schedule counts optimizer steps."""
 
-    epochs: int | None = setting(None, "times through the training data", low=1)
+    epochs: float | None = setting(
+        None, "times through the training data", low=0, low_open=True, counts=True
+    )
     max_steps: int | None = setting(None, "optimizer steps; with epochs, the first wins", low=1)
     max_time: float | None = setting(
         None, "save and stop after this time; resumable", low=0, low_open=True, duration=True

@@ -23,7 +23,7 @@ __all__ = [
 
 COMMAND_LINE = "command line"
 _MAX_BYTES = 256 * 1024  # a configuration is a few KiB
-_MAX_DEPTH = 8  # section, key, map, and some reserve
+_MAX_DEPTH = 16  # section, key, map, and some reserve for files of other programs
 # Tokens of valid JSON: texts (and whether they are keys), brackets, words, numbers.
 _TOKEN = re.compile(
     r'"[^"\\]*(?:\\.[^"\\]*)*"(?P<key>\s*:)?|[][{}]|-?(?:NaN|Infinity)|-?\d[\d.eE+-]*'
@@ -70,8 +70,12 @@ def parse_assignments(args: Sequence[str]) -> SettingsLayer:
     return _flatten(_Map(entries), COMMAND_LINE)
 
 
-def read_config(path: Path) -> SettingsLayer:
-    """Return the settings of a YAML or JSON file. Raises ConfigError with the line at fault."""
+def read_config(path: Path, *, numbers: bool = False) -> SettingsLayer:
+    """Return the settings of a YAML or JSON file.
+
+    With `numbers`, the maps in a list have keys such as `models[0].name`; without, they are
+    refused. Raises ConfigError with the line at fault.
+    """
     name = typed(str(path))
     parsers = {".json": parse_json, ".yaml": parse_yaml, ".yml": parse_yaml}
     parser = parsers.get(path.suffix.lower())
@@ -84,19 +88,19 @@ def read_config(path: Path) -> SettingsLayer:
         raise ConfigError(f"{name}: cannot be read: {error.strerror}") from error
     except ValueError as error:  # a NUL in the path
         raise ConfigError(f"{name}: cannot be read: {error}") from error
-    return parser(data, name)
+    return parser(data, name, numbers=numbers)
 
 
-def parse_yaml(data: bytes, name: str) -> SettingsLayer:
+def parse_yaml(data: bytes, name: str, *, numbers: bool = False) -> SettingsLayer:
     """Return the settings of a YAML document without anchors, aliases and tags.
 
     Raises ConfigError with the line at fault.
     """
     root = _yaml(_decode(data, name), name)
-    return _flatten(_top(_Map([]) if root is None else root, name), name)
+    return _flatten(_top(_Map([]) if root is None else root, name), name, numbers=numbers)
 
 
-def parse_json(data: bytes, name: str) -> SettingsLayer:
+def parse_json(data: bytes, name: str, *, numbers: bool = False) -> SettingsLayer:
     """Return the settings of a JSON object. Raises ConfigError with the line at fault."""
     text = _decode(data, name)
     lines = _key_lines(text)
@@ -118,7 +122,7 @@ def parse_json(data: bytes, name: str) -> SettingsLayer:
         raise ConfigError(f"{name}:{error.lineno}: not valid JSON: {error.msg}") from error
     except RecursionError as error:
         raise ConfigError(f"{name}:{_deep(text)}: not valid JSON: nested too deep") from error
-    return _flatten(_top(root, name), name)
+    return _flatten(_top(root, name), name, numbers=numbers)
 
 
 def _tokens(text: str) -> Iterator[tuple[int, re.Match[str]]]:
@@ -172,7 +176,7 @@ def _top(root: object, name: str) -> _Map:
     return root
 
 
-def _flatten(root: _Map, origin: str) -> SettingsLayer:
+def _flatten(root: _Map, origin: str, *, numbers: bool = False) -> SettingsLayer:
     """Return the settings by dotted key. Raises ConfigError for a key that occurs twice."""
     values: dict[str, object] = {}
     places: dict[str, str] = {}
@@ -187,10 +191,13 @@ def _flatten(root: _Map, origin: str) -> SettingsLayer:
                 raise ConfigError(f"{place}: {show(Plain(key))} stands twice{first}; keep one")
             places[key] = place
             if isinstance(value, list) and any(isinstance(item, list | _Map) for item in value):
-                raise ConfigError(
-                    f"{place}: {show(Plain(key))}: a list may hold single values only"
-                )
-            if isinstance(value, _Map) and value.entries:
+                if not numbers:
+                    raise ConfigError(
+                        f"{place}: {show(Plain(key))}: a list may hold single values only"
+                    )
+                items = [(f"[{number}]", place, item) for number, item in enumerate(value)]
+                walk(items, key, depth + 1)
+            elif isinstance(value, _Map) and value.entries:
                 walk(value.entries, f"{key}.", depth + 1)
             else:
                 values[key] = {} if isinstance(value, _Map) else value

@@ -64,6 +64,7 @@ class FieldRule:
     high_open: bool = False
     choices: tuple[str, ...] = ()
     duration: bool = False  # seconds; 11h, 90m, 1h30m and 45s are read too
+    counts: bool = False  # a number of things: 3 stays a whole number beside 1.5
     before: object = None  # value of runs before the setting existed; None: the default
 
     def range(self) -> str:
@@ -111,6 +112,7 @@ def setting(
     high_open: bool = False,
     choices: Iterable[str] = (),
     duration: bool = False,
+    counts: bool = False,
     before: object = None,
 ) -> T:
     """Declare a field with its default, its meaning and the limits of its values.
@@ -126,6 +128,7 @@ def setting(
         high_open=high_open,
         choices=tuple(choices),
         duration=duration,
+        counts=counts,
         before=before,
     )
     if isinstance(default, dict):
@@ -196,7 +199,7 @@ def convert(kind: object, rule: FieldRule, raw: object) -> object:
         choices = _choices(inner, rule)
         hint = did_you_mean(raw.lower(), choices) if isinstance(raw, str) else ""
         raise ConfigError(f"expected {expected(kind, rule)}, got {show(raw)}{hint}")
-    return value
+    return int(value) if rule.counts and isinstance(value, float) and value % 1 == 0 else value
 
 
 def expected(kind: object, rule: FieldRule) -> str:

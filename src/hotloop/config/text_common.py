@@ -30,6 +30,7 @@ TEXT_ALIASES: Mapping[str, str] = MappingProxyType(
         "model.name_or_path": "model.name",
         "model.model_name": "model.name",
         "model.base_model": "model.name",
+        "model.path": "model.name",
         "model.max_length": "data.max_length",
         "data.max_seq_length": "data.max_length",
         "training.warmup_ratio": "training.warmup_share",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -183,7 +184,7 @@ def assemble(
     config, hardware = request.config, _machine(notify, ranks)
     _cap_memory(request, hardware, notify)
     for answer in request.answers:
-        notify(Note(text=answer.text, warning=answer.word == "refused"))
+        notify(Note(text=answer.text))
     for why in request.recipe.idle(config, request.origins).values():
         notify(Note(text=why))
     if config.init_from and plan is None:
@@ -295,8 +296,9 @@ def _cap_memory(request: RunRequest, hardware: Hardware, notify: Notify) -> None
     notify(Note(text=why))
 
 
-def _total_steps(max_steps: int | None, epochs: int | None, feed: AccumulationWindows) -> int:
-    by_epochs = None if epochs is None else epochs * feed.steps_per_epoch
+def _total_steps(max_steps: int | None, epochs: float | None, feed: AccumulationWindows) -> int:
+    # 1.1 epochs of 10 steps are 11, though 1.1 * 10 is above it
+    by_epochs = None if epochs is None else math.ceil(round(epochs * feed.steps_per_epoch, 6))
     limits = [limit for limit in (max_steps, by_epochs) if limit is not None]
     if not limits:
         raise ConfigError("set training.epochs or training.max_steps: the run needs an end")
@@ -336,6 +338,7 @@ def run_record(prepared: PreparedRun) -> dict[str, object]:
         "facts": prepared.facts(),
         "code": code_version(),
         "manifest": [answer.text for answer in request.answers],
+        "passed_over": dict(request.passed_over),
         "choices": [
             {"what": str(c.use), "origin": c.origin, "reason": c.reason}
             for c in prepared.decision.choices

@@ -55,6 +55,7 @@ class RunRequest:
     removed: tuple[str, ...] = ()  # --without
     series: Mapping[str, str] = field(default_factory=dict)  # one run each: name -> description
     answers: Sequence[ManifestAnswer] = ()  # how each field of a manifest was handled
+    passed_over: Mapping[str, object] = field(default_factory=dict)  # its keys for other programs
     folder: Path | None = None  # the run folder that output= names
     measure_peak: bool = False  # time matrix products first, so that MFU is known
 
@@ -129,6 +130,15 @@ def expert_requests(
     ]
 
 
+def manifests_of(recipe: str, assignments: Sequence[str]) -> list[RunManifest]:
+    """Return the manifests of `manifest=a.json,b.json`, whatever in them is refused.
+
+    Raises UsageError or ConfigError.
+    """
+    entry = find(recipe)
+    return list(entry.load(entry.checks)(assignments)) if entry.checks else []
+
+
 def _resolved(
     entry: Recipe,
     assignments: Sequence[str],
@@ -169,6 +179,7 @@ def _resolved(
         removed=removed,
         series=entry.series(config),
         answers=() if manifest is None else manifest.answers,
+        passed_over={} if manifest is None else manifest.others,
         folder=folder,
         measure_peak=options.get("measure_peak", False),
     )

@@ -105,6 +105,31 @@ def test_the_first_label_that_is_one_tells_what_labels_are(first):
         list(found.texts(rows[0]))
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"prompt": "a?", "response": "b"},
+        {"instruction": "a?", "output": "b"},
+        {"instruction": "a?", "instances": [{"input": "", "output": "b"}]},
+    ],
+)
+def test_with_a_template_a_prompt_and_its_answer_are_a_chat(row):
+    (text,) = texts(row, CHATML_TEMPLATE)
+    assert text.text == "<|im_start|>user\na?<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n"
+    assert learned(text) == ["b<|im_end|>"]
+    assert text.is_rendered
+    (whole,) = texts(row, CHATML_TEMPLATE, loss="all")
+    assert (whole.text, whole.learned) == (text.text, None)
+    asked = layout([row]).asks("c?", CHATML_TEMPLATE)
+    assert asked.text == "<|im_start|>user\nc?<|im_end|>\n<|im_start|>assistant\n"
+
+
+def test_with_a_template_an_empty_answer_is_still_refused():
+    row = {"prompt": "a", "response": " "}
+    with pytest.raises(DataError, match="'response' is empty"):
+        list(layout([row]).texts(row, CHATML_TEMPLATE))
+
+
 def test_what_the_first_row_lacks_is_not_lost_from_the_others():
     rows = [{"instruction": "a", "output": "b"}, {"instruction": "a", "input": "c", "output": "b"}]
     first, second = ([text.text for text in layout(rows).texts(row)] for row in rows)

@@ -16,7 +16,7 @@ from hotloop.config.settings import resolve
 from hotloop.core.errors import ConfigError
 from hotloop.recipes.sft import manifest_fields
 from hotloop.recipes.sft.config import ExpertSftConfig
-from hotloop.recipes.sft.manifest_fields import FIELDS, find_field
+from hotloop.recipes.sft.manifest_fields import FIELDS, SPELLINGS
 from hotloop.recipes.sft.manifests import Manifest, expand, read_manifest
 
 EXAMPLES = ROOT / "examples" / "manifests"
@@ -52,7 +52,7 @@ def test_the_verbatim_manifest_is_accepted_whole_with_a_statement_for_each_field
     write(tmp_path, VERBATIM)
     monkeypatch.chdir(tmp_path)
     manifest = read_manifest(Path("sql.json"))
-    assert [answer.field.key for answer in manifest.answers] == list(json.loads(VERBATIM))
+    assert [answer.item.key for answer in manifest.answers] == list(json.loads(VERBATIM))
     loader = "not needed here: batches are cut from a memory-mapped file of tokens, without loader"
     assert [answer.text for answer in manifest.answers] == [
         "sql.json:1: batch_size=16: in effect as training.batch_size=64: 4 micro batches of 16"
@@ -113,8 +113,13 @@ def test_the_examples_are_spelt_in_four_ways_and_name_the_shipped_schema() -> No
     for name in NAMES:
         raw = json.loads((EXAMPLES / f"{name}.json").read_text())
         assert (EXAMPLES / raw["$schema"]).resolve() == shipped.resolve()
-        used |= {find_field(key).name for key in raw}
-    assert set(FIELDS) - used == {"dataloader_pin_memory"}
+        used |= {SPELLINGS[key].name for key in raw}
+    assert set(FIELDS) - used == {
+        "adam_beta1", "adam_beta2", "chat_template", "dataloader_pin_memory", "drop_last",
+        "early_stopping_patience", "input_column", "instruction_column", "label_smoothing_factor",
+        "logging_steps", "loss", "max_grad_norm", "messages_column", "min_learning_rate",
+        "min_lr_rate", "output_column", "seed", "text_column", "validation_share", "weight_decay",
+    }  # fmt: skip
     assert {path.stem for path in EXAMPLES.glob("*.json")} == set(NAMES)
 
 
@@ -140,24 +145,24 @@ def test_the_experts_name_is_the_field_or_the_file(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ('{"rank": 1,\n"rank": 1}', "sql.json:2: rank stands twice (first: sql.json:1); keep one"),
-        ('{"rank": 1,\n"lora_r": 1}',
-         "sql.json:2: lora_r and rank (sql.json:1) are the same field; keep one"),
-        ('{\n\n"batchsize": 1}', "sql.json:3: unknown key 'batchsize'; did you mean batch_size?"),
-        ('{"lora":\n{"r": 8}}', "sql.json:2: unknown key 'lora.r'; a manifest has no sections"),
-        ('{"lora": {}}', "sql.json:1: unknown key 'lora'; did you mean lora_r?"),
-        ('{\n"rank": "8"}', "sql.json:2: rank: expected a whole number from 1, got '8'"),
-        ('{\n"lora_r": 0}', "sql.json:2: lora_r: expected a whole number from 1, got 0"),
+        ('{"rank": 1,\n"lora_r": 2}',
+         "sql.json:2: lora_r=2: rank=1 (line 1) is the same field with another value; keep one"),
+        ('{\n\n"batchsize": 1}', "sql.json:3: batchsize=1: unknown key; did you mean batch_size?"),
+        ('{"lara":\n{"r": 8}}', "sql.json:2: lara.r=8: unknown key"),
+        ('{"lora_rnk": 1}', "sql.json:1: lora_rnk=1: unknown key; did you mean lora_rank?"),
+        ('{\n"rank": "8"}', "sql.json:2: rank='8': expected a whole number from 1, got '8'"),
+        ('{\n"lora_r": 0}', "sql.json:2: lora_r=0: expected a whole number from 1, got 0"),
         ('{"rank": 8,\n}', "sql.json:2: not valid JSON"),
         ('{"lr":\nNaN}', "sql.json:2: not valid JSON: NaN is not JSON"),
-        ('{"lr":\n1e999}', "sql.json:1: lr: expected a number above 0, got inf"),
+        ('{"lr":\n1e999}', "sql.json:1: lr=inf: expected a number above 0, got inf"),
         ("[]", "sql.json: expected a map of settings, got a list"),
         ("", "sql.json:1: not valid JSON"),
-        ('{"target_modules": ["a",\n["b"]]}', "sql.json:1: target_modules: a list may hold single"),
+        ('{"target_modules": ["a",\n["b"]]}', "sql.json:1: target_modules[0]='a': unknown key"),
         ('{"rank": ' + "[" * 99999, "sql.json:1: not valid JSON: nested too deep"),
         ('{"rank": "' + "x" * 300_000 + '"}', "larger than 256 KiB"),
         (b'{"model": "\xff"}', "sql.json:1: not UTF-8"),
-        ('{"model": "a\\u0000b"}', "sql.json:1: model: 'a\\x00b' holds '\\x00'"),
-        ('{"\\u001b[31m": 1}', "sql.json:1: unknown key '\\x1b[31m'"),
+        ('{"model": "a\\u0000b"}', "sql.json:1: model='a\\x00b': 'a\\x00b' holds '\\x00'"),
+        ('{"\\u001b[31m": 1}', "sql.json:1: '\\x1b[31m'=1: unknown key"),
         ('{"data":\n"a/../../b"}', "data='a/../../b': it goes up with .."),
         ('{"fp16": true,\n"bf16": true}',
          "sql.json:1: fp16=true and bf16=true (sql.json:2): training computes in one of them"),
@@ -179,9 +184,10 @@ def test_every_bad_field_is_told_at_once(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["sql.yaml", "sql", "sql.json.gz", ".json"])
-def test_a_manifest_is_a_json_file(name: str, tmp_path: Path) -> None:
-    assert f"{name}: expected a .json file" in refused(write(tmp_path, {}, name))
+@pytest.mark.parametrize("name", ["sql.toml", "sql", "sql.json.gz", ".json"])
+def test_a_manifest_is_json_or_yaml(name: str, tmp_path: Path) -> None:
+    text = refused(write(tmp_path, {}, name))
+    assert f"{name}: expected a .yaml, .yml or .json file" in text
 
 
 def test_a_manifest_that_is_not_there_says_so(tmp_path: Path) -> None:

@@ -211,6 +211,25 @@ def test_chats_are_asked_by_their_template(model, tmp_path):
     assert run.sample(prompt=asked[0]["content"], which="last") == [asked[1]["content"].strip()]
 
 
+def test_questions_in_a_template_are_asked_by_it(model, tmp_path):
+    file = jsonl(tmp_path / "rows.jsonl", questions(6))
+    more = ("adapter.method=none", "training.max_steps=60", "training.eval_every_steps=60")
+    more += ("data.max_length=96", "training.batch_size=6", f"data.valid_path={file}")
+    longer = model("qwen3", max_position_embeddings=128)
+    run = trained(tmp_path / "run", *settings(longer, file, *more, "data.template=chatml"))
+    asked = questions(6)[4]
+    assert run.sample(prompt=asked["question"], which="last") == [asked["answer"].strip()]
+
+
+def test_a_part_of_an_epoch_is_counted_in_steps(model, data, tmp_path):
+    more = ("training.epochs=1.5", "training.max_steps=null", "training.eval_every_steps=9")
+    run = trained(tmp_path / "run", *settings(model("qwen3"), data, *more))
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert record["config"]["training.epochs"] == 1.5
+    assert record["steps"] == 9  # of 48 rows by 8, six steps an epoch
+    assert run.evaluations[-1]["step"] == 9
+
+
 def test_the_trained_set_is_what_the_settings_mean(model, data, tmp_path):
     run = trained(
         tmp_path / "run", *settings(model("qwen3"), data, "adapter.targets=q_proj,v_proj")
@@ -360,7 +379,7 @@ def test_the_manifest_of_the_project_behind_it_is_answered_field_by_field(
     path.write_text(json.dumps(theirs, indent=1))
     typed = [f"manifest={path}", f"model.name={model('qwen3')}", f"data.path={data}"]
     request = fresh_request("expert-sft", [*typed, "data.max_length=64", "training.max_steps=1"])
-    assert {answer.field.key for answer in request.answers} == theirs.keys()
+    assert {answer.item.key for answer in request.answers} == theirs.keys()
     assert request.config.training.batch_size == 64
     assert request.config.data.cache == str(data.parent / "datasets_optimized/theirs/tokenized")
     assert request.config.data.group_by_length

@@ -48,7 +48,8 @@ class TokenizeRequest:
     shape: str | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
     loss: str | None = None
-    template: str | None = None  # chatml or tokenizer; None: the tokenizer's own if it has one
+    # chatml or tokenizer; None: for chats the tokenizer's own if it has one, for prompts none
+    template: str | None = None
     policy: Policy = "stop"
     backend: str = "auto"
     processes: int | None = None  # workers; None: as many as cores, or none if that is faster
@@ -98,10 +99,13 @@ def prepared(sources: Sequence[RecordFile], order: TokenizeRequest) -> TokenizeP
     row_layout = layout(
         first, shape=order.shape, fields=order.fields, loss=order.loss, by=order.said
     )
-    template = vocabulary.chat(order.template, order.said) if row_layout.shape == "chat" else None
-    if order.template is not None and template is None:
+    if order.template is not None and row_layout.shape in ("text", "pair"):
         option = said("--template", order.said) or "a chat template"
-        raise ConfigError(f"{option} is for chat rows, these are of shape {row_layout.shape}")
+        raise ConfigError(
+            f"{option} is for chats and answers, these rows are of shape {row_layout.shape}"
+        )
+    is_rendered = row_layout.shape == "chat" or order.template is not None
+    template = vocabulary.chat(order.template, order.said) if is_rendered else None
     is_packed = order.packing.tokens is not None
     if is_packed and row_layout.shape == "pair":
         off = said("leave --pack out", order.said)

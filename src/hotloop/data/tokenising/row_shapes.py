@@ -83,7 +83,8 @@ class RowLayout:
     def texts(self, row: Mapping[str, Any], template: Template | None = None) -> Iterator[Text]:
         """Yield the texts of a row. Raises DataError, with the key, for a row that cannot be used.
 
-        Chat rows need the template that renders messages.
+        Chat rows need the template that renders messages. With one, a prompt or instruction is the
+        message of a user, and its answer that of an assistant.
         """
         label, task = self._label(row), self.optional(row, "task")
         for text in _MAKERS[self.shape](self, row, template):
@@ -93,12 +94,12 @@ class RowLayout:
     def asks(self, question: str, template: Template | None = None) -> Text:
         """Return a question in the form of the rows, up to where its answer begins.
 
-        For plain text it is the beginning of the text. Raises DataError for rows without answers.
+        For plain text it is the beginning of the text; chat rows need the template. Raises
+        DataError for rows without answers.
         """
         if self.shape == "pair":
             raise DataError("pairs have no answers that could be asked for")
-        if self.shape == "chat":
-            assert template is not None, "chat rows are read with a template"
+        if template is not None:
             messages = [{"role": "user", "content": question}]
             return Text(text=template.render(messages, asks=True), is_rendered=True)
         if self.shape == "instruction":
@@ -254,19 +255,20 @@ def _pair(self: RowLayout, row: Mapping[str, Any], _: object) -> Iterator[Text]:
         yield Text(text=f"{first}{self.joint}{second}")
 
 
-def _prompt(self: RowLayout, row: Mapping[str, Any], _: object) -> Iterator[Text]:
-    yield _prompt_and_response(
-        self.text(row, "prompt"), self.text(row, "response"), self.fields["response"]
-    )
+def _prompt(self: RowLayout, row: Mapping[str, Any], template: Template | None) -> Iterator[Text]:
+    prompt, response = self.text(row, "prompt"), self.text(row, "response")
+    yield _prompt_and_response(prompt, response, self.fields["response"], template)
 
 
-def _instruction(self: RowLayout, row: Mapping[str, Any], _: object) -> Iterator[Text]:
+def _instruction(
+    self: RowLayout, row: Mapping[str, Any], template: Template | None
+) -> Iterator[Text]:
     instruction = self.text(row, "instruction")
     if "instances" not in self.fields:
         context = self.optional(row, "input")
         answer = self.text(row, "output")
         yield _prompt_and_response(
-            _instruction_prompt(instruction, context), answer, self.fields["output"]
+            _instruction_prompt(instruction, context), answer, self.fields["output"], template
         )
         return
     key = self.fields["instances"]
@@ -279,7 +281,7 @@ def _instruction(self: RowLayout, row: Mapping[str, Any], _: object) -> Iterator
         if not isinstance(output, str) or not isinstance(context, str | None):
             raise DataError(f"{key}[{index}] must hold an output and may hold an input, both texts")
         yield _prompt_and_response(
-            _instruction_prompt(instruction, context), output, f"{key}[{index}].output"
+            _instruction_prompt(instruction, context), output, f"{key}[{index}].output", template
         )
 
 
@@ -287,7 +289,11 @@ def _instruction_prompt(instruction: str, context: str | None) -> str:
     return f"{instruction}\n\n{context}\n\n" if context else f"{instruction}\n\n"
 
 
-def _prompt_and_response(prompt: str, response: str, key: str) -> Text:
+def _prompt_and_response(prompt: str, response: str, key: str, template: Template | None) -> Text:
+    if template is not None:
+        turns = (("user", prompt.strip()), ("assistant", _filled(response, key)))
+        text, spans = template.answers([{"role": role, "content": said} for role, said in turns])
+        return Text(text=text, learned=spans, is_rendered=True)
     joint = "" if not prompt or prompt[-1].isspace() or response[:1].isspace() else "\n"
     start = len(prompt) + len(joint)
     whole = f"{prompt}{joint}{_filled(response, key)}"

@@ -52,7 +52,9 @@ class Recipe:
     # Compares what GPU and CPU computed; left out in a rehearsal, where the GPU computes nothing.
     compares: str = ""
     section: str = ""  # report.facts.Facts -> Html: of the page of a run
-    manifests: str = ""  # key=value arguments -> building.protocols.Manifest and folder of each run
+    # key=value arguments -> building.protocols.RunManifest and folder of each run
+    manifests: str = ""
+    checks: str = ""  # the same, but of manifests alone, whatever in them is refused
 
     def load(self, path: str = "") -> Any:
         """Import and return what a field names; without `path` the torch side."""

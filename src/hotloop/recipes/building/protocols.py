@@ -70,8 +70,24 @@ class ManifestAnswer(Protocol):
     """The outcome of one field of a manifest."""
 
     @property
+    def place(self) -> str:
+        """Return FILE:LINE, or FILE."""
+
+    @property
+    def keys(self) -> str:
+        """Return the field, or fields, as key=value."""
+
+    @property
     def word(self) -> str:
-        """Return "in effect", "not needed here" or "refused"."""
+        """Return "in effect", "not needed here", "other program's" or "refused"."""
+
+    @property
+    def became(self) -> str:
+        """Return the settings that it sets, as they would be typed; else nothing."""
+
+    @property
+    def why(self) -> str:
+        """Return the reason."""
 
     @property
     def text(self) -> str:
@@ -94,5 +110,20 @@ class RunManifest(Protocol):
         """Return the settings with their origins."""
 
     @property
+    def dialect(self) -> str:
+        """Return whose spelling the file has."""
+
+    @property
     def answers(self) -> Sequence[ManifestAnswer]:
         """Return the outcome of each field."""
+
+    @property
+    def problems(self) -> Sequence[str]:
+        """Return a line for each field that is refused."""
+
+    @property
+    def others(self) -> Mapping[str, object]:
+        """Return the values of other programs' keys."""
+
+    def short(self, folder: Path) -> dict[str, object]:
+        """Return the short form, for a file in a folder."""

@@ -42,7 +42,7 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 # The default of TRL's SFTConfig: https://huggingface.co/docs/trl/sft_trainer (1.16, 2026-11). Not
 # measured here, as no model of a usual size trains on our machines.
 _WHOLE_RATE = 2e-5
-_PARTS = ("messages", "prompt", "response", "instruction", "instances", "text")
+_PARTS = ("messages", "prompt", "response", "instruction", "input", "output", "instances", "text")
 SAID = MappingProxyType(  # option of `hotloop data` -> what a user of the recipe types instead
     {
         "--bad skip": "data.bad=skip",
@@ -95,10 +95,12 @@ class SftData:
     prompt: str | None = setting(None, "key of the question")
     response: str | None = setting(None, "key of the answer")
     instruction: str | None = setting(None, "key of the instruction")
+    input: str | None = setting(None, "key of the instruction's input")
+    output: str | None = setting(None, "key of the instruction's answer")
     instances: str | None = setting(None, "key of an instruction's inputs and outputs")
     text: str | None = setting(None, "key of plain text, all of which is learned")
     template: Literal["auto", "tokenizer", "chatml"] = setting(
-        "auto", "chat template; auto: the tokenizer's own, else chatml"
+        "auto", "chat template; auto: for chats the tokenizer's own, else chatml; for prompts none"
     )
     loss: Literal["auto", "answers", "all"] = setting(
         "auto", "what carries loss; auto: answers, where the rows have them"
@@ -169,7 +171,10 @@ class SftConfig:
 class ExpertSftConfig(SftConfig):
     """Everything that decides an expert-sft run, but for the machine."""
 
-    manifest: str | None = setting(None, "JSON manifest of the expert; several with commas between")
+    manifest: str | None = setting(
+        None, "manifest of the expert, axolotl's or the Trainer's file; several with commas between"
+    )
+    ignore: str | None = setting(None, "keys of the manifest to do without, with commas between")
     output: str | None = setting(None, "folder of the run; {model} is the expert's name")
     data: SftData = field(default_factory=lambda: SftData(packing=True, max_length=2048))
 

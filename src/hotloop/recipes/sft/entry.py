@@ -28,4 +28,5 @@ EXPERTS = replace(
     paths=("manifest",),
     ladder="ladders:EXPERT_SFT",
     manifests="manifests:typed_manifests",
+    checks="manifests:checked_manifests",
 )

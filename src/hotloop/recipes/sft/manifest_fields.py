@@ -10,9 +10,9 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from hotloop.config.schema import FieldRule, convert, expected, show
-from hotloop.core.errors import ConfigError, did_you_mean
+from hotloop.core.errors import ConfigError
 
-__all__ = ["FIELDS", "OPTIMIZERS", "Field", "find_field", "schema", "schema_text"]
+__all__ = ["FIELDS", "OPTIMIZERS", "SPELLINGS", "TEMPLATES", "Field", "schema", "schema_text"]
 
 _LIMIT = 2**63 - 1  # what an int64 holds
 # What values.convert takes as text; the end is written out because Python's $ allows a line break.
@@ -38,6 +38,12 @@ OPTIMIZERS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "paged_adamw_8bit": (_8BIT, _UNPAGED),
         "adafactor": ("adafactor", ""),
     }
+)
+
+
+# chat_template -> data.template
+TEMPLATES: Mapping[str, str] = MappingProxyType(
+    {"chatml": "chatml", "tokenizer_default": "tokenizer", "auto": "auto"}
 )
 
 
@@ -142,6 +148,22 @@ _TABLE: Final = (
            aliases="question_column prompt_field prompt_key"),
     _field("response_column", str, "key of the answer", "data.response",
            aliases="answer_column response_field response_key completion_column"),
+    _field("instruction_column", str, "key of the instruction", "data.instruction"),
+    _field("input_column", str, "key of the instruction's input", "data.input"),
+    _field("output_column", str, "key of the instruction's answer", "data.output"),
+    _field("messages_column", str, "key of the messages of a chat", "data.messages"),
+    _field("text_column", str, "key of plain text", "data.text"),
+    _field("chat_template", str, "how messages become a text", "data.template",
+           choices=tuple(TEMPLATES), aliases="prompt_template",
+           advice="others are read from the model's folder: put the template into its"
+           " chat_template.jinja, and write tokenizer_default"),
+    _field("loss", str, "what carries loss", "data.loss", choices=("answers", "all")),
+    _field("validation_share", float, "share of the rows held out", "data.validation_share",
+           low=0, high=0.5, aliases="val_set_size",
+           advice="write a share of the rows, or name a file to validate on"),
+    _field("drop_last", bool, "an epoch's last, smaller batch is left out", "data.drop_last",
+           aliases="dataloader_drop_last"),
+    _field("seed", int, "of adapters, order and dropout", "seed", low=0, high=2**32 - 1),
     _field("pretokenized_cache", str, f"folder of packed tokens, {_PLACED}", "data.cache",
            aliases="dataset_prepared_path tokenized_path"),
     _field("batch_size", int, "samples in a micro batch", "training.batch_size",
@@ -191,9 +213,8 @@ _TABLE: Final = (
     _field("load_in_8bit", bool, "not offered, so false"),
     _field("learning_rate", float, "peak learning rate", "training.learning_rate", low=0,
            low_open=True, aliases="lr"),
-    _field("epochs", int, "times through the data", "training.epochs", "training.max_steps", low=1,
-           aliases="num_train_epochs num_epochs",
-           advice="for a part of an epoch write max_steps"),
+    _field("epochs", float, "times through the data", "training.epochs", "training.max_steps",
+           low=0, low_open=True, counts=True, aliases="num_train_epochs num_epochs"),
     _field("max_steps", int, "optimizer steps; -1 is off", "training.max_steps",
            "training.epochs", low=-1, aliases="max_train_steps"),
     _field("warmup", float, "steps up to the peak learning rate, or a share below 1",
@@ -203,6 +224,23 @@ _TABLE: Final = (
     _field("lr_scheduler", str, "learning rate after warm-up", "training.schedule",
            choices=("linear", "cosine", "constant", "constant_with_warmup"),
            aliases="lr_scheduler_type scheduler"),
+    _field("min_learning_rate", float, "learning rate at the end", "training.min_learning_rate",
+           low=0, aliases="min_lr"),
+    _field("min_lr_rate", float, "share of the learning rate that is left at the end",
+           "training.min_learning_rate", low=0, high=1, aliases="min_lr_ratio"),
+    _field("weight_decay", float, "decay of weight matrices", "training.weight_decay", low=0),
+    _field("adam_beta1", float, "AdamW's average of gradients", "training.betas", low=0, high=1,
+           high_open=True),
+    _field("adam_beta2", float, "AdamW's average of squares", "training.betas", low=0, high=1,
+           high_open=True),
+    _field("max_grad_norm", float, "largest gradient norm; 0 is off", "training.gradient_clip",
+           low=0, aliases="gradient_clipping"),
+    _field("label_smoothing_factor", float, "share of the target that all tokens have alike",
+           "model.label_smoothing", low=0, high=1, aliases="label_smoothing"),
+    _field("early_stopping_patience", int, "validations without improvement before the end",
+           "training.patience", low=1, aliases="patience"),
+    _field("logging_steps", int, "optimizer steps between progress lines", "training.log_every",
+           low=1),
     _field("save_strategy", str, "when checkpoints are written", "training.save_every_steps",
            choices=("no", "steps", "epoch")),
     _field("save_steps", int, "optimizer steps between checkpoints", "training.save_every_steps",
@@ -216,40 +254,15 @@ _TABLE: Final = (
            advice="shares of the run are not offered"),
 )  # fmt: skip
 FIELDS: Mapping[str, Field] = MappingProxyType({field.name: field for field in _TABLE})
-_SPELT = {name: field for field in _TABLE for name in (field.name, *field.aliases)}
-# Fields of other tools that are spelt differently or have no field here.
-_ELSEWHERE: Final = {
-    "attn_implementation": "write use_sdpa: true, or false for attention written out",
-    "flash_attention": "write use_sdpa: true, which takes the fastest kernel there is",
-    "load_best_model_at_end": "leave it out: the best model is kept",
-    "logging_steps": "set training.log_every=N on the command line",
-    "max_grad_norm": "set training.gradient_clip=X on the command line",
-    "mixed_precision": "write bf16: true or fp16: true",
-    "output_dir": "give output=FOLDER on the command line",
-    "per_device_eval_batch_size": "leave it out: validation uses the micro batch",
-    "seed": "set seed=N on the command line",
-    "use_dora": 'write adapter_type: "dora"',
-    "use_peft": 'write adapter_type: "lora", or "none"',
-    "weight_decay": "set training.weight_decay=X on the command line",
-}
-
-
-def find_field(key: str) -> Field:
-    """Return the field with this name or spelling. Raises ConfigError with a suggestion."""
-    if key in _SPELT:
-        return _SPELT[key]
-    last = key.rpartition(".")[2]
-    advice = _ELSEWHERE.get(last, "")
-    near = did_you_mean(key, _SPELT) or did_you_mean(last, _SPELT)
-    flat = "; a manifest has no sections" if "." in key else ""
-    meant = f"; {advice}" if advice else near or f"; known: {', '.join(FIELDS)}"
-    raise ConfigError(f"unknown key {show(str(key))}{flat}{meant}")
+SPELLINGS: Mapping[str, Field] = MappingProxyType(
+    {name: field for field in _TABLE for name in (field.name, *field.aliases)}
+)
 
 
 def schema() -> dict[str, object]:
     """Return the JSON schema of a manifest (draft 2020-12), without rules across fields."""
     properties: dict[str, object] = {field.name: field.schema() for field in _TABLE}
-    for spelling, field in _SPELT.items():
+    for spelling, field in SPELLINGS.items():
         if spelling != field.name:
             properties[spelling] = {"$ref": f"#/properties/{field.name}"}
     return {

@@ -1,5 +1,6 @@
 """Resolves paths of a manifest: fills in placeholders, and keeps relative paths in its folder."""
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -7,12 +8,17 @@ from urllib.parse import unquote
 
 from hotloop.config.schema import show
 from hotloop.core.errors import ConfigError, did_you_mean
+from hotloop.data.readers.file_names import format_of
 
-__all__ = ["below", "expert_name", "fill", "placeholders"]
+__all__ = [
+    "OF_WINDOWS", "below", "expert_name", "fill", "is_of_hub", "is_of_windows", "placeholders",
+]  # fmt: skip
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")  # it becomes a folder's name
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _KNOWN = ("expert-name", "model", "base-model")
+_OF_HUB = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
+OF_WINDOWS = "it is a path of Windows, and not of this system"
 _REMEDY = "write a path below the manifest's folder, or a whole one"
 
 
@@ -56,6 +62,19 @@ def fill(text: str, names: Mapping[str, str]) -> str:
     return filled
 
 
+def is_of_windows(text: str) -> bool:
+    """Return whether a path has a drive or backslashes, and this system has none of them."""
+    return os.sep != "\\" and ("\\" in text or bool(PureWindowsPath(text).drive))
+
+
+def is_of_hub(folder: Path, text: str) -> bool:
+    """Return whether a text that names rows is an id of the hub, not a file or folder here."""
+    if "::" in text:
+        return True
+    is_id = _OF_HUB.fullmatch(text) is not None and format_of(text) is None
+    return is_id and not (folder / text).exists()
+
+
 def below(folder: Path, text: str) -> str:
     """Return an absolute path unchanged, and a relative path joined to the manifest's folder.
 
@@ -69,6 +88,8 @@ def below(folder: Path, text: str) -> str:
     windows = PureWindowsPath(text)
     if windows.drive or windows.root or PurePosixPath(text).is_absolute():
         raise ConfigError(f"it is neither relative nor absolute on this system; {_REMEDY}")
+    if is_of_windows(text):
+        raise ConfigError(f"{OF_WINDOWS}; write / for \\")
     if text.startswith("~"):
         raise ConfigError(f"~ is not replaced; {_REMEDY}")
     path = folder / text

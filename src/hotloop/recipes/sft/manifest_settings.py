@@ -1,16 +1,23 @@
 """Turns the fields of an expert's manifest into settings, with a sentence for each field.
 
-A field that cannot take effect is refused, and the run continues without it. Fields that contradict
-each other so that the intention is unclear raise ConfigError.
+What is refused stops the run: fields that contradict each other, and what cannot be done.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from hotloop.core.errors import ConfigError
 from hotloop.recipes.sft.manifest_answers import Answer, AnswerCollector, ManifestField
-from hotloop.recipes.sft.manifest_fields import FIELDS, OPTIMIZERS
-from hotloop.recipes.sft.manifest_paths import below, fill, placeholders
+from hotloop.recipes.sft.manifest_fields import FIELDS, OPTIMIZERS, TEMPLATES
+from hotloop.recipes.sft.manifest_paths import (
+    OF_WINDOWS,
+    below,
+    fill,
+    is_of_hub,
+    is_of_windows,
+    placeholders,
+)
+from hotloop.recipes.sft.manifest_translation import hub_advice
 
 __all__ = ["answers"]
 
@@ -18,49 +25,58 @@ _USUAL_STEPS = 500  # of save_steps and logging_steps: transformers 5.23, traini
 _LEAST_KEPT = 2  # low of Training.keep: a torn checkpoint must not be the only one
 _PLAIN = (  # fields that become their first setting unchanged
     "max_seq_length", "use_tf32", "torch_compile", "learning_rate",
-    "prompt_column", "response_column",
+    "prompt_column", "response_column", "instruction_column", "input_column", "output_column",
+    "messages_column", "text_column", "loss", "drop_last", "seed", "weight_decay", "max_grad_norm",
+    "label_smoothing_factor", "early_stopping_patience", "logging_steps", "min_learning_rate",
 )  # fmt: skip
+_BETAS = (0.9, 0.999)  # of transformers' TrainingArguments
+_ROWS_TYPED = "data.path=… on the command line replaces the rows of the manifest"
+_MAY_BE_OF_HUB = ("datasets[", "test_datasets[")  # axolotl's; others name files
+_LEAST_HELD = 0.01  # share of the rows that is held out where a file asks for none
 
 
 def answers(
-    fields: Mapping[str, ManifestField], *, folder: Path, expert: str
+    fields: Mapping[str, ManifestField],
+    *,
+    folder: Path,
+    expert: str,
+    given: Collection[str] = (),
 ) -> tuple[Answer, ...]:
-    """Return one answer for each field, in the order of the manifest; no setting is set twice.
+    """Return the answer to each field, in the order of the manifest; no setting is set twice.
 
-    `fields` are keyed by canonical name; `folder` is the manifest's folder. Raises ConfigError with
-    one line for each contradiction.
+    `fields` are keyed by canonical name and have values; `folder` is the manifest's folder, and
+    `given` are the settings of the command line, which decide.
     """
-    collector = AnswerCollector(fields)
-    for name, field in fields.items():
-        if field.value is None:
-            collector.unset(name, "null is no value: the recipe's default stands")
+    collector = AnswerCollector(fields, given)
     collector.effect("name", f"the expert is called {expert}")
     for name in ("$schema", "description"):
         collector.idle(name, f"it is {FIELDS[name].rule.meaning}, and decides nothing")
-    for name in _PLAIN:
-        _becomes(collector, name)
     for rule in (
-        _batch, _loader, _precision, _kernels, _optimizer, _rows, _adapter, _quantization, _end,
-        _warmup, _saving, _evaluation,
+        _batch, _loader, _precision, _kernels, _optimizer, _rows, _held_out, _adapter,
+        _quantization, _end, _warmup, _saving, _evaluation,
     ):  # fmt: skip
         rule(collector)
     _model(collector, folder)
     _paths(collector, folder, placeholders(expert, collector.value("model")))
-    if collector.problems:
-        raise ConfigError("\n".join(collector.problems))
-    return tuple(collector.answers[name] for name in fields)
+    for name in _PLAIN:
+        _becomes(collector, name)
+    answered = {id(one) for answer in collector.answers.values() for one in answer.beside}
+    return tuple(
+        collector.answers[name] for name, field in fields.items() if id(field) not in answered
+    )
 
 
 def _becomes(collector: AnswerCollector, name: str) -> None:
     """Answer that a field sets its first setting to its value; the reason is its meaning."""
-    field = FIELDS[name]
-    collector.effect(name, field.rule.meaning, {field.targets[0]: collector.value(name)})
+    if name in collector.fields:
+        field = FIELDS[name]
+        collector.effect(name, field.rule.meaning, {field.targets[0]: collector.value(name)})
 
 
 def _batch(collector: AnswerCollector) -> None:
     size, times = collector.value("batch_size"), collector.value("gradient_accumulation_steps")
     if size is None and times and times > 1:
-        collector.clash(
+        collector.refuse(
             ("gradient_accumulation_steps",),
             "how large a micro batch is, is missing: write batch_size, too",
         )
@@ -84,8 +100,7 @@ def _loader(collector: AnswerCollector) -> None:
     if collector.value("dataloader_num_workers") == 0:
         none = "there are no workers (dataloader_num_workers=0), and torch refuses the two together"
         for name in ("dataloader_prefetch_factor", "dataloader_persistent_workers"):
-            is_set = bool(collector.value(name))
-            (collector.refuse if is_set else collector.idle)(name, none if is_set else why)
+            collector.idle(name, none if collector.value(name) else why)
     else:
         collector.idle("dataloader_prefetch_factor", why)
         collector.idle("dataloader_persistent_workers", why)
@@ -94,8 +109,10 @@ def _loader(collector: AnswerCollector) -> None:
 
 def _precision(collector: AnswerCollector) -> None:
     fp16, bf16 = collector.value("fp16"), collector.value("bf16")
-    if fp16 and bf16:
-        collector.clash(
+    if fp16 and bf16 == "auto":
+        collector.idle("fp16", "bf16=auto decides: bf16 where the device has it, else fp16")
+    elif fp16 and bf16:
+        collector.refuse(
             ("fp16", "bf16"), "training computes in one of them: set the other to false"
         )
         return
@@ -135,13 +152,22 @@ def _optimizer(collector: AnswerCollector) -> None:
     if optimizer is not None:
         ours, why = OPTIMIZERS[optimizer]
         collector.effect("optim", why or FIELDS["optim"].rule.meaning, {"training.optim": ours})
+    first, second = collector.value("adam_beta1"), collector.value("adam_beta2")
+    betas = (_BETAS[0] if first is None else first, _BETAS[1] if second is None else second)
+    for name in ("adam_beta1", "adam_beta2"):
+        is_first = name == "adam_beta1" or first is None  # one field sets a setting
+        settings = {"training.betas": betas} if is_first else {}
+        collector.effect(name, FIELDS[name].rule.meaning, settings)
 
 
 def _rows(collector: AnswerCollector) -> None:
+    if template := collector.value("chat_template"):
+        how = {"data.template": TEMPLATES[template]}
+        collector.effect("chat_template", FIELDS["chat_template"].rule.meaning, how)
     grouped, packed = collector.value("group_by_length"), collector.value("packing")
     _becomes(collector, "packing")
     if grouped and packed:
-        collector.refuse(
+        collector.idle(
             "group_by_length",
             "packed rows are of one length, so there is nothing to group; packing wastes less",
             {"data.group_by_length": False},
@@ -155,6 +181,17 @@ def _rows(collector: AnswerCollector) -> None:
         else "rows are not grouped",
         {"data.group_by_length": grouped, **unpacked},
     )
+
+
+def _held_out(collector: AnswerCollector) -> None:
+    share = collector.value("validation_share")
+    if collector.value("valid_data") is not None:
+        collector.idle("validation_share", "valid_data names the rows to validate on")
+    elif share == 0:
+        why = f"a run always validates: {_LEAST_HELD:.0%} of the rows are held out"
+        collector.effect("validation_share", why, {"data.validation_share": _LEAST_HELD})
+    elif share is not None:
+        _becomes(collector, "validation_share")
 
 
 def _adapter(collector: AnswerCollector) -> None:
@@ -189,12 +226,14 @@ def _quantization(collector: AnswerCollector) -> None:
     }  # fmt: skip
     cast = {name: vote for name, vote in votes.items() if vote}
     if collector.value("load_in_8bit"):
-        collector.clash(("load_in_8bit",), "8-bit weights are not offered: write quantization: nf4")
+        collector.refuse(
+            ("load_in_8bit",), "8-bit weights are not offered: write quantization: nf4"
+        )
     collector.idle("load_in_8bit", "8-bit weights are not offered, so they are off")
     if len(set(cast.values())) > 1:
-        collector.clash(tuple(cast), "one asks for 4-bit weights and one does not: keep one")
+        collector.refuse(tuple(cast), "one asks for 4-bit weights and one does not: keep one")
     elif "nf4" in cast.values() and collector.value("adapter_type") in ("none", "full"):
-        collector.clash(
+        collector.refuse(
             ("adapter_type", next(iter(cast))),
             "4-bit weights are frozen, so without an adapter nothing is trained: keep one",
         )
@@ -211,7 +250,7 @@ def _end(collector: AnswerCollector) -> None:
         whole = {"training.epochs": epochs, "training.max_steps": None}
         collector.effect("epochs", "the run ends after these", whole)
         return
-    collector.refuse("epochs", "max_steps decides, as in transformers: remove one of them")
+    collector.idle("epochs", "max_steps decides, as in transformers")
     end = {"training.max_steps": steps, "training.epochs": None}
     collector.effect("max_steps", "the run ends after these optimizer steps", end)
 
@@ -219,9 +258,9 @@ def _end(collector: AnswerCollector) -> None:
 def _warmup(collector: AnswerCollector) -> None:
     warmup, ratio = collector.value("warmup"), collector.value("warmup_ratio")
     if warmup and ratio:
-        collector.clash(("warmup", "warmup_ratio"), "two lengths of one warm-up: keep one")
+        collector.refuse(("warmup", "warmup_ratio"), "two lengths of one warm-up: keep one")
     if warmup and warmup >= 1 and not warmup.is_integer():
-        collector.clash(("warmup",), "expected whole optimizer steps, or a share of them below 1")
+        collector.refuse(("warmup",), "expected whole optimizer steps, or a share of them below 1")
     is_share = warmup is not None and 0 < warmup < 1
     if warmup is not None and (warmup or not ratio):
         key, value = ("warmup_share", warmup) if is_share else ("warmup_steps", int(warmup))
@@ -233,6 +272,13 @@ def _warmup(collector: AnswerCollector) -> None:
     else:
         collector.idle("warmup", "0: the other field says how long warm-up is")
         _becomes(collector, "warmup_ratio")
+    rate, share = collector.value("learning_rate"), collector.value("min_lr_rate")
+    if share is not None and rate is None:
+        collector.refuse(("min_lr_rate",), "it is a share of learning_rate, which is missing")
+    elif share is not None:
+        least = {"training.min_learning_rate": rate * share}
+        collector.effect("min_lr_rate", FIELDS["min_lr_rate"].rule.meaning, least)
+        collector.idle("min_learning_rate", "min_lr_rate says it")
     schedule = collector.value("lr_scheduler")
     kind = "constant" if schedule == "constant_with_warmup" else schedule
     ignored = schedule == "constant" and bool(warmup or ratio)
@@ -257,7 +303,7 @@ def _saving(collector: AnswerCollector) -> None:
             "epoch": "checkpoints are written by time, by steps and at the end, not by epoch: write"
             " save_steps",
         }[when]
-        collector.refuse("save_strategy", why, {every: None})
+        collector.idle("save_strategy", why, {every: None})
         collector.idle("save_steps", f"{collector.fields['save_strategy'].text} leaves it out")
     limit = collector.value("save_total_limit") or 0
     few = f"a torn checkpoint must not be the only one, so {_LEAST_KEPT}"
@@ -288,21 +334,39 @@ def _evaluation(collector: AnswerCollector) -> None:
 def _model(collector: AnswerCollector, folder: Path) -> None:
     """Prefer a model folder beside the manifest to another folder, or a hub id, of that name."""
     name, how = collector.value("model"), FIELDS["model"].rule.meaning
+    key = FIELDS["model"].targets[0]
+    if name and key not in collector.given and is_of_windows(name):
+        collector.refuse(("model",), f"{OF_WINDOWS}; give {key}=FOLDER on the command line")
+        return
     if name and not Path(name).is_absolute() and (folder / name).is_dir():
         name, how = str(folder / name), "a model folder beside the manifest"
-    collector.effect("model", how, {FIELDS["model"].targets[0]: name})
+    collector.effect("model", how, {key: name})
 
 
 def _paths(collector: AnswerCollector, folder: Path, names: Mapping[str, str]) -> None:
     for name in ("data", "valid_data", "pretokenized_cache"):
-        text = collector.value(name)
+        text, key = collector.value(name), FIELDS[name].targets[0]
         if text is None:
             continue
-        try:
-            path = below(folder, fill(text, names))
-        except ConfigError as error:
-            collector.clash((name,), str(error))
-            continue
-        if name == "pretokenized_cache" and Path(path) == folder:
-            collector.clash((name,), "it is the manifest's own folder: write a folder below it")
-        collector.effect(name, FIELDS[name].rule.meaning, {FIELDS[name].targets[0]: path})
+        if key in collector.given:
+            collector.idle(name, f"{key}=… on the command line decides")
+        elif name == "valid_data" and "data.path" in collector.given:
+            collector.idle(name, f"{_ROWS_TYPED}; {key}=… names others to validate on")
+        elif "::" in text or (
+            collector.fields[name].key.startswith(_MAY_BE_OF_HUB) and is_of_hub(folder, text)
+        ):
+            collector.refuse((name,), hub_advice(text))
+        else:
+            _path(collector, name, folder, names)
+
+
+def _path(collector: AnswerCollector, name: str, folder: Path, names: Mapping[str, str]) -> None:
+    key = FIELDS[name].targets[0]
+    try:
+        path = below(folder, fill(collector.value(name), names))
+    except ConfigError as error:
+        collector.refuse((name,), f"{error}; or give {key}=… on the command line")
+        return
+    if name == "pretokenized_cache" and Path(path) == folder:
+        collector.refuse((name,), "it is the manifest's own folder: write a folder below it")
+    collector.effect(name, FIELDS[name].rule.meaning, {key: path})

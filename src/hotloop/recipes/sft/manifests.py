@@ -1,4 +1,8 @@
-"""Reads the JSON manifests of experts into a layer of settings and an answer for each field."""
+"""Reads the manifests of experts into a layer of settings and an answer for each field.
+
+A manifest is JSON in hotloop's short form or with sections, a configuration of axolotl, or
+arguments of transformers' Trainer and TRL, in YAML or JSON.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,13 +10,20 @@ from pathlib import Path
 
 from hotloop.config.layers import SettingsLayer, parse_assignments, read_config
 from hotloop.config.schema import Plain, show, typed
+from hotloop.config.text_common import SFT_ALIASES
 from hotloop.core.errors import ConfigError
+from hotloop.core.units import many
 from hotloop.recipes.sft.manifest_answers import Answer, ManifestField
-from hotloop.recipes.sft.manifest_fields import find_field
 from hotloop.recipes.sft.manifest_paths import expert_name, fill, placeholders
 from hotloop.recipes.sft.manifest_settings import answers
+from hotloop.recipes.sft.manifest_translation import Translation, others_text, translate
 
-__all__ = ["Manifest", "expand", "read_manifest", "typed_manifests"]
+__all__ = [
+    "Manifest", "checked_manifest", "checked_manifests", "expand", "read_manifest",
+    "typed_manifests",
+]  # fmt: skip
+
+_PATHS = ("model", "data", "valid_data", "pretokenized_cache")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,53 +31,117 @@ class Manifest:
     """One expert to train."""
 
     path: Path
+    dialect: str  # short, sections, axolotl or trainer
     name: str  # of the expert; valid as the name of a folder
     layer: SettingsLayer  # dotted settings; their origins are "FILE:LINE manifest key KEY"
-    answers: tuple[Answer, ...]  # one for each field, in the order of the file
+    fields: Mapping[str, ManifestField]  # by the names of the short form
+    answers: tuple[Answer, ...]  # in the order of the file
+    others: Mapping[str, object]  # values of other programs' keys
+
+    @property
+    def problems(self) -> list[str]:
+        """Return a line for each field that stops the run."""
+        return [answer.problem for answer in self.answers if answer.word == "refused"]
+
+    def short(self, folder: Path) -> dict[str, object]:
+        """Return the short form of the manifest, for a file in a folder.
+
+        It has the fields that are in effect. Paths that exist are written whole, unless the folder
+        is the manifest's own.
+        """
+        answers = {id(answer.item): answer for answer in self.answers}
+        is_beside = folder.resolve() == self.path.parent.resolve()
+        fields: dict[str, object] = {"name": self.name}
+        for name, field in self.fields.items():
+            answer = answers.get(id(field))
+            if answer is None or answer.word != "in effect":
+                continue
+            paths = [Path(str(path)) for path in answer.settings.values()]
+            if name in _PATHS and not is_beside and paths[0].exists():
+                fields[name] = str(paths[0].absolute())
+            else:
+                fields[name] = field.value
+        return fields
 
 
-def read_manifest(path: Path) -> Manifest:
-    """Read a manifest. Raises ConfigError with a line "FILE:LINE: ..." for each problem."""
-    name = typed(str(path))
-    if path.suffix.lower() != ".json":
-        raise ConfigError(f"{name}: expected a .json file: a manifest is JSON")
-    fields = _fields(read_config(path))
-    expert = _name_of_expert(fields, path)
-    results = answers(fields, folder=path.parent, expert=expert)
-    return Manifest(path=path, name=expert, layer=_layer(name, results), answers=results)
+def read_manifest(path: Path, assignments: Sequence[str] = ()) -> Manifest:
+    """Read a manifest; the settings of the command line decide what it need not.
+
+    Raises ConfigError with a line "FILE:LINE: ..." for each problem.
+    """
+    manifest = checked_manifest(path, assignments)
+    if manifest.problems:
+        raise ConfigError("\n".join(manifest.problems))
+    return manifest
+
+
+def checked_manifest(path: Path, assignments: Sequence[str] = ()) -> Manifest:
+    """Read a manifest, and leave it to the caller what to do about its problems.
+
+    Raises ConfigError for a file that cannot be read.
+    """
+    typed_values = parse_assignments(assignments).values
+    ignored = [key.strip() for key in str(typed_values.get("ignore", "")).split(",")]
+    given = {SFT_ALIASES.get(key, key): value for key, value in typed_values.items()}
+    layer = read_config(path, numbers=True)
+    found = translate(layer, given, ignored)
+    expert = _name_of_expert(found.fields, path)
+    results = [
+        *found.answers,
+        *answers(found.fields, folder=path.parent, expert=expert, given=given),
+        *_of_others(path, found),
+    ]
+    order = {key: number for number, key in enumerate(layer.values)}
+    results.sort(key=lambda answer: order.get(answer.item.key, len(order)))
+    return Manifest(
+        path=path,
+        dialect=found.dialect,
+        name=expert,
+        layer=_layer(typed(str(path)), results),
+        fields=found.fields,
+        answers=tuple(results),
+        others=found.others,
+    )
 
 
 def typed_manifests(assignments: Sequence[str]) -> list[tuple[Manifest, Path | None]]:
     """Return the runs of `manifest=` and `output=` among `key=value` arguments.
 
-    The list is empty without `manifest=`.
-
-    Raises what `expand` raises, and UsageError for an argument of another form.
+    The list is empty without `manifest=`. Raises what `expand` raises, and UsageError for an
+    argument of another form.
     """
     typed_values = parse_assignments(assignments).values
     manifests = typed_values.get("manifest")
     if manifests is None:
         return []
     output = typed_values.get("output")
-    return expand(str(manifests), None if output is None else str(output))
+    return expand(str(manifests), None if output is None else str(output), assignments)
 
 
-def expand(manifests: str, output: str | None = None) -> list[tuple[Manifest, Path | None]]:
+def checked_manifests(assignments: Sequence[str]) -> list[Manifest]:
+    """Return the manifests of `manifest=`, whatever in them is refused.
+
+    Raises ConfigError for files that cannot be read.
+    """
+    manifests = parse_assignments(assignments).values.get("manifest")
+    if manifests is None:
+        return []
+    return [checked_manifest(path, assignments) for path in _files(str(manifests))]
+
+
+def expand(
+    manifests: str, output: str | None = None, assignments: Sequence[str] = ()
+) -> list[tuple[Manifest, Path | None]]:
     """Return the runs of "a.json,b.json", each with its folder; None without `output`.
 
-    `output` may contain {model} or {expert-name} (the expert), and {base-model}. Raises ConfigError
-    with the problems of every manifest, or for two runs that would share a folder.
+    `output` may contain {model} or {expert-name} (the expert), and {base-model}. The settings of
+    the command line, `assignments`, decide what the manifests need not. Raises ConfigError with the
+    problems of every manifest, or for two runs that would share a folder.
     """
-    files = [file.strip() for file in manifests.split(",")]
-    if not all(files):
-        raise ConfigError(
-            f"manifest={show(Plain(manifests))}: expected FILE or FILE,FILE, got an empty name;"
-            " remove the comma, or write the name"
-        )
     experts, problems = [], []
-    for file in files:
+    for path in _files(manifests):
         try:
-            experts.append(read_manifest(Path(file)))
+            experts.append(read_manifest(path, assignments))
         except ConfigError as error:
             problems.append(str(error))
     if problems:
@@ -76,30 +151,28 @@ def expand(manifests: str, output: str | None = None) -> list[tuple[Manifest, Pa
     return runs
 
 
-def _fields(layer: SettingsLayer) -> dict[str, ManifestField]:
-    """Return the fields by canonical name, with converted values. Raises ConfigError."""
-    fields: dict[str, ManifestField] = {}
-    problems = []
-    for key, raw in layer.values.items():
-        place, key_text = layer.where(key), show(Plain(key))
-        try:
-            field = find_field(key)
-        except ConfigError as error:
-            problems.append(f"{place}: {error}")
-            continue
-        if earlier := fields.get(field.name):
-            both = f"{key_text} and {show(Plain(earlier.key))} ({earlier.place})"
-            problems.append(f"{place}: {both} are the same field; keep one")
-            continue
-        value = None
-        try:
-            value = field.read(raw)
-        except ConfigError as error:
-            problems.append(f"{place}: {key_text}: {error}")
-        fields[field.name] = ManifestField(key=key, place=place, raw=raw, value=value)
-    if problems:
-        raise ConfigError("\n".join(problems))
-    return fields
+def _files(manifests: str) -> list[Path]:
+    files = [file.strip() for file in manifests.split(",")]
+    if not all(files):
+        raise ConfigError(
+            f"manifest={show(Plain(manifests))}: expected FILE or FILE,FILE, got an empty name;"
+            " remove the comma, or write the name"
+        )
+    return [Path(file) for file in files]
+
+
+def _of_others(path: Path, found: Translation) -> list[Answer]:
+    """Return an answer for all keys of other programs, and one for all comments."""
+    name, results = typed(str(path)), []
+    if found.others:
+        why = f"{others_text(found.others)}: kept in the run folder"
+        item = ManifestField(key=many(len(found.others), "key"), place=name, raw=...)
+        results.append(Answer(item=item, word="other program's", why=why))
+    if found.comments:
+        why = "keys that begin with _ are comments"
+        item = ManifestField(key=", ".join(found.comments), place=name, raw=...)
+        results.append(Answer(item=item, word="not needed here", why=why))
+    return results
 
 
 def _name_of_expert(fields: Mapping[str, ManifestField], path: Path) -> str:
@@ -119,7 +192,7 @@ def _layer(origin: str, results: Sequence[Answer]) -> SettingsLayer:
     for answer in results:
         assert not values.keys() & answer.settings.keys(), "one field sets it, and only one"
         values |= answer.settings
-        origin_of_field = f"{answer.field.place} manifest key {answer.field.key}"
+        origin_of_field = f"{answer.item.place} manifest key {answer.item.key}"
         origins |= dict.fromkeys(answer.settings, origin_of_field)
     return SettingsLayer(origin=origin, values=values, origins=origins, requested=True)
 

@@ -51,10 +51,10 @@ def sample(
     saved: dict[str, Any] = json.loads(kept["texts.json"])
     vocabulary = find_tokenizer(str(config.model.name))
     layout = RowLayout(shape=saved["shape"], fields=saved["fields"], loss=saved["loss"])
-    template = None
-    if layout.shape == "chat":
-        template_name = None if config.data.template == AUTO else config.data.template
-        template = vocabulary.chat(template_name, {})
+    template: Template | None = None
+    requested = None if config.data.template == AUTO else config.data.template
+    if layout.shape == "chat" or requested is not None:
+        template = vocabulary.chat(requested, {})
     question = layout.asks(options.prompt, template)
     tokenizer = vocabulary.tokenizer()
     ids = tokenizer.encode(question.text, add_special_tokens=False).ids

@@ -35,7 +35,7 @@ _CPU = Preset(
     },
     reasons={
         "training.batch_size": "small steps: adapters learn in some hundreds",
-        "training.accumulation": "micro batches of 16 rows stay in the cache",
+        "training.accumulation": "half of the activations of one micro batch",
         "joint_training.accumulation": "as in phase 1",
         "data.pad_to_multiple_of": "a CPU has no units that want more",
     },
