@@ -14,6 +14,7 @@ from hotloop.core.errors import ConfigError, UsageError
 
 __all__ = [
     "COMMAND_LINE",
+    "RESOLVED",
     "SettingsLayer",
     "parse_assignments",
     "parse_json",
@@ -22,6 +23,9 @@ __all__ = [
 ]
 
 COMMAND_LINE = "command line"
+RESOLVED = (
+    "groups of Hydra are written as one file by python SCRIPT --cfg job --resolve > FILE.yaml"
+)
 _MAX_BYTES = 256 * 1024  # a configuration is a few KiB
 _MAX_DEPTH = 16  # section, key, map, and some reserve for files of other programs
 # Tokens of valid JSON: texts (and whether they are keys), brackets, words, numbers.
@@ -77,6 +81,8 @@ def read_config(path: Path, *, numbers: bool = False) -> SettingsLayer:
     refused. Raises ConfigError with the line at fault.
     """
     name = typed(str(path))
+    if path.is_dir():
+        raise ConfigError(f"{name}: cannot be read: it is a folder; {RESOLVED}")
     parsers = {".json": parse_json, ".yaml": parse_yaml, ".yml": parse_yaml}
     parser = parsers.get(path.suffix.lower())
     if parser is None:
@@ -192,8 +198,9 @@ def _flatten(root: _Map, origin: str, *, numbers: bool = False) -> SettingsLayer
             places[key] = place
             if isinstance(value, list) and any(isinstance(item, list | _Map) for item in value):
                 if not numbers:
+                    advice = f"; {RESOLVED}" if key == "defaults" else ""
                     raise ConfigError(
-                        f"{place}: {show(Plain(key))}: a list may hold single values only"
+                        f"{place}: {show(Plain(key))}: a list may hold single values only{advice}"
                     )
                 items = [(f"[{number}]", place, item) for number, item in enumerate(value)]
                 walk(items, key, depth + 1)

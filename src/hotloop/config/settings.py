@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from hotloop.config.layers import SettingsLayer
+from hotloop.config.layers import RESOLVED, SettingsLayer
 from hotloop.config.schema import (
     Plain,
     Setting,
@@ -192,6 +192,8 @@ def _stray(
     settings: Mapping[str, Setting], aliases: Mapping[str, str], key: str, raw: object
 ) -> str:
     """Return why the schema does not have a key, with a suggestion."""
+    if key == "defaults" and isinstance(raw, list):
+        return f"defaults is a list of files, and these are not read; {RESOLVED}"
     parent = next((leaf for leaf in settings.values() if key.startswith(f"{leaf.key}.")), None)
     if parent is not None:
         return f"{parent.key} is one value ({expected(parent.kind, parent.rule)}), not a section"

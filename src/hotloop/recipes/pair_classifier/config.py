@@ -39,6 +39,48 @@ _POOLED = ("first-k", "last-k")
 _RATES = {"lora": 5e-4, "dora": 5e-4, "ia3": 5e-4}
 
 
+# Keys of configurations of classifier projects with Hydra (2026-11).
+PAIR_ALIASES: Mapping[str, str] = MappingProxyType(
+    {
+        **TEXT_ALIASES,
+        "model.pretrained_model_name_or_path": "model.name",
+        "model.model_name_or_path": "model.name",
+        "model.pooling_strategy": "model.pooling",
+        "model.pooling_type": "model.pooling",
+        "model.num_pooling_tokens": "model.pooling_tokens",
+        "model.head_hidden_size": "model.head_width",
+        "model.head_hidden_dim": "model.head_width",
+        "model.classifier_dropout": "model.head_dropout",
+        "model.attention_probs_dropout_prob": "model.attention_dropout",
+        "data.train_path": "data.path",
+        "data.train_file": "data.path",
+        "data.val_path": "data.valid_path",
+        "data.validation_path": "data.valid_path",
+        "data.validation_file": "data.valid_path",
+        "data.val_size": "data.validation_share",
+        "data.val_split": "data.validation_share",
+        "data.text_column": "data.text_a",
+        "data.sentence1_key": "data.text_a",
+        "data.sentence2_key": "data.text_b",
+        "data.label_column": "data.label",
+        "data.group_column": "data.group",
+        "training.num_train_epochs": "training.epochs",
+        "training.max_grad_norm": "training.gradient_clip",
+        "training.early_stopping_patience": "training.patience",
+        "training.early_stopping_min_delta": "training.min_delta",
+        "training.early_stopping_threshold": "training.min_delta",
+        "training.optimizer": "training.optim",
+        "training.scheduler": "training.schedule",
+        "training.metric_for_best_model": "metric",
+        "training.class_weights": "class_weights",
+        "cv.num_folds": "cv.folds",
+        "cv.n_folds": "cv.folds",
+        "cv.n_splits": "cv.folds",
+        "cv.k": "cv.folds",
+    }
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairModel:
     """A pretrained model without its language-model head, and what makes classes of its tokens."""
@@ -185,7 +227,7 @@ def idle_pair_classifier(
 
 resolve_pair_classifier = Resolver(
     schema=PairClassifierConfig,
-    aliases=TEXT_ALIASES,
+    aliases=PAIR_ALIASES,
     presets=PRESETS,
     efforts=EFFORTS,
     experiments=EXPERIMENTS,
