@@ -29,7 +29,7 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
 COMMAND = re.compile(r"hotloop ((?:data )?[a-z]+)(?=([^.;:,()]*))")
 # Of other programs: torchrun, docker, Python's crew of workers, and an option that a script gets.
 FOREIGN = {"--nproc-per-node", "--nnodes", "--max-restarts", "--shm-size", "--ipc", "--look"}
-FOREIGN |= {"--index-url"}  # of pip
+FOREIGN |= {"--index-url", "--cfg", "--resolve"}  # of pip and Hydra
 FOREIGN |= {"--debug", "--help", "--version"}
 TRAINING = ("train", "doctor", "tune")  # what takes a recipe and techniques
 DATA = ("data tokenize", "data stats")
