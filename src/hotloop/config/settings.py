@@ -193,7 +193,7 @@ def _stray(
 ) -> str:
     """Return why the schema does not have a key, with a suggestion."""
     if key == "defaults" and isinstance(raw, list):
-        return f"defaults is a list of files, and these are not read; {RESOLVED}"
+        return f"unknown key 'defaults': it lists files, which are not read; {RESOLVED}"
     parent = next((leaf for leaf in settings.values() if key.startswith(f"{leaf.key}.")), None)
     if parent is not None:
         return f"{parent.key} is one value ({expected(parent.kind, parent.rule)}), not a section"

@@ -28,6 +28,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--format", choices=tuple(FORMATS), help="of all files; else the name of each says it")
     add("--shape", metavar="NAME", help="text, prompt, instruction, chat or pair; else found out")
     add("--fields", metavar="PART=KEY,...", help="which key is what, such as prompt=question")
+    add("--ignore", metavar="KEY,...", default="", help="keys that look like answers and are not")
     add("--loss", metavar="WHAT", help="all, completion or assistant: what carries loss")
     template = "chatml, or tokenizer: its own (default where it has one)"
     add("--template", metavar="NAME", help=template)
@@ -51,6 +52,7 @@ def settings(options: argparse.Namespace) -> dict[str, Any]:
     return {
         "shape": options.shape,
         "fields": _fields(options.fields),
+        "ignored": tuple(filter(None, options.ignore.split(","))),
         "loss": options.loss,
         "template": options.template,
         "policy": options.bad,

@@ -15,6 +15,7 @@ from hotloop.data.tokenising.arrow_file import Columns
 from hotloop.data.tokenising.progress import TokenizeProgress
 from hotloop.data.tokenising.row_shapes import layout
 from hotloop.data.tokenising.rows import WINDOW, Packing
+from hotloop.data.tokenising.taken import refuse_unread_answers, taken
 from hotloop.data.tokenising.token_store import FORMAT, described
 from hotloop.data.tokenising.tokenize_portion import Setup
 from hotloop.data.tokenising.worker_pool import looked
@@ -47,6 +48,7 @@ class TokenizeRequest:
     packing: Packing = field(default_factory=Packing)
     shape: str | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
+    ignored: tuple[str, ...] = ()  # keys that look like answers, and are not read
     loss: str | None = None
     # chatml or tokenizer; None: for chats the tokenizer's own if it has one, for prompts none
     template: str | None = None
@@ -99,6 +101,7 @@ def prepared(sources: Sequence[RecordFile], order: TokenizeRequest) -> TokenizeP
     row_layout = layout(
         first, shape=order.shape, fields=order.fields, loss=order.loss, by=order.said
     )
+    refuse_unread_answers(first, row_layout, order.ignored, order.said)
     if order.template is not None and row_layout.shape in ("text", "pair"):
         option = said("--template", order.said) or "a chat template"
         raise ConfigError(
@@ -138,6 +141,7 @@ def prepared(sources: Sequence[RecordFile], order: TokenizeRequest) -> TokenizeP
         label=None if is_packed or "label" not in row_layout.fields else row_layout.labels,
         has_task=not is_packed and "task" in row_layout.fields,
     )
+    notes = [*taken(first, row_layout, sample), *notes]
     return TokenizePlan(setup=setup, columns=columns, notes=tuple(notes), sample=sample)
 
 

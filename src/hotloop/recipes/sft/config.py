@@ -51,6 +51,7 @@ SAID = MappingProxyType(  # option of `hotloop data` -> what a user of the recip
         "leave --pack out": "data.packing=false",
         "--max-length": "data.max_length",
         "--loss": "data.loss",
+        "--ignore": "data.ignore",
         **{f"--fields {part}": f"data.{part}=KEY" for part in _PARTS},
     }
 )
@@ -99,6 +100,9 @@ class SftData:
     output: str | None = setting(None, "key of the instruction's answer")
     instances: str | None = setting(None, "key of an instruction's inputs and outputs")
     text: str | None = setting(None, "key of plain text, all of which is learned")
+    ignore: str | None = setting(
+        None, "keys beside plain text that look like answers and are not, with commas between"
+    )
     template: Literal["auto", "tokenizer", "chatml"] = setting(
         "auto", "chat template; auto: for chats the tokenizer's own, else chatml; for prompts none"
     )

@@ -79,6 +79,7 @@ def order_of(config: SftConfig, base_model: FoundModel) -> TokenizeRequest:
         out=Path(),  # unused: the cache names the folder by its contents
         packing=Packing(tokens=length) if data.packing else Packing(longest=length),
         fields=data.fields,
+        ignored=tuple((data.ignore or "").split(",")),
         loss="all" if data.loss == "all" else None,
         template=None if data.template == AUTO else data.template,
         policy=data.bad,

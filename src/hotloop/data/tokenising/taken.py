@@ -1,0 +1,98 @@
+"""Says what is taken of rows: which key is what, which are ignored, and what carries loss."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from hotloop.core.errors import DataError
+from hotloop.data.readers.advised_options import fields as named
+from hotloop.data.readers.advised_options import said
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from hotloop.data.readers.advised_options import Said
+    from hotloop.data.tokenising.row_shapes import RowLayout, Text
+
+__all__ = ["refuse_unread_answers", "taken"]
+
+_SHOWN: Final = 160  # characters of a sample
+_SAMPLES: Final = 2
+_MOST: Final = 8  # keys and labels that are named
+# Keys under which public data sets have what is to be answered (2026-11).
+_ANSWERS: Final = (
+    *("answer", "answers", "response", "output", "completion", "code", "target", "targets"),
+    *("summary", "highlights", "translation", "solution", "canonical_solution", "reply"),
+)
+
+
+def taken(rows: Sequence[Mapping[str, Any]], layout: RowLayout, texts: Sequence[Text]) -> list[str]:
+    """Return a sentence on the keys of some first rows, and one on each of two samples."""
+    keys = ", ".join(f"{part}={key}" for part, key in layout.fields.items())
+    labels = dict.fromkeys(str(text.label) for text in texts if text.label is not None)
+    classes = f"; first labels: {_some(labels)}" if labels else ""
+    used = set(layout.fields.values())
+    ignored = dict.fromkeys(key for row in rows for key in row if key not in used)
+    left = f"; ignored: {_some(ignored)}" if ignored else ""
+    samples = [
+        f"sample {number}{' («» carries loss)' * (text.learned is not None)}: {_sample(text)}"
+        for number, text in enumerate(texts[:_SAMPLES], start=1)
+    ]
+    return [f"taken of a row: {keys}{classes}{left}", *samples]
+
+
+def refuse_unread_answers(
+    rows: Sequence[Mapping[str, Any]],
+    layout: RowLayout,
+    ignored: Collection[str],
+    by: Said = None,
+) -> None:
+    """Raise DataError where plain texts are read of rows that have answers, too.
+
+    `ignored` are keys that the user wants to be without, and `by` maps options to the user's words.
+    """
+    if layout.shape != "text":
+        return
+    text, used = layout.fields["text"], set(layout.fields.values())
+    for key in dict.fromkeys(key for row in rows for key in row):
+        has_texts = any(isinstance(row.get(key), str) and row[key].strip() for row in rows)
+        if key not in _ANSWERS or key in used or key in ignored or not has_texts:
+            continue
+        learn = named(["prompt", "response"], by)
+        ways = [
+            learn and f"{_filled(learn, (text, key))} learns it as the answer",
+            (way := said("--ignore", by)) and f"{way}={key} leaves it out",
+        ]
+        raise DataError(
+            f"the rows have {key!r} beside {text!r}, which looks like an answer and would be "
+            f"ignored: {', '.join(filter(None, ways))}"
+        )
+
+
+def _visible(text: str) -> str:
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+
+def _filled(words: str, keys: Sequence[str]) -> str:
+    for key in keys:
+        words = words.replace("KEY", key, 1)
+    return words
+
+
+def _some(names: Collection[str]) -> str:
+    first = ", ".join(_visible(name) for name in list(names)[:_MOST])
+    return first + (f" and {len(names) - _MOST} more" if len(names) > _MOST else "")
+
+
+def _sample(text: Text) -> str:
+    """Return the beginning of a text in one line, with marks around what carries loss."""
+    parts, at = [], 0
+    for start, end in text.learned or ():
+        parts += [text.text[at:start], f"«{text.text[start:end]}»"]
+        at = end
+    whole = "".join([*parts, text.text[at:]])
+    if text.pair is not None:
+        whole += f" | {text.pair}"
+    label = "" if text.label is None else f" -> {text.label}"
+    line = _visible(whole.replace("\n", "⏎"))
+    return f"{line if len(line) <= _SHOWN else f'{line[:_SHOWN]}…'}{_visible(label)}"
