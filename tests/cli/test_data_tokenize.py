@@ -56,7 +56,16 @@ def test_it_makes_a_folder_and_prints_its_name(model, rows, tmp_path, capsys):
         (["--fields", "promt=prompt"], "", 65),
         (["--shape", "chat"], "needs messages", 65),
         (
-            "--template chatml --shape text --fields text=prompt --ignore response".split(),
+            [
+                "--template",
+                "chatml",
+                "--shape",
+                "text",
+                "--fields",
+                "text=prompt",
+                "--ignore",
+                "response",
+            ],
             "--template is for chats and answers",
             78,
         ),
