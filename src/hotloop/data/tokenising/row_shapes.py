@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeGuard, get_args
 
 from hotloop.core.errors import ConfigError, DataError, did_you_mean
 from hotloop.data.readers.advised_options import fields as named
+from hotloop.data.tokenising.public_sets import public_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -152,6 +153,8 @@ class RowLayout:
 
 def detect(row: Mapping[str, Any]) -> Shape | None:
     """Return the shape that the keys of a row usually stand for, or None."""
+    if public_set(row) is not None:
+        return "prompt"
     for shape, parts in ROLES.items():
         present = {part for part, names in parts.items() if any(name in row for name in names)}
         needed = {part for part in parts if part not in _OPTIONAL}
@@ -199,7 +202,10 @@ def layout(
             )
     every = {key: value for sample_row in sample for key, value in sample_row.items()}
     known = {**parts, **_BESIDE}  # the first row may lack an optional part, such as an input
-    keys = {**_keys_of(every, known), **_keys_of(row, known), **named_keys}
+    is_found = row_shape == "prompt" and not named_keys
+    of_set = public_set(row) if is_found else None
+    own = {} if of_set is None else {"prompt": of_set.prompt, "response": of_set.response}
+    keys = {**_keys_of(every, known), **_keys_of(row, known), **own, **named_keys}
     keys = {part: key for part, key in keys.items() if key}  # an empty key means no such part
     lacking = [part for part in parts if part not in keys and part not in _OPTIONAL]
     if lacking:
