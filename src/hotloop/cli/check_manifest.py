@@ -36,6 +36,10 @@ def check_manifests(recipe: str | None, assignments: Sequence[str], flat: Path |
         raise UsageError("--check and --to-flat are for manifests: write manifest=FILE")
     if flat is not None and len(manifests) > 1:
         raise UsageError("--to-flat writes one file: name one manifest")
+    if flat is not None and flat.suffix.lower() != ".json":
+        raise UsageError(f"--to-flat {flat}: expected a .json file: the short form is JSON")
+    if flat is not None and flat.resolve() == manifests[0].path.resolve():
+        raise UsageError(f"--to-flat {flat} is the manifest itself: name another file")
     for manifest in manifests:
         _print(manifest)
     is_right = not any(manifest.problems for manifest in manifests)

@@ -3,7 +3,7 @@
 import pytest
 
 from hotloop.core.errors import ConfigError, DataError
-from hotloop.data.tokenising.chat_templates import CHATML, Template
+from hotloop.data.tokenising.chat_templates import ALPACA, CHATML, Template
 from hotloop.data.tokenising.row_shapes import detect, layout
 
 CHATML_TEMPLATE = Template(source=CHATML)
@@ -122,6 +122,19 @@ def test_with_a_template_a_prompt_and_its_answer_are_a_chat(row):
     assert (whole.text, whole.learned) == (text.text, None)
     asked = layout([row]).asks("c?", CHATML_TEMPLATE)
     assert asked.text == "<|im_start|>user\nc?<|im_end|>\n<|im_start|>assistant\n"
+
+
+def test_alpacas_template_places_the_input_of_an_instruction():
+    template = Template(source=ALPACA, names={"eos_token": "</s>"})
+    (text,) = texts({"instruction": "i", "input": "c", "output": "o"}, template)
+    assert text.text == (
+        "Below is an instruction that describes a task, paired with an input that provides further "
+        "context. Write a response that appropriately completes the request.\n\n"
+        "### Instruction:\ni\n\n### Input:\nc\n\n### Response:\no</s>"
+    )
+    assert learned(text) == ["o</s>"]
+    (short,) = texts({"instruction": "i", "input": "", "output": "o"}, template)
+    assert short.text.endswith("request.\n\n### Instruction:\ni\n\n### Response:\no</s>")
 
 
 def test_with_a_template_an_empty_answer_is_still_refused():

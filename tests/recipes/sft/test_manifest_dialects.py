@@ -14,7 +14,7 @@ from hotloop.recipes.sft.manifest_fields import FIELDS
 from hotloop.recipes.sft.manifests import Manifest, checked_manifest
 
 MARKS = {"sections": "base_models[0].name", "axolotl": "datasets[0].path", "trainer": "output_dir"}
-WORDS = {"mark", "inside", "idle", "other", "data", "model", "token", "refused", "default"}
+WORDS = {"rope", "mark", "inside", "idle", "other", "data", "model", "token", "refused", "default"}
 ROWS = ("model.path=/m", "data.path=/d")
 
 
@@ -51,11 +51,11 @@ def test_every_line_of_a_table_means_something(name: str) -> None:
         keys.add((key, kind))
         if not outcome.startswith("="):
             assert outcome in WORDS
-            assert why or outcome in ("other", "data", "mark", "inside")
+            assert why or outcome in ("other", "data", "mark", "inside", "rope")
             continue
         field = FIELDS[outcome[1:]]
         for value in (pair.partition("=")[2] for pair in values.split()):
-            if value:
+            if value not in ("", "!"):
                 assert field.read(Plain(value)) is not None
 
 
@@ -151,7 +151,8 @@ def test_a_manifest_with_sections_needs_no_other_file(tmp_path: Path) -> None:
     assert told["_comment"] == "keys that begin with _ are comments"
     assert told["training.config.rank"] == "base_models[0].adapters[0].r (line 15) says it too"
     assert told["3 keys"] == (
-        "base_models[].adapters[].sha256, routing, training.decoding: kept in the run folder"
+        "base_models[].adapters[].sha256, routing, training.decoding: kept in the run folder, but"
+        " for secrets"
     )
 
 
@@ -208,19 +209,29 @@ def test_axolotls_file_has_axolotls_meaning(tmp_path: Path) -> None:
     assert found.problems == []
     assert found.layer.values == {
         "adapter.method": "dora",
+        "adapter.quantization": "nf4",
         "adapter.targets": "all-linear",
         "data.max_length": 512,
         "data.packing": False,
+        "data.template": "alpaca",
         "data.validation_share": 0.01,
+        "model.checkpointing": "off",
+        "seed": 42,
+        "training.accumulation": 1,
+        "training.batch_size": 1,
+        "training.epochs": 1,
         "training.eval_every_epochs": 1,
         "training.eval_every_steps": None,
+        "training.max_steps": None,
         "training.optim": "adamw_torch_fused",
         "training.precision": "auto",
         "training.schedule": "cosine",
+        "training.warmup_share": 0.03,
+        "training.weight_decay": 0.0,
     }
     assert dict(found.others) == {"hub_token": "left out", "wandb_project": "mine"}
     assert "hf_abcdef" not in "".join(answer.text for answer in found.answers)
-    assert whys(found)["lr_scheduler"] == "cosine after warm-up; axolotl's own"
+    assert whys(found)["lr_scheduler"] == "cosine after warm-up; axolotl's default"
 
 
 def test_a_file_without_an_adapter_trains_all_weights_as_its_program_does(tmp_path: Path) -> None:
@@ -238,6 +249,124 @@ def test_rows_of_the_hub_are_answered_with_the_command_that_gets_them(tmp_path: 
     assert "load_dataset('org/rows', split='train')" in problem
     (tmp_path / "org" / "rows").mkdir(parents=True)
     assert checked_manifest(path, ["model.path=/m"]).problems == []
+
+
+TRAINER = "output_dir: out\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "value"),
+    [
+        ("", "training.learning_rate", 2e-5),
+        ("", "training.precision", "bf16"),
+        ("fp16: true\n", "training.precision", "fp16"),
+        ("bf16: false\n", "training.precision", "fp32"),
+        ("warmup_ratio: 0.1\n", "training.warmup_share", 0.1),
+        ("", "data.packing", False),
+        ("use_peft: false\nuse_dora: true\n", "adapter.method", "none"),
+        ("lora:\n  r: 8\n", "adapter.rank", 8),
+        ("activation_checkpointing: false\n", "model.checkpointing", "off"),
+        ("eval_strategy: steps\nlogging_steps: 7\n", "training.eval_every_steps", 7),
+        ("learning_rate: 0.5\nlr_scheduler_kwargs:\n  min_lr_rate: 0.5\n",
+         "training.min_learning_rate", 0.25),
+    ],
+)  # fmt: skip
+def test_trls_file_has_trls_meaning(text: str, key: str, value: object, tmp_path: Path) -> None:
+    found = checked(tmp_path, TRAINER + text)
+    assert found.problems == []
+    assert found.layer.values[key] == value
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("lora:\n  r: 8\n", "adapter.method"),
+        ("assistant_only_loss: false\n", "data.loss"),
+        ("dataset_text_field: text\n", "data.text"),
+        ('eos_token: "<EOS_TOKEN>"\n', "data.text"),
+    ],
+)
+def test_what_says_nothing_leaves_hotloops_default(text: str, key: str, tmp_path: Path) -> None:
+    found = checked(tmp_path, TRAINER + text)
+    assert found.problems == []
+    assert key not in found.layer.values
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("lora_r: 8\n", "lora_r=8: it asks for an adapter, and TRL trains all weights"),
+        ("max_length: null\n", "max_length=null: null cuts nothing off in TRL"),
+        ("training:\n  evaluation:\n    batch_size: 64\n",
+         "training.evaluation.batch_size=64: unknown"),
+        ("training:\n  deepspeed:\n    gradient_clipping: 0.3\n", None),
+        ("model:\n  dropout: 0.1\n", "model.dropout=0.1: unknown key"),
+        ("training:\n  stages:\n    - epochs: 1\n    - epochs: 3\n",
+         "training.stages[0].epochs=1: unknown"),
+        ("lora_target_modules: 'layers.[0-9]+.q_proj'\nuse_peft: true\n", "regular expressions"),
+        ("packing_strategy: wrapped\n", "packing_strategy=wrapped: expected one of bfd, ffd, got"),
+        ("resume_from_checkpoint: out/checkpoint-5\n", "give init_from=RUN"),
+        ("early_stopping_patience: 3\neval_steps: 0.1\n",
+         "it counts validations, and eval_steps=0.1"),
+        ("system_prompt: You are a pirate\n", "write the system message into them"),
+    ],
+)  # fmt: skip
+def test_what_would_mean_something_else_is_refused(
+    text: str, message: str | None, tmp_path: Path
+) -> None:
+    problems = checked(tmp_path, TRAINER + text).problems
+    if message is None:
+        assert problems == []
+    else:
+        assert any(message in problem for problem in problems), problems
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "model:\n  token: abcsecret\n",
+        "wandb:\n  key: abcsecret\n",
+        "hub_token: abcsecret\n",
+        "model_init_kwargs:\n  token: abcsecret\n",
+        "mlflow_tracking_uri: https://u:abcsecret@host\n",
+        "slurm:\n  export: WANDB_API_KEY=abcsecret\n",
+        "openai_key: abcsecret\n",
+        "report_to: hf_abcsecret\n",
+    ],
+)
+def test_a_secret_is_neither_shown_nor_kept(text: str, tmp_path: Path) -> None:
+    found = checked(tmp_path, TRAINER + text)
+    told = "".join([*(answer.text for answer in found.answers), *found.problems])
+    assert "abcsecret" not in told + str(dict(found.others))
+
+
+def test_the_flat_file_has_what_the_command_line_overrides(tmp_path: Path) -> None:
+    text = TRAINER + "num_train_epochs: 2\nlearning_rate: 0.1\ngradient_accumulation_steps: 4\n"
+    found = checked(tmp_path, text, "training.accumulation=2", "training.lr=1", "training.epochs=5")
+    short = found.short(tmp_path)
+    assert (short["epochs"], short["learning_rate"]) == (2, 0.1)
+    assert short["gradient_accumulation_steps"] == 4
+    assert "data" not in short
+
+
+def test_paths_of_the_flat_file_lead_where_the_manifests_do(tmp_path: Path) -> None:
+    path = written(tmp_path, {"data": "d/later.jsonl", "pretokenized_cache": "t"}, "m.json")
+    short = checked_manifest(path).short(tmp_path / "other")
+    assert short["data"] == str(tmp_path / "d/later.jsonl")
+    assert short["pretokenized_cache"] == str(tmp_path / "t")
+
+
+def test_a_name_to_ignore_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"ignore: .*m\.yml has no adapterr"):
+        checked(tmp_path, TRAINER, "ignore=adapterr,output_dir")
+
+
+def test_positions_are_scaled_for_no_row(tmp_path: Path) -> None:
+    scaling = {"factor": 4.0, "original_max_position_embeddings": 1024}
+    model = {"base_models": [{"rope_scaling": scaling}]}
+    for length, count in ((1024, 0), (2048, 1)):
+        config = {"training": {"config": {"max_seq_length": length}}}
+        assert len(checked(tmp_path, {**model, **config}).problems) == count
 
 
 def test_keys_and_sections_can_be_left_out(tmp_path: Path) -> None:

@@ -55,8 +55,8 @@ def test_the_verbatim_manifest_is_accepted_whole_with_a_statement_for_each_field
     assert [answer.item.key for answer in manifest.answers] == list(json.loads(VERBATIM))
     loader = "not needed here: batches are cut from a memory-mapped file of tokens, without loader"
     assert [answer.text for answer in manifest.answers] == [
-        "sql.json:1: batch_size=16: in effect as training.batch_size=64: 4 micro batches of 16"
-        " samples are one optimizer step",
+        "sql.json:1: batch_size=16: in effect as training.batch_size=64: 4 x 16 samples are one"
+        " optimizer step",
         "sql.json:1: gradient_accumulation_steps=4: in effect as training.accumulation=4: micro"
         " batches in one optimizer step",
         "sql.json:1: max_seq_length=2048: in effect as data.max_length=2048: longest row in tokens",

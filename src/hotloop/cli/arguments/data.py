@@ -30,7 +30,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--fields", metavar="PART=KEY,...", help="which key is what, such as prompt=question")
     add("--ignore", metavar="KEY,...", default="", help="keys that look like answers and are not")
     add("--loss", metavar="WHAT", help="all, completion or assistant: what carries loss")
-    template = "chatml, or tokenizer: its own (default where it has one)"
+    template = "chatml, alpaca, or tokenizer: its own (default for chats where it has one)"
     add("--template", metavar="NAME", help=template)
     kinds, policies = ("file", "line", "blank"), ("stop", "skip", "replace")
     text = "what one text of a .txt file is"

@@ -18,7 +18,7 @@ from hotloop.core.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["CHATML", "Span", "Template"]
+__all__ = ["ALPACA", "CHATML", "Span", "Template"]
 
 _TURNS: Final = 5_000_000  # of all loops of a text, some seconds; a conversation takes thousands
 _LONGEST: Final = 100_000_000  # characters of a repeated string
@@ -28,6 +28,16 @@ Span = tuple[int, int]  # first character, end (exclusive)
 CHATML: Final = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n"
     "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+# https://github.com/tatsu-lab/stanford_alpaca, "Data Release" (2026-11). Messages have the keys
+# instruction and input where their row has them.
+ALPACA: Final = (
+    "{% for message in messages %}{% if message.role == 'user' %}"
+    "Below is an instruction that describes a task{% if message.input %}, paired with an input that"
+    " provides further context{% endif %}. Write a response that appropriately completes the"
+    " request.\n\n### Instruction:\n{{ message.instruction or message.content }}\n\n"
+    "{% if message.input %}### Input:\n{{ message.input }}\n\n{% endif %}### Response:\n"
+    "{% else %}{{ message.content }}{{ eos_token }}{% endif %}{% endfor %}"
 )
 
 

@@ -7,6 +7,7 @@ input and output, or with a list of instances), chat (messages), pair (two texts
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeGuard, get_args
 
 from hotloop.core.errors import ConfigError, DataError, did_you_mean
@@ -274,7 +275,11 @@ def _instruction(
         context = self.optional(row, "input")
         answer = self.text(row, "output")
         yield _prompt_and_response(
-            _instruction_prompt(instruction, context), answer, self.fields["output"], template
+            _instruction_prompt(instruction, context),
+            answer,
+            self.fields["output"],
+            template,
+            {"instruction": instruction, "input": context or ""},
         )
         return
     key = self.fields["instances"]
@@ -287,7 +292,11 @@ def _instruction(
         if not isinstance(output, str) or not isinstance(context, str | None):
             raise DataError(f"{key}[{index}] must hold an output and may hold an input, both texts")
         yield _prompt_and_response(
-            _instruction_prompt(instruction, context), output, f"{key}[{index}].output", template
+            _instruction_prompt(instruction, context),
+            output,
+            f"{key}[{index}].output",
+            template,
+            {"instruction": instruction, "input": context or ""},
         )
 
 
@@ -295,10 +304,18 @@ def _instruction_prompt(instruction: str, context: str | None) -> str:
     return f"{instruction}\n\n{context}\n\n" if context else f"{instruction}\n\n"
 
 
-def _prompt_and_response(prompt: str, response: str, key: str, template: Template | None) -> Text:
+def _prompt_and_response(
+    prompt: str,
+    response: str,
+    key: str,
+    template: Template | None,
+    parts: Mapping[str, str] = MappingProxyType({}),
+) -> Text:
+    """Return a prompt and its response; `parts` of the prompt are for templates that place them."""
     if template is not None:
-        turns = (("user", prompt.strip()), ("assistant", _filled(response, key)))
-        text, spans = template.answers([{"role": role, "content": said} for role, said in turns])
+        asked = {"role": "user", "content": prompt.strip(), **parts}
+        answer = {"role": "assistant", "content": _filled(response, key)}
+        text, spans = template.answers([asked, answer])
         return Text(text=text, learned=spans, is_rendered=True)
     joint = "" if not prompt or prompt[-1].isspace() or response[:1].isspace() else "\n"
     start = len(prompt) + len(joint)

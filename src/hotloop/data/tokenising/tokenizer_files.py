@@ -17,7 +17,7 @@ from hotloop.core.digest import digest
 from hotloop.core.errors import DataError, DeviceError, did_you_mean
 from hotloop.core.storage.manifest import read_json
 from hotloop.data.readers.advised_options import said
-from hotloop.data.tokenising.chat_templates import CHATML, Template
+from hotloop.data.tokenising.chat_templates import ALPACA, CHATML, Template
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -77,7 +77,7 @@ class TokenizerSpec:
         return tokenizer
 
     def chat(self, requested: str | None, by: Said = None) -> Template:
-        """Return the chat template: its own or `chatml`, by default its own if it has one.
+        """Return the chat template: its own, `chatml` or `alpaca`; by default its own, else chatml.
 
         `by` maps options to the user's words. Raises DataError if its own is requested and there is
         none, or the name is unknown.
@@ -86,9 +86,13 @@ class TokenizerSpec:
             requested = "tokenizer" if self.template else "chatml"
         if requested == "chatml":
             return Template(source=CHATML)
+        if requested == "alpaca":
+            return Template(source=ALPACA, names={"eos_token": "", **self.specials})
         if requested != "tokenizer":
-            near = did_you_mean(requested, ("chatml", "tokenizer"))
-            raise DataError(f"there is no chat template {requested!r}{near}: chatml or tokenizer")
+            near = did_you_mean(requested, ("chatml", "tokenizer", "alpaca"))
+            raise DataError(
+                f"there is no chat template {requested!r}{near}: chatml, alpaca or tokenizer"
+            )
         if self.template is None:
             advice = said("--template chatml", by) or "chatml is another"
             raise DataError(f"{self.name} has no chat template of its own: {advice}")

@@ -103,7 +103,7 @@ class SftData:
     ignore: str | None = setting(
         None, "keys beside plain text that look like answers and are not, with commas between"
     )
-    template: Literal["auto", "tokenizer", "chatml"] = setting(
+    template: Literal["auto", "tokenizer", "chatml", "alpaca"] = setting(
         "auto", "chat template; auto: for chats the tokenizer's own, else chatml; for prompts none"
     )
     loss: Literal["auto", "answers", "all"] = setting(

@@ -7,14 +7,20 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from hotloop.config.schema import Plain, show, typed
+from hotloop.recipes.sft.manifest_fields import SPELLINGS
 
-__all__ = ["SECRET", "Answer", "AnswerCollector", "ManifestField", "Word"]
+__all__ = ["Answer", "AnswerCollector", "ManifestField", "Word", "decides", "is_secret"]
 
 Word = Literal["in effect", "not needed here", "other program's", "refused"]
-# Keys whose values are never shown or kept; eos_token is none of them.
-SECRET = re.compile(
-    r"(?i)((hub|hf|auth|access|api|wandb)_token|^token)$|secret|password|api_?key|credential"
+# Last words of keys whose values are never shown or kept, and values that give themselves away.
+_SECRET_KEY = re.compile(
+    r"(?i)(^|_)(token|key|secret|password|passwd|credentials?|auth|authorization)$"
 )
+_SECRET_VALUE = re.compile(
+    r"(?i)\b(hf|gh[pousr]|sk|xox[abp]|glpat)[-_][\w-]{6,}|\bAKIA\w{12,}"
+    r"|://[^/\s:@]+:[^@\s]+@|\bbearer\s+\S+|(token|key|secret|password)=\S+"
+)
+_NO_SECRETS = ("eos", "bos", "unk", "pad", "sep", "cls", "mask", "use_auth")  # tokens; true, false
 _NOTHING: Mapping[str, object] = MappingProxyType({})
 
 
@@ -33,9 +39,17 @@ class ManifestField:
         """Return the field as key=value."""
         if self.raw is ...:
             return show(Plain(self.key))
-        if SECRET.search(self.key):
+        if is_secret(self.key, self.raw):
             return f"{show(Plain(self.key))}=…"
         return f"{show(Plain(self.key))}={show(self.raw)}"
+
+
+def is_secret(key: str, value: object) -> bool:
+    """Return whether a value must not be shown or kept, by its key's last word or by itself."""
+    last = key.rpartition(".")[2]
+    named = _SECRET_KEY.search(last) is not None
+    is_harmless = last in SPELLINGS or last.lower().removesuffix("_token") in _NO_SECRETS
+    return (named and not is_harmless) or _SECRET_VALUE.search(str(value)) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +60,8 @@ class Answer:
     word: Word
     why: str
     settings: Mapping[str, object] = field(default_factory=dict)  # dotted key -> value
-    beside: tuple[ManifestField, ...] = ()  # fields that contradict it, which have no other answer
+    beside: tuple[ManifestField, ...] = ()  # fields that contradict it, without other answers
+    is_typed: bool = False  # whether the command line decides its settings
 
     @property
     def became(self) -> str:
@@ -81,7 +96,7 @@ class AnswerCollector:
     """Collects the answers while rules go through the fields."""
 
     fields: Mapping[str, ManifestField]  # by the canonical name of the field
-    given: Collection[str]  # settings of the command line
+    given: Mapping[str, object]  # settings of the command line
     answers: dict[str, Answer] = field(default_factory=dict)
 
     def value(self, name: str) -> Any:
@@ -92,10 +107,7 @@ class AnswerCollector:
         """Answer that a field is in effect, unless the command line decides its settings."""
         typed_keys = [key for key in settings if key in self.given]
         if typed_keys and len(typed_keys) == len(settings):
-            decides = (
-                f"{' and '.join(f'{key}=…' for key in typed_keys)} on the command line decides"
-            )
-            self.idle(name, decides)
+            self._answer(name, "not needed here", decides(typed_keys), is_typed=True)
             return
         source = self.fields[name].why if name in self.fields else ""
         self._answer(name, "in effect", f"{why}; {source}" if source else why, settings)
@@ -110,8 +122,20 @@ class AnswerCollector:
         self.answers[names[0]] = Answer(item=first, word="refused", why=why, beside=tuple(others))
 
     def _answer(
-        self, name: str, word: Word, why: str, settings: Mapping[str, object] = _NOTHING
+        self,
+        name: str,
+        word: Word,
+        why: str,
+        settings: Mapping[str, object] = _NOTHING,
+        *,
+        is_typed: bool = False,
     ) -> None:
         if name in self.fields:  # rules need not ask whether a field is there
-            answer = Answer(item=self.fields[name], word=word, why=why, settings=settings)
+            item = self.fields[name]
+            answer = Answer(item=item, word=word, why=why, settings=settings, is_typed=is_typed)
             self.answers.setdefault(name, answer)
+
+
+def decides(keys: Collection[str]) -> str:
+    """Return that settings of the command line decide."""
+    return f"{' and '.join(f'{key}=…' for key in keys)} on the command line decides"

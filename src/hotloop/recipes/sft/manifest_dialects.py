@@ -14,15 +14,15 @@ from hotloop.config.schema import Plain, show
 from hotloop.core.errors import did_you_mean
 from hotloop.recipes.sft.manifest_fields import FIELDS, SPELLINGS
 
-__all__ = ["Dialect", "Meaning", "dialect_of", "unknown"]
+__all__ = ["INDEX", "Dialect", "Meaning", "dialect_of", "unknown"]
 
-Outcome = Literal["field", "idle", "other", "data", "model", "token", "refused", "default"]
-_NUMBER = re.compile(r"\[\d+\]")
+Outcome = Literal["field", "idle", "other", "data", "model", "token", "rope", "refused", "default"]
+INDEX = re.compile(r"\[\d+\]")
 _NAMES = ("sections", "axolotl", "trainer")
-# Words that mean something only in their own section.
-_VAGUE = frozenset(
-    ("name", "path", "data", "model", "description", "expert", "dataset", "loss", "params", "type")
-)
+# Words that mean something only in their own section, and those of adapters only in these.
+_VAGUE = ("name", "path", "data", "model", "description", "expert", "dataset", "loss", "type")
+_OF_ADAPTERS = ("r", "rank", "alpha", "dropout", "adapter")
+_OWN = ("lora", "lora_config", "qlora", "peft", "peft_config", "adapter", "adapters[]", "config")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class Dialect:
 
     def meaning(self, key: str) -> Meaning | None:
         """Return what a key means; None if nothing here knows it."""
-        plain = _NUMBER.sub("[]", key)
+        plain = INDEX.sub("[]", key)
         names = [plain, *self._inner(plain)]
         for name in names:
             if found := self._exact(name):
@@ -61,21 +61,21 @@ class Dialect:
 
     def has_mark(self, key: str) -> bool:
         """Return whether a key tells that a file is of this dialect."""
-        return key in self.marks or key.startswith(
-            tuple(mark for mark in (*self.marks, *self._heads()) if not mark[-1].isalnum())
-        )
+        begins = (*(f"{mark}{end}" for mark in self.marks for end in ".["), *self._heads())
+        return key in self.marks or key.startswith(begins)
 
     def _heads(self) -> list[str]:
         return [f"{section}." for section in self.sections]
 
     def _inner(self, key: str) -> list[str]:
-        """Return the key inside of a section; the last word of it, if that is not vague."""
-        head = next((head for head in self._heads() if key.startswith(head)), None)
-        if head is None:
+        """Return the key inside of the section it is in, if its words mean something there."""
+        heads = [head for head in self._heads() if key.startswith(head)]
+        if not heads:
             return []
-        inner, last = key.removeprefix(head), key.rpartition(".")[2]
-        is_whole = "." in head[:-1]  # a section of a section: no other has keys of such a name
-        return [inner] if is_whole else [] if last in _VAGUE else [last]
+        head = max(heads, key=len)
+        inner, section = key.removeprefix(head), head[:-1].rpartition(".")[2]
+        is_vague = inner in _VAGUE or (inner in _OF_ADAPTERS and section not in _OWN)
+        return [] if is_vague else [inner]
 
     def _exact(self, name: str) -> Meaning | None:
         if found := self._in_table(name):
@@ -89,7 +89,7 @@ class Dialect:
 
 def dialect_of(keys: Iterable[str]) -> Dialect:
     """Return the dialect of a file by its keys; the short form has all of the Trainer's, too."""
-    keys = list(keys)
+    keys = [INDEX.sub("[]", key) for key in keys]
     dialects = map(_dialect, _NAMES)
     return next((one for one in dialects if any(map(one.has_mark, keys))), Dialect(name="short"))
 

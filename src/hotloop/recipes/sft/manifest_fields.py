@@ -43,7 +43,7 @@ OPTIMIZERS: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 # chat_template -> data.template
 TEMPLATES: Mapping[str, str] = MappingProxyType(
-    {"chatml": "chatml", "tokenizer_default": "tokenizer", "auto": "auto"}
+    {"chatml": "chatml", "alpaca": "alpaca", "tokenizer_default": "tokenizer", "auto": "auto"}
 )
 
 

@@ -11,8 +11,15 @@ from hotloop.core.errors import ConfigError, did_you_mean
 from hotloop.data.readers.file_names import format_of
 
 __all__ = [
-    "OF_WINDOWS", "below", "expert_name", "fill", "is_of_hub", "is_of_windows", "placeholders",
-]  # fmt: skip
+    "OF_WINDOWS",
+    "below",
+    "expert_name",
+    "fill",
+    "is_hub_id",
+    "is_of_hub",
+    "is_of_windows",
+    "placeholders",
+]
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")  # it becomes a folder's name
 _BRACES = re.compile(r"\{([^{}]*)\}")
@@ -67,12 +74,14 @@ def is_of_windows(text: str) -> bool:
     return os.sep != "\\" and ("\\" in text or bool(PureWindowsPath(text).drive))
 
 
+def is_hub_id(text: str) -> bool:
+    """Return whether a text has the form of an id of the hub, OWNER/NAME, and not of a file."""
+    return _OF_HUB.fullmatch(text) is not None and format_of(text) is None
+
+
 def is_of_hub(folder: Path, text: str) -> bool:
     """Return whether a text that names rows is an id of the hub, not a file or folder here."""
-    if "::" in text:
-        return True
-    is_id = _OF_HUB.fullmatch(text) is not None and format_of(text) is None
-    return is_id and not (folder / text).exists()
+    return "::" in text or (is_hub_id(text) and not (folder / text).exists())
 
 
 def below(folder: Path, text: str) -> str:

@@ -3,9 +3,12 @@
 What is refused stops the run: fields that contradict each other, and what cannot be done.
 """
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
+from hotloop.core.env import ENV
 from hotloop.core.errors import ConfigError
 from hotloop.recipes.sft.manifest_answers import Answer, AnswerCollector, ManifestField
 from hotloop.recipes.sft.manifest_fields import FIELDS, OPTIMIZERS, TEMPLATES
@@ -31,7 +34,7 @@ _PLAIN = (  # fields that become their first setting unchanged
 )  # fmt: skip
 _BETAS = (0.9, 0.999)  # of transformers' TrainingArguments
 _ROWS_TYPED = "data.path=… on the command line replaces the rows of the manifest"
-_MAY_BE_OF_HUB = ("datasets[", "test_datasets[")  # axolotl's; others name files
+_PATTERN = re.compile(r"[\\\[\](){}|*+?^$]")  # of regular expressions, which PEFT reads
 _LEAST_HELD = 0.01  # share of the rows that is held out where a file asks for none
 
 
@@ -40,7 +43,7 @@ def answers(
     *,
     folder: Path,
     expert: str,
-    given: Collection[str] = (),
+    given: Mapping[str, object] = MappingProxyType({}),
 ) -> tuple[Answer, ...]:
     """Return the answer to each field, in the order of the manifest; no setting is set twice.
 
@@ -82,10 +85,11 @@ def _batch(collector: AnswerCollector) -> None:
         )
         return
     alone = {} if times else {"training.accumulation": 1}
+    of_ranks = f" on each of {ENV.world} ranks" if ENV.world > 1 else ""
     collector.effect(
         "batch_size",
-        f"{times or 1} micro batches of {size} samples are one optimizer step",
-        {"training.batch_size": (size or 1) * (times or 1), **alone},
+        f"{times or 1} x {size} samples{of_ranks} are one optimizer step",
+        {"training.batch_size": (size or 1) * (times or 1) * ENV.world, **alone},
     )
     collector.effect(
         "gradient_accumulation_steps",
@@ -195,6 +199,9 @@ def _held_out(collector: AnswerCollector) -> None:
 
 
 def _adapter(collector: AnswerCollector) -> None:
+    if _PATTERN.search(collector.value("target_modules") or ""):
+        why = "regular expressions are not read: write the ends of the layers' names, or all-linear"
+        collector.refuse(("target_modules",), why)
     kind = collector.value("adapter_type")
     method = {"qlora": "lora", "full": "none"}.get(kind, kind)
     settings = {"adapter.method": method}
@@ -272,7 +279,9 @@ def _warmup(collector: AnswerCollector) -> None:
     else:
         collector.idle("warmup", "0: the other field says how long warm-up is")
         _becomes(collector, "warmup_ratio")
-    rate, share = collector.value("learning_rate"), collector.value("min_lr_rate")
+    key, share = "training.learning_rate", collector.value("min_lr_rate")
+    own = collector.value("learning_rate")
+    rate = float(str(collector.given[key])) if key in collector.given else own
     if share is not None and rate is None:
         collector.refuse(("min_lr_rate",), "it is a share of learning_rate, which is missing")
     elif share is not None:
@@ -315,7 +324,8 @@ def _evaluation(collector: AnswerCollector) -> None:
     when, steps = collector.value("eval_strategy"), collector.value("eval_steps")
     by_steps, by_epochs = "training.eval_every_steps", "training.eval_every_epochs"
     if when in (None, "steps"):
-        usual = {} if steps else {by_steps: _USUAL_STEPS, by_epochs: None}
+        often = collector.value("logging_steps") or _USUAL_STEPS
+        usual = {} if steps else {by_steps: often, by_epochs: None}
         source = (
             "eval_steps says how often"
             if steps
@@ -349,12 +359,10 @@ def _paths(collector: AnswerCollector, folder: Path, names: Mapping[str, str]) -
         if text is None:
             continue
         if key in collector.given:
-            collector.idle(name, f"{key}=… on the command line decides")
+            collector.effect(name, "", {key: text})
         elif name == "valid_data" and "data.path" in collector.given:
             collector.idle(name, f"{_ROWS_TYPED}; {key}=… names others to validate on")
-        elif "::" in text or (
-            collector.fields[name].key.startswith(_MAY_BE_OF_HUB) and is_of_hub(folder, text)
-        ):
+        elif name != "pretokenized_cache" and is_of_hub(folder, text):
             collector.refuse((name,), hub_advice(text))
         else:
             _path(collector, name, folder, names)

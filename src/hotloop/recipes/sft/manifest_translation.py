@@ -1,29 +1,40 @@
 """Translates the keys of a training file into fields of the short form, or answers them at once."""
 
+import math
 import re
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hotloop.config.layers import SettingsLayer
+from hotloop.config.layers import COMMAND_LINE, SettingsLayer
 from hotloop.config.schema import Plain, show
 from hotloop.core.errors import ConfigError, DataError
 from hotloop.data.tokenising.tokenizer_files import find_tokenizer
-from hotloop.recipes.sft.manifest_answers import SECRET, Answer, ManifestField, Word
-from hotloop.recipes.sft.manifest_dialects import Dialect, Meaning, dialect_of, unknown
+from hotloop.recipes.sft.manifest_answers import Answer, ManifestField, Word, decides, is_secret
+from hotloop.recipes.sft.manifest_dialects import INDEX, Dialect, Meaning, dialect_of, unknown
 from hotloop.recipes.sft.manifest_fields import FIELDS
+from hotloop.recipes.sft.manifest_paths import is_hub_id
 
 __all__ = ["Translation", "hub_advice", "others_text", "translate"]
 
-_OFF = ("null", "none", "false", "", "~")
-_NUMBER = re.compile(r"\[\d+\]")
-_INDEX = re.compile(r"^([^.\[]+)\[([1-9]\d*)\]|\.([^.\[]+)\[([1-9]\d*)\]")
+_OFF = ("null", "none", "false", "", "~", "0", "0.0", "no", "off")
+_NULLS = ("null", "~")
+_YAML = {"yes": "true", "on": "true", "no": "false", "off": "false"}  # of YAML 1.1, as PyYAML reads
+_LATER = re.compile(r"^([^.\[]+)\[([1-9]\d*)\]|\.([^.\[]+)\[([1-9]\d*)\]")
 _ONLY_ROWS = "data.path=… on the command line names the rows"
-# Of two values of a field the more special one counts.
-_SPECIAL = {"adapter_type": ("dora", "qlora", "lora", "none")}
+# Of two values of a field the earlier one here counts.
+_FIRST = {
+    "adapter_type": ("none", "dora", "qlora", "lora"),
+    "chat_template": ("alpaca", "chatml", "tokenizer_default", "auto"),
+}
 _ALL = {"target_modules": "all-linear"}  # a value that has the others in it
 _SHARES = ("logging_steps", "save_steps", "eval_steps")  # of transformers: below 1, of the run
+_OF_ADAPTERS = ("rank", "alpha", "target_modules", "dropout", "quantization", "load_in_4bit")
+_SWITCH = FIELDS["fp16"]
+_PLACEHOLDER = re.compile(r"<[A-Z_]+_TOKEN>")  # of to_dict in transformers
+_WARMUPS = ("warmup", "warmup_ratio")
+_PATIENCE = "early_stopping_patience"
 
 
 @dataclass(slots=True)
@@ -51,12 +62,16 @@ def translate(
     for key, raw in layer.values.items():
         translator.key(key, layer.where(key), raw)
     translator.late()
-    present = {key for key, raw in layer.values.items() if not _is_off(raw)}
+    unmatched = sorted(set(ignored) - translator.matched)
+    if unmatched:
+        names = ", ".join(show(Plain(name)) for name in unmatched)
+        raise ConfigError(f"{COMMAND_LINE}: ignore: {layer.origin} has no {names}")
+    present = {key for key, raw in layer.values.items() if _text(raw) not in _NULLS}
     for default in dialect.defaults:
         if default.key not in present:
-            value = Plain(next(iter(default.values)))
             place = layer.where(default.key) if default.key in layer.values else layer.origin
-            translator.default(default, place, value)
+            translator.default(default, place, Plain(next(iter(default.values))))
+    translator.check()
     return found
 
 
@@ -67,12 +82,18 @@ class _Translator:
     given: Mapping[str, object]
     ignored: Collection[str]
     waiting: list[tuple[Meaning, ManifestField]] = field(default_factory=list)  # for the model
+    matched: set[str] = field(default_factory=set)  # parts of `ignored` that are there
+    coarse: list[ManifestField] = field(default_factory=list)  # validations that come otherwise
+    advised: str = ""  # the first line that says how to get rows of the hub
 
     def key(self, key: str, place: str, raw: object) -> None:
         if any(part.startswith("_") for part in key.split(".")):
             self.found.comments.append(key)
             return
         meaning = self.dialect.meaning(key)
+        if isinstance(raw, Plain) and self.dialect.name != "short":
+            is_switch = meaning is None or FIELDS.get(meaning.name, _SWITCH).kind is bool
+            raw = Plain(_YAML.get(raw.lower(), raw)) if is_switch else raw
         item = ManifestField(key=key, place=place, raw=raw)
         if part := self._ignored(key):
             self._answer(item, "not needed here", f"ignore={part} on the command line")
@@ -83,18 +104,19 @@ class _Translator:
         elif meaning.outcome == "field":
             self._field(meaning, item)
         elif meaning.outcome == "other":
-            self.found.others[key] = "left out" if SECRET.search(key) else raw
+            self.found.others[key] = "left out" if is_secret(key, raw) else raw
         elif meaning.outcome == "data":
             self._of_rows(meaning, item)
         elif meaning.outcome == "idle" and _allows(meaning, raw):
             self._answer(item, "not needed here", meaning.why)
         elif _is_off(raw):
             self._answer(item, "not needed here", "it is off, or empty")
-        elif meaning.outcome in ("model", "token"):
+        elif meaning.outcome in ("model", "token", "rope"):
             self.waiting.append((meaning, item))
         elif meaning.outcome == "idle":
             values = ", ".join(meaning.values)
-            why = f"expected {'one of ' * (len(meaning.values) > 1)}{values}: {meaning.why}"
+            many = "one of " * (len(meaning.values) > 1)
+            why = f"expected {many}{values}, got {show(raw)}: {meaning.why}"
             self._answer(item, "refused", why)
         else:
             self._answer(item, "refused", meaning.why)
@@ -104,7 +126,11 @@ class _Translator:
         model = self.found.fields.get("model")
         names = {str(one) for one in (self.given.get("model.name"), model and model.value) if one}
         for meaning, item in self.waiting:
-            if meaning.outcome == "model" and (
+            if meaning.outcome == "rope":
+                self._rope(item)
+            elif meaning.outcome == "token" and _PLACEHOLDER.fullmatch(_text(item.raw)):
+                self._answer(item, "not needed here", "it stands for a token, in a dump")
+            elif meaning.outcome == "model" and (
                 model is not None and _text(item.raw) == _text(model.raw)
             ):
                 self._answer(item, "not needed here", "it is the model's own")
@@ -113,6 +139,18 @@ class _Translator:
             else:
                 remedy = f"or, if it is the same, ignore={item.key} on the command line"
                 self._answer(item, "refused", f"{meaning.why}; {remedy}")
+
+    def _rope(self, item: ManifestField) -> None:
+        """Answer a key of a scaling of positions, which short rows do not need."""
+        length = self.found.fields.get("max_seq_length")
+        if item.key.endswith("original_max_position_embeddings") and (
+            length is not None and _number(item.raw) < _number(length.value)
+        ):
+            why = f"positions are not scaled, and {length.text} is more: write {_text(item.raw)}"
+            self._answer(item, "refused", why)
+        else:
+            why = "rows lie within the model's own positions, which is checked before the run"
+            self._answer(item, "not needed here", why)
 
     def _token(self, item: ManifestField, models: Collection[str]) -> str | None:
         """Return the token of the model's tokenizer, if its folder is here."""
@@ -126,44 +164,75 @@ class _Translator:
     def _ignored(self, key: str) -> str | None:
         """Return the part of `ignore` that means a key or the section it is in."""
         heads = [key, *(key[: at.start()] for at in re.finditer(r"[.\[]", key))]
-        return next((head for head in heads if head in self.ignored), None)
+        found = next((head for head in heads if head in self.ignored), None)
+        self.matched |= {found} if found else set()
+        return found
 
     def default(self, meaning: Meaning, place: str, value: Plain) -> None:
         """Take the value that a missing key has, unless the field is there by another key."""
-        known = self.dialect.meaning(meaning.key)
-        if known is None or known.name in self.found.fields:
+        known, fields = self.dialect.meaning(meaning.key), self.found.fields
+        if known is None or known.name in fields:
+            return
+        if known.outcome != "field":
+            item = ManifestField(key=meaning.key, place=place, raw=value)
+            self._answer(item, "not needed here", f"{known.why}; {meaning.why}")
+            return
+        if known.name == "bf16" and fields.get("fp16") and fields["fp16"].value:
+            return
+        if known.name in _WARMUPS and any(name in fields for name in _WARMUPS):
             return
         item = ManifestField(key=meaning.key, place=place, raw=value, why=meaning.why)
+        adapters = [fields[name] for name in _OF_ADAPTERS if name in fields]
+        if known.name == "adapter_type" and adapters and self.dialect.name == "trainer":
+            if adapters[0].key.startswith(("lora_", "load_in")):
+                ask = f"write {meaning.key}: true, or false"
+                why = f"it asks for an adapter, and {meaning.why}: {ask}"
+                self._answer(adapters[0], "refused", why)
+            return
         self._field(known, item)
+
+    def check(self) -> None:
+        """Refuse what goes together in another way than its program means."""
+        patience = self.found.fields.get(_PATIENCE)
+        if patience is not None and self.coarse:
+            first = self.coarse[0]
+            why = (
+                f"it counts validations, and {first.text} ({_line(first)}) is not followed exactly:"
+                " write whole eval_steps"
+            )
+            self._answer(patience, "refused", why)
 
     def _field(self, meaning: Meaning, item: ManifestField) -> None:
         """Give a value to a field of the short form."""
         if (index := _index(item.key)) is not None:
             self._later(meaning, item, index)
             return
-        if item.raw is None or _text(item.raw) in ("null", "~"):
-            self._answer(item, "not needed here", "null is no value: the recipe's default stands")
+        raw, text = item.raw, _text(item.raw)
+        to = meaning.values.get(text, meaning.values.get("*"))
+        if text in _NULLS and meaning.values.get(text) != "!":
+            self._answer(item, "not needed here", "null is no value: the default stands")
             return
-        raw: object = item.raw
         if "%" in meaning.values:
             raw = _percent(raw)
-        elif meaning.values:
-            text = _text(raw)
-            if text not in meaning.values and "*" not in meaning.values:
-                raw = item.raw
-            elif not (to := meaning.values.get(text, meaning.values.get("*", ""))):
-                self._answer(item, "not needed here", "it is off")
-                return
-            else:
-                raw = Plain(to)
+        elif to == "!":
+            self._answer(item, "refused", meaning.why)
+            return
+        elif to == "":
+            self._answer(item, "not needed here", meaning.why or "it is off")
+            return
+        elif to is not None:
+            raw = Plain(to)
+            if text not in meaning.values and meaning.name == "eval_strategy":
+                self.coarse.append(item)
         target = FIELDS[meaning.name]
         try:
             item = replace(item, value=target.read(raw))
         except ConfigError as error:
             if self._is_given(target.targets):
-                self._answer(item, "not needed here", _decides(target.targets))
+                self._answer(item, "not needed here", decides(target.targets))
             elif target.name in _SHARES and _is_share(raw):
-                why = "shares of the run are not offered: the recipe's default stands"
+                self.coarse += [item] * (target.name == "eval_steps")
+                why = "shares of the run are not offered: the default stands"
                 self._answer(item, "not needed here", why)
             else:
                 self._answer(item, "refused", str(error))
@@ -176,7 +245,7 @@ class _Translator:
         if earlier is None:
             self.found.fields[name] = item
             return
-        order: tuple[str, ...] = _SPECIAL.get(name, ())
+        order: tuple[str, ...] = _FIRST.get(name, ())
         if name in _ALL and _ALL[name] in (earlier.value, item.value):
             order = tuple(sorted({str(earlier.value), str(item.value)}, key=_ALL[name].__ne__))
         if earlier.value == item.value:
@@ -184,7 +253,10 @@ class _Translator:
         elif earlier.value in order and item.value in order:
             first, second = sorted((earlier, item), key=lambda one: order.index(str(one.value)))
             self.found.fields[name] = first
-            self._answer(second, "not needed here", f"{first.text} ({_line(first)}) says more")
+            if (first.value, second.value) == ("dora", "qlora"):
+                self._merge("quantization", replace(second, value="nf4"))
+            else:
+                self._answer(second, "not needed here", f"{first.text} ({_line(first)}) decides")
         else:
             why = (
                 f"{earlier.text} ({_line(earlier)}) is the same field with another value; keep one"
@@ -192,23 +264,19 @@ class _Translator:
             self._answer(item, "refused", why)
 
     def _later(self, meaning: Meaning, item: ManifestField, index: str) -> None:
-        """Answer a key of the second or a later model, adapter or data set of a list."""
-        if index == "base_models":
-            why = "one run trains one model: write a manifest for each"
-        elif index == "adapters":
-            why = "one run trains one adapter: write a manifest for each"
-        elif self._is_given(("data.path",)):
+        """Answer a key of the second or a later item of a list."""
+        is_rows = index in ("datasets", "test_datasets")
+        if is_rows and self._is_given(("data.path",)):
             self._answer(item, "not needed here", _ONLY_ROWS)
-            return
-        elif FIELDS[meaning.name].targets[0] not in ("data.path", "data.valid_path"):
-            self._answer(item, "not needed here", "it is of a data set that is refused")
-            return
+        elif is_rows and FIELDS[meaning.name].targets[0] in ("data.path", "data.valid_path"):
+            why = "one data set is trained on: put the files into one folder, and give"
+            self._answer(item, "refused", f"{why} data.path=FOLDER on the command line")
+        elif is_rows:
+            self._answer(item, "not needed here", "its data set is refused")
         else:
-            why = (
-                "one data set is trained on: put the files into one folder, and give"
-                " data.path=FOLDER on the command line"
-            )
-        self._answer(item, "refused", why)
+            what = {"base_models": "model", "adapters": "adapter"}.get(index, "item of a list")
+            why = f"one run trains one {what}: write a manifest for each"
+            self._answer(item, "refused", why)
 
     def _of_rows(self, meaning: Meaning, item: ManifestField) -> None:
         """Answer a key that says where rows of the hub are."""
@@ -216,8 +284,12 @@ class _Translator:
             self._answer(item, "not needed here", _ONLY_ROWS)
         elif _is_off(item.raw) or _text(item.raw) in meaning.values:
             self._answer(item, "not needed here", "all rows of the file are taken")
+        elif self.advised:
+            self._answer(item, "refused", f"it names rows of the hub, as {self.advised} does")
         else:
-            self._answer(item, "refused", meaning.why or hub_advice("NAME"))
+            self.advised = f"{item.key} ({_line(item)})"
+            name = _text(item.raw)
+            self._answer(item, "refused", hub_advice(name if is_hub_id(name) else "NAME"))
 
     def _is_given(self, targets: Collection[str]) -> bool:
         return bool(targets) and all(target in self.given for target in targets)
@@ -230,13 +302,9 @@ def _line(item: ManifestField) -> str:
     return f"line {item.place.rpartition(':')[2]}"
 
 
-def _decides(targets: Collection[str]) -> str:
-    return f"{' and '.join(f'{target}=…' for target in targets)} on the command line decides"
-
-
 def _index(key: str) -> str | None:
     """Return the name of the list of which a key belongs to another item than the first."""
-    match = _INDEX.search(key)
+    match = _LATER.search(key)
     return match and (match[1] or match[3])
 
 
@@ -251,13 +319,15 @@ def _text(raw: object) -> str:
 
 
 def _is_off(raw: object) -> bool:
-    return _text(raw) in _OFF or raw in ([], {})
+    return _text(raw).lower() in _OFF or raw in ([], {})
 
 
 def _allows(meaning: Meaning, raw: object) -> bool:
     """Return whether a value is among those that an entry allows."""
     if not meaning.values:
         return True
+    if "#" in meaning.values:  # whole numbers of things
+        return type(raw) is int or _text(raw).isdigit()
     values = raw if isinstance(raw, list) else [raw]
     return all(any(_same(_text(value), one) for one in meaning.values) for value in values)
 
@@ -270,17 +340,20 @@ def _same(first: str, second: str) -> bool:
 
 
 def _is_share(raw: object) -> bool:
+    return 0 < _number(raw) < 1
+
+
+def _number(raw: object) -> float:
+    """Return a value as a number; nan if it is none."""
     try:
-        return 0 < float(_text(raw)) < 1
+        return float(_text(raw))
     except ValueError:
-        return False
+        return math.nan
 
 
 def _percent(raw: object) -> object:
-    try:
-        return Plain(f"{float(_text(raw)) / 100:g}")
-    except ValueError:
-        return raw
+    number = _number(raw)
+    return raw if math.isnan(number) else Plain(f"{number / 100:g}")
 
 
 def hub_advice(name: str) -> str:
@@ -304,7 +377,7 @@ def others_text(others: Mapping[str, object]) -> str:
 
 def _section(key: str) -> str:
     """Return the part of a key that names a section, or a key of a section that is known."""
-    plain = _NUMBER.sub("[]", key)
+    plain = INDEX.sub("[]", key)
     if "[]." in plain:
         return plain
     parts = plain.split(".")

@@ -46,21 +46,25 @@ class Manifest:
     def short(self, folder: Path) -> dict[str, object]:
         """Return the short form of the manifest, for a file in a folder.
 
-        It has the fields that are in effect. Paths that exist are written whole, unless the folder
-        is the manifest's own.
+        It has the fields that are in effect, whatever the command line says. Paths are written
+        whole, unless the folder is the manifest's own; those that the command line replaces are
+        left out.
         """
         answers = {id(answer.item): answer for answer in self.answers}
         is_beside = folder.resolve() == self.path.parent.resolve()
         fields: dict[str, object] = {"name": self.name}
         for name, field in self.fields.items():
             answer = answers.get(id(field))
-            if answer is None or answer.word != "in effect":
+            is_path = name in _PATHS
+            if answer is None or not (
+                answer.word == "in effect" or (answer.is_typed and not is_path)
+            ):
                 continue
-            paths = [Path(str(path)) for path in answer.settings.values()]
-            if name in _PATHS and not is_beside and paths[0].exists():
-                fields[name] = str(paths[0].absolute())
-            else:
-                fields[name] = field.value
+            fields[name] = field.value
+            if is_path and not is_beside:
+                place = Path(str(next(iter(answer.settings.values()), "")))
+                if name != "model" or place.is_dir():
+                    fields[name] = str(place.absolute())
         return fields
 
 
@@ -81,7 +85,8 @@ def checked_manifest(path: Path, assignments: Sequence[str] = ()) -> Manifest:
     Raises ConfigError for a file that cannot be read.
     """
     typed_values = parse_assignments(assignments).values
-    ignored = [key.strip() for key in str(typed_values.get("ignore", "")).split(",")]
+    names = (key.strip() for key in str(typed_values.get("ignore", "")).split(","))
+    ignored = [name for name in names if name]
     given = {SFT_ALIASES.get(key, key): value for key, value in typed_values.items()}
     layer = read_config(path, numbers=True)
     found = translate(layer, given, ignored)
@@ -165,7 +170,7 @@ def _of_others(path: Path, found: Translation) -> list[Answer]:
     """Return an answer for all keys of other programs, and one for all comments."""
     name, results = typed(str(path)), []
     if found.others:
-        why = f"{others_text(found.others)}: kept in the run folder"
+        why = f"{others_text(found.others)}: kept in the run folder, but for secrets"
         item = ManifestField(key=many(len(found.others), "key"), place=name, raw=...)
         results.append(Answer(item=item, word="other program's", why=why))
     if found.comments:
