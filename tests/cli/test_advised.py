@@ -44,6 +44,7 @@ SPEAKS_FOR = {
     "cleanup/": ("clean",),
     "cli/arguments/recipe.py": (*TRAINING, "bench"),
     "cli/check_manifest.py": ("train",),
+    "cli/monitor_compare.py": ("monitor",),
     "cli/data.py": DATA,
     "cli/arguments/data.py": DATA,
     "cli/data_find.py": ("data find",),

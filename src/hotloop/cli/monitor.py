@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.live import Live
 
+from hotloop.cli import monitor_compare
+from hotloop.cli.monitor_compare import REQUIRE, show_verdicts
 from hotloop.cli.terminal.lines import console_of
 from hotloop.cli.terminal.monitor_screen import line, screen, summary
 from hotloop.core.errors import UsageError
@@ -22,6 +24,7 @@ from hotloop.monitor.assess import assess
 from hotloop.monitor.charts import plots
 from hotloop.monitor.picture import drawn, need_matplotlib
 from hotloop.monitor.record import About, document, save, unknown
+from hotloop.monitor.requirements import judged, parse_requirements
 from hotloop.monitor.run import RunReader
 from hotloop.monitor.sample import ReadingSampler
 from hotloop.monitor.series import SampleHistory
@@ -49,7 +52,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="hotloop monitor",
         description="Watches a run of hotloop train, any process (--pid), or without either the\n"
-        "whole machine, from a process of its own. Ctrl-C ends it with a summary.",
+        "whole machine, from a process of its own. Ctrl-C ends it with a summary.\n"
+        "hotloop monitor compare A.json B.json compares two records; with --help it says how.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
@@ -60,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--output", "--json", type=Path, metavar="F.json", help="write samples and figures there")
     add("--html", type=Path, metavar="F", help="write a page with plots at the end")
     add("--png", type=Path, metavar="F", help="write the plots as a picture (needs matplotlib)")
+    add("--require", metavar="CONDITIONS", help=REQUIRE)
     add("--background", action="store_true", help="go on without this terminal; needs --output")
     add("-q", "--quiet", action="store_true", help="show nothing, only write files")
     return parser
@@ -67,6 +72,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def run(args: Sequence[str], *, nvml: Any = None, console: Console | None = None) -> int:
     """Run the verb; 130 after Ctrl-C. `nvml` (nvidia-ml-py) and `console` are seams."""
+    if args[:1] == ["compare"]:
+        return monitor_compare.run(args[1:])
     options = _parser().parse_args(args)
     _refuse(options)
     sampler = ReadingSampler(
@@ -140,6 +147,7 @@ class _Watching:
         self._written = -EVERY
         self._shows = out.is_terminal and not out.is_dumb_terminal and not options.quiet
         self._live: Live | None = None
+        self._required = [] if options.require is None else parse_requirements(options.require)
 
     def run(self) -> int:
         """Watch, then print and write the result; return the exit code."""
@@ -160,7 +168,8 @@ class _Watching:
                 if self._live is not None:
                     self._live.stop()
             self._finish(ended)
-        return ended.code
+        missed = show_verdicts(judged(self._required, self._history.stats()), self._out)
+        return ended.code or missed
 
     def _on_sample(self, sample: MachineSample) -> None:
         if self._live is not None:

@@ -335,24 +335,49 @@ def test_sections_short_form_and_axolotls_file_train_the_same_weights(model, tmp
     adapter = {"type": "lora", "r": 4, "alpha": 8, "target_modules": ["q_proj", "v_proj"]}
     data = {"path": "other.jsonl", "field_mapping": {"prompt": "question", "response": "answer"}}
     config = {
-        **{"epochs": 1.5, "learning_rate": 0.003, "batch_size": 4, "max_seq_length": 48},
-        **{"gradient_accumulation_steps": 2, "bf16": False, "fp16": False, "packing": False},
-        **{"warmup_ratio": 0.1, "lr_scheduler": "cosine", "weight_decay": 0.0, "rank": 4},
-        **{"gradient_checkpointing": False, "optim": "adamw_torch", "seed": 42},
+        "epochs": 1.5,
+        "learning_rate": 0.003,
+        "batch_size": 4,
+        "max_seq_length": 48,
+        "gradient_accumulation_steps": 2,
+        "bf16": False,
+        "fp16": False,
+        "packing": False,
+        "warmup_ratio": 0.1,
+        "lr_scheduler": "cosine",
+        "weight_decay": 0.0,
+        "rank": 4,
+        "gradient_checkpointing": False,
+        "optim": "adamw_torch",
+        "seed": 42,
     }
     base = [{"name": "C:/models/x", "prompt_template": "chatml", "adapters": [adapter]}]
     sections = {"base_models": base, "training": {"dataset": data, "config": config}}
     (tmp_path / "sections.json").write_text(json.dumps(sections))
     axolotl = {
-        **{"base_model": "C:/models/x", "adapter": "lora", "lora_r": 4, "lora_alpha": 8},
-        **{"lora_target_modules": ["q_proj", "v_proj"], "chat_template": "chatml"},
-        **{"val_set_size": 0.1, "sequence_len": 48, "micro_batch_size": 4, "num_epochs": 1.5},
-        **{"gradient_accumulation_steps": 2, "learning_rate": 0.003, "warmup_ratio": 0.1},
-        **{"lr_scheduler": "cosine", "optimizer": "adamw_torch", "bf16": False, "fp16": False},
+        "base_model": "C:/models/x",
+        "adapter": "lora",
+        "lora_r": 4,
+        "lora_alpha": 8,
+        "lora_target_modules": ["q_proj", "v_proj"],
+        "chat_template": "chatml",
+        "val_set_size": 0.1,
+        "sequence_len": 48,
+        "micro_batch_size": 4,
+        "num_epochs": 1.5,
+        "gradient_accumulation_steps": 2,
+        "learning_rate": 0.003,
+        "warmup_ratio": 0.1,
+        "lr_scheduler": "cosine",
+        "optimizer": "adamw_torch",
+        "bf16": False,
+        "fp16": False,
         "datasets": [
             {
-                **{"path": "owner/rows", "type": "chat_template"},
-                **{"field_instruction": None, "field_prompt": "question"},
+                "path": "owner/rows",
+                "type": "chat_template",
+                "field_instruction": None,
+                "field_prompt": "question",
                 "field_completion": "answer",
             }
         ],
