@@ -221,6 +221,25 @@ def test_questions_in_a_template_are_asked_by_it(model, tmp_path):
     assert run.sample(prompt=asked["question"], which="last") == [asked["answer"].strip()]
 
 
+def test_texts_that_are_chats_learn_their_answers_if_asked_to(model, tmp_path):
+    turn = "<|im_start|>{}\n{}<|im_end|>\n"
+    rows = [
+        {"text": turn.format("user", row["question"]) + turn.format("assistant", row["answer"])}
+        for row in questions(20)
+    ]
+    file = jsonl(tmp_path / "rows.jsonl", rows)
+    longer, more = model("qwen3", max_position_embeddings=128), ("data.max_length=96",)
+    notes = []
+    for loss, count in (("auto", 0), ("answers", 1)):
+        request = fresh_request("chat-sft", settings(longer, file, f"data.loss={loss}", *more))
+        data = request.recipe.load().prepare_data(request.config, cache=tmp_path / "cache")
+        assert (data.store.identity["loss"] == "completion") == count
+        notes.append(" ".join(data.notes))
+    assert "chats in ChatML's marks: data.loss=answers learns the answers" in notes[0]
+    assert "«" in notes[1]
+    trained(tmp_path / "run", *settings(longer, file, "data.loss=answers", *more))
+
+
 def test_a_part_of_an_epoch_is_counted_in_steps(model, data, tmp_path):
     more = ("training.epochs=1.5", "training.max_steps=null", "training.eval_every_steps=9")
     run = trained(tmp_path / "run", *settings(model("qwen3"), data, *more))

@@ -141,6 +141,9 @@ def prepared(sources: Sequence[RecordFile], order: TokenizeRequest) -> TokenizeP
         label=None if is_packed or "label" not in row_layout.fields else row_layout.labels,
         has_task=not is_packed and "task" in row_layout.fields,
     )
+    if row_layout.marks is not None and row_layout.loss == "all":
+        way = said("--loss completion", order.said) or "a loss of the answers"
+        notes.append(f"the texts are chats in {row_layout.marks}'s marks: {way} learns the answers")
     notes = [*taken(first, row_layout, sample), *notes]
     return TokenizePlan(setup=setup, columns=columns, notes=tuple(notes), sample=sample)
 
@@ -171,7 +174,7 @@ def wanted(
 def _identity(
     order: TokenizeRequest, setup: Setup, sources: Iterable[RecordFile]
 ) -> dict[str, Any]:
-    template, joint = setup.template, setup.layout.joint
+    template, joint, marks = setup.template, setup.layout.joint, setup.layout.marks
     return {
         "format": FORMAT,
         "tokenizer": order.vocabulary.fingerprint,
@@ -179,6 +182,7 @@ def _identity(
         "shape": setup.layout.shape,
         "fields": dict(setup.layout.fields),
         **({} if joint is None else {"joint": joint}),
+        **({"marks": marks} if marks is not None and setup.layout.loss != "all" else {}),
         "loss": setup.layout.loss,
         "template": None if template is None else template.fingerprint,
         "length": order.packing.tokens or order.packing.longest,

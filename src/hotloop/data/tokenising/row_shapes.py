@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeGuard, get_args
 
 from hotloop.core.errors import ConfigError, DataError, did_you_mean
 from hotloop.data.readers.advised_options import fields as named
+from hotloop.data.tokenising.chat_marks import CHAT_MARKS, marks_of
 from hotloop.data.tokenising.public_sets import public_set
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ class RowLayout:
     loss: Loss
     labels: Literal["int64", "string"] = "string"  # the type of labels, if there are any
     joint: str | None = None  # between the texts of a pair, if the tokenizer puts nothing there
+    marks: str | None = None  # of the chats that plain texts hold: a name in CHAT_MARKS
 
     def texts(self, row: Mapping[str, Any], template: Template | None = None) -> Iterator[Text]:
         """Yield the texts of a row. Raises DataError, with the key, for a row that cannot be used.
@@ -176,14 +178,15 @@ def layout(
 ) -> RowLayout:
     """Find out how to read rows, from the first ones and the requested settings.
 
-    `by` maps options to the user's words. Raises ConfigError for an unknown shape, part or loss,
+    The loss "answers" is that of the answers where the rows have any. `by` maps options to the
+    user's words. Raises ConfigError for an unknown shape, part or loss,
     DataError if the rows lack what is needed.
     """
     named_keys = dict(fields or {})
     if shape is not None and shape not in SHAPES:
         near = did_you_mean(shape, SHAPES)
         raise ConfigError(f"shape {shape!r} is unknown{near}: {', '.join(SHAPES)}")
-    if loss is not None and loss not in LOSSES:
+    if loss is not None and loss not in (*LOSSES, "answers"):
         raise ConfigError(f"loss {loss!r} is unknown: {', '.join(LOSSES)}")
     row = next(filter(detect, sample), sample[0] if sample else {})
     row_shape = shape or _shape_of_keys(named_keys) or detect(row)
@@ -215,15 +218,30 @@ def layout(
             f"a row of shape {row_shape} needs {', '.join(lacking)}, and the first rows have "
             f"{_keys(every)}" + (f"; name the key: {way}" if way is not None else "")
         )
+    marks = _marks_of(sample, keys) if row_shape == "text" else None
+    if loss == "answers":
+        loss = "completion" if marks is not None else None
     chosen = loss or _USUAL[row_shape]  # type: ignore[index]
     if chosen == "assistant" and row_shape != "chat":
         raise ConfigError(f"loss assistant is for chat rows, these are of shape {row_shape}")
-    if chosen == "completion" and row_shape in ("text", "pair"):
+    if chosen == "completion" and row_shape in ("text", "pair") and marks is None:
         raise ConfigError(f"loss completion needs a response, rows of shape {row_shape} have none")
     given_labels = (sample_row.get(keys.get("label", "")) for sample_row in sample)
     is_number = isinstance(next(filter(_is_label, given_labels), None), int)
     labels: Literal["int64", "string"] = "int64" if is_number else "string"
-    return RowLayout(shape=row_shape, fields=keys, loss=chosen, labels=labels)  # type: ignore[arg-type]
+    return RowLayout(
+        shape=row_shape,  # type: ignore[arg-type]
+        fields=keys,
+        loss=chosen,  # type: ignore[arg-type]
+        labels=labels,
+        marks=marks,
+    )
+
+
+def _marks_of(sample: Sequence[Mapping[str, Any]], keys: Mapping[str, str]) -> str | None:
+    texts = [row.get(keys["text"]) for row in sample]
+    marks = marks_of([text for text in texts if isinstance(text, str)])
+    return None if marks is None else marks.name
 
 
 def _shape_of_keys(keys: Mapping[str, str]) -> str | None:
@@ -250,7 +268,11 @@ def _kind(value: object) -> str:
 
 
 def _plain(self: RowLayout, row: Mapping[str, Any], _: object) -> Iterator[Text]:
-    yield Text(text=_filled(self.text(row, "text"), self.fields["text"]))
+    text = _filled(self.text(row, "text"), self.fields["text"])
+    spans = None if self.marks is None else CHAT_MARKS[self.marks].answers(text)
+    if spans == () and self.loss != "all":
+        raise DataError(f"key {self.fields['text']!r} holds no answer in {self.marks}'s marks")
+    yield Text(text=text, learned=spans)
 
 
 def _pair(self: RowLayout, row: Mapping[str, Any], _: object) -> Iterator[Text]:

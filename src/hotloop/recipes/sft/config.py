@@ -51,6 +51,7 @@ SAID = MappingProxyType(  # option of `hotloop data` -> what a user of the recip
         "leave --pack out": "data.packing=false",
         "--max-length": "data.max_length",
         "--loss": "data.loss",
+        "--loss completion": "data.loss=answers",
         "--ignore": "data.ignore",
         **{f"--fields {part}": f"data.{part}=KEY" for part in _PARTS},
     }
@@ -107,7 +108,7 @@ class SftData:
         "auto", "chat template; auto: for chats the tokenizer's own, else chatml; for prompts none"
     )
     loss: Literal["auto", "answers", "all"] = setting(
-        "auto", "what carries loss; auto: answers, where the rows have them"
+        "auto", "what carries loss; auto: answers, where keys name them; of texts, all"
     )
     max_length: int = setting(1024, "tokens of a row; what is longer is cut off", low=2)
     packing: bool = setting(False, "several texts in one row of max_length, kept apart")

@@ -80,7 +80,7 @@ def order_of(config: SftConfig, base_model: FoundModel) -> TokenizeRequest:
         packing=Packing(tokens=length) if data.packing else Packing(longest=length),
         fields=data.fields,
         ignored=tuple((data.ignore or "").split(",")),
-        loss="all" if data.loss == "all" else None,
+        loss=None if data.loss == AUTO else data.loss,
         template=None if data.template == AUTO else data.template,
         policy=data.bad,
         said=SAID,
