@@ -16,6 +16,7 @@ from hotloop.data.readers.arrow import ARROW
 from hotloop.data.readers.clean_text import NOT_DATA, refuse, walk
 from hotloop.data.readers.file_names import format_of, is_split, split_of
 from hotloop.data.readers.formats import BY_SUFFIX, FORMATS
+from hotloop.data.readers.hub_rows import hub_command, is_hub_id
 from hotloop.data.readers.portions import RecordFile
 from hotloop.data.readers.text_lines import COMPRESSED
 
@@ -107,10 +108,20 @@ def _matches(place: Path) -> list[Path]:
     near = ""
     if place.parent.is_dir():
         near = did_you_mean(place.name, (entry.name for entry in place.parent.iterdir()))
+    name, advice = _below(place), "; name a file, a folder or a pattern such as data/*.jsonl"
+    if name is not None and is_hub_id(name):
+        advice += f"; if it is a data set of the hub, {hub_command(name)} writes its rows to a file"
     raise DataError(
-        f"{place} does not exist, and no file matches it (looked from {Path.cwd()})"
-        f"{near or '; name a file, a folder or a pattern such as data/*.jsonl'}"
+        f"{place} does not exist, and no file matches it (looked from {Path.cwd()}){near or advice}"
     )
+
+
+def _below(place: Path) -> str | None:
+    """Return a path as it is written below the working folder; None for one outside of it."""
+    try:
+        return place.relative_to(Path.cwd()).as_posix() if place.is_absolute() else place.as_posix()
+    except ValueError:
+        return None
 
 
 def _size(path: Path, kind: str) -> int:

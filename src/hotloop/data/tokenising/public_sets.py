@@ -5,13 +5,11 @@ Each source is the set's page on the hub (2026-11).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-__all__ = ["PUBLIC_SETS", "PublicSet", "public_set"]
+__all__ = ["PUBLIC_SETS", "PublicSet", "public_set", "value_at"]
 
 _HUB: Final = "https://huggingface.co/datasets/"
 
@@ -22,20 +20,22 @@ class PublicSet:
 
     name: str
     source: str
-    prompt: str
-    response: str
+    fields: Mapping[str, str]  # part of the shape -> key
     beside: tuple[str, ...] = ()  # further keys that every row has
 
     @property
-    def keys(self) -> set[str]:
-        """Return the keys by which it is recognised."""
-        return {self.prompt, self.response, *self.beside}
+    def shape(self) -> str:
+        """Return the shape of the rows."""
+        return "instruction" if "instruction" in self.fields else "prompt"
+
+    def of(self, row: Mapping[str, Any]) -> bool:
+        """Return whether a row has all keys."""
+        return all(value_at(row, key) is not None for key in (*self.fields.values(), *self.beside))
 
 
 def _set(name: str, page: str, prompt: str, response: str, *beside: str) -> PublicSet:
-    return PublicSet(
-        name=name, source=f"{_HUB}{page}", prompt=prompt, response=response, beside=beside
-    )
+    fields = {"prompt": prompt, "response": response}
+    return PublicSet(name=name, source=f"{_HUB}{page}", fields=fields, beside=beside)
 
 
 PUBLIC_SETS: Final = (
@@ -47,9 +47,36 @@ PUBLIC_SETS: Final = (
     _set("Spider", "xlangai/spider", "question", "query", "db_id"),
     _set("SAMSum", "knkarthick/samsum", "dialogue", "summary"),
     _set("BillSum", "FiscalNote/billsum", "text", "summary", "title"),
+    *(
+        _set(f"WMT, {one} to {other}", f"wmt/{page}", f"translation.{one}", f"translation.{other}")
+        for page, one, other in (
+            ("wmt14", "de", "en"),
+            ("wmt14", "fr", "en"),
+            ("wmt16", "ro", "en"),
+            ("wmt19", "zh", "en"),
+        )
+    ),
+    PublicSet(
+        name="SQuAD",
+        source=f"{_HUB}rajpurkar/squad",
+        fields={"instruction": "question", "input": "context", "output": "answers.text"},
+    ),
 )
 
 
 def public_set(row: Mapping[str, Any]) -> PublicSet | None:
     """Return the set that a row is of, if its keys tell it."""
-    return next((one for one in PUBLIC_SETS if one.keys <= row.keys()), None)
+    return next((one for one in PUBLIC_SETS if one.of(row)), None)
+
+
+def value_at(row: Mapping[str, Any], key: str) -> Any:
+    """Return the value of a key, or of a path such as translation.en; None if there is none.
+
+    Of a list at the end of a path, it is the first item.
+    """
+    if key in row:
+        return row[key]
+    value: Any = row
+    for part in key.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return (value[0] if value else None) if isinstance(value, list) else value

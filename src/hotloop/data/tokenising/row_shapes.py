@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeGuard, get_args
 from hotloop.core.errors import ConfigError, DataError, did_you_mean
 from hotloop.data.readers.advised_options import fields as named
 from hotloop.data.tokenising.chat_marks import CHAT_MARKS, marks_of
-from hotloop.data.tokenising.public_sets import public_set
+from hotloop.data.tokenising.public_sets import public_set, value_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -115,9 +115,9 @@ class RowLayout:
     def text(self, row: Mapping[str, Any], part: str) -> str:
         """Return the text of a row for a part; DataError names the key."""
         key = self.fields[part]
-        if key not in row:
+        value = value_at(row, key)
+        if value is None and key not in row:
             raise DataError(f"key {key!r} is missing; the row has {_keys(row)}")
-        value = row[key]
         if (
             isinstance(value, list)
             and value
@@ -131,7 +131,7 @@ class RowLayout:
     def optional(self, row: Mapping[str, Any], part: str) -> str | None:
         """Return the text of a part that a row may lack, or None."""
         key = self.fields.get(part)
-        return None if key is None or row.get(key) is None else self.text(row, part)
+        return None if key is None or value_at(row, key) is None else self.text(row, part)
 
     def _label(self, row: Mapping[str, Any]) -> str | int | None:
         key = self.fields.get("label")
@@ -156,8 +156,8 @@ class RowLayout:
 
 def detect(row: Mapping[str, Any]) -> Shape | None:
     """Return the shape that the keys of a row usually stand for, or None."""
-    if public_set(row) is not None:
-        return "prompt"
+    if (of_set := public_set(row)) is not None:
+        return of_set.shape  # type: ignore[return-value]
     for shape, parts in ROLES.items():
         present = {part for part, names in parts.items() if any(name in row for name in names)}
         needed = {part for part in parts if part not in _OPTIONAL}
@@ -206,9 +206,8 @@ def layout(
             )
     every = {key: value for sample_row in sample for key, value in sample_row.items()}
     known = {**parts, **_BESIDE}  # the first row may lack an optional part, such as an input
-    is_found = row_shape == "prompt" and not named_keys
-    of_set = public_set(row) if is_found else None
-    own = {} if of_set is None else {"prompt": of_set.prompt, "response": of_set.response}
+    of_set = None if named_keys else public_set(row)
+    own = {} if of_set is None or of_set.shape != row_shape else of_set.fields
     keys = {**_keys_of(every, known), **_keys_of(row, known), **own, **named_keys}
     keys = {part: key for part, key in keys.items() if key}  # an empty key means no such part
     lacking = [part for part in parts if part not in keys and part not in _OPTIONAL]
@@ -219,23 +218,29 @@ def layout(
             f"{_keys(every)}" + (f"; name the key: {way}" if way is not None else "")
         )
     marks = _marks_of(sample, keys) if row_shape == "text" else None
-    if loss == "answers":
-        loss = "completion" if marks is not None else None
-    chosen = loss or _USUAL[row_shape]  # type: ignore[index]
-    if chosen == "assistant" and row_shape != "chat":
-        raise ConfigError(f"loss assistant is for chat rows, these are of shape {row_shape}")
-    if chosen == "completion" and row_shape in ("text", "pair") and marks is None:
-        raise ConfigError(f"loss completion needs a response, rows of shape {row_shape} have none")
+    chosen = _loss_of(row_shape, loss, has_answers=marks is not None)
     given_labels = (sample_row.get(keys.get("label", "")) for sample_row in sample)
     is_number = isinstance(next(filter(_is_label, given_labels), None), int)
     labels: Literal["int64", "string"] = "int64" if is_number else "string"
     return RowLayout(
         shape=row_shape,  # type: ignore[arg-type]
         fields=keys,
-        loss=chosen,  # type: ignore[arg-type]
+        loss=chosen,
         labels=labels,
         marks=marks,
     )
+
+
+def _loss_of(shape: str, loss: str | None, *, has_answers: bool) -> Loss:
+    """Return what carries loss in rows of a shape; `has_answers`: texts with marks of chats."""
+    if loss == "answers":
+        loss = "completion" if has_answers else None
+    chosen: Loss = loss or _USUAL[shape]  # type: ignore[assignment,index]
+    if chosen == "assistant" and shape != "chat":
+        raise ConfigError(f"loss assistant is for chat rows, these are of shape {shape}")
+    if chosen == "completion" and shape in ("text", "pair") and not has_answers:
+        raise ConfigError(f"loss completion needs a response, rows of shape {shape} have none")
+    return chosen
 
 
 def _marks_of(sample: Sequence[Mapping[str, Any]], keys: Mapping[str, str]) -> str | None:

@@ -31,7 +31,7 @@ def taken(rows: Sequence[Mapping[str, Any]], layout: RowLayout, texts: Sequence[
     keys = ", ".join(f"{part}={key}" for part, key in layout.fields.items())
     labels = dict.fromkeys(str(text.label) for text in texts if text.label is not None)
     classes = f"; first labels: {_some(labels)}" if labels else ""
-    used = set(layout.fields.values())
+    used = {key for whole in layout.fields.values() for key in (whole, whole.partition(".")[0])}
     ignored = dict.fromkeys(key for row in rows for key in row if key not in used)
     left = f"; ignored: {_some(ignored)}" if ignored else ""
     samples = [

@@ -8,14 +8,13 @@ from urllib.parse import unquote
 
 from hotloop.config.schema import show
 from hotloop.core.errors import ConfigError, did_you_mean
-from hotloop.data.readers.file_names import format_of
+from hotloop.data.readers.hub_rows import is_hub_id
 
 __all__ = [
     "OF_WINDOWS",
     "below",
     "expert_name",
     "fill",
-    "is_hub_id",
     "is_of_hub",
     "is_of_windows",
     "placeholders",
@@ -24,7 +23,6 @@ __all__ = [
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")  # it becomes a folder's name
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _KNOWN = ("expert-name", "model", "base-model")
-_OF_HUB = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 OF_WINDOWS = "it is a path of Windows, and not of this system"
 _REMEDY = "write a path below the manifest's folder, or a whole one"
 
@@ -72,11 +70,6 @@ def fill(text: str, names: Mapping[str, str]) -> str:
 def is_of_windows(text: str) -> bool:
     """Return whether a path has a drive or backslashes, and this system has none of them."""
     return os.sep != "\\" and ("\\" in text or bool(PureWindowsPath(text).drive))
-
-
-def is_hub_id(text: str) -> bool:
-    """Return whether a text has the form of an id of the hub, OWNER/NAME, and not of a file."""
-    return _OF_HUB.fullmatch(text) is not None and format_of(text) is None
 
 
 def is_of_hub(folder: Path, text: str) -> bool:

@@ -10,11 +10,11 @@ from pathlib import Path
 from hotloop.config.layers import COMMAND_LINE, SettingsLayer
 from hotloop.config.schema import Plain, show
 from hotloop.core.errors import ConfigError, DataError
+from hotloop.data.readers.hub_rows import hub_command, is_hub_id
 from hotloop.data.tokenising.tokenizer_files import find_tokenizer
 from hotloop.recipes.sft.manifest_answers import Answer, ManifestField, Word, decides, is_secret
 from hotloop.recipes.sft.manifest_dialects import INDEX, Dialect, Meaning, dialect_of, unknown
 from hotloop.recipes.sft.manifest_fields import FIELDS
-from hotloop.recipes.sft.manifest_paths import is_hub_id
 
 __all__ = ["Translation", "hub_advice", "others_text", "translate"]
 
@@ -358,15 +358,9 @@ def _percent(raw: object) -> object:
 
 def hub_advice(name: str) -> str:
     """Return what to do about rows of the hub; `name` may be name::split::configuration."""
-    hub, split, config = [*name.split("::"), "", ""][:3]
-    which = ", ".join(repr(part) for part in (hub, config) if part)
-    command = (
-        f"from datasets import load_dataset; load_dataset({which}, split={split or 'train'!r})"
-        ".to_json('rows.jsonl')"
-    )
     return (
         "it names rows of the hub, which hotloop does not fetch: on a machine with a network run"
-        f' python -c "{command}", then give data.path=rows.jsonl on the command line'
+        f" {hub_command(name)}, then give data.path=rows.jsonl on the command line"
     )
 
 
