@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
     from hotloop.data.tokenising.chat_templates import Span
 
@@ -49,8 +49,9 @@ CHAT_MARKS: Final = {
 }
 
 
-def marks_of(texts: Sequence[str]) -> ChatMarks | None:
-    """Return the marks that all of some texts have; None if there are none, or no texts."""
+def marks_of(values: Iterable[object]) -> ChatMarks | None:
+    """Return the marks that all texts among some values have; None if there are none, or no texts."""
+    texts = [value for value in values if isinstance(value, str)]
     if not texts:
         return None
     return next((one for one in CHAT_MARKS.values() if all(map(one.answers, texts))), None)

@@ -179,8 +179,8 @@ def layout(
     """Find out how to read rows, from the first ones and the requested settings.
 
     The loss "answers" is that of the answers where the rows have any. `by` maps options to the
-    user's words. Raises ConfigError for an unknown shape, part or loss,
-    DataError if the rows lack what is needed.
+    user's words. Raises ConfigError for an unknown shape, part or loss, DataError if the rows lack
+    what is needed.
     """
     named_keys = dict(fields or {})
     if shape is not None and shape not in SHAPES:
@@ -197,27 +197,8 @@ def layout(
             f"the rows have {_keys(row)}, none of which is usually trained on"
             + (f"; name what is what: {known_ways}" if known_ways else "")
         )
-    parts = ROLES[row_shape]  # type: ignore[index]
-    for part in named_keys:
-        if part not in parts and part not in _BESIDE:
-            near = did_you_mean(part, [*parts, *_BESIDE])
-            raise ConfigError(
-                f"a row of shape {row_shape} has no {part!r}{near}: {', '.join(parts)}"
-            )
-    every = {key: value for sample_row in sample for key, value in sample_row.items()}
-    known = {**parts, **_BESIDE}  # the first row may lack an optional part, such as an input
-    of_set = None if named_keys else public_set(row)
-    own = {} if of_set is None or of_set.shape != row_shape else of_set.fields
-    keys = {**_keys_of(every, known), **_keys_of(row, known), **own, **named_keys}
-    keys = {part: key for part, key in keys.items() if key}  # an empty key means no such part
-    lacking = [part for part in parts if part not in keys and part not in _OPTIONAL]
-    if lacking:
-        way = named(lacking[:1], by)
-        raise DataError(
-            f"a row of shape {row_shape} needs {', '.join(lacking)}, and the first rows have "
-            f"{_keys(every)}" + (f"; name the key: {way}" if way is not None else "")
-        )
-    marks = _marks_of(sample, keys) if row_shape == "text" else None
+    keys = _keys_by_part(row_shape, row, sample, named_keys, by)
+    marks = marks_of(one.get(keys["text"]) for one in sample) if row_shape == "text" else None
     chosen = _loss_of(row_shape, loss, has_answers=marks is not None)
     given_labels = (sample_row.get(keys.get("label", "")) for sample_row in sample)
     is_number = isinstance(next(filter(_is_label, given_labels), None), int)
@@ -227,8 +208,37 @@ def layout(
         fields=keys,
         loss=chosen,
         labels=labels,
-        marks=marks,
+        marks=None if marks is None else marks.name,
     )
+
+
+def _keys_by_part(
+    shape: str,
+    row: Mapping[str, Any],
+    sample: Sequence[Mapping[str, Any]],
+    named_keys: Mapping[str, str],
+    by: Said,
+) -> dict[str, str]:
+    """Return the key of each part that rows of a shape have; arguments as for `layout`."""
+    parts = ROLES[shape]  # type: ignore[index]
+    for part in named_keys:
+        if part not in parts and part not in _BESIDE:
+            near = did_you_mean(part, [*parts, *_BESIDE])
+            raise ConfigError(f"a row of shape {shape} has no {part!r}{near}: {', '.join(parts)}")
+    every = {key: value for sample_row in sample for key, value in sample_row.items()}
+    known = {**parts, **_BESIDE}  # the first row may lack an optional part, such as an input
+    of_set = None if named_keys else public_set(row)
+    own = {} if of_set is None or of_set.shape != shape else of_set.fields
+    keys = {**_keys_of(every, known), **_keys_of(row, known), **own, **named_keys}
+    keys = {part: key for part, key in keys.items() if key}  # an empty key means no such part
+    lacking = [part for part in parts if part not in keys and part not in _OPTIONAL]
+    if lacking:
+        way = named(lacking[:1], by)
+        raise DataError(
+            f"a row of shape {shape} needs {', '.join(lacking)}, and the first rows have "
+            f"{_keys(every)}" + (f"; name the key: {way}" if way is not None else "")
+        )
+    return keys
 
 
 def _loss_of(shape: str, loss: str | None, *, has_answers: bool) -> Loss:
@@ -241,12 +251,6 @@ def _loss_of(shape: str, loss: str | None, *, has_answers: bool) -> Loss:
     if chosen == "completion" and shape in ("text", "pair") and not has_answers:
         raise ConfigError(f"loss completion needs a response, rows of shape {shape} have none")
     return chosen
-
-
-def _marks_of(sample: Sequence[Mapping[str, Any]], keys: Mapping[str, str]) -> str | None:
-    texts = [row.get(keys["text"]) for row in sample]
-    marks = marks_of([text for text in texts if isinstance(text, str)])
-    return None if marks is None else marks.name
 
 
 def _shape_of_keys(keys: Mapping[str, str]) -> str | None:
