@@ -50,7 +50,7 @@ CHAT_MARKS: Final = {
 
 
 def marks_of(values: Iterable[object]) -> ChatMarks | None:
-    """Return the marks that all texts among some values have; None if there are none, or no texts."""
+    """Return the marks that all texts among some values have; None without marks or texts."""
     texts = [value for value in values if isinstance(value, str)]
     if not texts:
         return None
