@@ -11,7 +11,7 @@ from hotloop.config.schema import Plain
 from hotloop.core.errors import ConfigError
 from hotloop.recipes.sft.manifest_dialects import Dialect, Meaning, dialect_of
 from hotloop.recipes.sft.manifest_fields import FIELDS
-from hotloop.recipes.sft.manifests import Manifest, checked_manifest
+from hotloop.recipes.sft.manifests import Manifest, checked_manifest, expand
 
 MARKS = {"sections": "base_models[0].name", "axolotl": "datasets[0].path", "trainer": "output_dir"}
 WORDS = {"rope", "mark", "inside", "idle", "other", "data", "model", "token", "refused", "default"}
@@ -357,8 +357,26 @@ def test_paths_of_the_flat_file_lead_where_the_manifests_do(tmp_path: Path) -> N
 
 
 def test_a_name_to_ignore_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    first = written(tmp_path, TRAINER)
+    second = written(tmp_path, TRAINER + "adapterr: 1\n", "n.yml")
+    typed = [*ROWS, "ignore=adapterr,output_dir"]
     with pytest.raises(ConfigError, match=r"ignore: .*m\.yml has no adapterr"):
-        checked(tmp_path, TRAINER, "ignore=adapterr,output_dir")
+        expand(str(first), assignments=typed)
+    assert len(expand(f"{first},{second}", assignments=typed)) == 2
+
+
+def test_what_is_refused_has_no_other_answer(tmp_path: Path) -> None:
+    text = TRAINER + "lora_r: 8\nearly_stopping_patience: 3\neval_steps: 0.1\n"
+    keys = [answer.item.key for answer in checked(tmp_path, text).answers]
+    assert len(keys) == len(set(keys))
+
+
+def test_dora_and_qlora_are_dora_on_four_bits(tmp_path: Path) -> None:
+    adapter = {"base_models": [{"quantization": "int4", "adapters": [{"type": "qlora"}]}]}
+    found = checked(tmp_path, {**adapter, "training": {"config": {"adapter_type": "dora"}}})
+    assert found.problems == []
+    assert found.layer.values["adapter.method"] == "dora"
+    assert found.layer.values["adapter.quantization"] == "nf4"
 
 
 def test_positions_are_scaled_for_no_row(tmp_path: Path) -> None:

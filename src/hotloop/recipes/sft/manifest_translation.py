@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hotloop.config.layers import COMMAND_LINE, SettingsLayer
+from hotloop.config.layers import SettingsLayer
 from hotloop.config.schema import Plain, show
 from hotloop.core.errors import ConfigError, DataError
 from hotloop.data.readers.hub_rows import hub_command, is_hub_id
@@ -28,6 +28,7 @@ _FIRST = {
     "adapter_type": ("none", "dora", "qlora", "lora"),
     "chat_template": ("alpaca", "chatml", "tokenizer_default", "auto"),
 }
+_FOUR_BITS = {"nf4", "4bit", "4-bit", "int4"}  # of quantization, all the same
 _ALL = {"target_modules": "all-linear"}  # a value that has the others in it
 _SHARES = ("logging_steps", "save_steps", "eval_steps")  # of transformers: below 1, of the run
 _OF_ADAPTERS = ("rank", "alpha", "target_modules", "dropout", "quantization", "load_in_4bit")
@@ -46,6 +47,7 @@ class Translation:
     answers: list[Answer] = field(default_factory=list)  # of keys that became no field
     others: dict[str, object] = field(default_factory=dict)  # values of other programs' keys
     comments: list[str] = field(default_factory=list)  # keys
+    unmatched: frozenset[str] = frozenset()  # names to ignore that the file does not have
 
 
 def translate(
@@ -62,10 +64,7 @@ def translate(
     for key, raw in layer.values.items():
         translator.key(key, layer.where(key), raw)
     translator.late()
-    unmatched = sorted(set(ignored) - translator.matched)
-    if unmatched:
-        names = ", ".join(show(Plain(name)) for name in unmatched)
-        raise ConfigError(f"{COMMAND_LINE}: ignore: {layer.origin} has no {names}")
+    found.unmatched = frozenset(ignored) - translator.matched
     present = {key for key, raw in layer.values.items() if _text(raw) not in _NULLS}
     for default in dialect.defaults:
         if default.key not in present:
@@ -186,8 +185,7 @@ class _Translator:
         if known.name == "adapter_type" and adapters and self.dialect.name == "trainer":
             if adapters[0].key.startswith(("lora_", "load_in")):
                 ask = f"write {meaning.key}: true, or false"
-                why = f"it asks for an adapter, and {meaning.why}: {ask}"
-                self._answer(adapters[0], "refused", why)
+                self._withdraw(adapters[0], f"it asks for an adapter, and {meaning.why}: {ask}")
             return
         self._field(known, item)
 
@@ -200,7 +198,13 @@ class _Translator:
                 f"it counts validations, and {first.text} ({_line(first)}) is not followed exactly:"
                 " write whole eval_steps"
             )
-            self._answer(patience, "refused", why)
+            self._withdraw(patience, why)
+
+    def _withdraw(self, item: ManifestField, why: str) -> None:
+        """Refuse a field that was taken."""
+        kept = {name: one for name, one in self.found.fields.items() if one is not item}
+        self.found.fields = kept
+        self._answer(item, "refused", why)
 
     def _field(self, meaning: Meaning, item: ManifestField) -> None:
         """Give a value to a field of the short form."""
@@ -248,12 +252,12 @@ class _Translator:
         order: tuple[str, ...] = _FIRST.get(name, ())
         if name in _ALL and _ALL[name] in (earlier.value, item.value):
             order = tuple(sorted({str(earlier.value), str(item.value)}, key=_ALL[name].__ne__))
-        if earlier.value == item.value:
+        if earlier.value == item.value or {earlier.value, item.value} <= _FOUR_BITS:
             self._answer(item, "not needed here", f"{earlier.key} ({_line(earlier)}) says it too")
         elif earlier.value in order and item.value in order:
             first, second = sorted((earlier, item), key=lambda one: order.index(str(one.value)))
             self.found.fields[name] = first
-            if (first.value, second.value) == ("dora", "qlora"):
+            if (first.value, second.value) == ("dora", "qlora"):  # which asks for 4 bits, too
                 self._merge("quantization", replace(second, value="nf4"))
             else:
                 self._answer(second, "not needed here", f"{first.text} ({_line(first)}) decides")

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hotloop.config.layers import SettingsLayer, parse_assignments, read_config
+from hotloop.config.layers import COMMAND_LINE, SettingsLayer, parse_assignments, read_config
 from hotloop.config.schema import Plain, show, typed
 from hotloop.config.text_common import SFT_ALIASES
 from hotloop.core.errors import ConfigError
@@ -37,6 +37,7 @@ class Manifest:
     fields: Mapping[str, ManifestField]  # by the names of the short form
     answers: tuple[Answer, ...]  # in the order of the file
     others: Mapping[str, object]  # values of other programs' keys
+    unmatched: frozenset[str]  # names to ignore that it does not have
 
     @property
     def problems(self) -> list[str]:
@@ -106,6 +107,7 @@ def checked_manifest(path: Path, assignments: Sequence[str] = ()) -> Manifest:
         fields=found.fields,
         answers=tuple(results),
         others=found.others,
+        unmatched=found.unmatched,
     )
 
 
@@ -131,7 +133,9 @@ def checked_manifests(assignments: Sequence[str]) -> list[Manifest]:
     manifests = parse_assignments(assignments).values.get("manifest")
     if manifests is None:
         return []
-    return [checked_manifest(path, assignments) for path in _files(str(manifests))]
+    found = [checked_manifest(path, assignments) for path in _files(str(manifests))]
+    _refuse_unmatched(found)
+    return found
 
 
 def expand(
@@ -151,9 +155,18 @@ def expand(
             problems.append(str(error))
     if problems:
         raise ConfigError("\n".join(problems))
+    _refuse_unmatched(experts)
     runs = [(manifest, _folder(manifest, output)) for manifest in experts]
     _check_distinct_folders(runs)
     return runs
+
+
+def _refuse_unmatched(manifests: Sequence[Manifest]) -> None:
+    """Raise ConfigError for a name to ignore that no manifest has."""
+    if names := sorted(frozenset.intersection(*(one.unmatched for one in manifests))):
+        files = ", ".join(typed(str(one.path)) for one in manifests)
+        shown = ", ".join(show(Plain(name)) for name in names)
+        raise ConfigError(f"{COMMAND_LINE}: ignore: {files} has no {shown}")
 
 
 def _files(manifests: str) -> list[Path]:
