@@ -105,6 +105,20 @@ def test_rows_that_cannot_be_learned_from_say_why(made, content, fields, said):
         made({"rows.jsonl": content}, **fields)
 
 
+def test_scores_are_reported_by_another_key_than_rows_are_held_out_by(made):
+    content = [{**row, "source": f"s{at % 4}"} for at, row in enumerate(rows(90))]
+    data = made({"rows.jsonl": content}, task="writer", report="source")
+    assert data.groups == ("s0", "s1", "s2", "s3")
+    for part in (data.train, data.valid):
+        assert (part.columns["group"][part.rows] == part.rows % 4).all()
+    writers = [{content[row]["writer"] for row in part.rows} for part in (data.train, data.valid)]
+    assert not writers[0] & writers[1]
+    alone = made({"rows.jsonl": content}, report="source")
+    assert alone.groups == data.groups
+    with pytest.raises(DataError, match=r"no row has the key 'nobody', which data\.report_by"):
+        made({"rows.jsonl": content}, report="nobody")
+
+
 def test_a_tokenizer_that_parts_no_pairs_gets_a_line_break(made):
     content = [{"text_a": "one", "text_b": "two", "label": at % 2} for at in range(20)]
     data = made({"rows.jsonl": content})

@@ -56,7 +56,9 @@ def test_of_many_groups_the_weakest_are_shown_and_those_without_rows_come_last()
     first = next(at for at, line in enumerate(lines) if line.startswith("group "))
     shown = [line.split()[0] for line in lines[first + 1 : first + 1 + GROUPS]]
     assert shown == ["g0", "g1", "g2", *(f"g{at}" for at in range(4, GROUPS + 1))]
-    assert lines[first + 1 + GROUPS] == "... and 5 more groups, none of them weaker"
+    assert lines[first + 1 + GROUPS] == (
+        "... and 5 more groups, none of them weaker: --json PATH has all"
+    )
 
 
 def test_names_can_neither_break_lines_nor_columns_nor_speak_to_the_terminal():

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Labelled", "group_name", "labelled"]
 
-_NO_GROUP = "(no group)"
+_SETTINGS = {"task": "group", "report": "report_by"}
+_NO_GROUP, _REPORT = "(no group)", "report"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -38,7 +39,7 @@ class Labelled:
 
     store: Store
     classes: Classes
-    groups: tuple[str, ...]  # sorted; empty if the rows have no groups
+    groups: tuple[str, ...]  # that scores are reported by; sorted; empty if there are none
     train: Part
     valid: Part
     notes: tuple[str, ...]
@@ -74,10 +75,11 @@ def labelled(
     seed: int,
     notify: Callable[[TokenizeProgress], None] = lambda _: None,
 ) -> Labelled:
-    """Tokenise rows once, into the cache, and divide them; order.fields may name label and task.
+    """Tokenise rows once, into the cache, and divide them.
 
-    A task is a group: either all of its rows are trained on, or none. Without validation files, the
-    files whose names say so are validated on; if there are none, a `share` of the rows of each
+    order.fields may name label, task and report. A task is a group: either all of its rows are
+    trained on, or none. Scores are reported by `report`, else by group. Without validation files,
+    the files whose names say so are validated on; if there are none, a `share` of the rows of each
     class is held out, or with `fold` (k, n) the k-th of n parts of all rows that are not for
     testing. Raises DataError for rows and labels that cannot be used.
     """
@@ -91,12 +93,16 @@ def labelled(
         raise DataError(
             f"no row has the key {order.fields['task']!r}: data.group names the key of a group"
         )
-    groups = tuple(sorted({group_name(word) for column in tasks.values() for word in column}))
+    reports = {s: _column(store, s, _REPORT) for s in splits if _REPORT in order.fields}
+    if reports and all(word is None for word in reports[TRAIN]):
+        raise DataError(f"no row has the key {order.fields[_REPORT]!r}, which data.report_by names")
+    told = reports or tasks
+    groups = tuple(sorted({group_name(word) for column in told.values() for word in column}))
     number = {name: n for n, name in enumerate(groups)}
     columns = {
         split: {"label": classes.numbers(words[split], place=_place(split))} for split in splits
     }
-    for split, column in tasks.items():
+    for split, column in told.items():
         columns[split]["group"] = np.array([number[group_name(word)] for word in column], np.int64)
     whole = {s: np.arange(len(words[s])) for s in splits}
     if VALID in splits:
@@ -128,7 +134,7 @@ def _column(store: Store, split: str, name: str) -> list[Any]:
         raise DataError(
             f"the rows have no {name}: their {many(len(fields), 'key')} in use "
             f"are {', '.join(f'{part}={key}' for part, key in fields.items())}; name the key of "
-            f"it: data.{'group' if name == 'task' else name}=KEY"
+            f"it: data.{_SETTINGS.get(name, name)}=KEY"
         )
     return file.words(name)
 

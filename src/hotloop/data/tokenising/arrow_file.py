@@ -37,6 +37,7 @@ class Columns:
     has_types: bool = False  # token_type_ids
     label: str | None = None  # "int64" or "string"
     has_task: bool = False
+    has_report: bool = False
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -56,6 +57,8 @@ class Columns:
             types["label"] = (self.label, False)
         if self.has_task:
             types["task"] = ("string", False)
+        if self.has_report:
+            types["report"] = ("string", False)
         return types
 
 

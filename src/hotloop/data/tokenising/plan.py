@@ -120,7 +120,7 @@ def prepared(sources: Sequence[RecordFile], order: TokenizeRequest) -> TokenizeP
         notes.append("the tokenizer puts nothing between the texts of a pair: a line break does")
     if vocabulary.eos is None and row_layout.shape != "pair":
         notes.append("the tokenizer has no end-of-text token: nothing marks where a text ends")
-    if is_packed and {"label", "task"} & set(row_layout.fields):
+    if is_packed and {"label", "task", "report"} & set(row_layout.fields):
         notes.append("labels and tasks are left out: a packed row holds several texts")
     sample: list[Text] = []
     for row in first:
@@ -140,6 +140,7 @@ def prepared(sources: Sequence[RecordFile], order: TokenizeRequest) -> TokenizeP
         has_types=setup.has_pairs,
         label=None if is_packed or "label" not in row_layout.fields else row_layout.labels,
         has_task=not is_packed and "task" in row_layout.fields,
+        has_report=not is_packed and "report" in row_layout.fields,
     )
     if row_layout.marks is not None and row_layout.loss == "all":
         way = said("--loss completion", order.said) or "a loss of the answers"

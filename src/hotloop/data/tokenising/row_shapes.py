@@ -48,7 +48,7 @@ ROLES: Final[dict[Shape, dict[str, tuple[str, ...]]]] = {
     "text": {"text": ("text", "content")},
 }
 _OPTIONAL: Final = {"instances", "input", "text_b", "output"}
-_BESIDE: Final = {"label": ("label", "labels"), "task": ("task", "task_name", "expert")}
+_BESIDE = {"label": ("label", "labels"), "task": ("task", "task_name", "expert"), "report": ()}
 _USUAL: Final[dict[Shape, Loss]] = {
     "text": "all",
     "pair": "all",
@@ -69,6 +69,7 @@ class Text:
     is_rendered: bool = False  # True: a template gave it its special tokens, so none are added
     label: str | int | None = None
     task: str | None = None
+    report: str | None = None  # what its score is reported by
     is_first: bool = True  # False: the document began in an earlier text
     is_last: bool = True  # False: the document continues in the next text
 
@@ -90,10 +91,10 @@ class RowLayout:
         Chat rows need the template that renders messages. With one, a prompt or instruction is the
         message of a user, and its answer that of an assistant.
         """
-        label, task = self._label(row), self.optional(row, "task")
+        label, task, by = self._label(row), self.optional(row, "task"), self.optional(row, "report")
         for text in _MAKERS[self.shape](self, row, template):
             learned = None if self.loss == "all" else text.learned
-            yield replace(text, learned=learned, label=label, task=task)
+            yield replace(text, learned=learned, label=label, task=task, report=by)
 
     def asks(self, question: str, template: Template | None = None) -> Text:
         """Return a question in the form of the rows, up to where its answer begins.

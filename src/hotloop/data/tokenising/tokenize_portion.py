@@ -112,7 +112,7 @@ class Turner:
         encoded = self._encoder.encode(texts)
         if not encoded.lengths.all():
             raise AssertionError("a text that is not empty has tokens")
-        named = [name for name in ("label", "task") if name in self._setup.layout.fields]
+        named = [name for name in ("label", "task", "report") if name in self._setup.layout.fields]
         words = {} if only_look else {n: [getattr(text, n) for text in texts] for n in named}
         return Turned(
             encoded=encoded, words=words, faults=parsed.faults, rows=parsed.rows, bytes=parsed.bytes

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
     from hotloop.recipes.building.metrics import MetricsReport, Scores
 
-__all__ = ["class_table"]
+__all__ = ["GROUPS", "class_table", "weakest"]
 
 CLASSES: Final = 12  # most classes of a printed confusion matrix
-GROUPS: Final = 20  # most groups in the table
+GROUPS: Final = 5  # most groups in the table; the file of --json has all
 NAME: Final = 24  # terminal columns of a name
 
 _NONE: Final = "-"
@@ -77,22 +77,29 @@ def _confusion(scores: Scores) -> str:
     return _aligned(("true \\ predicted", *names), lines)
 
 
-def _groups(report: MetricsReport) -> str:
-    weakest = sorted(
+def weakest(report: MetricsReport) -> list[tuple[str, Scores]]:
+    """Return the groups with their scores, by macro F1; those without one come last."""
+    return sorted(
         report.groups.items(),
         key=lambda group: (group[1].macro_f1 is None, group[1].macro_f1, -group[1].rows, group[0]),
     )
+
+
+def _groups(report: MetricsReport) -> str:
+    groups = weakest(report)
     lines = [
         (
             _name(name),
             f"{scores.rows:,}",
             *map(_figure, (scores.accuracy, scores.macro_f1, scores.weighted_f1)),
         )
-        for name, scores in weakest[:GROUPS]
+        for name, scores in groups[:GROUPS]
     ]
     table = _aligned(("group", "rows", "accuracy", "macro F1", "weighted F1"), lines)
-    more = len(weakest) - GROUPS
-    return f"{table}\n... and {more:,} more groups, none of them weaker" if more > 0 else table
+    more = len(groups) - GROUPS
+    if more <= 0:
+        return table
+    return f"{table}\n... and {more:,} more groups, none of them weaker: --json PATH has all"
 
 
 def _figure(value: float | None) -> str:

@@ -116,6 +116,9 @@ class PairData:
     )
     label: str | None = setting(None, "key of the label")
     group: str | None = setting(None, "key of a group: its rows stay in one part")
+    report_by: str | None = setting(
+        None, "key that scores are reported by; null: data.group, if that is set"
+    )
     max_length: int = setting(256, "tokens of a row; what is longer is cut off", low=2)
     bad: Literal["stop", "skip"] = setting("stop", "what to do at a row that cannot be used")
     group_by_length: bool = setting(True, "rows of like length come together")

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["Predicted", "predict"]
 
 _SPLIT = "rows"
-_BESIDE = ("label", "task")  # keys that rows may lack
+_BESIDE = ("label", "task", "report")  # keys that rows may lack
 _ROWS = 16  # longest rows in a batch; shorter rows fill the same number of tokens
 
 
@@ -164,7 +164,8 @@ def _score(store: Store, classes: Classes, predicted: NDArray[np.int64]) -> Metr
     if "label" not in file.names:
         return None
     truth = _true_classes(store, classes)
-    words = file.words("task") if "task" in file.names else []
+    by = next((name for name in ("report", "task") if name in file.names), None)
+    words = [] if by is None else file.words(by)
     groups = sorted(set(map(group_name, words)))
     counts = np.zeros((max(1, len(groups)), len(classes.names), len(classes.names)), np.int64)
     number = {name: position for position, name in enumerate(groups)}

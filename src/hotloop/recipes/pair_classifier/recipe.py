@@ -37,6 +37,7 @@ from hotloop.recipes.building.pretrained import (
     pads_much,
 )
 from hotloop.recipes.pair_classifier.baselines import MOST, row_baselines, scores_text, tested
+from hotloop.recipes.pair_classifier.class_table import GROUPS, weakest
 from hotloop.recipes.pair_classifier.rows import form_of, prepare_data
 from hotloop.session.job import Job, ValidationMetrics
 
@@ -153,7 +154,8 @@ def _figures(data: Labelled, silent: list[str], counts: Tensor) -> dict[str, flo
     ]
     scores = report(counts.numpy(), names=data.classes.names, groups=data.groups)
     metrics = [m for m in METRICS if scores.whole.positive is not None or m not in _TWO_CLASSES]
-    group_figures = {f"macro_f1 of {name}": group.macro_f1 for name, group in scores.groups.items()}
+    groups = weakest(scores)[:GROUPS]
+    group_figures = {f"macro_f1 of {name}": group.macro_f1 for name, group in groups}
     return {**{name: scores.whole.value(name) for name in metrics}, **group_figures}
 
 

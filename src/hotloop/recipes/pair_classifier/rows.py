@@ -66,7 +66,8 @@ def prepare_data(
 def order_of(config: PairClassifierConfig, base_model: FoundModel) -> TokenizeRequest:
     """Return the tokenizing request for the configuration and the model's tokenizer."""
     data = config.data
-    keys = {"text_a": data.text_a, "label": data.label, "task": data.group}
+    beside = {"label": data.label, "task": data.group, "report": data.report_by}
+    keys = {"text_a": data.text_a, **beside}
     fields = {part: key for part, key in keys.items() if key is not None}
     if data.text_b != AUTO:
         fields["text_b"] = data.text_b or ""
