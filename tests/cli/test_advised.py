@@ -75,6 +75,7 @@ SPEAKS_FOR = {
     "jobs/forecast/limits.py": ("train",),
     "recipes/building/sampling_options.py": ("sample",),
     "recipes/pair_classifier/rows.py": ("data tokenize",),
+    "recipes/pair_classifier/class_table.py": ("predict",),
     "recipes/task_router/rows.py": ("data tokenize",),
     "recipes/sft/config.py": ("data tokenize",),
     "rehearse/": ("rehearse",),

@@ -68,7 +68,27 @@ def test_unlike_hardware_and_other_programs_are_said(tmp_path):
 def test_a_reading_of_one_record_alone_is_named(tmp_path):
     first = record(tmp_path / "a.json", nvml=Nvml())
     second = record(tmp_path / "b.json", nvml=None)
-    assert compare_records(first, second).only["gpu0_power_w"] == "a.json"
+    assert compare_records(first, second).only["gpu0_power_w"] == str(tmp_path / "a.json")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"gpu0_power_w": None},
+        {"gpu0_power_w": "abc"},
+        {"gpu0_held_by": ["x"]},
+        {"gpu0_held_by": None},
+        {"gpu0_slowed_by": 5},
+    ],
+)
+def test_a_damaged_sample_is_a_data_error(tmp_path, damage):
+    path = tmp_path / "x.json"
+    record(path)
+    value = json.loads(path.read_text())
+    value["samples"][3] |= damage
+    path.write_text(json.dumps(value))
+    with pytest.raises(DataError, match="the record is damaged"):
+        read_record(path)
 
 
 @pytest.mark.parametrize("text", ["{}", '{"kind": "monitor", "schema": 1, "summary": 3}', "["])
@@ -97,6 +117,11 @@ def test_a_requirement_is_judged_by_the_mean_or_the_highest(text, readings, outc
     (verdict,) = judged(parse_requirements(text), readings)
     assert (verdict.requirement, verdict.outcome) == (text, outcome)
     assert verdict.why
+
+
+def test_a_unit_is_that_of_the_reading():
+    with pytest.raises(UsageError, match="cpu_percent is not counted in MHz"):
+        parse_requirements("cpu_percent>=0MHz")
 
 
 @pytest.mark.parametrize("text", ["", "gpu_util", "gpu_util>60", "gpu_util>=", "a>=1x"])

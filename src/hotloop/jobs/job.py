@@ -298,7 +298,8 @@ def _cap_memory(request: RunRequest, hardware: Hardware, notify: Notify) -> None
 
 def _total_steps(max_steps: int | None, epochs: float | None, feed: AccumulationWindows) -> int:
     # 1.1 epochs of 10 steps are 11, though 1.1 * 10 is above it
-    by_epochs = None if epochs is None else math.ceil(round(epochs * feed.steps_per_epoch, 6))
+    exact = None if epochs is None else round(epochs * feed.steps_per_epoch, 6)
+    by_epochs = None if exact is None else max(1, math.ceil(exact))
     limits = [limit for limit in (max_steps, by_epochs) if limit is not None]
     if not limits:
         raise ConfigError("set training.epochs or training.max_steps: the run needs an end")

@@ -109,16 +109,29 @@ def read_record(path: Path) -> Watched:
             for name, one in summary.items()
         }
         return Watched(
-            name=path.name,
+            name=str(path),
             watched=str(value["watched"]),
             seconds=float(value["seconds"]),
             host=dict(machine["host"]),
             gpus=[dict(gpu) for gpu in machine["gpus"]],
             stats=stats,
-            samples=[dict(sample) for sample in value["samples"]],
+            samples=[_checked(sample) for sample in value["samples"]],
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DataError(f"{path}: the record is damaged: {type(error).__name__} {error}") from error
+
+
+def _checked(sample: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a sample. Raises TypeError or ValueError where a value is of another kind."""
+    checked = dict(sample)
+    for key, value in checked.items():
+        if key.endswith("_held_by"):
+            checked[key] = [dict(process) for process in value]
+        elif key.endswith("_slowed_by"):
+            checked[key] = [str(reason) for reason in value]
+        elif key not in ("run_phase", "run_idle"):
+            checked[key] = float(value)
+    return checked
 
 
 def compare_records(before: Watched, after: Watched) -> MonitorComparison:

@@ -18,6 +18,9 @@ __all__ = ["ReadingRequirement", "ReadingVerdict", "judged", "parse_requirements
 
 _WORD: Final = re.compile(r"([a-z0-9_]+)(>=|<=)(\d+(?:\.\d+)?)(%|C|W|MHz|MiB|GiB)?")
 _BYTES: Final = {"MiB": 1 << 20, "GiB": 1 << 30}
+_SUFFIXES: Final = {  # unit -> end of the name of a reading
+    "%": "_percent", "C": "_c", "W": "_w", "MHz": "_mhz", "MiB": "_bytes", "GiB": "_bytes",
+}  # fmt: skip
 _SHORT: Final = {"gpu_util": "utilisation_percent"}  # nvidia-smi's word
 _GPU: Final = re.compile(r"gpu\d+_(.+)")
 
@@ -59,10 +62,13 @@ def parse_requirements(text: str) -> list[ReadingRequirement]:
             quotes = "; put quotes around them, or the shell takes > for a file"
             raise UsageError(f"--require {word!r}: expected a condition such as {example}{quotes}")
         name, bound, number, unit = match.groups()
+        whole = _SHORT.get(name, name)
+        if unit is not None and not whole.endswith(_SUFFIXES[unit]):
+            raise UsageError(f"--require {word!r}: {name} is not counted in {unit}")
         found.append(
             ReadingRequirement(
                 text=word,
-                name=_SHORT.get(name, name),
+                name=whole,
                 bound=bound,  # type: ignore[arg-type] # the pattern allows two
                 limit=float(number) * _BYTES.get(unit or "", 1),
             )

@@ -113,9 +113,11 @@ def test_scores_are_reported_by_another_key_than_rows_are_held_out_by(made):
         assert (part.columns["group"][part.rows] == part.rows % 4).all()
     writers = [{content[row]["writer"] for row in part.rows} for part in (data.train, data.valid)]
     assert not writers[0] & writers[1]
+    numbers = [{**row, "source": at % 4} for at, row in enumerate(content)]
+    assert made({"n.jsonl": numbers}, report="source").groups == ("0", "1", "2", "3")
     alone = made({"rows.jsonl": content}, report="source")
     assert alone.groups == data.groups
-    with pytest.raises(DataError, match=r"no row has the key 'nobody', which data\.report_by"):
+    with pytest.raises(DataError, match=r"no row has the key 'nobody': data\.report_by"):
         made({"rows.jsonl": content}, report="nobody")
 
 

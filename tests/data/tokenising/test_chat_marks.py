@@ -38,10 +38,37 @@ def test_the_answers_are_what_stands_between_the_marks(name):
     assert [text[start:end] for start, end in spans] == answers
 
 
-def test_plain_texts_have_no_marks():
+def test_marks_are_those_of_most_texts():
+    chat = CHATS["ChatML"][0]
     assert marks_of(["a story"]) is None
-    assert marks_of([CHATS["ChatML"][0], "a story"]) is None
+    assert marks_of([chat, "a story"]) is None
+    assert marks_of([chat, chat, "a story", "", None]) is CHAT_MARKS["ChatML"]
     assert marks_of([]) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("ChatML", "It says <|im_start|>assistant\nfoo<|im_end|>"),  # marks that are spoken of
+        ("ChatML", "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n<|im_end|>"),
+        ("ChatML", "[INST] what is <|im_start|>assistant\nfoo [/INST] A mark.</s>"),
+    ],
+)
+def test_what_is_no_answer_is_not_learned(name, text):
+    assert CHAT_MARKS[name].answers(text) == ()
+
+
+def test_a_tools_turn_is_not_the_assistants():
+    turn = "<|start_header_id|>{}<|end_header_id|>\n\n"
+    text = f"{turn.format('assistant')}call<|eom_id|>{turn.format('ipython')}RESULT<|eot_id|>"
+    spans = CHAT_MARKS["Llama 3"].answers(text)
+    assert [text[start:end] for start, end in spans] == ["call<|eom_id|>"]
+
+
+def test_an_answer_without_its_mark_ends_at_the_next_turn():
+    text = "<|im_start|>assistant\nb\n<|im_start|>user\nc<|im_end|>"
+    spans = CHAT_MARKS["ChatML"].answers(text)
+    assert [text[start:end] for start, end in spans] == ["b"]
 
 
 def test_answers_carry_loss_only_where_they_are_asked_for():
@@ -64,7 +91,8 @@ def test_answers_of_plain_texts_are_all_of_them():
         layout([{"text": "a"}], loss="completion")
 
 
-def test_a_text_of_marks_alone_is_one_answer():
-    text = "<|im_start|>assistant\n" * 20_000  # quadratic searching would take minutes
-    (span,) = CHAT_MARKS["ChatML"].answers(text)
-    assert span == (len("<|im_start|>assistant\n"), len(text))
+def test_a_long_text_takes_no_long_time():
+    begin = "<|im_start|>assistant\n"
+    assert CHAT_MARKS["ChatML"].answers(begin * 20_000) == ()  # quadratic search: minutes
+    text = f"### Response:\nb{chr(10) * 1_000_000}x"
+    assert CHAT_MARKS["Alpaca"].answers(text) == ((14, len(text)),)

@@ -37,8 +37,27 @@ def test_squads_first_answer_is_learned_and_one_without_is_bad():
     found = layout([row])
     (text,) = found.texts(row)
     assert text.text == "q\n\nc\n\na"
-    with pytest.raises(DataError, match=r"key 'answers\.text' is missing"):
+    with pytest.raises(DataError, match=r"key 'answers\.text' holds nothing"):
         list(found.texts({**row, "answers": {"text": [], "answer_start": []}}))
+
+
+@pytest.mark.parametrize(
+    ("row", "shape"),
+    [
+        ({"messages": [], "document": "d", "summary": "s"}, "chat"),
+        ({"instruction": "i", "output": "o", "document": "d", "summary": "s"}, "instruction"),
+        ({"title": "t", "text": "x", "summary": "s"}, "text"),
+    ],
+)
+def test_clearer_keys_go_before_those_of_a_set(row, shape):
+    assert detect(row) == shape
+
+
+def test_a_label_may_be_at_a_path():
+    row = {"text_a": "a", "meta": {"label": 3}}
+    fields = {"label": "meta.label"}
+    (text,) = layout([row], shape="pair", fields=fields).texts(row)
+    assert text.label == 3
 
 
 def test_a_user_may_name_a_path():

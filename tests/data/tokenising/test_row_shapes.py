@@ -137,6 +137,12 @@ def test_alpacas_template_places_the_input_of_an_instruction():
     assert short.text.endswith("request.\n\n### Instruction:\ni\n\n### Response:\no</s>")
 
 
+def test_alpacas_template_refuses_a_system_message():
+    chat = {"messages": [{"role": r, "content": r} for r in ("system", "user", "assistant")]}
+    with pytest.raises(DataError, match="a prompt of Alpaca has no system message"):
+        texts(chat, Template(source=ALPACA, names={"eos_token": "</s>"}))
+
+
 def test_with_a_template_an_empty_answer_is_still_refused():
     row = {"prompt": "a", "response": " "}
     with pytest.raises(DataError, match="'response' is empty"):

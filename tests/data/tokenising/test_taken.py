@@ -28,10 +28,21 @@ def test_samples_mark_what_carries_loss_in_one_printable_line():
         "taken of a row: prompt=question, response=answer",
         "sample 1 («» carries loss): a⏎b?⏎«c\N{REPLACEMENT CHARACTER}[31m»",
     ]
+    (_, shown) = said([{"question": "x" * 1000, "answer": "y"}])
+    assert shown.endswith("x⏎«y»")
+    assert len(shown) < 200
+    (first, _) = said([{"document": "x", "summary": "y"}])
+    assert first == "taken of a row: prompt=document, response=summary (as in XSum)"
     (_, long) = said([{"text": "x" * 1000}])
     assert len(long) < 200
     many = [{"text": "a", **{f"k{n}": 1 for n in range(20)}}]
     assert said(many)[0].endswith("k6, k7 and 12 more")
+
+
+def test_all_columns_that_look_like_answers_are_named_at_once():
+    rows = [{"text": "a", "target": "b", "solution": ["c"]}]
+    with pytest.raises(DataError, match=r"'target', 'solution' beside.*--ignore=target,sol"):
+        refuse_unread_answers(rows, layout(rows), ())
 
 
 @pytest.mark.parametrize("key", ["code", "summary", "highlights"])
@@ -39,7 +50,7 @@ def test_an_answer_beside_plain_text_is_asked_about(key):
     rows = [{"text": "a", key: "b", "id": 3}]
     with pytest.raises(DataError) as told:
         refuse_unread_answers(rows, layout(rows), ())
-    ways = f"--fields prompt=text,response={key} learns it as the answer, --ignore={key} leaves"
+    ways = f"--fields prompt=text,response={key} learns it as the answer, --ignore={key} leaves it"
     assert ways in str(told.value)
     with pytest.raises(DataError) as told:
         refuse_unread_answers(rows, layout(rows), (), SAID)
@@ -53,7 +64,7 @@ def test_an_answer_beside_plain_text_is_asked_about(key):
     [
         {"text": "a", "code": 7},  # no text
         {"text": "a", "code": ""},
-        {"prompt": "a", "response": "b", "code": "c"},  # rows that have answers
+        {"text": "a", "summary": []},
         {"text": "a", "title": "b"},
     ],
 )

@@ -237,7 +237,11 @@ def test_texts_that_are_chats_learn_their_answers_if_asked_to(model, tmp_path):
         notes.append(" ".join(data.notes))
     assert "chats in ChatML's marks: data.loss=answers learns the answers" in notes[0]
     assert "«" in notes[1]
-    trained(tmp_path / "run", *settings(longer, file, "data.loss=answers", *more))
+    more += ("adapter.method=none", "training.max_steps=60", "training.eval_every_steps=60")
+    more += (f"data.valid_path={file}", "training.batch_size=20", "data.loss=answers")
+    run = trained(tmp_path / "run", *settings(longer, file, *more))
+    asked = questions(20)[4]
+    assert run.sample(prompt=asked["question"], which="last") == [asked["answer"].strip()]
 
 
 def test_a_part_of_an_epoch_is_counted_in_steps(model, data, tmp_path):

@@ -52,7 +52,7 @@ def settings(options: argparse.Namespace) -> dict[str, Any]:
     return {
         "shape": options.shape,
         "fields": _fields(options.fields),
-        "ignored": tuple(filter(None, options.ignore.split(","))),
+        "ignored": tuple(key.strip() for key in options.ignore.split(",")),
         "loss": options.loss,
         "template": options.template,
         "policy": options.bad,

@@ -109,7 +109,7 @@ def _matches(place: Path) -> list[Path]:
     if place.parent.is_dir():
         near = did_you_mean(place.name, (entry.name for entry in place.parent.iterdir()))
     name, advice = _below(place), "; name a file, a folder or a pattern such as data/*.jsonl"
-    if name is not None and is_hub_id(name):
+    if name is not None and is_hub_id(name.partition("::")[0]):
         advice += f"; if it is a data set of the hub, {hub_command(name)} writes its rows to a file"
     raise DataError(
         f"{place} does not exist, and no file matches it (looked from {Path.cwd()}){near or advice}"

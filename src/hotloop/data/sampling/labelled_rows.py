@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Labelled", "group_name", "labelled"]
 
 _SETTINGS = {"task": "group", "report": "report_by"}
-_NO_GROUP, _REPORT = "(no group)", "report"
+_NO_GROUP = "(no group)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -88,15 +88,8 @@ def labelled(
     splits = list(store.splits)
     words = {split: _column(store, split, "label") for split in splits}
     classes = find_classes(words[TRAIN], place=_place(TRAIN))
-    tasks = {split: _column(store, split, "task") for split in splits if "task" in order.fields}
-    if tasks and all(word is None for word in tasks[TRAIN]):
-        raise DataError(
-            f"no row has the key {order.fields['task']!r}: data.group names the key of a group"
-        )
-    reports = {s: _column(store, s, _REPORT) for s in splits if _REPORT in order.fields}
-    if reports and all(word is None for word in reports[TRAIN]):
-        raise DataError(f"no row has the key {order.fields[_REPORT]!r}, which data.report_by names")
-    told = reports or tasks
+    tasks = _words(store, order, "task", "data.group names the key of a group")
+    told = _words(store, order, "report", "data.report_by names the key of scores") or tasks
     groups = tuple(sorted({group_name(word) for column in told.values() for word in column}))
     number = {name: n for n, name in enumerate(groups)}
     columns = {
@@ -125,6 +118,16 @@ def labelled(
         valid=Part(split=valid_split, rows=valid_rows, columns=columns[valid_split]),
         notes=(*notes, *made.about["notes"]),
     )
+
+
+def _words(store: Store, order: TokenizeRequest, name: str, setting: str) -> dict[str, list[Any]]:
+    """Return the words of a column in each split; none where the order does not name its key."""
+    if name not in order.fields:
+        return {}
+    words = {split: _column(store, split, name) for split in store.splits}
+    if all(word is None for word in words[TRAIN]):
+        raise DataError(f"no row has the key {order.fields[name]!r}: {setting}")
+    return words
 
 
 def _column(store: Store, split: str, name: str) -> list[Any]:

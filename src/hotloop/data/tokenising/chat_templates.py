@@ -18,10 +18,11 @@ from hotloop.core.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["ALPACA", "CHATML", "Span", "Template"]
+__all__ = ["ALPACA", "CHATML", "Span", "Template", "kind_of", "messages_of"]
 
 _TURNS: Final = 5_000_000  # of all loops of a text, some seconds; a conversation takes thousands
 _LONGEST: Final = 100_000_000  # characters of a repeated string
+_ROLE_WORDS: Final = {"human": "user", "gpt": "assistant", "bot": "assistant", "model": "assistant"}
 _COUNTED: Final = "_hotloop_counted"
 
 Span = tuple[int, int]  # first character, end (exclusive)
@@ -32,10 +33,12 @@ CHATML: Final = (
 # https://github.com/tatsu-lab/stanford_alpaca, "Data Release" (2026-11). Messages have the keys
 # instruction and input where their row has them.
 ALPACA: Final = (
-    "{% for message in messages %}{% if message.role == 'user' %}"
-    "Below is an instruction that describes a task{% if message.input %}, paired with an input that"
-    " provides further context{% endif %}. Write a response that appropriately completes the"
-    " request.\n\n### Instruction:\n{{ message.instruction or message.content }}\n\n"
+    "{% for message in messages %}{% if message.role == 'system' %}"
+    "{{ raise_exception('a prompt of Alpaca has no system message') }}"
+    "{% elif message.role == 'user' %}Below is an instruction that describes a task"
+    "{% if message.input %}, paired with an input that provides further context{% endif %}. "
+    "Write a response that appropriately completes the request.\n\n"
+    "### Instruction:\n{{ message.instruction or message.content }}\n\n"
     "{% if message.input %}### Input:\n{{ message.input }}\n\n{% endif %}### Response:\n"
     "{% else %}{{ message.content }}{{ eos_token }}{% endif %}{% endfor %}"
 )
@@ -173,3 +176,24 @@ def _json(value: object, indent: int | None = None) -> str:
 
 def _refuse(message: str) -> NoReturn:
     raise ValueError(message)
+
+
+def messages_of(value: object, key: str) -> list[dict[str, str]]:
+    """Return messages as role and content, from either of the two usual spellings."""
+    if not isinstance(value, list) or not value:
+        raise DataError(f"key {key!r} must hold a list of messages, not {kind_of(value)}")
+    messages = []
+    for index, message in enumerate(value):
+        role = (message.get("role") or message.get("from")) if isinstance(message, dict) else None
+        content = (
+            message.get("content", message.get("value")) if isinstance(message, dict) else None
+        )
+        if not isinstance(role, str) or not isinstance(content, str):
+            raise DataError(f"{key}[{index}] must hold a role and a content, both texts")
+        messages.append({"role": _ROLE_WORDS.get(role, role), "content": content})
+    return messages
+
+
+def kind_of(value: object) -> str:
+    """Return what a JSON value is, in words."""
+    return "nothing (null)" if value is None else f"a {type(value).__name__}"

@@ -83,6 +83,8 @@ class Encoder:
             position += len(row)
             if end and self._eos is not None:
                 flat[position] = self._eos
+                if self._masks and not _ends_learned(text):
+                    columns["loss_mask"][position] = 0
                 position += 1
         return Encoded(ids=flat, lengths=lengths, columns=columns)
 
@@ -135,6 +137,14 @@ class Encoder:
         if self._eos is not None:
             flat[(starts + lengths - 1)[ends > 0]] = self._eos
         return Encoded(ids=flat, lengths=lengths, columns=self._columns(len(flat)))
+
+
+def _ends_learned(text: Text) -> bool:
+    """Return whether a text ends with an answer, so that its end is learned, too."""
+    if text.learned is None:
+        return True
+    last = max((end for _, end in text.learned), default=0)
+    return not text.text[last:].strip()
 
 
 def _mark(mask: NDArray[np.uint8], encoding: Any, text: Text) -> None:

@@ -101,7 +101,8 @@ def prepared(sources: Sequence[RecordFile], order: TokenizeRequest) -> TokenizeP
     row_layout = layout(
         first, shape=order.shape, fields=order.fields, loss=order.loss, by=order.said
     )
-    refuse_unread_answers(first, row_layout, order.ignored, order.said)
+    if row_layout.shape == "text" and order.shape is None and "text" not in order.fields:
+        refuse_unread_answers(first, row_layout, order.ignored, order.said)
     if order.template is not None and row_layout.shape in ("text", "pair"):
         option = said("--template", order.said) or "a chat template"
         raise ConfigError(

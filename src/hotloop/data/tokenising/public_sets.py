@@ -46,7 +46,6 @@ PUBLIC_SETS: Final = (
     _set("HumanEval", "openai/openai_humaneval", "prompt", "canonical_solution", "entry_point"),
     _set("Spider", "xlangai/spider", "question", "query", "db_id"),
     _set("SAMSum", "knkarthick/samsum", "dialogue", "summary"),
-    _set("BillSum", "FiscalNote/billsum", "text", "summary", "title"),
     *(
         _set(f"WMT, {one} to {other}", f"wmt/{page}", f"translation.{one}", f"translation.{other}")
         for page, one, other in (

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeGuard, get_args
 from hotloop.core.errors import ConfigError, DataError, did_you_mean
 from hotloop.data.readers.advised_options import fields as named
 from hotloop.data.tokenising.chat_marks import CHAT_MARKS, marks_of
+from hotloop.data.tokenising.chat_templates import kind_of, messages_of
 from hotloop.data.tokenising.public_sets import public_set, value_at
 
 if TYPE_CHECKING:
@@ -56,7 +57,6 @@ _USUAL: Final[dict[Shape, Loss]] = {
     "instruction": "completion",
     "chat": "assistant",
 }
-_ROLE_WORDS: Final = {"human": "user", "gpt": "assistant", "bot": "assistant", "model": "assistant"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,9 +116,7 @@ class RowLayout:
     def text(self, row: Mapping[str, Any], part: str) -> str:
         """Return the text of a row for a part; DataError names the key."""
         key = self.fields[part]
-        value = value_at(row, key)
-        if value is None and key not in row:
-            raise DataError(f"key {key!r} is missing; the row has {_keys(row)}")
+        value = _present(row, key)
         if (
             isinstance(value, list)
             and value
@@ -126,24 +124,25 @@ class RowLayout:
         ):
             value = " ".join(value)  # sentences of one text
         if not isinstance(value, str):
-            raise DataError(f"key {key!r} must hold text, not {_kind(value)}")
+            raise DataError(f"key {key!r} must hold text, not {kind_of(value)}")
         return value
 
     def optional(self, row: Mapping[str, Any], part: str) -> str | None:
         """Return the text of a part that a row may lack, or None."""
         key = self.fields.get(part)
-        return None if key is None or value_at(row, key) is None else self.text(row, part)
+        value = None if key is None else value_at(row, key)
+        if part == "report" and isinstance(value, int | float):
+            return str(value)
+        return None if value is None else self.text(row, part)
 
     def _label(self, row: Mapping[str, Any]) -> str | int | None:
         key = self.fields.get("label")
         if key is None:
             return None
-        if key not in row:
-            raise DataError(f"key {key!r} is missing; the row has {_keys(row)}")
-        value = row[key]
+        value = _present(row, key)
         if not _is_label(value):
             raise DataError(
-                f"key {key!r} must hold a label, text or a whole number, not {_kind(value)}"
+                f"key {key!r} must hold a label, text or a whole number, not {kind_of(value)}"
             )
         if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
             raise DataError(f"key {key!r} holds a number of more than 64 bits, which is no label")
@@ -157,9 +156,9 @@ class RowLayout:
 
 def detect(row: Mapping[str, Any]) -> Shape | None:
     """Return the shape that the keys of a row usually stand for, or None."""
-    if (of_set := public_set(row)) is not None:
-        return of_set.shape  # type: ignore[return-value]
     for shape, parts in ROLES.items():
+        if shape == "prompt" and (of_set := public_set(row)) is not None:
+            return of_set.shape  # type: ignore[return-value]
         present = {part for part, names in parts.items() if any(name in row for name in names)}
         needed = {part for part in parts if part not in _OPTIONAL}
         if shape == "instruction":
@@ -199,9 +198,9 @@ def layout(
             + (f"; name what is what: {known_ways}" if known_ways else "")
         )
     keys = _keys_by_part(row_shape, row, sample, named_keys, by)
-    marks = marks_of(one.get(keys["text"]) for one in sample) if row_shape == "text" else None
+    marks = marks_of(value_at(one, keys["text"]) for one in sample) if row_shape == "text" else None
     chosen = _loss_of(row_shape, loss, has_answers=marks is not None)
-    given_labels = (sample_row.get(keys.get("label", "")) for sample_row in sample)
+    given_labels = (value_at(one, keys.get("label", "")) for one in sample)
     is_number = isinstance(next(filter(_is_label, given_labels), None), int)
     labels: Literal["int64", "string"] = "int64" if is_number else "string"
     return RowLayout(
@@ -229,7 +228,8 @@ def _keys_by_part(
     every = {key: value for sample_row in sample for key, value in sample_row.items()}
     known = {**parts, **_BESIDE}  # the first row may lack an optional part, such as an input
     of_set = None if named_keys else public_set(row)
-    own = {} if of_set is None or of_set.shape != shape else of_set.fields
+    is_usual = of_set is not None and of_set.fields.keys() <= _keys_of(row, parts).keys()
+    own = {} if of_set is None or is_usual or of_set.shape != shape else of_set.fields
     keys = {**_keys_of(every, known), **_keys_of(row, known), **own, **named_keys}
     keys = {part: key for part, key in keys.items() if key}  # an empty key means no such part
     lacking = [part for part in parts if part not in keys and part not in _OPTIONAL]
@@ -269,12 +269,17 @@ def _is_label(value: object) -> TypeGuard[str | int]:
     return isinstance(value, str | int) and not isinstance(value, bool)
 
 
+def _present(row: Mapping[str, Any], key: str) -> Any:
+    """Return the value of a key. Raises DataError where the row has none."""
+    value = value_at(row, key)
+    if value is None and key not in row:
+        why = "holds nothing" if key.partition(".")[0] in row else "is missing"
+        raise DataError(f"key {key!r} {why}; the row has {_keys(row)}")
+    return value
+
+
 def _keys(row: Mapping[str, Any]) -> str:
     return ", ".join(map(repr, list(row)[:12])) or "no keys"
-
-
-def _kind(value: object) -> str:
-    return "nothing (null)" if value is None else f"a {type(value).__name__}"
 
 
 def _plain(self: RowLayout, row: Mapping[str, Any], _: object) -> Iterator[Text]:
@@ -317,7 +322,7 @@ def _instruction(
     key = self.fields["instances"]
     instances = row.get(key)
     if not isinstance(instances, list) or not instances:
-        raise DataError(f"key {key!r} must hold a list of instances, not {_kind(instances)}")
+        raise DataError(f"key {key!r} must hold a list of instances, not {kind_of(instances)}")
     for index, instance in enumerate(instances):
         output = instance.get("output") if isinstance(instance, dict) else None
         context = instance.get("input") if isinstance(instance, dict) else None
@@ -364,7 +369,7 @@ def _filled(text: str, key: str) -> str:
 def _chat(self: RowLayout, row: Mapping[str, Any], template: Template | None) -> Iterator[Text]:
     assert template is not None, "chat rows are read with a template"
     key = self.fields["messages"]
-    messages = _messages(row.get(key), key)
+    messages = messages_of(row.get(key), key)
     if self.loss == "all":
         yield Text(text=template.render(messages), is_rendered=True)
         return
@@ -374,22 +379,6 @@ def _chat(self: RowLayout, row: Mapping[str, Any], template: Template | None) ->
         raise DataError(f"{key!r} has {lacks} of an assistant: nothing could be learned from it")
     text, spans = template.answers(messages)
     yield Text(text=text, learned=spans, is_rendered=True)
-
-
-def _messages(value: object, key: str) -> list[dict[str, str]]:
-    """Return messages as role and content, from either of the two usual spellings."""
-    if not isinstance(value, list) or not value:
-        raise DataError(f"key {key!r} must hold a list of messages, not {_kind(value)}")
-    messages = []
-    for index, message in enumerate(value):
-        role = (message.get("role") or message.get("from")) if isinstance(message, dict) else None
-        content = (
-            message.get("content", message.get("value")) if isinstance(message, dict) else None
-        )
-        if not isinstance(role, str) or not isinstance(content, str):
-            raise DataError(f"{key}[{index}] must hold a role and a content, both texts")
-        messages.append({"role": _ROLE_WORDS.get(role, role), "content": content})
-    return messages
 
 
 _MAKERS: Final[

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hotloop.core.errors import DataError
 from hotloop.data.readers.advised_options import fields as named
 from hotloop.data.readers.advised_options import said
+from hotloop.data.tokenising.public_sets import public_set
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["refuse_unread_answers", "taken"]
 
 _SHOWN: Final = 160  # characters of a sample
+_BEFORE: Final = 80  # of these before the first answer, at most
 _SAMPLES: Final = 2
 _MOST: Final = 8  # keys and labels that are named
 # Keys under which public data sets have what is to be answered (2026-11).
@@ -29,6 +31,9 @@ _ANSWERS: Final = (
 def taken(rows: Sequence[Mapping[str, Any]], layout: RowLayout, texts: Sequence[Text]) -> list[str]:
     """Return a sentence on the keys of some first rows, and one on each of two samples."""
     keys = ", ".join(f"{part}={key}" for part, key in layout.fields.items())
+    of_set = public_set(rows[0]) if rows else None
+    if of_set is not None and of_set.fields.items() <= layout.fields.items():
+        keys += f" (as in {of_set.name})"
     labels = dict.fromkeys(str(text.label) for text in texts if text.label is not None)
     classes = f"; first labels: {_some(labels)}" if labels else ""
     used = {key for whole in layout.fields.values() for key in (whole, whole.partition(".")[0])}
@@ -47,30 +52,35 @@ def refuse_unread_answers(
     ignored: Collection[str],
     by: Said = None,
 ) -> None:
-    """Raise DataError where plain texts are read of rows that have answers, too.
+    """Raise DataError where plain texts are read of rows that seem to have answers, too.
 
     `ignored` are keys that the user wants to be without, and `by` maps options to the user's words.
     """
-    if layout.shape != "text":
-        return
     text, used = layout.fields["text"], set(layout.fields.values())
-    for key in dict.fromkeys(key for row in rows for key in row):
-        has_texts = any(isinstance(row.get(key), str) and row[key].strip() for row in rows)
-        if key not in _ANSWERS or key in used or key in ignored or not has_texts:
-            continue
+    keys = dict.fromkeys(key for row in rows for key in row)
+    unread = [key for key in keys if key in _ANSWERS and key not in used and key not in ignored]
+    unread = [key for key in unread if any(_has_text(row.get(key)) for row in rows)]
+    if unread:
+        key, names = unread[0], ",".join(unread)
+        pronoun = "it" if len(unread) == 1 else "them"
         learn = named(["prompt", "response"], by)
         ways = [
             learn and f"{_filled(learn, (text, key))} learns it as the answer",
-            (way := said("--ignore", by)) and f"{way}={key} leaves it out",
+            (way := said("--ignore", by)) and f"{way}={names} leaves {pronoun} out",
         ]
         raise DataError(
-            f"the rows have {key!r} beside {text!r}, which looks like an answer and would be "
-            f"ignored: {', '.join(filter(None, ways))}"
+            f"the rows have {', '.join(map(repr, unread))} beside {text!r}, which looks like an "
+            f"answer and would be ignored: {', '.join(filter(None, ways))}"
         )
 
 
 def _visible(text: str) -> str:
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+
+def _has_text(value: object) -> bool:
+    first = value[0] if isinstance(value, list) and value else value
+    return isinstance(first, str) and bool(first.strip())
 
 
 def _filled(words: str, keys: Sequence[str]) -> str:
@@ -85,8 +95,14 @@ def _some(names: Collection[str]) -> str:
 
 
 def _sample(text: Text) -> str:
-    """Return the beginning of a text in one line, with marks around what carries loss."""
+    """Return some of a text in one line, with marks around what carries loss.
+
+    It is the beginning, or the end of what stands before the first answer.
+    """
     parts, at = [], 0
+    if text.learned and text.learned[0][0] > _BEFORE:
+        at = text.learned[0][0] - _BEFORE
+        parts = ["…"]
     for start, end in text.learned or ():
         parts += [text.text[at:start], f"«{text.text[start:end]}»"]
         at = end

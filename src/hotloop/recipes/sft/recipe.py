@@ -204,7 +204,7 @@ def _saved_texts(store: Store, base_model: FoundModel) -> dict[str, Any]:
     own = store.identity
     return {
         "model": base_model.fingerprint,
-        **{key: own[key] for key in ("shape", "fields", "loss")},
+        **{key: own[key] for key in ("shape", "fields", "loss", "marks") if key in own},
     }
 
 

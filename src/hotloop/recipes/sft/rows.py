@@ -79,7 +79,7 @@ def order_of(config: SftConfig, base_model: FoundModel) -> TokenizeRequest:
         out=Path(),  # unused: the cache names the folder by its contents
         packing=Packing(tokens=length) if data.packing else Packing(longest=length),
         fields=data.fields,
-        ignored=tuple((data.ignore or "").split(",")),
+        ignored=tuple(key.strip() for key in (data.ignore or "").split(",")),
         loss=None if data.loss == AUTO else data.loss,
         template=None if data.template == AUTO else data.template,
         policy=data.bad,

@@ -9,6 +9,7 @@ import torch
 
 from hotloop.config.common import AUTO
 from hotloop.core.errors import UsageError
+from hotloop.data.tokenising.chat_marks import CHAT_MARKS
 from hotloop.data.tokenising.row_shapes import RowLayout
 from hotloop.data.tokenising.tokenizer_files import find_tokenizer
 from hotloop.models.causal_lm import CausalLm
@@ -55,12 +56,15 @@ def sample(
     requested = None if config.data.template == AUTO else config.data.template
     if layout.shape == "chat" or requested is not None:
         template = vocabulary.chat(requested, {})
-    question = layout.asks(options.prompt, template)
+    marks = CHAT_MARKS.get(saved.get("marks", ""))
+    asked = options.prompt if marks is None else marks.asked.replace("{}", options.prompt)
+    question = layout.asks(asked, template)
+    ends = _end_of_answer(template) if marks is None else "".join(marks.ends[:1])
     tokenizer = vocabulary.tokenizer()
     ids = tokenizer.encode(question.text, add_special_tokens=False).ids
     if not question.is_rendered:
         ids = [*vocabulary.around[0], *ids]
-    sampler = _AnswerSampler(model, tokenizer, vocabulary, ends=_end_of_answer(template))
+    sampler = _AnswerSampler(model, tokenizer, vocabulary, ends=ends)
     length = _LENGTH if options.length is None else options.length
     generator = torch.Generator().manual_seed(options.seed)
     answers = []
