@@ -29,7 +29,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--shape", metavar="NAME", help="text, prompt, instruction, chat or pair; else found out")
     add("--fields", metavar="PART=KEY,...", help="which key is what, such as prompt=question")
     add("--ignore", metavar="KEY,...", default="", help="keys that look like answers and are not")
-    add("--loss", metavar="WHAT", help="all, completion or assistant: what carries loss")
+    add("--loss", metavar="WHAT", help="all, answers, completion or assistant: what carries loss")
     template = "chatml, alpaca, or tokenizer: its own (default for chats where it has one)"
     add("--template", metavar="NAME", help=template)
     kinds, policies = ("file", "line", "blank"), ("stop", "skip", "replace")
