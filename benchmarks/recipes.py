@@ -45,7 +45,6 @@ SAME, SAME_BF16, CLOSE = 1e-4, 2e-3, 0.05  # nats before training; of that loss,
 PADDED, DYNAMIC, BEST = "HF Trainer, padded to {}", "HF Trainer, dynamic", "HF Trainer, by length"
 TRL, TRL_FREE, TRL_PACKED = "TRL, its defaults", "TRL, padding-free", "TRL, packed"
 OWN = "hotloop, its own choice"
-ONE, TWO, FOUR = (f"hotloop, {many} a step" for many in ("one micro batch", "two", "four"))
 FLOOR = "the products with weights alone"
 MIB = 1 << 20
 
@@ -98,6 +97,11 @@ def ours(*settings: str, steps: int = 2, **how: Any) -> Row:
     return Row(run=lambda here: hotloop(here, *settings, **how), steps=steps)
 
 
+SPLIT = {
+    f"hotloop, micro batches a step: {n}": ours(f"training.accumulation={n}") for n in (1, 2, 4)
+}
+
+
 def theirs(loop: Callable[..., None], *, steps: int = 2, trains: bool = True, **how: Any) -> Row:
     """Return a row of a peer."""
     return Row(run=functools.partial(loop, **how), steps=steps, trains=trains)
@@ -132,9 +136,7 @@ def classifiers(pad_to: int, batch: int) -> dict[str, Row]:
         OWN: ours(),
         "hotloop, without padding": ours("data.layout=flat"),
         "hotloop, rows in any order": ours(in_any_order=True),
-        ONE: ours("training.accumulation=1"),
-        TWO: ours("training.accumulation=2"),
-        FOUR: ours("training.accumulation=4"),
+        **SPLIT,
         "hotloop, no techniques": ours(plan=Plan(micro_batch=batch)),
     }
 
@@ -215,9 +217,7 @@ CASES = {
             "hotloop, without padding": ours("data.layout=flat"),
             "hotloop, rows in any order": ours("data.group_by_length=false", steps=1),
             "hotloop, packed": ours(*PACKED, steps=1),
-            ONE: ours("training.accumulation=1"),
-            TWO: ours("training.accumulation=2"),
-            FOUR: ours("training.accumulation=4"),
+            **SPLIT,
             "hotloop, logits of all tokens": ours(all_logits=True),
             "hotloop, no techniques": ours(plan=PLAIN),
         },
@@ -234,9 +234,7 @@ CASES = {
             **answers(8, packed=2),
             OWN: ours(*PACKED, "data.group_by_length=false", steps=1),
             "hotloop, by length, not packed": ours(),
-            ONE: ours("training.accumulation=1"),
-            TWO: ours("training.accumulation=2"),
-            FOUR: ours("training.accumulation=4"),
+            **SPLIT,
             "hotloop, logits of all tokens": ours(
                 *PACKED, "data.group_by_length=false", steps=1, all_logits=True
             ),

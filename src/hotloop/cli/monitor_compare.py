@@ -60,6 +60,8 @@ def run(args: Sequence[str]) -> int:
     result = compare_records(before, after)
     verdicts = judged(requirements, after.stats)
     out = console_of(sys.stdout, _WIDTH)
+    for when, one in (("before", before), ("after", after)):
+        out.print(f"{when}: {one.name}, {one.watched}, {one.seconds:.0f} s", markup=False)
     _show(result, out)
     code = show_verdicts(verdicts, out)
     keep_json(options.json, {**to_json(result), "requirements": list(map(to_json, verdicts))})

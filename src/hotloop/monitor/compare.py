@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["MonitorComparison", "ReadingChange", "Watched", "compare_records", "read_record"]
 
 _FEWEST: Final = 10  # samples of a reading, below which nothing is said of a change
-_SHORTER: Final = 2.0  # times as long is another time to watch
 _HOST: Final = ("name", "cores", "host_memory_bytes")  # of Hardware
-_HELD: Final = 64 << 20  # bytes of GPU memory below which a program does nothing there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +49,7 @@ class Watched:
         names = (
             f"{process.get('name') or 'a program of another user'} ({process.get('pid')})"
             for process in held
-            if not process.get("watched") and (process.get("memory_bytes") or _HELD) >= _HELD
+            if not process.get("watched")
         )
         return list(dict.fromkeys(names))
 
@@ -172,11 +170,6 @@ def _unlike(before: Watched, after: Watched) -> list[str]:
         first, second = before.host.get(key), after.host.get(key)
         if first != second:
             notes.append(f"another machine: {key} {first} before, {second} after")
-    if before.watched != after.watched:
-        notes.append(f"before: {before.watched}; after: {after.watched}")
-    longest, shortest = sorted((before.seconds, after.seconds), reverse=True)
-    if longest > _SHORTER * shortest:
-        notes.append(f"watched {before.seconds:.0f} s before, {after.seconds:.0f} s after")
     for when, one in (("before", before), ("after", after)):
         if others := one.others():
             notes.append(f"other programs on the GPU {when}: {', '.join(others)}")
