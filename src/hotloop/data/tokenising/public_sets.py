@@ -1,6 +1,6 @@
 """Public data sets whose keys have other names than is usual: which key is what.
 
-Each source is the set's page on the hub (2026-11).
+Each source is the set's page on the hub; the keys are those that public code reads (2026-11).
 """
 
 from __future__ import annotations
@@ -46,15 +46,6 @@ PUBLIC_SETS: Final = (
     _set("HumanEval", "openai/openai_humaneval", "prompt", "canonical_solution", "entry_point"),
     _set("Spider", "xlangai/spider", "question", "query", "db_id"),
     _set("SAMSum", "knkarthick/samsum", "dialogue", "summary"),
-    *(
-        _set(f"WMT, {one} to {other}", f"wmt/{page}", f"translation.{one}", f"translation.{other}")
-        for page, one, other in (
-            ("wmt14", "de", "en"),
-            ("wmt14", "fr", "en"),
-            ("wmt16", "ro", "en"),
-            ("wmt19", "zh", "en"),
-        )
-    ),
     PublicSet(
         name="SQuAD",
         source=f"{_HUB}rajpurkar/squad",
