@@ -2,7 +2,7 @@
 
 from tests.golden.tiny_tokenizer import save
 
-from hotloop.data.tokenising.row_shapes import layout
+from hotloop.data.tokenising.find_layout import layout
 from hotloop.data.tokenising.tokenize_portion import Setup
 from hotloop.data.tokenising.tokenizer_files import find_tokenizer
 

@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hotloop.data.readers.file_names import base_of, format_of, is_split, split_of
+from hotloop.data.readers.file_names import base_of, format_of, split_of
+from hotloop.data.readers.split_words import is_split
 
 
 @pytest.mark.parametrize(

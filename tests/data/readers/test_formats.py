@@ -27,7 +27,9 @@ ALLOWED = {
     ("tokenising/tokenize.py", ".jsonl"): "the journal of an unfinished folder of tokens",
 }
 WORDS = {*FORMATS, *BY_SUFFIX}
-EVERY = pytest.mark.parametrize("format", FORMATS.values(), ids=list(FORMATS))
+# A format without a suffix is told by other things than a file's name, and has its own tests.
+NAMED = [format for format in FORMATS.values() if format.suffixes]
+EVERY = pytest.mark.parametrize("format", NAMED, ids=lambda format: format.name)
 
 
 def strings(tree):
@@ -50,6 +52,10 @@ def owners():
             ):
                 found |= dict.fromkeys((value.name, *value.suffixes), f"readers/{path.name}")
     return found
+
+
+def test_formats_without_a_suffix_are_tested_elsewhere():
+    assert [format.name for format in FORMATS.values() if not format.suffixes] == ["parallel"]
 
 
 def test_only_the_readers_file_names_a_format():

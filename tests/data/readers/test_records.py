@@ -111,8 +111,8 @@ def test_what_datasets_saved_gives_its_records(tmp_path):
     made.select([2, 0]).save_to_disk(tmp_path / "d")
     (source,) = find_sources([str(tmp_path / "d")]).files
     assert [value for _, value in head(source, 9)] == [
-        {"text": "", "label": 1},
-        {"text": "a", "label": 0},
+        {"text": "", "label": "yes"},
+        {"text": "a", "label": "no"},
     ]
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from hotloop.core.errors import ConfigError, DataError
 from hotloop.data.tokenising.chat_marks import CHAT_MARKS, marks_of
-from hotloop.data.tokenising.row_shapes import layout
+from hotloop.data.tokenising.find_layout import layout
 
 CHATS = {
     "ChatML": (

@@ -22,8 +22,8 @@ from tests.paths import ROOT
 
 from hotloop.core.errors import ConfigError, DataError, DeviceError, HotloopError
 from hotloop.data.readers.records import find_sources, work
+from hotloop.data.tokenising.find_layout import layout
 from hotloop.data.tokenising.ray_pool import Cluster, in_order, must_be_usable
-from hotloop.data.tokenising.row_shapes import layout
 from hotloop.data.tokenising.rows import Packing
 from hotloop.data.tokenising.tokenize_portion import Setup
 from hotloop.data.tokenising.tokenizer_files import find_tokenizer

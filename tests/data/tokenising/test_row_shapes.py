@@ -4,7 +4,7 @@ import pytest
 
 from hotloop.core.errors import ConfigError, DataError
 from hotloop.data.tokenising.chat_templates import ALPACA, CHATML, Template
-from hotloop.data.tokenising.row_shapes import detect, layout
+from hotloop.data.tokenising.find_layout import detect, layout
 
 CHATML_TEMPLATE = Template(source=CHATML)
 

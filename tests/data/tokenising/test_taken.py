@@ -3,7 +3,7 @@
 import pytest
 
 from hotloop.core.errors import DataError
-from hotloop.data.tokenising.row_shapes import layout
+from hotloop.data.tokenising.find_layout import layout
 from hotloop.data.tokenising.taken import refuse_unread_answers, taken
 from hotloop.recipes.sft.config import SAID
 

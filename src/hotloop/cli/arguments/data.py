@@ -25,7 +25,11 @@ TERMINAL_EVERY, FILE_EVERY, FILE_WIDTH = 0.2, 10.0, 120  # seconds; columns with
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of tokenising, except the tokenizer."""
     add = parser.add_argument
-    add("--format", choices=tuple(FORMATS), help="of all files; else the name of each says it")
+    add(
+        "--format",
+        choices=[f.name for f in FORMATS.values() if f.suffixes],
+        help="of all files; else the name of each says it",
+    )
     add("--shape", metavar="NAME", help="text, prompt, instruction, chat or pair; else found out")
     add("--fields", metavar="PART=KEY,...", help="which key is what, such as prompt=question")
     add("--ignore", metavar="KEY,...", default="", help="keys that look like answers and are not")

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from hotloop.core.storage.rundir import RunDir
 from hotloop.data.discovery.library_caches import formats, hub, is_hub, made_folder
 from hotloop.data.discovery.results import DataFile, DataSet
-from hotloop.data.readers.file_names import base_of, format_of, is_split, split_of
+from hotloop.data.readers.file_names import base_of, format_of, split_of
 from hotloop.data.readers.formats import FORMATS
+from hotloop.data.readers.split_words import is_split
 from hotloop.machine.file_storage import open_quietly
 
 if TYPE_CHECKING:

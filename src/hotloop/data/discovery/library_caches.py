@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from hotloop.core.storage.manifest import is_plain
 from hotloop.data.discovery.results import DataFile, DataSet
 from hotloop.data.readers.arrow import ARROW
-from hotloop.data.readers.file_names import format_of, is_split, split_of
+from hotloop.data.readers.file_names import format_of, split_of
 from hotloop.data.readers.formats import FORMATS
+from hotloop.data.readers.split_words import is_split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator

@@ -5,8 +5,10 @@ Nothing in a file is trusted: a batch is validated in full before its values are
 
 from __future__ import annotations
 
+import json
 import mmap
 import os
+from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -216,7 +218,38 @@ def _values(batch: Any) -> list[dict[str, Any]]:
     batch.validate(full=True)
     names = batch.schema.names
     columns = [column.to_pylist() for column in batch.columns]
+    for name, classes in _class_names((batch.schema.metadata or {}).get(b"huggingface")).items():
+        if name in names:
+            column = names.index(name)
+            columns[column] = [_class(value, classes) for value in columns[column]]
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+@cache
+def _class_names(about: bytes | None) -> dict[str, tuple[str, ...]]:
+    """Return the names of the classes of each column of labels, as `datasets` keeps them.
+
+    `about` is its entry of a schema, as of
+    https://huggingface.co/docs/datasets/about_dataset_features (2026-11).
+    """
+    try:
+        features = json.loads(about or b"{}")["info"]["features"]
+        return {
+            name: tuple(feature["names"])
+            for name, feature in features.items()
+            if isinstance(feature, dict)
+            and feature.get("_type") == "ClassLabel"
+            and all(isinstance(word, str) for word in feature["names"])
+        }
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}  # of another program
+
+
+def _class(value: Any, names: Sequence[str]) -> Any:
+    """Return the name of a class; None for the -1 that stands for no label."""
+    if not isinstance(value, int) or value >= len(names):
+        return value
+    return names[value] if value >= 0 else None
 
 
 def _only_record(batch: Any, place: RowLocation, faults: Faults) -> dict[str, Any] | None:

@@ -40,8 +40,9 @@ def portions(
 ) -> Iterator[Portion]:
     """Yield the records after the header, in portions of about `size` bytes.
 
-    If a quoted field does not end within `longest` bytes, its first line becomes a fault. Raises
-    DataError when the first row cannot be the names of the columns.
+    If a quoted field does not end within `longest` bytes, its first line becomes a fault. A first
+    row with a number is data: columns are named by their positions then. Raises DataError when the
+    first row cannot be the names of the columns.
     """
     ends = record_ends(delimiter)
     stream = blocks(source.path, size=size, longest=longest, ends=ends)
@@ -144,11 +145,16 @@ def _stays(data: bytes, place: RowLocation, faults: Faults) -> bool:
 def _header(
     source: RecordFile, block: LineBlock, delimiter: str
 ) -> tuple[tuple[str, ...], LineBlock]:
-    """Return the names of the columns, and the block without them; no names if it is blank."""
+    """Return the names of the columns, and the block without them; no names if it is blank.
+
+    Without a header, the names are the positions 0, 1, ...
+    """
     if block.fault is not None:
         raise DataError(f"{source.name}:{block.line}: no header can be read: {block.fault[1]}")
     text = block.data.decode(errors=MARK_BAD)
     for line, stop, names in _parsed(text, delimiter):
+        if names and _is_data(names):
+            return tuple(map(str, range(len(names)))), block
         if names:
             _check_names(names, f"{source.name}:{block.line + line}")
             lines = block.data.split(b"\n", stop)
@@ -166,8 +172,16 @@ def _check_names(names: list[str], where: str) -> None:
             raise DataError(f"{where}: two columns are named {name!r}; {remedy}")
         if not name and column > 1:  # pandas leaves the name of its index column empty
             raise DataError(f"{where}: column {column} has no name; {remedy}")
-        if _is_number(name):
-            raise DataError(f"{where}: column {column} is named {name}, so it is data; {remedy}")
+
+
+def _is_data(fields: list[str]) -> bool:
+    """Return whether a first row has a number, and so does not name the columns.
+
+    The numbers 0, 1, ... are the names that pandas gives to columns without any.
+    """
+    counted = fields[1:] if not fields[0] else fields
+    is_counted = counted == list(map(str, range(len(counted))))
+    return not is_counted and any(map(_is_number, fields))
 
 
 def _is_number(name: str) -> bool:
@@ -178,13 +192,15 @@ def _is_number(name: str) -> bool:
 
 
 def _count(stream: BinaryIO, *, delimiter: str) -> int:
-    """Return the number of records after the header."""
+    """Return the number of records, without the header if there is one."""
     text = (line.decode(errors="replace") for line in lines(stream))
+    reader = (row for row in csv.reader(text, delimiter=delimiter) if row)
     try:
-        records = sum(1 for row in csv.reader(text, delimiter=delimiter) if row)
+        first = next(reader, None)
+        rest = sum(1 for _ in reader)
     except csv.Error as error:  # the csv module limits the size of a field
         raise TooMuchError from error
-    return max(0, records - 1)
+    return rest + (first is not None and _is_data(first))
 
 
 def delimited(name: str, delimiter: str) -> Format:

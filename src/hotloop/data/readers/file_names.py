@@ -4,17 +4,11 @@ import re
 from pathlib import PurePath
 
 from hotloop.data.readers.formats import BY_SUFFIX
+from hotloop.data.readers.split_words import SPLIT, split_word
 
-__all__ = ["base_of", "format_of", "is_split", "split_of"]
+__all__ = ["base_of", "format_of", "split_of"]
 
 _PACKED = {".bz2": "bz2", ".gz": "gz", ".zst": "zst"}
-# As in https://huggingface.co/docs/hub/datasets-file-names-and-splits (2026-11)
-_SPLITS = {
-    **dict.fromkeys(("train", "training"), "train"),
-    **dict.fromkeys(("dev", "val", "valid", "validation"), "validation"),
-    **dict.fromkeys(("eval", "evaluation", "test", "testing"), "test"),
-}
-_SPLIT = re.compile(rf"(?<![^\W_])({'|'.join(_SPLITS)})(?![^\W_])", re.IGNORECASE)
 _SHARD = re.compile(r"(?:^|[-_.])(?:\d+-of-\d+|0\d+|\d{5,})$")  # not wiki103, not 2024
 
 
@@ -32,19 +26,13 @@ def format_of(name: str) -> str | None:
 
 def split_of(name: str) -> str | None:
     """Return train, validation or test by the first such word in a file's name, else None."""
-    match = _SPLIT.search(_stem(name))
-    return _SPLITS[match[1].lower()] if match else None
-
-
-def is_split(folder: str) -> bool:
-    """Return whether a folder is named like a split, and so belongs to its parent's data set."""
-    return folder.lower() in _SPLITS
+    return split_word(_stem(name))
 
 
 def base_of(name: str) -> str:
     """Return a file's name without suffix, split and shard: equal for all files of a data set."""
     stem = _SHARD.sub("", _stem(name))
-    stem = re.sub(r"([-_.])[-_.]+", r"\1", _SPLIT.sub("", stem, count=1))
+    stem = re.sub(r"([-_.])[-_.]+", r"\1", SPLIT.sub("", stem, count=1))
     return stem.strip("-_. ")
 
 

@@ -1,13 +1,21 @@
-"""Recognises names of data sets of the hub, and says how to get their rows as a file."""
+"""Recognises names of data sets of the hub, finds them in the caches, and says how to get them."""
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from hotloop.core.env import ENV
+from hotloop.core.errors import DataError
 from hotloop.data.readers.file_names import format_of
+from hotloop.data.readers.split_words import is_split
 
-__all__ = ["hub_command", "is_hub_id"]
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hotloop.core.env import Environment
+
+__all__ = ["cached_folder", "hub_command", "is_hub_id"]
 
 _ID: Final = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
@@ -28,3 +36,51 @@ def hub_command(name: str) -> str:
         f'python -c "from datasets import load_dataset; load_dataset({which},'
         f" split={split or 'train'!r}).to_json('rows.jsonl')\""
     )
+
+
+def cached_folder(name: str, environment: Environment = ENV) -> Path | None:
+    """Return the folder in which huggingface_hub or `datasets` keeps a data set, or None.
+
+    `name` may be name::split::configuration. Raises DataError where the set has several
+    configurations and `name` has none of them.
+    """
+    hub, split, config = [*name.split("::"), "", ""][:3]
+    if not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", hub) or ".." in hub:
+        return None
+    owned = hub.replace("/", "--")
+    snapshots = environment.hub / f"datasets--{owned}" / "snapshots"
+    places = [_newest(snapshots), environment.datasets / hub.replace("/", "___")]
+    for place in places:
+        if place is None or not place.is_dir():
+            continue
+        folders = sorted(p for p in place.iterdir() if p.is_dir() and not _is_one(p.name))
+        if config:
+            folders = [folder for folder in folders if folder.name == config]
+        if not folders:
+            return None if config else place
+        if len(folders) > 1:
+            names = ", ".join(folder.name for folder in folders)
+            raise DataError(
+                f"{hub} in {place} has the configurations {names}: name one, as "
+                f"{hub}::{split or 'train'}::{folders[0].name}"
+            )
+        built = [path.parent for path in folders[0].glob("*/*/dataset_info.json")]
+        return max(built, key=_changed) if built else folders[0]
+    return None
+
+
+def _is_one(folder: str) -> bool:
+    """Return whether a folder at the top of a data set is none of a configuration."""
+    return folder == "data" or folder.startswith(".") or is_split(folder)
+
+
+def _newest(snapshots: Path) -> Path | None:
+    main = snapshots.with_name("refs") / "main"
+    if main.is_file() and (named := snapshots / main.read_text(encoding="utf-8").strip()).is_dir():
+        return named
+    found = list(snapshots.iterdir()) if snapshots.is_dir() else []
+    return max(found, key=_changed, default=None)
+
+
+def _changed(path: Path) -> int:
+    return path.stat().st_mtime_ns

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -25,7 +26,8 @@ from hotloop.data.readers.jsonlines import (
     moved,
     one_record,
 )
-from hotloop.data.readers.portions import PORTION_BYTES, Format, Portion
+from hotloop.data.readers.portions import PORTION_BYTES, Format, Portion, RecordFile
+from hotloop.data.readers.split_words import split_word
 from hotloop.data.readers.text_lines import LONGEST, TORN, ReadWindow
 
 if TYPE_CHECKING:
@@ -36,9 +38,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hotloop.data.readers.bad_rows import Faults
-    from hotloop.data.readers.portions import Record, RecordFile
+    from hotloop.data.readers.portions import Record
 
-__all__ = ["JSON", "is_lines", "portions", "rows"]
+__all__ = ["JSON", "is_lines", "members", "portions", "rows"]
 
 _HEAD_BYTES = 4 << 20  # at most before the list of records, and after it
 _DECODER = json.JSONDecoder()  # for the values beside the list of records
@@ -116,6 +118,10 @@ def portions(
     with ReadWindow(source.path) as window:
         reader = _Reader(source, window)
         key = _find_list(reader)
+        while source.member is not None and key != source.member:
+            key = _next_list(reader)
+            if key is None:
+                raise DataError(f"{source.name} changed while it was read: run again")
         while (block := _next_block(reader, size, longest)) is not None:
             data, commas, close = block
             cut = close if close >= 0 else int(commas[-1])
@@ -123,25 +129,77 @@ def portions(
             reader.pass_by(cut + 1)
             reader.row += len(commas) + (close >= 0)
             if close >= 0:
-                if why := _find_end(reader, key):
+                if why := None if source.member is not None else _find_end(reader, key):
                     yield reader.portion(b"", (NOT_JSON, why, reader.column))
                 return
         yield _unended_portion(reader)
 
 
+def members(path: Path, *, size: int = PORTION_BYTES) -> tuple[str, ...]:
+    """Return the keys of an object's lists of records, if each is named like a split; else none.
+
+    The file is read to its end only if the first list is. There are none in a file that is not
+    such JSON: `portions` says why.
+    """
+    source = RecordFile(path=path, name=str(path), split="", format=JSON.name, bytes=0)
+    with suppress(DataError), ReadWindow(path) as window:
+        if is_lines(path):
+            return ()
+        reader = _Reader(source, window)
+        keys = [_find_list(reader)]
+        while keys[-1] is not None and split_word(keys[-1]) is not None:
+            keys.append(_next_list(reader, size=size))
+        found = [key for key in keys if key is not None]
+        return tuple(found) if keys[-1] is None and len(found) > 1 else ()
+    return ()
+
+
+def _next_list(reader: _Reader, *, size: int = PORTION_BYTES) -> str | None:
+    """Skip to the end of a list of records, and to the next one; return its key, None at the end.
+
+    Raises DataError for a list that does not end.
+    """
+    while (block := _next_block(reader, size, LONGEST)) is not None:
+        _, commas, close = block
+        reader.pass_by((close if close >= 0 else int(commas[-1])) + 1)
+        if close >= 0:
+            break
+    else:
+        reader.refuse(0, "the list does not end")
+    reader.window.fill(_HEAD_BYTES)
+    text = reader.window.data[:_HEAD_BYTES].decode("latin-1")
+    position = _skip(text, 0)
+    if text[position : position + 1] != ",":
+        return None
+    key, position = _member(reader, text, position + 1)
+    if key is not None:
+        reader.pass_by(position)
+        reader.row = 0
+    return key
+
+
 def rows(portion: Portion, faults: Faults) -> Iterator[Record]:
-    """Yield the elements of a portion; one that is not a JSON object is a fault."""
+    """Yield the elements of a portion; one that is not a JSON object is a fault.
+
+    Where all elements are lists of single values, these are columns named by their positions.
+    """
     try:
         text = portion.data.decode()
         values = [] if may_have_halves(text) else DECODER.decode(f"[{text}]")
     except (ValueError, RecursionError):
         values = []
+    if values and all(type(value) is list and _is_row(value) for value in values):
+        values = [{str(column): cell for column, cell in enumerate(row)} for row in values]
     if values and all(type(value) is dict for value in values):
         yield from (
             (RowLocation(portion.name, row=portion.row + i), v) for i, v in enumerate(values)
         )
     elif portion.row or portion.data.strip():  # else it is an empty list
         yield from _one_by_one(portion, faults)
+
+
+def _is_row(values: list[object]) -> bool:
+    return bool(values) and not any(isinstance(value, list | dict) for value in values)
 
 
 def _one_by_one(portion: Portion, faults: Faults) -> Iterator[Record]:
@@ -265,8 +323,10 @@ def _member(reader: _Reader, text: str, position: int) -> tuple[str | None, int]
             if not isinstance(key, str) or text[position : position + 1] != ":":
                 raise json.JSONDecodeError("Expecting a key in quotes and :", text, position)
             position = _skip(text, position + 1)
-            if text[position : position + 1] == "[" and text[_skip(text, position + 1)] == "{":
-                return key, position + 1
+            if text[position : position + 1] == "[":
+                begins = text[_skip(text, position + 1)]
+                if begins == "{" or (begins == "[" and split_word(key) is not None):
+                    return key, position + 1
             _, position = _DECODER.raw_decode(text, position)
             position = _skip(text, position)
             if text[position : position + 1] not in (",", "}"):

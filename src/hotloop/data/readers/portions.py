@@ -46,6 +46,14 @@ class RecordFile:
     documents: Documents = (
         "file"  # of plain text: the whole file, each line, or the text between blank lines
     )
+    folder: str | None = None  # of plain text: the class, where each class has a folder of texts
+    member: str | None = None  # of a JSON object that holds several lists: the key of this one
+    beside: tuple[Path, ...] = ()  # further files that hold the other keys of each row
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """Return all files that the rows are in."""
+        return self.path, *self.beside
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +64,7 @@ class Portion:
     name: str  # in locations
     format: str
     documents: Documents = "file"
+    folder: str | None = None  # of its RecordFile
     data: bytes = b""  # whole records as they are in the file; empty if it is columnar
     offset: int = 0  # of the portion in the unpacked file, bytes; 0 if unknown
     line: int = 1  # of the first byte of data
@@ -118,6 +127,7 @@ def of_blocks(source: RecordFile, blocks: Iterator[LineBlock], **same: Any) -> I
             name=source.name,
             format=source.format,
             documents=source.documents,
+            folder=source.folder,
             data=block.data,
             offset=block.offset,
             line=block.line,

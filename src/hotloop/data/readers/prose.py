@@ -55,6 +55,7 @@ def portions(
 def rows(portion: Portion, faults: Faults) -> Iterator[Record]:
     """Yield each document, or piece of one, as a record with "text", "is_first" and "is_last".
 
+    A file of a class also has "folder", the name of the class.
     "is_first" says whether the document begins with this piece, "is_last" whether it ends with it.
     A line that is not UTF-8 is a fault; if it is skipped, the rest of its document stays.
     """
@@ -66,7 +67,8 @@ def rows(portion: Portion, faults: Faults) -> Iterator[Record]:
             text = "".join(f"{line}\n" for _, line in _lines(portion, faults))
         if text or portion.is_last:
             ends = {"is_first": portion.is_first, "is_last": portion.is_last}
-            yield RowLocation(name, portion.line), {"text": text, **ends}
+            folder = {} if portion.folder is None else {"folder": portion.folder}
+            yield RowLocation(name, portion.line), {"text": text, **folder, **ends}
     elif portion.documents == "line":
         for number, line in _lines(portion, faults):
             if line.strip():

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hotloop.core.errors import DataError, did_you_mean
 from hotloop.core.storage.manifest import is_plain, read_json
 from hotloop.data.readers.advised_options import said
 from hotloop.data.readers.arrow import ARROW
 from hotloop.data.readers.clean_text import NOT_DATA, refuse, walk
-from hotloop.data.readers.file_names import format_of, is_split, split_of
+from hotloop.data.readers.file_names import format_of, split_of
 from hotloop.data.readers.formats import BY_SUFFIX, FORMATS
-from hotloop.data.readers.hub_rows import hub_command, is_hub_id
+from hotloop.data.readers.hub_rows import cached_folder, hub_command, is_hub_id
+from hotloop.data.readers.json_array import JSON, members
+from hotloop.data.readers.parallel import PARALLEL, languages_beside
 from hotloop.data.readers.portions import RecordFile
+from hotloop.data.readers.split_words import is_split, split_word
 from hotloop.data.readers.text_lines import COMPRESSED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from hotloop.data.readers.advised_options import Said
     from hotloop.data.readers.portions import Documents
@@ -31,7 +35,15 @@ __all__ = ["Sources", "find_sources"]
 TRAIN = "train"  # the split of files whose names do not tell theirs
 _SPLITS = (TRAIN, "validation", "test")  # their order; others follow
 
-_File = tuple[Path, str, str | None]  # path, format, split by the names
+_SHARD = re.compile(r"-\d{5}-of-\d{5}$")
+
+
+class _File(NamedTuple):
+    path: Path
+    format: str
+    split: str | None  # by the names
+    folder: str | None = None  # as of RecordFile
+    beside: tuple[Path, ...] = ()  # as of RecordFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,28 +89,55 @@ def _files_of(
 ) -> list[RecordFile]:
     place = Path(os.path.expanduser(name))
     try:
+        split = ""
+        if not place.exists() and (cached := cached_folder(name)) is not None:
+            split = [*name.split("::"), ""][1]
+            notes.append(f"{name} is read from the cache of the hub: {cached}")
+            place = cached
         if place.is_dir():
             files = _in_folder(place, format, notes, by)
+        elif format is None and (texts := languages_beside(place, _siblings(place))):
+            files = [_File(texts[0], PARALLEL.name, split_of(place.name), beside=texts[1:])]
         else:
             paths = [place] if place.exists() else _matches(place)
             files = [
-                (path, format or _format_of_file(path, by), split_of(path.name)) for path in paths
+                _File(path, format or _format_of_file(path, by), split_of(path.name))
+                for path in paths
             ]
-        return [
-            RecordFile(
-                path=path,
-                name=str(path),
-                split=split or TRAIN,
-                format=kind,
-                bytes=_size(path, kind),
-                documents=documents,
-            )
-            for path, kind, split in files
-        ]
+        found = [record for file in files for record in _records_of(file, documents)]
+        chosen = [file for file in found if not split or file.split == split_word(split)]
+        if not chosen:
+            splits = ", ".join(dict.fromkeys(file.split for file in found))
+            raise DataError(f"{name} has no split {split!r}; there are {splits}")
+        return chosen
     except (OSError, ValueError) as error:
         if isinstance(error, DataError):  # a DataError is a ValueError
             raise
         refuse(error if isinstance(error, OSError) else OSError(str(error)), name)  # a NUL in it
+
+
+def _records_of(file: _File, documents: Documents) -> list[RecordFile]:
+    """Return the lists of records of a file: one, or each split that a JSON file has in one."""
+    path, is_json = file.path, file.format == JSON.name
+    record = RecordFile(
+        path=path,
+        name=str(path),
+        split=file.split or TRAIN,
+        format=file.format,
+        bytes=_size(path, file.format),
+        documents=documents,
+        folder=file.folder,
+        beside=file.beside,
+    )
+    keys = members(path) if is_json else ()
+    return [
+        replace(record, name=f"{path}: {key}", split=split_word(key) or TRAIN, member=key)
+        for key in keys
+    ] or [record]
+
+
+def _siblings(place: Path) -> list[Path]:
+    return list(place.parent.iterdir()) if place.parent.is_dir() else []
 
 
 def _matches(place: Path) -> list[Path]:
@@ -176,7 +215,9 @@ def _in_folder(root: Path, format: str | None, notes: list[str], by: Said) -> li
             left_out["empty"] += 1  # such as __init__.py
         else:
             split = split_of(path.name) or _split_around(folder, root)
-            files.setdefault(kind, []).append((path, kind, split))
+            files.setdefault(kind, []).append(_File(path, kind, split))
+    if all(FORMATS[kind].is_plain_text for kind in files):
+        files |= _parallel(walk(root, NOT_DATA), root)
     kind = format or _format_of_folder(root, files, by)
     for other in files:
         if other != kind:
@@ -189,7 +230,53 @@ def _in_folder(root: Path, format: str | None, notes: list[str], by: Said) -> li
         )
     if summary:
         notes.append(f"of {root}, {len(files[kind])} {kind} files are read; left out: {summary}")
-    return files[kind]
+    return _with_splits(_with_classes(files[kind], root))
+
+
+def _with_classes(files: list[_File], root: Path) -> list[_File]:
+    """Return texts with the folders that they are in, if these are two or more: their classes."""
+    if not FORMATS[files[0].format].is_plain_text:
+        return files
+    around = [file.path.parent for file in files]
+    names = [None if p == root or is_split(p.name) else p.name for p in around]
+    if len({name for name in names if name is not None}) < 2:
+        return files
+    return [file._replace(folder=name) for file, name in zip(files, names, strict=True)]
+
+
+def _with_splits(files: list[_File]) -> list[_File]:
+    """Return shards with the splits that their names begin with, if one of these is well known.
+
+    unsupervised-00000-of-00001.parquet beside train-00000-of-00001.parquet is no file of train.
+    """
+    known: set[Path] = set()
+    for file in files:
+        name, count = _SHARD.subn("", file.path.stem)
+        if count and is_split(name):
+            known.add(file.path.parent)
+    return [
+        file._replace(split=_SHARD.sub("", file.path.stem))
+        if file.split is None and file.path.parent in known and _SHARD.search(file.path.stem)
+        else file
+        for file in files
+    ]
+
+
+def _parallel(paths: Iterable[Path], root: Path) -> dict[str, list[_File]]:
+    """Return the files of a folder that are texts of several languages, by their format."""
+    every = sorted(path for path in paths if path.is_file())
+    found = dict.fromkeys(languages_beside(path, every) for path in every)
+    files = [
+        _File(
+            texts[0],
+            PARALLEL.name,
+            split_of(texts[0].name) or _split_around(texts[0].parent, root),
+            beside=texts[1:],
+        )
+        for texts in found
+        if texts
+    ]
+    return {PARALLEL.name: files} if files else {}
 
 
 def _format_of_folder(root: Path, files: Mapping[str, list[_File]], by: Said) -> str | None:
@@ -260,9 +347,9 @@ def _homes(root: Path) -> tuple[Path, ...]:
 
 def _unique(files: list[RecordFile]) -> Iterator[RecordFile]:
     """Yield each file once, under its first name; DataError if a file is in two splits."""
-    by_path: dict[Path, RecordFile] = {}
+    by_path: dict[tuple[Path, str | None], RecordFile] = {}
     for file in files:
-        first = by_path.setdefault(file.path.resolve(), file)
+        first = by_path.setdefault((file.path.resolve(), file.member), file)
         if first is file:
             yield file
         elif first.split != file.split:

@@ -8,6 +8,7 @@ sandbox, as in transformers (https://huggingface.co/docs/transformers/chat_templ
 from __future__ import annotations
 
 import json
+import math
 import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -22,7 +23,10 @@ __all__ = ["ALPACA", "CHATML", "Span", "Template", "kind_of", "messages_of"]
 
 _TURNS: Final = 5_000_000  # of all loops of a text, some seconds; a conversation takes thousands
 _LONGEST: Final = 100_000_000  # characters of a repeated string
-_ROLE_WORDS: Final = {"human": "user", "gpt": "assistant", "bot": "assistant", "model": "assistant"}
+_ROLE_WORDS: Final = {
+    **dict.fromkeys(("human", "prompter"), "user"),
+    **dict.fromkeys(("gpt", "bot", "model"), "assistant"),
+}
 _COUNTED: Final = "_hotloop_counted"
 
 Span = tuple[int, int]  # first character, end (exclusive)
@@ -179,19 +183,46 @@ def _refuse(message: str) -> NoReturn:
 
 
 def messages_of(value: object, key: str) -> list[dict[str, str]]:
-    """Return messages as role and content, from either of the two usual spellings."""
+    """Return messages as role and content, from any of the usual spellings.
+
+    These are objects with role and content, or from and value; texts of a user and an assistant in
+    turn; and a tree of replies, of which the thread with the best ranks is taken.
+    """
+    if isinstance(value, dict) and "replies" in value:
+        value = _thread(value)
     if not isinstance(value, list) or not value:
         raise DataError(f"key {key!r} must hold a list of messages, not {kind_of(value)}")
+    if all(isinstance(message, str) for message in value):
+        turns = ("user", "assistant")
+        return [{"role": turns[n % 2], "content": text} for n, text in enumerate(value)]
     messages = []
     for index, message in enumerate(value):
-        role = (message.get("role") or message.get("from")) if isinstance(message, dict) else None
-        content = (
-            message.get("content", message.get("value")) if isinstance(message, dict) else None
-        )
-        if not isinstance(role, str) or not isinstance(content, str):
+        role = _first_text(message, "role", "from")
+        content = _first_text(message, "content", "value", "text")
+        if role is None or content is None:
             raise DataError(f"{key}[{index}] must hold a role and a content, both texts")
         messages.append({"role": _ROLE_WORDS.get(role, role), "content": content})
     return messages
+
+
+def _first_text(message: object, *keys: str) -> str | None:
+    values = (message.get(key) for key in keys) if isinstance(message, dict) else ()
+    return next((value for value in values if isinstance(value, str)), None)
+
+
+def _thread(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return a message and the best-ranked reply of each message; replies without a rank last."""
+    thread = [message]
+    while replies := [one for one in thread[-1].get("replies") or () if isinstance(one, dict)]:
+        thread.append(min(replies, key=_rank))
+    if thread[-1].get("role") == "prompter":  # a question that nobody answered
+        thread.pop()
+    return thread
+
+
+def _rank(reply: Mapping[str, Any]) -> float:
+    rank = reply.get("rank")
+    return rank if isinstance(rank, int) else math.inf
 
 
 def kind_of(value: object) -> str:

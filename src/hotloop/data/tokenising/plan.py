@@ -12,8 +12,8 @@ from hotloop.data.readers.advised_options import said
 from hotloop.data.readers.portions import PORTION_BYTES
 from hotloop.data.readers.records import head
 from hotloop.data.tokenising.arrow_file import Columns
+from hotloop.data.tokenising.find_layout import layout
 from hotloop.data.tokenising.progress import TokenizeProgress
-from hotloop.data.tokenising.row_shapes import layout
 from hotloop.data.tokenising.rows import WINDOW, Packing
 from hotloop.data.tokenising.taken import refuse_unread_answers, taken
 from hotloop.data.tokenising.token_store import FORMAT, described
@@ -177,6 +177,7 @@ def _identity(
     order: TokenizeRequest, setup: Setup, sources: Iterable[RecordFile]
 ) -> dict[str, Any]:
     template, joint, marks = setup.template, setup.layout.joint, setup.layout.marks
+    unanswered = setup.layout.unanswered
     return {
         "format": FORMAT,
         "tokenizer": order.vocabulary.fingerprint,
@@ -185,6 +186,8 @@ def _identity(
         "fields": dict(setup.layout.fields),
         **({} if joint is None else {"joint": joint}),
         **({"marks": marks} if marks is not None and setup.layout.loss != "all" else {}),
+        **({"within": list(setup.layout.within)} if setup.layout.within else {}),
+        **({} if unanswered is None else {"unanswered": unanswered}),
         "loss": setup.layout.loss,
         "template": None if template is None else template.fingerprint,
         "length": order.packing.tokens or order.packing.longest,

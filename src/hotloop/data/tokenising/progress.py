@@ -47,7 +47,7 @@ class PortionCounter:
         self._tokens += len(result.encoded.ids)
         done = offset = 0
         for source in self._sources:
-            if str(source.path) == portion.file:
+            if source.name == portion.name:
                 offset = min(source.bytes, portion.offset + result.bytes)
                 break
             done += source.bytes

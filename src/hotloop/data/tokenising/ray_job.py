@@ -65,7 +65,9 @@ def _portions(item: Mapping[str, Any]) -> Iterator[memoryview]:
     number, index = item["number"], item["skip"]
     try:
         _must_be_alike(item["versions"])
-        source = RecordFile(**{**item["source"], "path": Path(item["source"]["path"])})
+        paths = {"path": Path(item["source"]["path"])}
+        beside = tuple(map(Path, item["source"]["beside"]))
+        source = RecordFile(**{**item["source"], **paths, "beside": beside})
         _must_be_there(source.path, source.bytes)
         for portion in islice(work(source, size=item["size"]), item["skip"], None):
             head, buffers = question(portion)

@@ -107,7 +107,8 @@ class Cluster:
 
 def _plain(source: RecordFile) -> dict[str, Any]:
     # A worker may run elsewhere, and in another folder.
-    return {**asdict(source), "path": str(source.path.absolute())}
+    beside = [str(path.absolute()) for path in source.beside]
+    return {**asdict(source), "path": str(source.path.absolute()), "beside": beside}
 
 
 def _versions(setup: Setup) -> dict[str, str]:

@@ -8,55 +8,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeGuard, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeGuard
 
-from hotloop.core.errors import ConfigError, DataError, did_you_mean
-from hotloop.data.readers.advised_options import fields as named
-from hotloop.data.tokenising.chat_marks import CHAT_MARKS, marks_of
+from hotloop.core.errors import DataError
+from hotloop.data.tokenising.chat_marks import CHAT_MARKS
 from hotloop.data.tokenising.chat_templates import kind_of, messages_of
-from hotloop.data.tokenising.public_sets import public_set, value_at
+from hotloop.data.tokenising.public_sets import rows_within, value_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
 
-    from hotloop.data.readers.advised_options import Said
     from hotloop.data.tokenising.chat_templates import Span, Template
 
-__all__ = ["LOSSES", "ROLES", "SHAPES", "Loss", "RowLayout", "Shape", "Text", "detect", "layout"]
+__all__ = ["Loss", "RowLayout", "Shape", "Text", "is_label", "keys_of_row"]
 
 Shape = Literal["text", "prompt", "instruction", "chat", "pair"]
 Loss = Literal["all", "completion", "assistant"]  # the part of a text that carries loss
-
-SHAPES: Final[tuple[Shape, ...]] = get_args(Shape)
-LOSSES: Final[tuple[Loss, ...]] = get_args(Loss)
-# The keys of each part of a shape; the first key that a row has is used.
-ROLES: Final[dict[Shape, dict[str, tuple[str, ...]]]] = {
-    "chat": {"messages": ("messages", "conversations", "conversation", "chat")},
-    "instruction": {
-        "instruction": ("instruction",),
-        "instances": ("instances",),
-        "input": ("input", "context"),
-        "output": ("output", "response", "answer"),
-    },
-    "prompt": {
-        "prompt": ("prompt", "question", "input"),
-        "response": ("response", "completion", "answer", "output", "target"),
-    },
-    "pair": {
-        "text_a": ("text_a", "sentence1", "premise", "s1", "text", "sentence", "content"),
-        "text_b": ("text_b", "sentence2", "hypothesis", "s2"),
-    },
-    "text": {"text": ("text", "content")},
-}
-_OPTIONAL: Final = {"instances", "input", "text_b", "output"}
-_BESIDE = {"label": ("label", "labels"), "task": ("task", "task_name", "expert"), "report": ()}
-_USUAL: Final[dict[Shape, Loss]] = {
-    "text": "all",
-    "pair": "all",
-    "prompt": "completion",
-    "instruction": "completion",
-    "chat": "assistant",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,13 +51,23 @@ class RowLayout:
     labels: Literal["int64", "string"] = "string"  # the type of labels, if there are any
     joint: str | None = None  # between the texts of a pair, if the tokenizer puts nothing there
     marks: str | None = None  # of the chats that plain texts hold: a name in CHAT_MARKS
+    public: str | None = None  # the name of the public set that the rows are of
+    within: tuple[str, ...] = ()  # the lists of a record that hold its rows, from the outside in
+    unlabelled: tuple[str | int, ...] = ()  # labels that stand for none
+    unanswered: str | None = None  # what is learned of a row whose answers are an empty list
 
     def texts(self, row: Mapping[str, Any], template: Template | None = None) -> Iterator[Text]:
-        """Yield the texts of a row. Raises DataError, with the key, for a row that cannot be used.
+        """Return the texts of a record. Raises DataError, with the key, for a row without use.
 
         Chat rows need the template that renders messages. With one, a prompt or instruction is the
         message of a user, and its answer that of an assistant.
         """
+        if not self.within:
+            return self._texts(row, template)
+        rows = rows_within(row, tuple(self.within))
+        return (text for inner in rows for text in self._texts(inner, template))
+
+    def _texts(self, row: Mapping[str, Any], template: Template | None) -> Iterator[Text]:
         label, task = self._label(row), self.optional(row, "task")
         by = self.optional(row, "report")
         for text in _MAKERS[self.shape](self, row, template):
@@ -120,7 +97,7 @@ class RowLayout:
     def text(self, row: Mapping[str, Any], part: str) -> str:
         """Return the text of a row for a part; DataError names the key."""
         key = self.fields[part]
-        value = row[key] if key in row else _present(row, key)
+        value = row[key] if key in row else self._present(row, key)
         if (
             isinstance(value, list)
             and value
@@ -139,12 +116,25 @@ class RowLayout:
             return str(value)
         return None if value is None else self.text(row, part)
 
+    def _present(self, row: Mapping[str, Any], key: str) -> Any:
+        """Return the value at a path. Raises DataError where the row has none."""
+        value = value_at(row, key)
+        if value is None and key not in row:
+            is_there = key.partition(".")[0] in row
+            if is_there and self.unanswered is not None and key == self.fields.get("output"):
+                return self.unanswered
+            why = "holds nothing" if is_there else "is missing"
+            raise DataError(f"key {key!r} {why}; the row has {keys_of_row(row)}")
+        return value
+
     def _label(self, row: Mapping[str, Any]) -> str | int | None:
         key = self.fields.get("label")
         if key is None:
             return None
-        value = row[key] if key in row else _present(row, key)
-        if not _is_label(value):
+        value = row[key] if key in row else self._present(row, key)
+        if is_label(value) and value in self.unlabelled:
+            raise DataError(f"key {key!r} is {value!r}, which stands for no label")
+        if not is_label(value):
             raise DataError(
                 f"key {key!r} must hold a label, text or a whole number, not {kind_of(value)}"
             )
@@ -158,131 +148,13 @@ class RowLayout:
         return value
 
 
-def detect(row: Mapping[str, Any]) -> Shape | None:
-    """Return the shape that the keys of a row usually stand for, or None."""
-    for shape, parts in ROLES.items():
-        if shape == "prompt" and (of_set := public_set(row)) is not None:
-            return of_set.shape  # type: ignore[return-value]
-        present = {part for part, names in parts.items() if any(name in row for name in names)}
-        needed = {part for part in parts if part not in _OPTIONAL}
-        if shape == "instruction":
-            needed.add("instances" if "instances" in present else "output")
-        if needed <= present and (shape != "pair" or "text_b" in present):
-            return shape
-    return None
-
-
-def layout(
-    sample: Sequence[Mapping[str, Any]],
-    *,
-    shape: str | None = None,
-    fields: Mapping[str, str] | None = None,
-    loss: str | None = None,
-    by: Said = None,
-) -> RowLayout:
-    """Find out how to read rows, from the first ones and the requested settings.
-
-    The loss "answers" is that of the answers where the rows have any. `by` maps options to the
-    user's words. Raises ConfigError for an unknown shape, part or loss, DataError if the rows lack
-    what is needed.
-    """
-    named_keys = dict(fields or {})
-    if shape is not None and shape not in SHAPES:
-        near = did_you_mean(shape, SHAPES)
-        raise ConfigError(f"shape {shape!r} is unknown{near}: {', '.join(SHAPES)}")
-    if loss is not None and loss not in (*LOSSES, "answers"):
-        raise ConfigError(f"loss {loss!r} is unknown: {', '.join(LOSSES)}")
-    row = next(filter(detect, sample), sample[0] if sample else {})
-    row_shape = shape or _shape_of_keys(named_keys) or detect(row)
-    if row_shape is None:
-        ways = [named(parts, by) for parts in (["text"], ["prompt", "response"], ["messages"])]
-        known_ways = " or ".join(way for way in ways if way is not None)
-        raise DataError(
-            f"the rows have {_keys(row)}, none of which is usually trained on"
-            + (f"; name what is what: {known_ways}" if known_ways else "")
-        )
-    keys = _keys_by_part(row_shape, row, sample, named_keys, by)
-    marks = marks_of(value_at(one, keys["text"]) for one in sample) if row_shape == "text" else None
-    chosen = _loss_of(row_shape, loss, has_answers=marks is not None)
-    given_labels = (value_at(one, keys.get("label", "")) for one in sample)
-    is_number = isinstance(next(filter(_is_label, given_labels), None), int)
-    labels: Literal["int64", "string"] = "int64" if is_number else "string"
-    return RowLayout(
-        shape=row_shape,  # type: ignore[arg-type]
-        fields=keys,
-        loss=chosen,
-        labels=labels,
-        marks=None if marks is None else marks.name,
-    )
-
-
-def _keys_by_part(
-    shape: str,
-    row: Mapping[str, Any],
-    sample: Sequence[Mapping[str, Any]],
-    named_keys: Mapping[str, str],
-    by: Said,
-) -> dict[str, str]:
-    """Return the key of each part that rows of a shape have; arguments as for `layout`."""
-    parts = ROLES[shape]  # type: ignore[index]
-    for part in named_keys:
-        if part not in parts and part not in _BESIDE:
-            near = did_you_mean(part, [*parts, *_BESIDE])
-            raise ConfigError(f"a row of shape {shape} has no {part!r}{near}: {', '.join(parts)}")
-    every = {key: value for sample_row in sample for key, value in sample_row.items()}
-    known = {**parts, **_BESIDE}  # the first row may lack an optional part, such as an input
-    of_set = None if named_keys else public_set(row)
-    is_usual = of_set is not None and of_set.fields.keys() <= _keys_of(row, parts).keys()
-    own = {} if of_set is None or is_usual or of_set.shape != shape else of_set.fields
-    keys = {**_keys_of(every, known), **_keys_of(row, known), **own, **named_keys}
-    keys = {part: key for part, key in keys.items() if key}  # an empty key means no such part
-    lacking = [part for part in parts if part not in keys and part not in _OPTIONAL]
-    if lacking:
-        way = named(lacking[:1], by)
-        raise DataError(
-            f"a row of shape {shape} needs {', '.join(lacking)}, and the first rows have "
-            f"{_keys(every)}" + (f"; name the key: {way}" if way is not None else "")
-        )
-    return keys
-
-
-def _loss_of(shape: str, loss: str | None, *, has_answers: bool) -> Loss:
-    """Return what carries loss in rows of a shape; `has_answers`: texts with marks of chats."""
-    if loss == "answers":
-        loss = "completion" if has_answers else None
-    chosen: Loss = loss or _USUAL[shape]  # type: ignore[assignment,index]
-    if chosen == "assistant" and shape != "chat":
-        raise ConfigError(f"loss assistant is for chat rows, these are of shape {shape}")
-    if chosen == "completion" and shape in ("text", "pair") and not has_answers:
-        raise ConfigError(f"loss completion needs a response, rows of shape {shape} have none")
-    return chosen
-
-
-def _shape_of_keys(keys: Mapping[str, str]) -> str | None:
-    named = set(keys) - set(_BESIDE)
-    fitting = [shape for shape, parts in ROLES.items() if named and named <= set(parts)]
-    return fitting[0] if fitting else None
-
-
-def _keys_of(row: Mapping[str, Any], parts: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    present = ((part, [name for name in names if name in row]) for part, names in parts.items())
-    return {part: names[0] for part, names in present if names}
-
-
-def _is_label(value: object) -> TypeGuard[str | int]:
+def is_label(value: object) -> TypeGuard[str | int]:
+    """Return whether a value can be a label."""
     return isinstance(value, str | int) and not isinstance(value, bool)
 
 
-def _present(row: Mapping[str, Any], key: str) -> Any:
-    """Return the value of a key. Raises DataError where the row has none."""
-    value = value_at(row, key)
-    if value is None and key not in row:
-        why = "holds nothing" if key.partition(".")[0] in row else "is missing"
-        raise DataError(f"key {key!r} {why}; the row has {_keys(row)}")
-    return value
-
-
-def _keys(row: Mapping[str, Any]) -> str:
+def keys_of_row(row: Mapping[str, Any]) -> str:
+    """Return the first keys of a row, for messages."""
     return ", ".join(map(repr, list(row)[:12])) or "no keys"
 
 

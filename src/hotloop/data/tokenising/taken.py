@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hotloop.core.errors import DataError
 from hotloop.data.readers.advised_options import fields as named
 from hotloop.data.readers.advised_options import said
-from hotloop.data.tokenising.public_sets import public_set
+from hotloop.data.tokenising.public_sets import rows_within
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -31,19 +31,21 @@ _ANSWERS: Final = (
 def taken(rows: Sequence[Mapping[str, Any]], layout: RowLayout, texts: Sequence[Text]) -> list[str]:
     """Return a sentence on the keys of some first rows, and one on each of two samples."""
     keys = ", ".join(f"{part}={key}" for part, key in layout.fields.items())
-    of_set = public_set(rows[0]) if rows else None
-    if of_set is not None and of_set.fields.items() <= layout.fields.items():
-        keys += f" (as in {of_set.name})"
+    if layout.public is not None:
+        keys += f" (as in {layout.public})"
     labels = dict.fromkeys(str(text.label) for text in texts if text.label is not None)
     classes = f"; first labels: {_some(labels)}" if labels else ""
     used = {key for whole in layout.fields.values() for key in (whole, whole.partition(".")[0])}
-    ignored = dict.fromkeys(key for row in rows for key in row if key not in used)
+    inner = (row for record in rows for row in _rows(record, layout))
+    ignored = dict.fromkeys(key for row in inner for key in row if key not in used)
+    unanswered = layout.unanswered
+    lacking = "" if unanswered is None else f"; without an answer, {unanswered!r} is learned"
     left = f"; ignored: {_some(ignored)}" if ignored else ""
     samples = [
         f"sample {number}{' («» carries loss)' * (text.learned is not None)}: {_sample(text)}"
         for number, text in enumerate(texts[:_SAMPLES], start=1)
     ]
-    return [f"taken of a row: {keys}{classes}{left}", *samples]
+    return [f"taken of a row: {keys}{classes}{left}{lacking}", *samples]
 
 
 def refuse_unread_answers(
@@ -72,6 +74,13 @@ def refuse_unread_answers(
             f"the rows have {', '.join(map(repr, unread))} beside {text!r}, which looks like an "
             f"answer and would be ignored: {', '.join(filter(None, ways))}"
         )
+
+
+def _rows(record: Mapping[str, Any], layout: RowLayout) -> list[Mapping[str, Any]]:
+    try:
+        return list(rows_within(record, tuple(layout.within)))
+    except DataError:
+        return []  # it is raised again later, with its location
 
 
 def _visible(text: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from hotloop.core.digest import digest
 from hotloop.core.errors import DataError
 from hotloop.core.storage.manifest import MANIFEST, check_folder, hash_file, read_json
 from hotloop.data.tokenising.arrow_file import TokenFile
@@ -59,11 +60,19 @@ def described(sources: Iterable[Any]) -> list[dict[str, Any]]:
             "path": str(source.path),
             "split": source.split,
             "bytes": source.bytes,
-            "changed": source.path.stat().st_mtime_ns,
-            "xxh3_128": hash_file(source.path),
+            "changed": max(path.stat().st_mtime_ns for path in source.paths),
+            "xxh3_128": _sum(source),
+            **({} if source.member is None else {"member": source.member}),
         }
         for source in sources
     ]
+
+
+def _sum(source: Any) -> str:
+    """Return what changes with the rows of a source: of one file its xxh3-128."""
+    sums = [hash_file(path) for path in source.paths]
+    parts = [part for part in (source.folder, source.member) if part is not None]
+    return digest(*sums, *parts) if len(sums) + len(parts) > 1 else sums[0]
 
 
 def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

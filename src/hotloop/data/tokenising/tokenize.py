@@ -202,7 +202,7 @@ class _Work:
         results, index = self._turned(sources, state, faults), state.source
         with closing(results):
             for portion, result in results:
-                while str(sources[index].path) != portion.file:
+                while sources[index].name != portion.name:
                     index += 1
                 state.reach(index)
                 state.read += result.rows

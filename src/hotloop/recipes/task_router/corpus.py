@@ -188,7 +188,10 @@ def mixed(chosen: Sequence[Chosen], *, cache: Path, is_decoder: bool, seed: int)
             choice.task.prompt,
             choice.size,
             None if choice.declared is None else hash_file(choice.declared),
-            [hash_file(source.path) for source in find_sources([str(choice.path)], by={}).files],
+            [
+                [hash_file(path) for path in source.paths]
+                for source in find_sources([str(choice.path)], by={}).files
+            ],
         ]
         for choice in chosen
     ]
