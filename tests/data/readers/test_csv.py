@@ -70,7 +70,8 @@ def test_what_the_csv_module_wrote_comes_back_whatever_the_size(
 @given(text=WILD, size=st.integers(1, 40))
 @settings(max_examples=100, deadline=None)
 def test_records_are_those_of_the_csv_module_wherever_quotes_stand(folder, text, size):
-    text = "x\n" + text + '\n"",\n'  # the last record ends, whatever precedes
+    # The first record shows that quotes enclose fields; the last one ends, whatever precedes.
+    text = 'x\n"a,b"\n' + text + '\n"",\n'
     ends = record_ends(",")(text.encode(), True)
     whole = text.encode()[:ends].decode()
     expected = [row for row in csv.reader(io.StringIO(whole, newline="\n")) if row][1:]
@@ -187,6 +188,23 @@ def test_the_positions_that_pandas_writes_are_a_header(folder, header):
     found, _ = read(folder, header + header.replace(b"0", b"a"))
     assert [list(row.values())[-2:] for _, row in found] == [["a", "1"]]
     assert list(found[0][1])[-2:] == ["0", "1"]
+
+
+def test_quotes_of_a_file_without_quoting_belong_to_its_texts(folder):
+    texts = ['"Hello there', "ok", '"Yes" he said', 'x" y', '"all"', "fine"]
+    data = "sentence\tlabel\n" + "".join(f"{text}\t1\n" for text in texts)
+    for size in (10, 1 << 20):
+        found, faults = read(folder, data.encode(), format="tsv", size=size)
+        assert [row["sentence"] for _, row in found] == texts
+        assert not faults.count
+
+
+@pytest.mark.parametrize("format", ["csv", "tsv"])
+def test_fields_that_quotes_enclose_lose_them(folder, format):
+    table = [("a", "b"), ('say "x"', "two\nlines"), ("plain", 'end"')]
+    found, faults = read(folder, written(table, format, quoting=csv.QUOTE_ALL), format=format)
+    assert [tuple(row.values()) for _, row in found] == table[1:]
+    assert not faults.count
 
 
 def test_the_index_that_pandas_writes_has_no_name(folder):

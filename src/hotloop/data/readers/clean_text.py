@@ -30,7 +30,7 @@ __all__ = [
 
 # The suffixes that are read from a folder. JSON, CSV and HTML are not among them: they hold records
 # or markup, and few want a model of their brackets. A file that is named is read in any case.
-SUFFIXES = (".md", ".py", ".rst", ".tex", ".text", ".txt")
+SUFFIXES = (".md", ".py", ".raw", ".rst", ".tex", ".text", ".tokens", ".txt")
 
 _GUIDE = "(hotloop explain cache-not-found)"
 _CHUNK_BYTES = 1 << 20

@@ -8,7 +8,7 @@ import math
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
@@ -18,10 +18,10 @@ from hotloop.data.readers.clean_text import BAD, MARK_BAD
 from hotloop.data.readers.counting import TooMuchError, lines
 from hotloop.data.readers.jsonlines import moved
 from hotloop.data.readers.portions import PORTION_BYTES, Format, of_blocks
-from hotloop.data.readers.text_lines import LONGEST, blocks
+from hotloop.data.readers.text_lines import LONGEST, blocks, line_ends
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import BinaryIO
 
     from numpy.typing import NDArray
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CSV", "TSV", "delimited", "portions", "record_ends", "rows"]
 
+_LOOKED: Final = 1 << 20  # bytes that tell whether quotes enclose fields
 _LF, _QUOTE = ord("\n"), ord('"')
 
 
@@ -41,16 +42,46 @@ def portions(
     """Yield the records after the header, in portions of about `size` bytes.
 
     If a quoted field does not end within `longest` bytes, its first line becomes a fault. A first
-    row with a number is data: columns are named by their positions then. Raises DataError when the
-    first row cannot be the names of the columns.
+    row with a number is data: columns are named by their positions then. Whether quotes enclose
+    fields, or belong to the texts as in GLUE's files, is tried on the first rows. Raises DataError
+    when the first row cannot be the names of the columns.
     """
-    ends = record_ends(delimiter)
+    first = next(blocks(source.path, size=_LOOKED, longest=longest), None)
+    is_quoted = first is None or _is_quoted(first.data, delimiter)
+    ends = record_ends(delimiter) if is_quoted else line_ends
     stream = blocks(source.path, size=size, longest=longest, ends=ends)
     for block in stream:
-        names, rest = _header(source, block, delimiter)
+        names, rest = _header(source, block, delimiter, is_quoted=is_quoted)
         if names:
             record_blocks = chain([rest] if rest.data else [], stream)
-            yield from of_blocks(source, record_blocks, fields=names)
+            yield from of_blocks(source, record_blocks, fields=names, is_quoted=is_quoted)
+
+
+def _is_quoted(data: bytes, delimiter: str) -> bool:
+    """Return whether quotes enclose fields, by the first rows of a file.
+
+    They do not if the rows have as many fields as the header without that rule, and either have not
+    with it or have text after a closing quote. Where no row has a quote, those of a CSV file do and
+    those of a TSV file do not.
+    """
+    if b'"' not in data:
+        return delimiter != "\t"
+    try:
+        plain = _parsed(data.decode(errors=MARK_BAD), delimiter, is_quoted=False)
+    except csv.Error:  # a carriage return, which only quotes allow
+        return True
+    if len(plain) < 2 or not _are_even([row for _, _, row in plain]):
+        return True
+    whole = data[: record_ends(delimiter)(data, False)].decode(errors=MARK_BAD)
+    try:
+        quoted = _parsed(whole, delimiter, is_quoted=True, is_strict=True)
+    except csv.Error:
+        return False
+    return _are_even([row for _, _, row in quoted]) and bool(quoted)
+
+
+def _are_even(records: Sequence[Sequence[str]]) -> bool:
+    return len({len(row) for row in records if row}) == 1
 
 
 def rows(portion: Portion, faults: Faults, *, delimiter: str) -> Iterator[Record]:
@@ -58,7 +89,7 @@ def rows(portion: Portion, faults: Faults, *, delimiter: str) -> Iterator[Record
     names, count = portion.fields, len(portion.fields)
     text = portion.data.decode(errors=MARK_BAD)
     bad = portion.data.split(b"\n") if BAD in text else []
-    for line, stop, row in _parsed(text, delimiter):
+    for line, stop, row in _parsed(text, delimiter, is_quoted=portion.is_quoted):
         place = RowLocation(portion.name, portion.line + line)
         if len(row) != count and row:
             off = "few" if len(row) < count else "many"
@@ -119,11 +150,21 @@ def _quotes(data: bytes, starts: bytes) -> list[int]:
     return positions
 
 
-def _parsed(text: str, delimiter: str) -> list[tuple[int, int, list[str]]]:
-    """Return for each record: its first line and the line after its last, from 0; its fields."""
+def _parsed(
+    text: str, delimiter: str, *, is_quoted: bool, is_strict: bool = False
+) -> list[tuple[int, int, list[str]]]:
+    """Return for each record: its first line and the line after its last, from 0; its fields.
+
+    Raises csv.Error with `is_strict` for text after a closing quote.
+    """
     previous = csv.field_size_limit(LONGEST)  # global; 131,072 by default
     try:
-        reader = csv.reader(io.StringIO(text, newline="\n"), delimiter=delimiter)
+        reader = csv.reader(
+            io.StringIO(text, newline="\n"),
+            delimiter=delimiter,
+            quoting=csv.QUOTE_MINIMAL if is_quoted else csv.QUOTE_NONE,
+            strict=is_strict,
+        )
         records, line = [], 0
         for row in reader:
             records.append((line, reader.line_num, row))
@@ -143,7 +184,7 @@ def _stays(data: bytes, place: RowLocation, faults: Faults) -> bool:
 
 
 def _header(
-    source: RecordFile, block: LineBlock, delimiter: str
+    source: RecordFile, block: LineBlock, delimiter: str, *, is_quoted: bool
 ) -> tuple[tuple[str, ...], LineBlock]:
     """Return the names of the columns, and the block without them; no names if it is blank.
 
@@ -152,7 +193,7 @@ def _header(
     if block.fault is not None:
         raise DataError(f"{source.name}:{block.line}: no header can be read: {block.fault[1]}")
     text = block.data.decode(errors=MARK_BAD)
-    for line, stop, names in _parsed(text, delimiter):
+    for line, stop, names in _parsed(text, delimiter, is_quoted=is_quoted):
         if names and _is_data(names):
             return tuple(map(str, range(len(names)))), block
         if names:
@@ -193,8 +234,16 @@ def _is_number(name: str) -> bool:
 
 def _count(stream: BinaryIO, *, delimiter: str) -> int:
     """Return the number of records, without the header if there is one."""
-    text = (line.decode(errors="replace") for line in lines(stream))
-    reader = (row for row in csv.reader(text, delimiter=delimiter) if row)
+    every, head, size = lines(stream), list[bytes](), 0
+    for line in every:
+        head.append(line)
+        size += len(line)
+        if size >= _LOOKED:
+            break
+    is_quoted = _is_quoted(b"".join(head), delimiter)
+    quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if is_quoted else csv.QUOTE_NONE
+    text = (line.decode(errors="replace") for line in chain(head, every))
+    reader = (row for row in csv.reader(text, delimiter=delimiter, quoting=quoting) if row)
     try:
         first = next(reader, None)
         rest = sum(1 for _ in reader)
@@ -212,6 +261,7 @@ def delimited(name: str, delimiter: str) -> Format:
         rows=partial(rows, delimiter=delimiter),
         count=partial(_count, delimiter=delimiter),
         count_cost=4,
+        has_header=True,
     )
 
 

@@ -75,6 +75,7 @@ class Portion:
         0,
     )  # row groups or batches of a columnar file: first, one past last
     fields: tuple[str, ...] = ()  # names of the columns, if a header has them
+    is_quoted: bool = True  # of delimited fields: quotes may enclose them
     is_first: bool = False  # plain text: the file's text begins with this portion
     is_last: bool = False  # plain text: the file's text ends with this portion
     fault: tuple[str, str, int] | None = None  # in place of records that cannot be read: kind, why,
@@ -115,6 +116,7 @@ class Format:
     # Returns a file's format by its first bytes; None if the file holds no data set.
     sniff: Callable[[bytes], str | None] | None = None
     is_columnar: bool = False  # compressed only inside; a portion opens its file again
+    has_header: bool = False  # the first row names the columns
     # Records are documents or pieces of them, with "text", "is_first" and "is_last".
     is_plain_text: bool = False
 

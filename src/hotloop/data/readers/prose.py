@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from hotloop.data.readers.portions import Portion, Record, RecordFile
     from hotloop.data.readers.text_lines import Ends
 
-__all__ = ["PIECE_BYTES", "TXT", "paragraph_ends", "portions", "rows"]
+__all__ = ["FOLDER", "PIECES", "PIECE_BYTES", "TXT", "paragraph_ends", "portions", "rows"]
 
+FOLDER: Final = "folder"  # the key of a file's class, where each class has a folder of files
+PIECES: Final = ("is_first", "is_last")  # keys of a document that comes in pieces
 PIECE_BYTES = 1 << 20  # of a piece of a long document, approximately
 _HELD = 32  # blank or faulty portions that wait at most, to bound the memory
 _LONGEST_PARAGRAPH = 16 << 20  # bytes; a longer one is cut at a line
@@ -67,7 +69,7 @@ def rows(portion: Portion, faults: Faults) -> Iterator[Record]:
             text = "".join(f"{line}\n" for _, line in _lines(portion, faults))
         if text or portion.is_last:
             ends = {"is_first": portion.is_first, "is_last": portion.is_last}
-            folder = {} if portion.folder is None else {"folder": portion.folder}
+            folder = {} if portion.folder is None else {FOLDER: portion.folder}
             yield RowLocation(name, portion.line), {"text": text, **folder, **ends}
     elif portion.documents == "line":
         for number, line in _lines(portion, faults):

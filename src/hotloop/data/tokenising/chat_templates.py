@@ -191,7 +191,8 @@ def messages_of(value: object, key: str) -> list[dict[str, str]]:
     if isinstance(value, dict) and "replies" in value:
         value = _thread(value)
     if not isinstance(value, list) or not value:
-        raise DataError(f"key {key!r} must hold a list of messages, not {kind_of(value)}")
+        what = "an empty list" if value == [] else kind_of(value)
+        raise DataError(f"key {key!r} must hold a list of messages, not {what}")
     if all(isinstance(message, str) for message in value):
         turns = ("user", "assistant")
         return [{"role": turns[n % 2], "content": text} for n, text in enumerate(value)]

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from hotloop.core.errors import ConfigError, DataError, did_you_mean
 from hotloop.data.readers.advised_options import fields as named
+from hotloop.data.readers.parallel import LANGUAGES
+from hotloop.data.readers.prose import FOLDER
 from hotloop.data.tokenising.chat_marks import marks_of
 from hotloop.data.tokenising.public_sets import public_set, rows_within, value_at
 from hotloop.data.tokenising.row_shapes import Loss, RowLayout, Shape, is_label, keys_of_row
@@ -102,6 +104,10 @@ def layout(
     if row_shape is None:
         ways = [named(parts, by) for parts in (["text"], ["prompt", "response"], ["messages"])]
         known_ways = " or ".join(way for way in ways if way is not None)
+        if (pair := _languages(row)) is not None and (way := named(["prompt", "response"], by)):
+            for key in pair:
+                way = way.replace("KEY", key, 1)
+            known_ways = f"{way} learns to translate so, and the keys in turn the other way"
         raise DataError(
             f"the rows have {keys_of_row(row)}, none of which is usually trained on"
             + (f"; name what is what: {known_ways}" if known_ways else "")
@@ -131,6 +137,16 @@ def layout(
     )
 
 
+def _languages(row: Mapping[str, Any]) -> list[str] | None:
+    """Return the keys of a row's two languages, as in {"translation": {"de": ..., "en": ...}}."""
+    key, value = next(iter(row.items()), ("", None))
+    texts, before = row, ""
+    if len(row) == 1 and isinstance(value, dict):
+        texts, before = value, f"{key}."
+    found = [f"{before}{name}" for name in texts if name in LANGUAGES]
+    return found if len(found) == 2 else None
+
+
 def _keys_by_part(
     shape: str,
     row: Mapping[str, Any],
@@ -150,6 +166,8 @@ def _keys_by_part(
     is_usual = of_set is not None and of_set.fields.keys() <= _keys_of(row, known).keys()
     own = {} if of_set is None or is_usual else of_set.fields
     keys = {**_keys_of(every, known), **_keys_of(row, known), **own, **named_keys}
+    if shape == "pair" and "label" not in keys and FOLDER in every:
+        keys["label"] = FOLDER
     keys = {part: key for part, key in keys.items() if key}  # an empty key means no such part
     lacking = [part for part in parts if part not in keys and part not in _OPTIONAL]
     if lacking:

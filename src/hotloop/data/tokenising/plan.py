@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from hotloop.core.errors import ConfigError, DataError
 from hotloop.data.readers.advised_options import said
+from hotloop.data.readers.formats import FORMATS
 from hotloop.data.readers.portions import PORTION_BYTES
 from hotloop.data.readers.records import head
 from hotloop.data.tokenising.arrow_file import Columns
@@ -98,9 +99,12 @@ def prepared(sources: Sequence[RecordFile], order: TokenizeRequest) -> TokenizeP
     """
     vocabulary, notes = order.vocabulary, []
     first = [row for _, row in head(sources[0], _SAMPLE, policy=order.policy)]
-    row_layout = layout(
-        first, shape=order.shape, fields=order.fields, loss=order.loss, by=order.said
-    )
+    try:
+        row_layout = layout(
+            first, shape=order.shape, fields=order.fields, loss=order.loss, by=order.said
+        )
+    except DataError as error:
+        raise DataError(f"{sources[0].name}: {error}{_more_advice(sources)}") from error
     if row_layout.shape == "text" and order.shape is None and "text" not in order.fields:
         refuse_unread_answers(first, row_layout, order.ignored, order.said)
     if order.template is not None and row_layout.shape in ("text", "pair"):
@@ -148,6 +152,16 @@ def prepared(sources: Sequence[RecordFile], order: TokenizeRequest) -> TokenizeP
         notes.append(f"the texts are chats in {row_layout.marks}'s marks: {way} learns the answers")
     notes = [*taken(first, row_layout, sample), *notes]
     return TokenizePlan(setup=setup, columns=columns, notes=tuple(notes), sample=sample)
+
+
+def _more_advice(sources: Sequence[RecordFile]) -> str:
+    """Return what else may be wrong where the first file's rows cannot be read."""
+    advice = ""
+    if len(sources) > 1:
+        advice += f"; it is the first of {len(sources)} files: name one, if the others are right"
+    if FORMATS[sources[0].format].has_header:
+        advice += "; if its first row is data and no header, put the names of the columns before it"
+    return advice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

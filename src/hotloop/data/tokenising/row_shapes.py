@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Loss", "RowLayout", "Shape", "Text", "is_label", "keys_of_row"]
 
 Shape = Literal["text", "prompt", "instruction", "chat", "pair"]
+_LONGEST: Final = 40  # characters of a key in a message
 Loss = Literal["all", "completion", "assistant"]  # the part of a text that carries loss
 
 
@@ -155,7 +156,10 @@ def is_label(value: object) -> TypeGuard[str | int]:
 
 def keys_of_row(row: Mapping[str, Any]) -> str:
     """Return the first keys of a row, for messages."""
-    return ", ".join(map(repr, list(row)[:12])) or "no keys"
+    keys = list(row)
+    is_counted = bool(keys) and keys == list(map(str, range(len(keys))))
+    shown = (repr(key if len(key) <= _LONGEST else f"{key[:_LONGEST]}…") for key in keys[:12])
+    return (", ".join(shown) or "no keys") + " (positions)" * is_counted
 
 
 def _plain(self: RowLayout, row: Mapping[str, Any], _: object) -> Iterator[Text]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hotloop.core.errors import DataError
 from hotloop.data.readers.advised_options import fields as named
 from hotloop.data.readers.advised_options import said
+from hotloop.data.readers.prose import PIECES
 from hotloop.data.tokenising.public_sets import rows_within
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def taken(rows: Sequence[Mapping[str, Any]], layout: RowLayout, texts: Sequence[
     used = {key for whole in layout.fields.values() for key in (whole, whole.partition(".")[0])}
     inner = (row for record in rows for row in _rows(record, layout))
     ignored = dict.fromkeys(key for row in inner for key in row if key not in used)
+    ignored = {key: None for key in ignored if key not in PIECES}
     unanswered = layout.unanswered
     lacking = "" if unanswered is None else f"; without an answer, {unanswered!r} is learned"
     left = f"; ignored: {_some(ignored)}" if ignored else ""
