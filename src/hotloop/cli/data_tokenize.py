@@ -106,7 +106,9 @@ def _of_manifests(options: argparse.Namespace) -> int:
             raise ConfigError(
                 f"{config.manifest} has no pretokenized_cache: write its folder there"
             )
-        files, notes = used(*recipe.sources_of(config), is_one=False)
+        train, valid = recipe.sources_of(config)
+        files, more = used(train.files, valid, is_one=False)
+        notes = (*train.notes, *more)
         order = recipe.order_of(config, find_model(config.model.name, weights=False))
         folder = Path(config.data.cache)
         made = _make(files, replace(order, out=folder, said={}), notes, quiet=options.quiet)

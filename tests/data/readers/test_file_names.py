@@ -46,6 +46,9 @@ def test_the_suffix_is_the_format(name, format):
         ("trained.txt", None, "trained"),
         ("eval_latest.json", "test", "latest"),
         ("testament.txt", None, "testament"),
+        ("newstest2014.de", "test", "2014.de"),
+        ("newsdev2016-enro.tsv", "validation", "2016-enro"),
+        ("newstest.txt", None, "newstest"),
     ],
 )
 def test_files_of_one_set_have_one_base(name, split, base):

@@ -99,6 +99,77 @@ def test_an_encoder_reads_pairs_and_writes_no_text(folder, tmp_path):
         mixed(chosen(folder), cache=tmp_path, is_decoder=False, seed=1)
 
 
+@pytest.mark.parametrize(
+    ("task", "row", "prompt", "response"),
+    [
+        ("summaries", {"document": "Long.", "summary": "S"}, "Long.\nIn one sentence:\n", "S"),
+        ("summaries", {"article": "A", "highlights": "H"}, "A\nIn one sentence:\n", "H"),
+        ("code", {"prompt": "Add.", "code": "x", "test_list": []}, "Add.\nIn Python:\n", "x"),
+        (
+            "code",
+            {"question": "Q", "solutions": '["y", "z"]', "difficulty": "interview"},
+            "Q\nIn Python:\n",
+            "y",
+        ),
+        ("sentiment", {"sentence": "good", "label": "1"}, None, "positive"),
+        ("sentiment", {"text": "bad", "folder": "neg"}, None, "neg"),
+        (
+            "translation",
+            {"translation": {"de": "Katze", "en": "cat"}},
+            "cat\nIn German:\n",
+            "Katze",
+        ),
+        ("translation", {"en": "cat", "ga": "cat-ga"}, "cat\nIn ga:\n", "cat-ga"),
+        ("translation", {"source": "a", "target": "b"}, "a\nIn the other language:\n", "b"),
+    ],
+)
+def test_rows_of_public_sets_are_read_by_their_own_keys(task, row, prompt, response):
+    (example,) = BUILT_IN[task].read(row)
+    assert example.answers == (response,)
+    assert prompt is None or BUILT_IN[task].asked(example) == prompt
+
+
+def test_a_folder_is_searched_for_the_rows_of_public_sets(tmp_path):
+    (tmp_path / "mine").mkdir()
+    jsonl(tmp_path / "mine" / "train.jsonl", [{"document": "d", "summary": "s", "id": 1}] * 3)
+    jsonl(tmp_path / "sanitized.jsonl", [{"prompt": "p", "code": "c", "test_list": ["t"]}] * 3)
+    (tmp_path / "train-v2.0.json").write_text(json.dumps(SQUAD))
+    (tmp_path / "notes.md").write_text("nothing")
+    found = {each.task.name: each.path.name for each in chosen(tmp_path)}
+    assert found == {
+        "questions": "train-v2.0.json",
+        "summaries": "mine",
+        "code": "sanitized.jsonl",
+    }
+    jsonl(tmp_path / "more.jsonl", [{"article": "a", "highlights": "h"}])
+    with pytest.raises(DataError, match=r"task summaries in mine, more\.jsonl: data\.files\."):
+        chosen(tmp_path)
+
+
+def test_rows_of_a_test_file_are_not_read_and_those_of_a_validation_file_are_held_out(tmp_path):
+    folder = tmp_path / "sst2"
+    folder.mkdir()
+    for split, count in {"train": 20, "dev": 4}.items():
+        rows = "".join(f"{split} {n}\t{n % 2}\n" for n in range(count))
+        (folder / f"{split}.tsv").write_text(f"sentence\tlabel\n{rows}")
+    (folder / "test.tsv").write_text("index\tsentence\n0\tsecret\n")
+    found = mixed(chosen(tmp_path), cache=tmp_path / "cache", is_decoder=True, seed=1)
+    texts = [example.text for example in found.examples]
+    assert len(texts) == 24
+    held = found.held_out(0.5, seed=1)
+    assert [text for text, is_held in zip(texts, held, strict=True) if is_held] == [
+        f"dev {n}" for n in range(4)
+    ]
+    assert any("test.tsv: not trained on" in note for note in found.notes)
+    few = mixed(
+        chosen(tmp_path, sizes={"sentiment": 10}),
+        cache=tmp_path / "cache",
+        is_decoder=True,
+        seed=1,
+    )
+    assert len(few.examples) == 14
+
+
 def test_a_size_draws_from_the_whole_file(folder, tmp_path):
     found = mixed(
         chosen(folder, "sentiment", sizes={"sentiment": 4}),
@@ -129,7 +200,11 @@ def test_some_rows_of_each_task_are_held_out(folder, tmp_path):
         ("sentiment", {"text": " ", "label": 1}, "key 'text' is empty"),
         ("sentiment", {"label": 1}, "key 'text' is missing; the keys are label"),
         ("code", {"text": "x", "code": 3}, "key 'code' is a int, not a text"),
-        ("translation", {"en": "x"}, "key 'fr' is missing"),
+        (
+            "translation",
+            {"en": "x"},
+            "a row needs en and one other language, or source and target; the keys are en",
+        ),
         ("summaries", {"source": [], "target": ["x"]}, "source or target is empty"),
         (
             "questions",

@@ -35,7 +35,7 @@ __all__ = ["Sources", "find_sources"]
 TRAIN = "train"  # the split of files whose names do not tell theirs
 _SPLITS = (TRAIN, "validation", "test")  # their order; others follow
 
-_SHARD = re.compile(r"-\d{5}-of-\d{5}$")
+_SHARD = re.compile(r"-\d{5}-of-\d{5}(-\w+)?$")  # with a digest, as the hub has it
 
 
 class _File(NamedTuple):
@@ -90,9 +90,10 @@ def _files_of(
     place = Path(os.path.expanduser(name))
     try:
         split = ""
-        if not place.exists() and (cached := cached_folder(name)) is not None:
-            split = [*name.split("::"), ""][1]
-            notes.append(f"{name} is read from the cache of the hub: {cached}")
+        of_hub = None if place.exists() else _below(place)
+        if of_hub is not None and (cached := cached_folder(of_hub)) is not None:
+            split = [*of_hub.split("::"), ""][1]
+            notes.append(f"{of_hub} is read from the cache of the hub: {cached}")
             place = cached
         if place.is_dir():
             files = _in_folder(place, format, notes, by)
@@ -105,15 +106,21 @@ def _files_of(
                 for path in paths
             ]
         found = [record for file in files for record in _records_of(file, documents)]
-        chosen = [file for file in found if not split or file.split == split_word(split)]
-        if not chosen:
-            splits = ", ".join(dict.fromkeys(file.split for file in found))
-            raise DataError(f"{name} has no split {split!r}; there are {splits}")
-        return chosen
+        return found if not split else _of_split(found, split, name)
     except (OSError, ValueError) as error:
         if isinstance(error, DataError):  # a DataError is a ValueError
             raise
         refuse(error if isinstance(error, OSError) else OSError(str(error)), name)  # a NUL in it
+
+
+def _of_split(files: list[RecordFile], split: str, name: str) -> list[RecordFile]:
+    """Return the files of a split: train_sft by their names, or train by what they are for."""
+    named = [file for file in files if _SHARD.sub("", file.path.stem) == split]
+    chosen = named or [file for file in files if file.split == (split_word(split) or split)]
+    if not chosen:
+        splits = ", ".join(dict.fromkeys(file.split for file in files))
+        raise DataError(f"{name} has no split {split!r}; there are {splits}")
+    return chosen
 
 
 def _records_of(file: _File, documents: Documents) -> list[RecordFile]:
@@ -245,21 +252,30 @@ def _with_classes(files: list[_File], root: Path) -> list[_File]:
 
 
 def _with_splits(files: list[_File]) -> list[_File]:
-    """Return shards with the splits that their names begin with, if one of these is well known.
+    """Return files that a library wrote with the splits in their names, where one is well known.
 
     unsupervised-00000-of-00001.parquet beside train-00000-of-00001.parquet is no file of train.
     """
-    known: set[Path] = set()
-    for file in files:
-        name, count = _SHARD.subn("", file.path.stem)
-        if count and is_split(name):
-            known.add(file.path.parent)
+    names = [_split_in_name(file.path) for file in files]
+    known = {
+        file.path.parent
+        for file, name in zip(files, names, strict=True)
+        if name is not None and is_split(name)
+    }
     return [
-        file._replace(split=_SHARD.sub("", file.path.stem))
-        if file.split is None and file.path.parent in known and _SHARD.search(file.path.stem)
+        file._replace(split=name)
+        if file.split is None and name is not None and file.path.parent in known
         else file
-        for file in files
+        for file, name in zip(files, names, strict=True)
     ]
+
+
+def _split_in_name(path: Path) -> str | None:
+    """Return the split in the name of a shard of the hub, or of a file of `datasets`' cache."""
+    name, count = _SHARD.subn("", path.stem)
+    if (path.parent / "dataset_info.json").is_file() and path.suffix in ARROW.suffixes:
+        return name.rpartition("-")[2]
+    return name if count else None
 
 
 def _parallel(paths: Iterable[Path], root: Path) -> dict[str, list[_File]]:

@@ -11,13 +11,20 @@ _SPLITS: Final = {
     **dict.fromkeys(("dev", "val", "valid", "validation"), "validation"),
     **dict.fromkeys(("eval", "evaluation", "test", "testing"), "test"),
 }
-SPLIT: Final = re.compile(rf"(?<![^\W_])({'|'.join(_SPLITS)})(?![^\W_])", re.IGNORECASE)
+# WMT's files to tune and to test on bear their year: newsdev2016, newstest2014.
+_OF_YEARS: Final = {"newsdev": "validation", "newstest": "test"}
+SPLIT: Final = re.compile(
+    rf"(?<![^\W_])(?:({'|'.join(_SPLITS)})(?![^\W_])|({'|'.join(_OF_YEARS)})(?=\d{{4}}))",
+    re.IGNORECASE,
+)
 
 
 def split_word(text: str) -> str | None:
     """Return train, validation or test by the first such word in a text, else None."""
     match = SPLIT.search(text)
-    return _SPLITS[match[1].lower()] if match else None
+    if match is None:
+        return None
+    return _SPLITS[match[1].lower()] if match[1] else _OF_YEARS[match[2].lower()]
 
 
 def is_split(word: str) -> bool:

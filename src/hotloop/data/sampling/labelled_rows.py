@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from hotloop.data.readers.bad_rows import RowLocation
 from hotloop.data.readers.prose import FOLDER
 from hotloop.data.sampling.label_classes import find_classes
 from hotloop.data.sampling.stratified_splits import folds, held_out
-from hotloop.data.sampling.train_and_valid import TRAIN, VALID, Part, made_of, used
+from hotloop.data.sampling.train_and_valid import TRAIN, VALID, Part, in_classes, made_of, used
 from hotloop.data.tokenising.open_or_make import own
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ __all__ = ["Labelled", "group_name", "labelled"]
 
 _SETTINGS = {"task": "group", "report": "report_by"}
 _NO_GROUP = "(no group)"
-_UNLABELLED: Final = frozenset({"unsup"})  # folders of texts without a class, as in aclImdb
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -85,7 +84,9 @@ def labelled(
     class is held out, or with `fold` (k, n) the k-th of n parts of all rows that are not for
     testing. Raises DataError for rows and labels that cannot be used.
     """
-    train, notes = _in_classes(train, order)
+    notes: tuple[str, ...] = ()
+    if order.fields.get("label", FOLDER) == FOLDER:
+        train, notes = in_classes(train)
     sources, more = used(train, valid, is_one=fold is not None)
     made, store = own(sources, order, cache=cache, notify=notify)
     splits = list(store.splits)
@@ -121,21 +122,6 @@ def labelled(
         valid=Part(split=valid_split, rows=valid_rows, columns=columns[valid_split]),
         notes=(*notes, *more, *made.about["notes"]),
     )
-
-
-def _in_classes(
-    files: Sequence[RecordFile], order: TokenizeRequest
-) -> tuple[Sequence[RecordFile], tuple[str, ...]]:
-    """Return the texts that lie in folders of classes, where these are the labels, with a note."""
-    classes = dict.fromkeys(file.folder for file in files if file.folder is not None)
-    if not classes or order.fields.get("label", FOLDER) != FOLDER:
-        return files, ()
-    kept = [file for file in files if file.folder not in (None, *_UNLABELLED)]
-    note = f"the label is the folder of a text: {', '.join(sorted(classes.keys() - _UNLABELLED))}"
-    if count := len(files) - len(kept):
-        note += f"; left out: {many(count, 'text')} of no class"
-        note += "".join(f", with those of {name}" for name in classes if name in _UNLABELLED)
-    return kept, (note,)
 
 
 def _words(store: Store, order: TokenizeRequest, name: str, setting: str) -> dict[str, list[Any]]:

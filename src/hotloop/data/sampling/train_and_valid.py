@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from hotloop.core.errors import DataError
+from hotloop.core.units import many
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,10 +19,11 @@ if TYPE_CHECKING:
     from hotloop.data.readers.portions import RecordFile
     from hotloop.data.tokenising.token_store import Store
 
-__all__ = ["TRAIN", "VALID", "Part", "made_of", "used"]
+__all__ = ["TRAIN", "VALID", "Part", "in_classes", "made_of", "used"]
 
 TRAIN: Final = "train"
 VALID: Final = "validation"
+_UNLABELLED: Final = frozenset({"unsup"})  # folders of texts without a class, as in aclImdb
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -63,6 +65,19 @@ def used(
     if is_one:
         used = [replace(file, split=TRAIN) for file in used]
     return used, (note,) if unused else ()
+
+
+def in_classes(files: Sequence[RecordFile]) -> tuple[Sequence[RecordFile], tuple[str, ...]]:
+    """Return the texts that lie in folders of classes, with a note; all files if none do."""
+    classes = dict.fromkeys(file.folder for file in files if file.folder is not None)
+    if not classes:
+        return files, ()
+    kept = [file for file in files if file.folder not in (None, *_UNLABELLED)]
+    note = f"the label is the folder of a text: {', '.join(sorted(classes.keys() - _UNLABELLED))}"
+    if count := len(files) - len(kept):
+        note += f"; left out: {many(count, 'text')} of no class"
+        note += "".join(f", with those of {name}" for name in classes if name in _UNLABELLED)
+    return kept, (note,)
 
 
 def made_of(store: Store) -> list[Any]:

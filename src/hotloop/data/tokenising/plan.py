@@ -104,7 +104,7 @@ def prepared(sources: Sequence[RecordFile], order: TokenizeRequest) -> TokenizeP
             first, shape=order.shape, fields=order.fields, loss=order.loss, by=order.said
         )
     except DataError as error:
-        raise DataError(f"{sources[0].name}: {error}{_more_advice(sources)}") from error
+        raise DataError(f"{sources[0].name}: {error}{_more_advice(sources, first)}") from error
     if row_layout.shape == "text" and order.shape is None and "text" not in order.fields:
         refuse_unread_answers(first, row_layout, order.ignored, order.said)
     if order.template is not None and row_layout.shape in ("text", "pair"):
@@ -154,12 +154,13 @@ def prepared(sources: Sequence[RecordFile], order: TokenizeRequest) -> TokenizeP
     return TokenizePlan(setup=setup, columns=columns, notes=tuple(notes), sample=sample)
 
 
-def _more_advice(sources: Sequence[RecordFile]) -> str:
+def _more_advice(sources: Sequence[RecordFile], first: Sequence[Mapping[str, Any]]) -> str:
     """Return what else may be wrong where the first file's rows cannot be read."""
     advice = ""
     if len(sources) > 1:
         advice += f"; it is the first of {len(sources)} files: name one, if the others are right"
-    if FORMATS[sources[0].format].has_header:
+    is_named = first and list(first[0]) != list(map(str, range(len(first[0]))))
+    if is_named and FORMATS[sources[0].format].has_header:
         advice += "; if its first row is data and no header, put the names of the columns before it"
     return advice
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -51,8 +52,9 @@ def prepare_data(
     fold, folds = config.cv.fold, config.cv.folds
     refuse_longer(data.max_length, base_model)
 
-    return labelled(
-        find_sources([str(data.path)], by={}).files,
+    sources = find_sources([str(data.path)], by={})
+    rows = labelled(
+        sources.files,
         () if data.valid_path is None else find_sources([data.valid_path], by={}).files,
         order_of(config, base_model),
         cache=cache,
@@ -61,6 +63,7 @@ def prepare_data(
         seed=config.seed,
         notify=told(progress, poll),
     )
+    return replace(rows, notes=(*sources.notes, *rows.notes))
 
 
 def order_of(config: PairClassifierConfig, base_model: FoundModel) -> TokenizeRequest:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hotloop.config.common import AUTO
 from hotloop.core.errors import ConfigError
-from hotloop.data.readers.records import find_sources
+from hotloop.data.readers.records import Sources, find_sources
 from hotloop.data.sampling.text_rows import texts
 from hotloop.data.sampling.token_rows import Form
 from hotloop.data.tokenising.plan import TokenizeRequest
@@ -45,7 +46,7 @@ def prepare_data(
     refuse_longer(data.max_length, base_model)
     train, valid = sources_of(config)
     rows = texts(
-        train,
+        train.files,
         valid,
         order_of(config, base_model),
         cache=cache,
@@ -60,14 +61,14 @@ def prepare_data(
             f"data.loss=answers, but rows of shape {rows.store.identity['shape']} have none: name "
             "the key of the answer with data.response, or leave data.loss out"
         )
-    return rows
+    return replace(rows, notes=(*train.notes, *rows.notes))
 
 
-def sources_of(config: SftConfig) -> tuple[Sequence[RecordFile], Sequence[RecordFile]]:
-    """Return the files to train on, and those to validate on."""
+def sources_of(config: SftConfig) -> tuple[Sources, Sequence[RecordFile]]:
+    """Return what is found to train on, and the files to validate on."""
     data = config.data
     valid = () if data.valid_path is None else find_sources([data.valid_path], by={}).files
-    return find_sources([str(data.path)], by={}).files, valid
+    return find_sources([str(data.path)], by={}), valid
 
 
 def order_of(config: SftConfig, base_model: FoundModel) -> TokenizeRequest:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import runpy
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,13 +17,15 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from hotloop.core.digest import digest
-from hotloop.core.errors import ConfigError, DataError, did_you_mean
+from hotloop.core.errors import ConfigError, DataError, HotloopError, did_you_mean
 from hotloop.core.storage.files import make_folder, write_file
 from hotloop.core.storage.manifest import hash_file
 from hotloop.core.units import many
 from hotloop.data.readers.bad_rows import Faults
-from hotloop.data.readers.records import find_sources, records
+from hotloop.data.readers.records import find_sources, head, records
 from hotloop.data.sampling.epoch_order import permutation
+from hotloop.data.sampling.train_and_valid import TRAIN, VALID, in_classes, used
+from hotloop.data.tokenising.public_sets import public_set
 from hotloop.recipes.building.declared_code import files_of
 from hotloop.recipes.task_router import (
     task_code,
@@ -38,6 +41,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hotloop.data.readers.portions import RecordFile
+
 __all__ = ["BUILT_IN", "Chosen", "Mixed", "chosen_tasks", "known_tasks", "mixed"]
 
 BUILT_IN: Final = {
@@ -45,7 +50,8 @@ BUILT_IN: Final = {
     for module in (task_sentiment, task_questions, task_summaries, task_code, task_translation)
 }
 _NAME: Final = re.compile(r"[\w-]+")
-_VERSION: Final = 2  # raise it when the same files give other rows
+_VERSION: Final = 3  # raise it when the same files give other rows
+_LOOKED: Final = 20  # rows that tell which public set a file is of
 _MOST: Final = 1 << 40  # permutation stream; epochs use the numbers below it
 
 
@@ -66,17 +72,22 @@ class Mixed:
     file: Path
     tasks: tuple[Task, ...]
     task: NDArray[np.int64]  # [rows] number of the task
+    is_valid: NDArray[np.bool_]  # [rows] whether the row is from a file to validate on
     examples: Sequence[Example]
     notes: tuple[str, ...]
 
     def held_out(self, share: float, seed: int) -> NDArray[np.bool_]:
         """Return a mask of the validation rows, [rows]: a share of each task, at least one row.
 
-        Raises DataError for a task with fewer than two rows.
+        A task with files to validate on has their rows instead. Raises DataError for a task with
+        fewer than two rows.
         """
         is_held_out = np.zeros(len(self.task), np.bool_)
         for number, task in enumerate(self.tasks):
             rows = np.flatnonzero(self.task == number)
+            if self.is_valid[rows].any() and not self.is_valid[rows].all():
+                is_held_out[rows] = self.is_valid[rows]
+                continue
             if len(rows) < 2:
                 raise DataError(f"task {task.name} has {many(len(rows), 'row')}: two are needed")
             count = min(len(rows) - 1, max(1, round(share * len(rows))))
@@ -140,10 +151,11 @@ def chosen_tasks(
                 f"(there are: {', '.join(tasks)})"
             )
     chosen, declared_files = [], _declared_in(declared, [*tasks])
+    known: dict[Path, str | None] = {}
     for name, task in tasks.items():
         if names and name not in names:
             continue
-        path = Path(files[name]) if name in files else _usual(folder, task)
+        path = Path(files[name]) if name in files else _usual(folder, task, known)
         if path is None and not names:
             continue
         if path is None or not path.exists():
@@ -164,9 +176,37 @@ def chosen_tasks(
     return chosen
 
 
-def _usual(folder: str | None, task: Task) -> Path | None:
-    places = [Path(folder) / file for file in task.files] if folder is not None else []
-    return next((place for place in places if place.exists()), None)
+def _usual(folder: str | None, task: Task, known: dict[Path, str | None]) -> Path | None:
+    """Return where a task's rows are below a folder: by their usual names, or by their keys.
+
+    `known` as for `_set_in`. Raises DataError where several files or folders have rows of its
+    public sets.
+    """
+    if folder is None:
+        return None
+    named = next((p for file in task.files if (p := Path(folder) / file).exists()), None)
+    if named is not None or not task.sets or not Path(folder).is_dir():
+        return named
+    found = [
+        place for place in sorted(Path(folder).iterdir()) if _set_in(place, known) in task.sets
+    ]
+    if len(found) > 1:
+        names = ", ".join(place.name for place in found)
+        raise DataError(
+            f"{folder} has rows of task {task.name} in {names}: data.files.{task.name}=FILE"
+        )
+    return found[0] if found else None
+
+
+def _set_in(place: Path, known: dict[Path, str | None]) -> str | None:
+    """Return the name of the public set that a file or folder has rows of; keep it in `known`."""
+    if place not in known:
+        known[place] = None
+        with suppress(HotloopError):  # it holds no rows
+            rows = head(find_sources([str(place)], by={}).files[0], _LOOKED)
+            sets = (public_set(row) for _, row in rows)
+            known[place] = next((of_set.name for of_set in sets if of_set is not None), None)
+    return known[place]
 
 
 def mixed(chosen: Sequence[Chosen], *, cache: Path, is_decoder: bool, seed: int) -> Mixed:
@@ -189,8 +229,8 @@ def mixed(chosen: Sequence[Chosen], *, cache: Path, is_decoder: bool, seed: int)
             choice.size,
             None if choice.declared is None else hash_file(choice.declared),
             [
-                [hash_file(path) for path in source.paths]
-                for source in find_sources([str(choice.path)], by={}).files
+                [source.split, source.member, *map(hash_file, source.paths)]
+                for source in _files_of(choice)[0]
             ],
         ]
         for choice in chosen
@@ -199,9 +239,12 @@ def mixed(chosen: Sequence[Chosen], *, cache: Path, is_decoder: bool, seed: int)
     file = cache / "tasks" / key / "rows.jsonl"
     if not file.is_file():
         lines = [
-            json.dumps(_line(choice.task, number, example, is_decoder), ensure_ascii=False)
+            json.dumps(
+                _line(choice.task, number, example, is_decoder) | {"is_valid": is_valid},
+                ensure_ascii=False,
+            )
             for number, choice in enumerate(chosen)
-            for example in _examples(choice, seed)
+            for example, is_valid in _examples(choice, seed)
         ]
         make_folder(file.parent)
         write_file(file, "".join(f"{line}\n" for line in lines))
@@ -213,26 +256,48 @@ def mixed(chosen: Sequence[Chosen], *, cache: Path, is_decoder: bool, seed: int)
         file=file,
         tasks=tuple(choice.task for choice in chosen),
         task=task,
+        is_valid=np.array([row["is_valid"] for row in kept], np.bool_),
         examples=[_example(row["example"]) for row in kept],
-        notes=(f"rows of tasks: {counts_text}",),
+        notes=(
+            f"rows of tasks: {counts_text}",
+            *(f"{c.task.name}: {note}" for c in chosen for note in _files_of(c)[1]),
+        ),
     )
 
 
-def _examples(chosen: Chosen, seed: int) -> list[Example]:
-    """Return a task's examples; `size` of them, drawn from the whole file, where there are more."""
-    faults, examples = Faults("stop"), list[Example]()
-    for place, record in records(find_sources([str(chosen.path)], by={}).files, faults):
-        try:
-            examples += chosen.task.read(record)
-        except DataError as error:
-            faults.add(place, "unfit for the task", f"task {chosen.task.name}: {error}")
+def _files_of(chosen: Chosen) -> tuple[list[RecordFile], tuple[str, ...]]:
+    """Return a task's files with the split that each is used for, and notes on those left out."""
+    sources = find_sources([str(chosen.path)], by={})
+    files, notes = in_classes(sources.files)
+    of_splits, more = used(files, (), is_one=False)
+    return of_splits, (*sources.notes, *notes, *more)
+
+
+def _examples(chosen: Chosen, seed: int) -> list[tuple[Example, bool]]:
+    """Return a task's examples, each with whether it is to be validated on.
+
+    `size` of them for each purpose, drawn from all, where there are more.
+    """
+    files = _files_of(chosen)[0]
+    by_split: dict[str, list[Example]] = {}
+    faults = Faults("stop")
+    for split in dict.fromkeys(file.split for file in files):
+        examples = by_split.setdefault(split, [])
+        for place, record in records([file for file in files if file.split == split], faults):
+            try:
+                examples += chosen.task.read(record)
+            except DataError as error:
+                faults.add(place, "unfit for the task", f"task {chosen.task.name}: {error}")
     faults.raise_if_any({})
-    if not examples:
+    if not by_split.get(TRAIN):
         raise DataError(f"{chosen.path} has no example of task {chosen.task.name}")
-    if chosen.size is None or chosen.size >= len(examples):
-        return examples
-    keep = np.sort(permutation(seed, _MOST, len(examples))[: chosen.size])
-    return [examples[number] for number in keep]
+    drawn: list[tuple[Example, bool]] = []
+    for split, examples in by_split.items():
+        keep = np.arange(len(examples))
+        if chosen.size is not None and chosen.size < len(examples):
+            keep = np.sort(permutation(seed, _MOST, len(examples))[: chosen.size])
+        drawn += [(examples[number], split == VALID) for number in keep]
+    return drawn
 
 
 def _line(task: Task, number: int, example: Example, is_decoder: bool) -> dict[str, Any]:

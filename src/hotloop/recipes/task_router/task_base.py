@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from hotloop.core.errors import DataError
+from hotloop.data.tokenising.public_sets import public_set, value_at
 
-__all__ = ["Example", "Task", "text_of"]
+__all__ = ["Example", "Task", "as_in_set", "text_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,11 +39,21 @@ class Task:
     figures: Callable[[Sequence[str], Sequence[tuple[str, ...]]], Mapping[str, float]]
     score: str  # the figure that counts
     best: float = 1.0  # the maximum of that figure
-    files: tuple[str, ...] = ()  # usual file names below data.path
+    files: tuple[str, ...] = ()  # usual names of files and folders below data.path
+    sets: tuple[str, ...] = ()  # public sets whose rows it reads, by name
 
     def asked(self, example: Example) -> str:
         """Return the prompt of an example."""
         return self.prompt.format(text=example.text, question=example.question or "")
+
+
+def as_in_set(record: Mapping[str, Any], task: Task) -> tuple[str, str] | None:
+    """Return the prompt and the response of a row of one of the task's public sets, else None."""
+    of_set = public_set(record, "prompt")
+    if of_set is None or of_set.name not in task.sets:
+        return None
+    prompt, response = (value_at(record, of_set.fields[part]) for part in ("prompt", "response"))
+    return text_of({"prompt": prompt}, "prompt"), text_of({"response": response}, "response")
 
 
 def text_of(record: Mapping[str, Any], key: str) -> str:

@@ -1,17 +1,18 @@
-"""Python functions from a sentence. Rows: text and code, as MBPP has them."""
+"""Python functions from a sentence. Rows: text and code, or those of MBPP, HumanEval and APPS."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hotloop.recipes.task_router.task_base import Example, Task, text_of
+from hotloop.recipes.task_router.task_base import Example, Task, as_in_set, text_of
 from hotloop.recipes.task_router.task_metrics import same_code
 
 __all__ = ["TASK"]
 
 
 def _read(record: Mapping[str, Any]) -> Iterator[Example]:
-    code = text_of(record, "code").replace("\r\n", "\n")
-    yield Example(text=text_of(record, "text"), answers=(code,))
+    of_set = as_in_set(record, TASK)
+    text, code = of_set or (text_of(record, "text"), text_of(record, "code"))
+    yield Example(text=text, answers=(code.replace("\r\n", "\n"),))
 
 
 TASK = Task(
@@ -21,5 +22,6 @@ TASK = Task(
     prompt="{text}\nIn Python:\n",
     figures=same_code,
     score="exact",
-    files=("mbpp/mbpp.jsonl", "code.jsonl"),
+    files=("mbpp/mbpp.jsonl", "code.jsonl", "mbpp", "humaneval"),
+    sets=("MBPP", "MBPP, sanitized", "HumanEval", "APPS"),
 )

@@ -48,5 +48,6 @@ TASK = Task(
     prompt="{text}\nQuestion: {question}\n",
     figures=exact_match_f1,
     score="f1",
-    files=("xquad/xquad.en.json", "squad.json", "squad.jsonl"),
+    files=("xquad/xquad.en.json", "squad.json", "squad.jsonl", "squad", "squad_v2"),
+    sets=("SQuAD", "SQuAD, articles"),
 )

@@ -1,0 +1,131 @@
+"""Files in the shapes in which public sets are published: classes, splits in one file, caches."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from hotloop.core.env import ENV
+from hotloop.core.errors import DataError
+from hotloop.data.readers.hub_rows import cached_folder
+from hotloop.data.readers.records import find_sources, head
+from hotloop.data.sampling.train_and_valid import in_classes
+
+
+def texts_of_classes(folder):
+    for place in ("train/pos/0_9", "train/neg/0_2", "train/unsup/0_0", "test/pos/1_7"):
+        path = folder / f"{place}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(place)
+    (folder / "train" / "urls_pos.txt").write_text("https://example.org")
+    (folder / "imdb.vocab").write_text("the")
+
+
+def test_texts_in_folders_of_classes_have_their_folder(tmp_path):
+    texts_of_classes(tmp_path)
+    sources = find_sources([str(tmp_path)])
+    rows = {(f.split, f.folder): head(f, 1)[0][1] for f in sources.files}
+    assert rows["train", "pos"]["folder"] == "pos"
+    assert rows["test", "pos"]["text"] == "test/pos/1_7\n"
+    assert "folder" not in rows["train", None]
+    kept, (note,) = in_classes(sources.files)
+    assert sorted(file.folder for file in kept) == ["neg", "pos", "pos"]
+    assert note == (
+        "the label is the folder of a text: neg, pos; left out: 2 texts of no class, with those "
+        "of unsup"
+    )
+
+
+def test_texts_of_one_folder_have_no_class(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "x.txt").write_text("x")
+    (tmp_path / "b.txt").write_text("y")
+    assert [file.folder for file in find_sources([str(tmp_path)]).files] == [None, None]
+
+
+def test_a_json_object_may_hold_a_list_for_each_split(tmp_path):
+    rows = {
+        "val": [["b", "y"]],
+        "train": [['a, ["x"]', "x"], ["c", "z"]],
+        "oos_train": [["d", "o"]],
+    }
+    (tmp_path / "full.json").write_text(json.dumps(rows))
+    files = find_sources([str(tmp_path / "full.json")]).files
+    assert [(file.split, file.member) for file in files] == [
+        ("train", "oos_train"),
+        ("train", "train"),
+        ("validation", "val"),
+    ]
+    assert [row for _, row in head(files[1], 9)] == [
+        {"0": 'a, ["x"]', "1": "x"},
+        {"0": "c", "1": "z"},
+    ]
+    assert head(files[2], 9)[0][1] == {"0": "b", "1": "y"}
+
+
+def test_two_lists_that_are_no_splits_are_refused_as_before(tmp_path):
+    (tmp_path / "a.json").write_text(json.dumps({"train": [{"x": 1}], "extra": [{"x": 2}]}))
+    (file,) = find_sources([str(tmp_path / "a.json")]).files
+    with pytest.raises(DataError, match="both 'train' and 'extra' are lists of objects"):
+        head(file, 9)
+
+
+def test_shards_beside_those_of_a_known_split_have_their_own(tmp_path):
+    for split in ("train", "unsupervised"):
+        (tmp_path / f"{split}-00000-of-00001.jsonl").write_text('{"text": "a"}\n')
+    assert [f.split for f in find_sources([str(tmp_path)]).files] == ["train", "unsupervised"]
+    (tmp_path / "train-00000-of-00001.jsonl").unlink()
+    assert [f.split for f in find_sources([str(tmp_path)]).files] == ["train"]
+
+
+@pytest.fixture
+def caches(tmp_path):
+    """Return an environment whose caches hold a few data sets, as the libraries lay them out."""
+    hub, datasets = tmp_path / "hub", tmp_path / "datasets"
+    for name, files in {
+        "datasets--me--one": ["data/train-00000-of-00001.jsonl", "data/test-00000-of-00001.jsonl"],
+        "datasets--me--sft": [
+            "data/train_sft-00000-of-00001-a1.jsonl",
+            "data/train_gen-00000-of-00001-b2.jsonl",
+        ],
+        "datasets--me--many": ["de-en/train.jsonl", "cs-en/train.jsonl", "README.md"],
+    }.items():
+        for file in files:
+            path = hub / name / "snapshots" / "abc" / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps({"text": file}) + "\n")
+        (hub / name / "refs").mkdir()
+        (hub / name / "refs" / "main").write_text("abc")
+    built = datasets / "me___built" / "plain_text" / "0.0.0" / "0123abcd"
+    built.mkdir(parents=True)
+    (built / "dataset_info.json").write_text("{}")
+    return replace(ENV, hub=hub, datasets=datasets)
+
+
+def test_names_of_the_hub_are_found_in_the_caches(caches):
+    assert cached_folder("me/one", caches) == caches.hub / "datasets--me--one" / "snapshots" / "abc"
+    many = caches.hub / "datasets--me--many" / "snapshots" / "abc"
+    assert cached_folder("me/many::train::cs-en", caches) == many / "cs-en"
+    assert cached_folder("me/built", caches).name == "0123abcd"
+    assert cached_folder("me/none", caches) is None
+    assert cached_folder("me/many::train::fr-en", caches) is None
+    assert cached_folder("../me/one", caches) is None
+    with pytest.raises(
+        DataError, match=r"configurations cs-en, de-en: name one, as me/many::train::"
+    ):
+        cached_folder("me/many", caches)
+
+
+def test_a_name_of_the_hub_gives_the_rows_of_its_split(caches, monkeypatch, tmp_path):
+    monkeypatch.setattr(
+        "hotloop.data.readers.sources.cached_folder", lambda n: cached_folder(n, caches)
+    )
+    found = find_sources(["me/one"])
+    assert [file.split for file in found.files] == ["train", "test"]
+    assert found.notes[0].startswith("me/one is read from the cache of the hub: ")
+    assert [file.split for file in find_sources(["me/one::test"]).files] == ["test"]
+    assert len(find_sources(["me/sft"]).files) == 2
+    (file,) = find_sources(["me/sft::train_sft"]).files
+    assert (file.split, file.path.name[:9]) == ("train", "train_sft")
+    with pytest.raises(DataError, match="me/one::dev has no split 'dev'; there are test, train"):
+        find_sources(["me/one::dev"])
