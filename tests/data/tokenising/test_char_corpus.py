@@ -152,7 +152,11 @@ def test_a_second_call_reads_the_cache(tmp_path):
     assert again.folder == first.folder
     assert (again.folder / "train.bin").stat().st_mtime_ns == stamp
     assert set(seen) == {"reading the text"}
-    assert again.notes == ()
+    assert again.notes == first.notes
+    assert first.notes == (
+        f"sample of the training text: {'abc' * 18}",
+        "sample of the validation text: abcabc",
+    )
 
 
 @pytest.mark.parametrize("name", ["train.bin", "valid.bin", "vocabulary.json", "about.json"])
@@ -262,10 +266,11 @@ def test_invalid_utf8_can_be_replaced_and_is_counted(tmp_path):
     assert text(tokens, "train") == "ab\ufffd\n" * 9
     assert "\ufffd" in tokens.vocabulary.characters
     assert tokens.about["replaced"] == 10
-    assert tokens.notes == (
+    assert tokens.notes[0] == (
         "10 sequences that are not UTF-8 became U+FFFD; the first is a.txt:1:3: 0xff, "
-        "invalid start byte",
+        "invalid start byte"
     )
+    assert tokens.notes[1] == "sample of the training text: " + "ab\ufffd⏎" * 9
 
 
 @pytest.mark.parametrize("content", [b"\xef\xbb\xbf", b"a", b"\n"])

@@ -1,42 +1,64 @@
 """What is taken of rows is said, and answers beside plain text are not passed over."""
 
 import pytest
+from tests.golden.tiny_tokenizer import save
 
 from hotloop.core.errors import DataError
 from hotloop.data.tokenising.find_layout import layout
-from hotloop.data.tokenising.taken import refuse_unread_answers, taken
+from hotloop.data.tokenising.taken import refuse_unread_answers, samples, taken
+from hotloop.data.tokenising.tokenizer_files import find_tokenizer
 from hotloop.recipes.sft.config import SAID
 
 
 def said(rows):
     found = layout(rows)
-    return taken(rows, found, [text for row in rows for text in found.texts(row)])
+    texts = [text for row in rows for text in found.texts(row)]
+    return taken(rows, found, dict.fromkeys(text.label for text in texts if text.label))
+
+
+@pytest.fixture(scope="module")
+def vocabulary(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tokenizer") / "model"
+    save(folder)
+    return find_tokenizer(str(folder))
+
+
+def shown(rows, vocabulary, longest=None, **options):
+    found = layout(rows, **options)
+    texts = [text for row in rows for text in found.texts(row)]
+    return samples(texts, found, vocabulary, longest=longest)
 
 
 def test_keys_labels_and_ignored_columns_are_named():
     rows = [{"id": n, "text": f"t{n}", "label": name} for n, name in enumerate(("no", "yes", "no"))]
-    assert said(rows) == [
-        "taken of a row: text=text, label=label; first labels: no, yes; ignored: id",
-        "sample 1: t0 -> no",
-        "sample 2: t1 -> yes",
-    ]
-
-
-def test_samples_mark_what_carries_loss_in_one_printable_line():
-    lines = said([{"question": "a\nb?", "answer": "c\x1b[31m"}])
-    assert lines == [
-        "taken of a row: prompt=question, response=answer",
-        "sample 1 («» carries loss): a⏎b?⏎«c\N{REPLACEMENT CHARACTER}[31m»",
-    ]
-    (_, shown) = said([{"question": "x" * 1000, "answer": "y"}])
-    assert shown.endswith("x⏎«y»")
-    assert len(shown) < 200
-    (first, _) = said([{"document": "x", "summary": "y"}])
-    assert first == "taken of a row: prompt=document, response=summary (as in XSum)"
-    (_, long) = said([{"text": "x" * 1000}])
-    assert len(long) < 200
+    assert said(rows) == (
+        "taken of a row: text=text, label=label; first labels: no, yes; ignored: id"
+    )
+    row = {"document": "x", "summary": "y"}
+    assert said([row]) == "taken of a row: prompt=document, response=summary (as in XSum)"
     many = [{"text": "a", **{f"k{n}": 1 for n in range(20)}}]
-    assert said(many)[0].endswith("k6, k7 and 12 more")
+    assert said(many).endswith("k6, k7 and 12 more")
+    question = {"question": "q", "context": "c", "answers": {"text": ["a"]}}
+    assert said([question]).endswith("; without an answer, 'unanswerable' is learned")
+
+
+def test_samples_are_the_tokens_with_marks_around_what_carries_loss(vocabulary):
+    lines = shown([{"question": "a\nb?", "answer": "c\x1b[31m"}], vocabulary)
+    assert lines == [
+        "sample 1 (12 tokens; «» carries loss): a⏎b?⏎«c\N{REPLACEMENT CHARACTER}[31m</s>»"
+    ]
+    (line,) = shown([{"question": "x" * 1000, "answer": "y"}], vocabulary)
+    assert line.endswith("x⏎«y</s>»")
+    assert len(line) < 200
+    lines = shown([{"text": "fox", "label": n} for n in (0, 1, 2)], vocabulary, shape="pair")
+    assert [line[-8:] for line in lines] == ["fox -> 0", "fox -> 1"]
+
+
+def test_a_sample_shows_that_its_answer_is_cut_off(vocabulary):
+    rows = [{"question": "the quick brown fox", "answer": "jumps over"}]
+    (line,) = shown(rows, vocabulary, longest=5)
+    assert "sample 1 (5 of " in line
+    assert "jumps over" not in line
 
 
 def test_all_columns_that_look_like_answers_are_named_at_once():

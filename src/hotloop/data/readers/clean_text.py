@@ -23,6 +23,7 @@ __all__ = [
     "check_head",
     "find_invalid",
     "find_texts",
+    "one_line",
     "read_text",
     "refuse",
     "walk",
@@ -250,3 +251,9 @@ def walk(root: Path, skipped: frozenset[str]) -> Iterator[Path]:
     for folder, below, names in os.walk(root, onerror=refuse):
         below[:] = [name for name in below if not name.startswith(".") and name not in skipped]
         yield from (Path(folder, name) for name in names if not name.startswith("."))
+
+
+def one_line(text: str) -> str:
+    """Return a text in one line that a terminal can show: control characters become U+FFFD."""
+    line = text.replace("\n", "⏎")
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in line)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from hotloop.core.digest import digest
 from hotloop.core.errors import ConfigError, DataError, WriteError
 from hotloop.core.storage.files import check_folder, read_json, remove_folder, write_folder
-from hotloop.data.readers.clean_text import TextSource, find_invalid, read_text
+from hotloop.data.readers.clean_text import TextSource, find_invalid, one_line, read_text
 from hotloop.data.tokenising.char_vocabulary import CharVocabulary, code_points
 
 __all__ = [
@@ -38,6 +38,7 @@ ABOUT_SCHEMA = 1
 Invalid = Literal["stop", "replace"]  # what to do with bytes that are not UTF-8
 
 _TOKEN = np.dtype("<u2")
+_SHOWN = 120  # characters of a sample
 _LISTED = 20  # places and characters that are listed; the others are counted
 _CHUNK_TOKENS = 1 << 20
 
@@ -125,7 +126,7 @@ def prepare(
         tokens = open_tokens(folder)
     # The same text may have other file names now than when it was first read.
     about = {**tokens.about, "sources": options["sources"]}
-    return replace(tokens, about=about, notes=(*notes, *damage))
+    return replace(tokens, about=about, notes=(*notes, *damage, *_samples(tokens)))
 
 
 def open_tokens(folder: Path) -> TokenSet:
@@ -157,6 +158,14 @@ def _opened(folder: Path) -> TokenSet:
         fingerprint=fingerprint,
         folder=folder,
     )
+
+
+def _samples(tokens: TokenSet) -> list[str]:
+    """Return a sentence on the first characters of each part; every character carries loss."""
+    return [
+        f"sample of the {part} text: {one_line(tokens.vocabulary.decode(ids[:_SHOWN]))}"
+        for part, ids in (("training", tokens.train), ("validation", tokens.valid))
+    ]
 
 
 def _survey(

@@ -16,7 +16,7 @@ from hotloop.data.tokenising.arrow_file import Columns
 from hotloop.data.tokenising.find_layout import layout
 from hotloop.data.tokenising.progress import TokenizeProgress
 from hotloop.data.tokenising.rows import WINDOW, Packing
-from hotloop.data.tokenising.taken import refuse_unread_answers, taken
+from hotloop.data.tokenising.taken import refuse_unread_answers, samples, taken
 from hotloop.data.tokenising.token_store import FORMAT, described
 from hotloop.data.tokenising.tokenize_portion import Setup
 from hotloop.data.tokenising.worker_pool import looked
@@ -77,8 +77,9 @@ class TokenizePlan:
 
     setup: Setup  # with the back end tokenizers, until `decided`
     columns: Columns
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # first what is taken of a row
     sample: Sequence[Text]  # of the first rows
+    longest: int | None  # tokens that stay of a text; None: all
 
     def decided(self, backend: str) -> TokenizePlan:
         """Return the plan with the best back end here; `auto` compares two, which takes 1.5 s.
@@ -88,8 +89,10 @@ class TokenizePlan:
         sizes = accumulate(len(text.text) for text in self.sample)
         upto = next((count for count, size in enumerate(sizes, 1) if size > _COMPARED), None)
         chosen, why = looked(self.setup.vocabulary, self.sample[:upto], backend)
-        notes = () if why is None else (f"tokenised by {chosen}: {why}",)
-        return replace(self, setup=replace(self.setup, backend=chosen), notes=(*notes, *self.notes))
+        notes = [] if why is None else [f"tokenised by {chosen}: {why}"]
+        setup, (first, *rest) = replace(self.setup, backend=chosen), self.notes
+        shown = samples(self.sample, setup.layout, setup.vocabulary, longest=self.longest)
+        return replace(self, setup=setup, notes=(*notes, first, *shown, *rest))
 
 
 def prepared(sources: Sequence[RecordFile], order: TokenizeRequest) -> TokenizePlan:
@@ -150,8 +153,14 @@ def prepared(sources: Sequence[RecordFile], order: TokenizeRequest) -> TokenizeP
     if row_layout.marks is not None and row_layout.loss == "all":
         way = said("--loss completion", order.said) or "a loss of the answers"
         notes.append(f"the texts are chats in {row_layout.marks}'s marks: {way} learns the answers")
-    notes = [*taken(first, row_layout, sample), *notes]
-    return TokenizePlan(setup=setup, columns=columns, notes=tuple(notes), sample=sample)
+    labels = dict.fromkeys(text.label for text in sample if text.label is not None)
+    return TokenizePlan(
+        setup=setup,
+        columns=columns,
+        notes=(taken(first, row_layout, list(labels)), *notes),
+        sample=sample,
+        longest=order.packing.tokens or order.packing.longest,
+    )
 
 
 def _more_advice(sources: Sequence[RecordFile], first: Sequence[Mapping[str, Any]]) -> str:

@@ -115,9 +115,10 @@ PUBLIC_SETS: Final = (
         shape="text",
         fields={"text": "text"},
         beside=("message_id", "role", "message_tree_id"),
-        refused="each row is one message of a conversation, and its answer is another row; the "
-        "file of whole conversations is 2023-04-12_oasst_ready.trees.jsonl.gz: hf download "
-        "OpenAssistant/oasst1 2023-04-12_oasst_ready.trees.jsonl.gz --repo-type dataset",
+        refused="each row is one message of a conversation, and its answer is another row; this "
+        'prints where the file of whole conversations is put: python -c "from huggingface_hub '
+        "import hf_hub_download as get; print(get('OpenAssistant/oasst1', "
+        "'2023-04-12_oasst_ready.trees.jsonl.gz', repo_type='dataset'))\"",
     ),
 )
 

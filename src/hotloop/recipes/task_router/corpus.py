@@ -22,6 +22,7 @@ from hotloop.core.storage.files import make_folder, write_file
 from hotloop.core.storage.manifest import hash_file
 from hotloop.core.units import many
 from hotloop.data.readers.bad_rows import Faults
+from hotloop.data.readers.clean_text import one_line
 from hotloop.data.readers.records import find_sources, head, records
 from hotloop.data.sampling.epoch_order import permutation
 from hotloop.data.sampling.train_and_valid import TRAIN, VALID, in_classes, used
@@ -37,7 +38,7 @@ from hotloop.recipes.task_router import (
 from hotloop.recipes.task_router.task_base import Example, Task
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -52,6 +53,7 @@ BUILT_IN: Final = {
 _NAME: Final = re.compile(r"[\w-]+")
 _VERSION: Final = 3  # raise it when the same files give other rows
 _LOOKED: Final = 20  # rows that tell which public set a file is of
+_SHOWN: Final = 80  # characters of a sample's prompt, and of its answer
 _MOST: Final = 1 << 40  # permutation stream; epochs use the numbers below it
 
 
@@ -261,8 +263,18 @@ def mixed(chosen: Sequence[Chosen], *, cache: Path, is_decoder: bool, seed: int)
         notes=(
             f"rows of tasks: {counts_text}",
             *(f"{c.task.name}: {note}" for c in chosen for note in _files_of(c)[1]),
+            *_samples(kept, chosen),
         ),
     )
+
+
+def _samples(kept: Sequence[Mapping[str, Any]], chosen: Sequence[Chosen]) -> Iterator[str]:
+    """Yield a sentence on the first row of each task, with marks around the right answer."""
+    for number, choice in enumerate(chosen):
+        first = next(_example(row["example"]) for row in kept if row["number"] == number)
+        asked = one_line(choice.task.asked(first))
+        asked = asked if len(asked) <= _SHOWN else f"…{asked[-_SHOWN:]}"
+        yield f"sample of {choice.task.name}: {asked}«{one_line(first.answers[0])[:_SHOWN]}»"
 
 
 def _files_of(chosen: Chosen) -> tuple[list[RecordFile], tuple[str, ...]]:
