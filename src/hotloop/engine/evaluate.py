@@ -29,6 +29,7 @@ class Evaluation:
     loss: float  # mean over targets
     targets: int
     figures: Mapping[str, float | None] = field(default_factory=dict)  # metrics of the job's judge
+    groups: Mapping[str, Mapping[str, float | None]] | None = None  # scores of groups of rows
     right: Sequence[int] | None = None  # right answers of each class; None: not counted
 
 
@@ -87,6 +88,7 @@ def evaluate(
         loss=mean,
         targets=targets,
         figures=judge.figures(on_host),
+        groups=None if judge.groups is None else judge.groups(on_host),
         right=None if judge.right is None else judge.right(on_host),
     )
 

@@ -302,6 +302,8 @@ class Loop:
             best=best,
             **({"figures": dict(evaluation.figures)} if evaluation.figures else {}),
         )
+        if best and evaluation.groups is not None:
+            self.metrics_log.keep_groups(position.step, evaluation.groups)
         judge, figures = session.job.judge, evaluation.figures
         shown = {k: v for k, v in figures.items() if judge is not None and judge.shows(k)}
         loss, unit = evaluation.loss, session.job.loss_unit

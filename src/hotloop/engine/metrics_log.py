@@ -13,6 +13,8 @@ from hotloop.core.errors import DivergedError, WriteError
 from hotloop.core.events import PHASES, event_line, step_line
 from hotloop.core.plateau import GUESSING, guessing
 from hotloop.core.progress import EpochDone, Note, Progress
+from hotloop.core.storage.files import write_json
+from hotloop.core.storage.rundir import RunDir
 from hotloop.engine.step import refuse_collapse
 
 if TYPE_CHECKING:
@@ -148,6 +150,16 @@ class MetricsLog:
         """Show a sentence to the user and write it to the log."""
         self.event("note", step, text=text)
         self._notify(Note(text=text, warning=warning))
+
+    def keep_groups(self, step: int, scores: Mapping[str, Mapping[str, float | None]]) -> None:
+        """Write the scores of each group of rows; if the disk refuses them, warn."""
+        folder = self.journal.folder()
+        if self._session.parallel.group.rank > 0 or folder is None:
+            return
+        try:
+            write_json(RunDir(folder).groups, {"step": step, "groups": scores})
+        except WriteError as error:
+            self._notify(Note(text=f"{error}; training goes on", warning=True))
 
     def _write(self, *, sync: bool = False) -> None:
         """Write the waiting lines; if the disk refuses them, warn once and keep them for later."""

@@ -33,6 +33,8 @@ class ValidationMetrics:
     score: str | None = None  # the metric that selects the best model, the higher; None: the loss
     # The rows of each class with a right answer, from all counts; None: rows have no classes.
     right: Callable[[Tensor], Sequence[int]] | None = None
+    # The scores of each group of rows, from all counts; None: rows have no groups.
+    groups: Callable[[Tensor], Mapping[str, Mapping[str, float | None]]] | None = None
     # Whether the screen shows a metric; the log has all.
     shows: Callable[[str], bool] = lambda name: True
     # A remark to the user on the metrics, or None.

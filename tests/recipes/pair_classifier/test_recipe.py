@@ -135,6 +135,18 @@ def test_rows_of_a_group_are_trained_on_or_validated_on(run):
     assert sum(about["rows"].values()) == 240
 
 
+def test_the_scores_of_all_validated_groups_are_in_a_file(run):
+    kept = json.loads((run.path / "groups.json").read_text())
+    best = next(each for each in run.evaluations if each["step"] == kept["step"])
+    assert best["best"]
+    scores = kept["groups"]
+    assert sum(each["rows"] for each in scores.values()) == run.record["data"]["rows"]["valid"]
+    weakest = [value["macro_f1"] for value in scores.values()]
+    assert weakest == sorted(weakest)
+    for name, value in list(scores.items())[:5]:
+        assert best["figures"][f"macro_f1 of {name}"] == value["macro_f1"]
+
+
 def test_predictions_are_those_of_the_last_validation(run, data, tmp_path, capsys):
     found = run.predict(data, which="last")
     told = [json.loads(line) for line in data.read_text().splitlines()]

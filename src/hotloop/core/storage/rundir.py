@@ -4,6 +4,7 @@ run.json      what was asked, what is in effect, where, with which versions; sch
 plan.json     the plan, so that it can be run again
 events-r<rank>.jsonl, checkpoints/, lock.json (while a process is at it)
 vocabulary.json, classes.json, texts.json  what the model needs beside its weights: KEPT
+groups.json    the scores of each group of rows at the best validation
 report.html    the page of hotloop report or doctor
 answers.json   what hotloop predict found of the rows that the run held out
 case.json, findings.json  of a script: what was seen, what was found
@@ -62,6 +63,7 @@ class RunDir:
     checkpoints = _Entry("checkpoints")
     vocabulary = _Entry("vocabulary.json")  # of the trained model; it moves with the run
     report = _Entry("report.html")  # the page of `hotloop report`
+    groups = _Entry("groups.json")  # scores of each group of rows at the best validation
     answers = _Entry("answers.json")  # what `hotloop predict` found of the held-out rows
     case = _Entry("case.json")  # what was seen of a script; `hotloop doctor` can judge it again
     findings = _Entry("findings.json")  # of the doctor

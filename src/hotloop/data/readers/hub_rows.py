@@ -15,14 +15,20 @@ if TYPE_CHECKING:
 
     from hotloop.core.env import Environment
 
-__all__ = ["cached_folder", "hub_command", "is_hub_id"]
+__all__ = ["cached_folder", "hub_command", "is_hub_id", "may_be_hub_id"]
 
 _ID: Final = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
+_SHORT: Final = re.compile(r"[A-Za-z][\w-]*")  # of the first data sets, such as imdb
 
 
 def is_hub_id(text: str) -> bool:
     """Return whether a text has the form of an id of the hub, OWNER/NAME, and not of a file."""
     return _ID.fullmatch(text) is not None and format_of(text) is None
+
+
+def may_be_hub_id(text: str) -> bool:
+    """Return whether a text may be an id of the hub, also one without an owner."""
+    return is_hub_id(text) or _SHORT.fullmatch(text) is not None
 
 
 def hub_command(name: str) -> str:

@@ -17,7 +17,7 @@ from hotloop.data.readers.arrow import ARROW
 from hotloop.data.readers.clean_text import NOT_DATA, refuse, walk
 from hotloop.data.readers.file_names import format_of, split_of
 from hotloop.data.readers.formats import BY_SUFFIX, FORMATS
-from hotloop.data.readers.hub_rows import cached_folder, hub_command, is_hub_id
+from hotloop.data.readers.hub_rows import cached_folder, hub_command, may_be_hub_id
 from hotloop.data.readers.json_array import JSON, members
 from hotloop.data.readers.parallel import PARALLEL, languages_beside
 from hotloop.data.readers.portions import RecordFile
@@ -155,7 +155,7 @@ def _matches(place: Path) -> list[Path]:
     if place.parent.is_dir():
         near = did_you_mean(place.name, (entry.name for entry in place.parent.iterdir()))
     name, advice = _below(place), "; name a file, a folder or a pattern such as data/*.jsonl"
-    if name is not None and is_hub_id(name.partition("::")[0]):
+    if name is not None and may_be_hub_id(name.partition("::")[0]):
         advice += f"; if it is a data set of the hub, {hub_command(name)} writes its rows to a file"
     raise DataError(
         f"{place} does not exist, and no file matches it (looked from {Path.cwd()}){near or advice}"

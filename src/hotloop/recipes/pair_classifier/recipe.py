@@ -159,6 +159,21 @@ def _figures(data: Labelled, silent: list[str], counts: Tensor) -> dict[str, flo
     return {**{name: scores.whole.value(name) for name in metrics}, **group_figures}
 
 
+def _groups(data: Labelled, counts: Tensor) -> dict[str, dict[str, float | None]]:
+    """Return the scores of each group, the weakest first."""
+    scores = report(counts.numpy(), names=data.classes.names, groups=data.groups)
+    return {
+        name: {
+            "rows": group.rows,
+            "accuracy": group.accuracy,
+            "macro_f1": group.macro_f1,
+            "weighted_f1": group.weighted_f1,
+        }
+        for name, group in weakest(scores)
+        if group.rows
+    }
+
+
 def _judge(
     config: PairClassifierConfig, data: Labelled, to_beat: Mapping[str, Scores]
 ) -> ValidationMetrics:
@@ -174,6 +189,7 @@ def _judge(
         start=lambda device: torch.zeros(shape, dtype=torch.int64, device=device),
         figures=partial(_figures, data, silent),
         score=config.metric,
+        groups=partial(_groups, data) if data.groups else None,
         right=lambda counts: counts.sum(0).diagonal().tolist(),
         closing=partial(_closing, config, to_beat, silent),
     )
@@ -294,7 +310,7 @@ def _row_counts(data: Labelled, train: TokenRows) -> str:
     is_flat = train.form.layout == "flat"
     return (
         f"{many(len(train), 'training row')} and {many(valid, 'validation row')}"
-        + f" of {many(groups, 'group')}" * bool(groups)
+        + f" of {many(groups, 'group')}, with scores in groups.json" * bool(groups)
         + f", up to {train.longest} tokens; batches "
         + ("without padding" if is_flat else "padded to their longest row")
     )

@@ -23,6 +23,7 @@ from hotloop.core.storage.manifest import hash_file
 from hotloop.core.units import many
 from hotloop.data.readers.bad_rows import Faults
 from hotloop.data.readers.clean_text import one_line
+from hotloop.data.readers.hub_rows import hub_command
 from hotloop.data.readers.records import find_sources, head, records
 from hotloop.data.sampling.epoch_order import permutation
 from hotloop.data.sampling.train_and_valid import TRAIN, VALID, in_classes, used
@@ -166,6 +167,7 @@ def chosen_tasks(
             )
             raise DataError(
                 f"task {name} has no rows: there is no {expected_path}; data.files.{name}=FILE"
+                f"{_where(task)}"
             )
         chosen.append(
             Chosen(task=task, declared=declared_files.get(name), path=path, size=sizes.get(name))
@@ -174,8 +176,14 @@ def chosen_tasks(
         raise DataError(
             f"{folder} has rows of no task; looked for "
             + ", ".join(file for task in tasks.values() for file in task.files[:1])
+            + "".join(_where(task) for task in tasks.values())
         )
     return chosen
+
+
+def _where(task: Task) -> str:
+    """Return how rows of a task are fetched from the hub, as the end of a message."""
+    return "" if task.hub is None else f"; {hub_command(task.hub)} writes rows of {task.name}"
 
 
 def _usual(folder: str | None, task: Task, known: dict[Path, str | None]) -> Path | None:

@@ -40,6 +40,7 @@ class Task:
     score: str  # the figure that counts
     best: float = 1.0  # the maximum of that figure
     files: tuple[str, ...] = ()  # usual names of files and folders below data.path
+    hub: str | None = None  # a data set of the hub with such rows: name::split::configuration
     sets: tuple[str, ...] = ()  # public sets whose rows it reads, by name
 
     def asked(self, example: Example) -> str:

@@ -22,6 +22,7 @@ TASK = Task(
     prompt="{text}\nIn Python:\n",
     figures=same_code,
     score="exact",
+    hub="google-research-datasets/mbpp",
     files=("mbpp/mbpp.jsonl", "code.jsonl", "mbpp", "humaneval"),
     sets=("MBPP", "MBPP, sanitized", "HumanEval", "APPS"),
 )

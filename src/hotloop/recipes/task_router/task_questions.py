@@ -48,6 +48,7 @@ TASK = Task(
     prompt="{text}\nQuestion: {question}\n",
     figures=exact_match_f1,
     score="f1",
+    hub="rajpurkar/squad",
     files=("xquad/xquad.en.json", "squad.json", "squad.jsonl", "squad", "squad_v2"),
     sets=("SQuAD", "SQuAD, articles"),
 )

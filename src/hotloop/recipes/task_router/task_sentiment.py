@@ -32,6 +32,7 @@ TASK = Task(
     prompt="Is this positive or negative?\n{text}\n",
     figures=accuracy,
     score="accuracy",
+    hub="stanfordnlp/sst2",
     files=(
         *("sentence_polarity/all.jsonl", "sentiment.jsonl", "sst2.jsonl"),
         *("SST-2", "sst2", "aclImdb", "imdb"),

@@ -35,6 +35,7 @@ TASK = Task(
     prompt="{text}\nIn one sentence:\n",
     figures=rouge,
     score="rougeL",
+    hub="EdinburghNLP/xsum",
     files=("scitldr/train.jsonl", "summaries.jsonl", "xsum", "cnn_dailymail", "samsum"),
     sets=("XSum", "CNN/DailyMail", "SAMSum"),
 )

@@ -67,5 +67,6 @@ TASK = Task(
     figures=bleu_chrf,
     score="chrf",
     best=100.0,
+    hub="wmt/wmt14::train::fr-en",
     files=("tico19/en-fr.jsonl", "translation.jsonl", "translation", "wmt"),
 )
