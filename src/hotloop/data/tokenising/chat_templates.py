@@ -228,4 +228,7 @@ def _rank(reply: Mapping[str, Any]) -> float:
 
 def kind_of(value: object) -> str:
     """Return what a JSON value is, in words."""
-    return "nothing (null)" if value is None else f"a {type(value).__name__}"
+    if value is None or isinstance(value, bool):
+        return "nothing (null)" if value is None else "true or false"
+    words = {str: "text", int: "a whole number", float: "a number", list: "a list"}
+    return words.get(type(value), "an object")

@@ -85,13 +85,14 @@ def layout(
     shape: str | None = None,
     fields: Mapping[str, str] | None = None,
     loss: str | None = None,
+    whole_below: int = 0,
     by: Said = None,
 ) -> RowLayout:
     """Find out how to read rows, from the first ones and the requested settings.
 
-    The loss "answers" is that of the answers where the rows have any. `by` maps options to the
-    user's words. Raises ConfigError for an unknown shape, part or loss, DataError if the rows lack
-    what is needed.
+    The loss "answers" is that of the answers where the rows have any. A sample of fewer rows than
+    `whole_below` is the whole file. `by` maps options to the user's words. Raises ConfigError for
+    an unknown shape, part or loss, DataError if the rows lack what is needed or named.
     """
     named_keys = dict(fields or {})
     if shape is not None and shape not in _SHAPES:
@@ -99,6 +100,10 @@ def layout(
         raise ConfigError(f"shape {shape!r} is unknown{near}: {', '.join(_SHAPES)}")
     if loss is not None and loss not in (*_LOSSES, "answers"):
         raise ConfigError(f"loss {loss!r} is unknown: {', '.join(_LOSSES)}")
+    every = {part for parts in _ROLES.values() for part in parts} | {*_BESIDE}
+    for part in named_keys.keys() - every:
+        near = did_you_mean(part, every)
+        raise ConfigError(f"no row has a part {part!r}{near}: {', '.join(sorted(every))}")
     row = next(filter(detect, sample), sample[0] if sample else {})
     row_shape = shape or _shape_of_keys(named_keys) or detect(row)
     if row_shape is None:
@@ -118,6 +123,7 @@ def layout(
     if of_set is not None and of_set.within:
         sample = _inner(sample, of_set.within)
         row = next(filter(of_set.of, sample))
+    _refuse_absent(named_keys, sample, is_whole=len(sample) < whole_below, by=by)
     keys = _keys_by_part(row_shape, row, sample, named_keys, of_set, by)
     marks = marks_of(value_at(one, keys["text"]) for one in sample) if row_shape == "text" else None
     chosen = _loss_of(row_shape, loss, has_answers=marks is not None)
@@ -135,6 +141,35 @@ def layout(
         unlabelled=() if of_set is None else of_set.unlabelled,
         unanswered=None if of_set is None else of_set.unanswered,
     )
+
+
+def _refuse_absent(
+    named_keys: Mapping[str, str],
+    sample: Sequence[Mapping[str, Any]],
+    *,
+    is_whole: bool,
+    by: Said,
+) -> None:
+    """Raise DataError for a key that the user names and no row has.
+
+    A part that rows may lack may also come later, unless the sample `is_whole` or has a like key.
+    """
+    for part, key in named_keys.items():
+        if not key or any(key in row or value_at(row, key) is not None for row in sample):
+            continue
+        inner = (
+            f"{key}.{name}" for row in sample for key, value in row.items() for name in _in(value)
+        )
+        known = list(dict.fromkeys([*(name for row in sample for name in row), *inner]))
+        near = did_you_mean(key, known)
+        if near or is_whole or part not in {*_OPTIONAL, *_BESIDE} - {"output", "label"}:
+            way = (named([part], by) or f"{part}=KEY").replace("KEY", key)
+            keys = keys_of_row(dict.fromkeys(known))
+            raise DataError(f"{way}: no row has the key {key!r}{near}; the rows have {keys}")
+
+
+def _in(value: Any) -> Sequence[str]:
+    return list(value) if isinstance(value, dict) else []
 
 
 def _languages(row: Mapping[str, Any]) -> list[str] | None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hotloop.data.readers.advised_options import Said
     from hotloop.data.readers.bad_rows import Policy
     from hotloop.data.readers.portions import RecordFile
-    from hotloop.data.tokenising.row_shapes import Text
+    from hotloop.data.tokenising.row_shapes import RowLayout, Text
     from hotloop.data.tokenising.tokenizer_files import TokenizerSpec
 
 __all__ = ["Engine", "TokenizePlan", "TokenizeRequest", "TokenizeSpec", "prepared", "wanted"]
@@ -102,12 +102,7 @@ def prepared(sources: Sequence[RecordFile], order: TokenizeRequest) -> TokenizeP
     """
     vocabulary, notes = order.vocabulary, []
     first = [row for _, row in head(sources[0], _SAMPLE, policy=order.policy)]
-    try:
-        row_layout = layout(
-            first, shape=order.shape, fields=order.fields, loss=order.loss, by=order.said
-        )
-    except DataError as error:
-        raise DataError(f"{sources[0].name}: {error}{_more_advice(sources, first)}") from error
+    row_layout = _layout(sources, first, order)
     if row_layout.shape == "text" and order.shape is None and "text" not in order.fields:
         refuse_unread_answers(first, row_layout, order.ignored, order.said)
     if order.template is not None and row_layout.shape in ("text", "pair"):
@@ -161,6 +156,23 @@ def prepared(sources: Sequence[RecordFile], order: TokenizeRequest) -> TokenizeP
         sample=sample,
         longest=order.packing.tokens or order.packing.longest,
     )
+
+
+def _layout(
+    sources: Sequence[RecordFile], first: Sequence[Mapping[str, Any]], order: TokenizeRequest
+) -> RowLayout:
+    """Return how rows are read; DataError, with the first file's name, if that cannot be told."""
+    try:
+        return layout(
+            first,
+            shape=order.shape,
+            fields=order.fields,
+            loss=order.loss,
+            whole_below=_SAMPLE,
+            by=order.said,
+        )
+    except DataError as error:
+        raise DataError(f"{sources[0].name}: {error}{_more_advice(sources, first)}") from error
 
 
 def _more_advice(sources: Sequence[RecordFile], first: Sequence[Mapping[str, Any]]) -> str:

@@ -33,6 +33,7 @@ SAID: Final = {  # option of `hotloop data` -> what a user of the recipe types i
     "--fields text_b": "data.text_b=KEY",
     "--fields label": "data.label=KEY",
     "--fields task": "data.group=KEY",
+    "--fields report": "data.report_by=KEY",
 }
 
 

@@ -59,6 +59,9 @@ class RouterData:
     path: str | None = setting(None, "folder with the rows of the tasks, by their usual names")
     tasks: str = setting(ALL, "names with commas between; all: those that have rows")
     files: Mapping[str, str] = setting({}, "where the rows of a task are {task: file}")
+    fields: Mapping[str, str] = setting(
+        {}, "keys of a task's rows, where they have other names {task: 'text=KEY,label=KEY'}"
+    )
     declared: str | None = setting(None, "Python file with a task of your own; commas between")
     sizes: Mapping[str, str] = setting({}, "rows of a task at most {task: rows}")
     sentiment_size: int | None = setting(None, "rows of it at most", low=2)
@@ -197,6 +200,11 @@ def check_task_router(config: TaskRouterConfig, origins: Mapping[str, str] = _NO
         f"data.sizes.{name}={size}: rows are a whole number from 2"
         for name, size in config.data.sizes.items()
         if not size.isdecimal() or int(size) < 2
+    ]
+    problems += [
+        f"data.fields.{name}={keys}: a key for each part, as in text=KEY,label=KEY"
+        for name, keys in config.data.fields.items()
+        if not all(part and "=" in part.strip("=") for part in keys.split(","))
     ]
     if config.phase == "3" and None in (config.adapters_from, config.router_from):
         problems.append(

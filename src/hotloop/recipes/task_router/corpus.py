@@ -12,6 +12,7 @@ import runpy
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -27,7 +28,7 @@ from hotloop.data.readers.hub_rows import hub_command
 from hotloop.data.readers.records import find_sources, head, records
 from hotloop.data.sampling.epoch_order import permutation
 from hotloop.data.sampling.train_and_valid import TRAIN, VALID, in_classes, used
-from hotloop.data.tokenising.public_sets import public_set
+from hotloop.data.tokenising.public_sets import public_set, value_at
 from hotloop.recipes.building.declared_code import files_of
 from hotloop.recipes.task_router import (
     task_code,
@@ -51,6 +52,7 @@ BUILT_IN: Final = {
     module.TASK.name: module.TASK
     for module in (task_sentiment, task_questions, task_summaries, task_code, task_translation)
 }
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _NAME: Final = re.compile(r"[\w-]+")
 _VERSION: Final = 3  # raise it when the same files give other rows
 _LOOKED: Final = 20  # rows that tell which public set a file is of
@@ -65,6 +67,7 @@ class Chosen:
     task: Task
     declared: Path | None  # the file that declares it; None: a built-in task
     path: Path
+    fields: Mapping[str, str]  # part of a row -> key, where it has another name
     size: int | None  # maximum number of rows, drawn at random; None: all
 
 
@@ -139,15 +142,17 @@ def chosen_tasks(
     declared: str | None = None,
     names: Sequence[str],
     files: Mapping[str, str],
+    fields: Mapping[str, str] = _NOTHING,
     sizes: Mapping[str, int | None],
 ) -> list[Chosen]:
     """Return the tasks in `names`, or all tasks that have rows where `names` is empty.
 
-    `files` gives the path of a task's rows; other tasks are looked up below `folder` by their usual
-    file names. Raises ConfigError for an unknown task, DataError for a task without rows.
+    `files` gives the path of a task's rows, and `fields` the keys that have other names, as
+    "text=KEY,label=KEY"; other tasks are looked up below `folder` by their usual file names. Raises
+    ConfigError for an unknown task, DataError for a task without rows.
     """
     tasks = known_tasks(declared)
-    for name in {*names, *files, *sizes}:
+    for name in {*names, *files, *fields, *sizes}:
         if name not in tasks:
             raise ConfigError(
                 f"no task is called {name!r}{did_you_mean(name, tasks)} "
@@ -170,7 +175,13 @@ def chosen_tasks(
                 f"{_where(task)}"
             )
         chosen.append(
-            Chosen(task=task, declared=declared_files.get(name), path=path, size=sizes.get(name))
+            Chosen(
+                task=task,
+                declared=declared_files.get(name),
+                path=path,
+                fields=dict(pair.split("=", 1) for pair in fields.get(name, "").split(",") if pair),
+                size=sizes.get(name),
+            )
         )
     if not chosen:
         raise DataError(
@@ -237,6 +248,7 @@ def mixed(chosen: Sequence[Chosen], *, cache: Path, is_decoder: bool, seed: int)
             choice.task.name,
             choice.task.prompt,
             choice.size,
+            dict(choice.fields),
             None if choice.declared is None else hash_file(choice.declared),
             [
                 [source.split, source.member, *map(hash_file, source.paths)]
@@ -305,9 +317,16 @@ def _examples(chosen: Chosen, seed: int) -> list[tuple[Example, bool]]:
         examples = by_split.setdefault(split, [])
         for place, record in records([file for file in files if file.split == split], faults):
             try:
-                examples += chosen.task.read(record)
+                named = {part: value_at(record, key) for part, key in chosen.fields.items()}
+                examples += chosen.task.read({**record, **named})
             except DataError as error:
                 faults.add(place, "unfit for the task", f"task {chosen.task.name}: {error}")
+    if faults.count and not any(by_split.values()):
+        name = chosen.task.name
+        raise DataError(
+            f"no row fits task {name}: {faults}{faults.listed}; other keys are named by "
+            f"data.fields.{name}=text=KEY,label=KEY"
+        )
     faults.raise_if_any({})
     if not by_split.get(TRAIN):
         raise DataError(f"{chosen.path} has no example of task {chosen.task.name}")

@@ -99,6 +99,7 @@ def prepare_rows(
         declared=data.declared,
         names=task_names(config),
         files=data.files,
+        fields=data.fields,
         sizes=sizes_of(config),
     )
     rows = mixed(chosen, cache=cache, is_decoder=base_model.is_decoder, seed=config.seed)
