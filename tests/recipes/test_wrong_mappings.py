@@ -32,7 +32,7 @@ CASES = [
     (PAIR, PAIRS, [*NAMED, "data.report_by=authr"], "data.report_by=authr: .*mean author"),
     (PAIR, PAIRS, [], "needs text_a.*'title', 'body'.*data.text_a=KEY"),
     (PAIR, PAIRS, ["data.text_a=title"], "have no label.*data.label=KEY"),
-    (PAIR, FLOATS, [], "rows.jsonl:1: key 'label' must hold a label.*not a number"),
+    (PAIR, FLOATS, [], "rows.jsonl:1: key 'label' must hold a label.*not a fraction"),
     (PAIR, MIXED, [], "rows.jsonl:8: key 'label' is 'yes', but the first rows' labels are num"),
     (CHAT, QUESTIONS, ["data.prompt=question", "data.response=a"], "data.prompt=question: no row"),
     (CHAT, QUESTIONS, ["data.prompt=q"], "needs response.*'q', 'a'.*data.response=KEY"),

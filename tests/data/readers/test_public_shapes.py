@@ -10,6 +10,7 @@ from hotloop.core.errors import DataError
 from hotloop.data.readers.hub_rows import cached_folder
 from hotloop.data.readers.records import find_sources, head
 from hotloop.data.sampling.train_and_valid import in_classes
+from hotloop.data.tokenising.plan import by_position
 
 
 def texts_of_classes(folder):
@@ -41,6 +42,41 @@ def test_texts_of_one_folder_have_no_class(tmp_path):
     (tmp_path / "a" / "x.txt").write_text("x")
     (tmp_path / "b.txt").write_text("y")
     assert [file.folder for file in find_sources([str(tmp_path)]).files] == [None, None]
+
+
+def test_files_without_a_suffix_are_texts_where_a_folder_has_nothing_else(tmp_path):
+    for place in ("20news-train/autos/101", "20news-train/space/102", "20news-test/space/103"):
+        path = tmp_path / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(place)
+    (tmp_path / "20news-train" / "space" / "image").write_bytes(b"\0\1")
+    files = find_sources([str(tmp_path)]).files
+    assert [(file.split, file.folder, file.path.name) for file in files] == [
+        ("train", "autos", "101"),
+        ("train", "space", "102"),
+        ("test", "space", "103"),
+    ]
+    (tmp_path / "more.jsonl").write_text('{"text": "a"}\n')
+    assert [file.format for file in find_sources([str(tmp_path)]).files] == ["jsonl"]
+
+
+def test_folders_of_splits_need_one_to_train_on(tmp_path):
+    for name in ("my-test-data", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.jsonl").write_text('{"text": "a"}\n')
+    assert [file.split for file in find_sources([str(tmp_path)]).files] == ["train", "train"]
+
+
+def test_columns_that_are_named_by_position_have_no_header(tmp_path):
+    path = tmp_path / "rows.tsv"
+    path.write_text("ja\tyes\nnein\tno\n")
+    (source,) = by_position(find_sources([str(path)]).files, {"prompt": "0", "response": "1"})
+    assert [row for _, row in head(source, 9)] == [
+        {"0": "ja", "1": "yes"},
+        {"0": "nein", "1": "no"},
+    ]
+    (source,) = by_position(find_sources([str(path)]).files, {"prompt": "ja", "response": "1"})
+    assert [row for _, row in head(source, 9)] == [{"ja": "nein", "yes": "no"}]
 
 
 def test_a_json_object_may_hold_a_list_for_each_split(tmp_path):

@@ -194,7 +194,7 @@ def _header(
         raise DataError(f"{source.name}:{block.line}: no header can be read: {block.fault[1]}")
     text = block.data.decode(errors=MARK_BAD)
     for line, stop, names in _parsed(text, delimiter, is_quoted=is_quoted):
-        if names and _is_data(names):
+        if names and (_is_data(names) or not source.has_names):
             return tuple(map(str, range(len(names)))), block
         if names:
             _check_names(names, f"{source.name}:{block.line + line}")

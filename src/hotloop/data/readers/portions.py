@@ -47,6 +47,7 @@ class RecordFile:
         "file"  # of plain text: the whole file, each line, or the text between blank lines
     )
     folder: str | None = None  # of plain text: the class, where each class has a folder of texts
+    has_names: bool = True  # of a format with a header: False: the first row is data as well
     member: str | None = None  # of a JSON object that holds several lists: the key of this one
     beside: tuple[Path, ...] = ()  # further files that hold the other keys of each row
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import os
-import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
@@ -14,13 +13,15 @@ from hotloop.core.errors import DataError, did_you_mean
 from hotloop.core.storage.manifest import is_plain, read_json
 from hotloop.data.readers.advised_options import said
 from hotloop.data.readers.arrow import ARROW
-from hotloop.data.readers.clean_text import NOT_DATA, refuse, walk
+from hotloop.data.readers.clean_text import HEAD_BYTES, NOT_DATA, refuse, walk
 from hotloop.data.readers.file_names import format_of, split_of
+from hotloop.data.readers.folder_splits import split_around, splits_by_libraries, without_shard
 from hotloop.data.readers.formats import BY_SUFFIX, FORMATS
 from hotloop.data.readers.hub_rows import cached_folder, hub_command, may_be_hub_id
 from hotloop.data.readers.json_array import JSON, members
 from hotloop.data.readers.parallel import PARALLEL, languages_beside
 from hotloop.data.readers.portions import RecordFile
+from hotloop.data.readers.prose import TXT
 from hotloop.data.readers.split_words import is_split, split_word
 from hotloop.data.readers.text_lines import COMPRESSED
 
@@ -34,8 +35,6 @@ __all__ = ["Sources", "find_sources"]
 
 TRAIN = "train"  # the split of files whose names do not tell theirs
 _SPLITS = (TRAIN, "validation", "test")  # their order; others follow
-
-_SHARD = re.compile(r"-\d{5}-of-\d{5}(-\w+)?$")  # with a digest, as the hub has it
 
 
 class _File(NamedTuple):
@@ -115,7 +114,7 @@ def _files_of(
 
 def _of_split(files: list[RecordFile], split: str, name: str) -> list[RecordFile]:
     """Return the files of a split: train_sft by their names, or train by what they are for."""
-    named = [file for file in files if _SHARD.sub("", file.path.stem) == split]
+    named = [file for file in files if without_shard(file.path.stem) == split]
     chosen = named or [file for file in files if file.split == (split_word(split) or split)]
     if not chosen:
         splits = ", ".join(dict.fromkeys(file.split for file in files))
@@ -221,10 +220,13 @@ def _in_folder(root: Path, format: str | None, notes: list[str], by: Said) -> li
         elif FORMATS[kind].is_plain_text and path.stat().st_size == 0:
             left_out["empty"] += 1  # such as __init__.py
         else:
-            split = split_of(path.name) or _split_around(folder, root)
+            split = split_of(path.name) or split_around(folder, root)
             files.setdefault(kind, []).append(_File(path, kind, split))
     if all(FORMATS[kind].is_plain_text for kind in files):
         files |= _parallel(walk(root, NOT_DATA), root)
+    if not files and (texts := _without_suffix(root)):
+        files = {TXT.name: texts}
+        left_out.pop("without suffix", None)
     kind = format or _format_of_folder(root, files, by)
     for other in files:
         if other != kind:
@@ -252,30 +254,10 @@ def _with_classes(files: list[_File], root: Path) -> list[_File]:
 
 
 def _with_splits(files: list[_File]) -> list[_File]:
-    """Return files that a library wrote with the splits in their names, where one is well known.
-
-    unsupervised-00000-of-00001.parquet beside train-00000-of-00001.parquet is no file of train.
-    """
-    names = [_split_in_name(file.path) for file in files]
-    known = {
-        file.path.parent
-        for file, name in zip(files, names, strict=True)
-        if name is not None and is_split(name)
-    }
+    found = splits_by_libraries([file.path for file in files])
     return [
-        file._replace(split=name)
-        if file.split is None and name is not None and file.path.parent in known
-        else file
-        for file, name in zip(files, names, strict=True)
+        file._replace(split=file.split or split) for file, split in zip(files, found, strict=True)
     ]
-
-
-def _split_in_name(path: Path) -> str | None:
-    """Return the split in the name of a shard of the hub, or of a file of `datasets`' cache."""
-    name, count = _SHARD.subn("", path.stem)
-    if (path.parent / "dataset_info.json").is_file() and path.suffix in ARROW.suffixes:
-        return name.rpartition("-")[2]
-    return name if count else None
 
 
 def _parallel(paths: Iterable[Path], root: Path) -> dict[str, list[_File]]:
@@ -286,7 +268,7 @@ def _parallel(paths: Iterable[Path], root: Path) -> dict[str, list[_File]]:
         _File(
             texts[0],
             PARALLEL.name,
-            split_of(texts[0].name) or _split_around(texts[0].parent, root),
+            split_of(texts[0].name) or split_around(texts[0].parent, root),
             beside=texts[1:],
         )
         for texts in found
@@ -342,16 +324,19 @@ def _is_listed(path: Path, listed: frozenset[str] | None) -> bool:
     return not (path.suffix in ARROW.suffixes and path.name.startswith("cache-"))  # of Dataset.map
 
 
-def _split_around(folder: Path, root: Path) -> str | None:
-    """Return the split that a folder, or a folder around it up to `root`, is named after."""
-    if (folder.parent / "dataset_dict.json").is_file():
-        return split_of(folder.name) if is_split(folder.name) else folder.name
-    for around in (folder, *folder.parents):
-        if is_split(around.name):
-            return split_of(around.name)
-        if around == root:
-            break
-    return None
+def _without_suffix(root: Path) -> list[_File]:
+    """Return the files of a folder that have no suffix and are texts, as in 20 Newsgroups."""
+    return [
+        _File(path, TXT.name, split_around(path.parent, root))
+        for path in sorted(walk(root, NOT_DATA))
+        if not path.suffix and path.is_file() and _is_text(path)
+    ]
+
+
+def _is_text(path: Path) -> bool:
+    with path.open("rb") as stream:
+        first = stream.read(HEAD_BYTES)
+    return bool(first.strip()) and b"\0" not in first
 
 
 def _homes(root: Path) -> tuple[Path, ...]:

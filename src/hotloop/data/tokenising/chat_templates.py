@@ -230,5 +230,5 @@ def kind_of(value: object) -> str:
     """Return what a JSON value is, in words."""
     if value is None or isinstance(value, bool):
         return "nothing (null)" if value is None else "true or false"
-    words = {str: "text", int: "a whole number", float: "a number", list: "a list"}
+    words = {str: "text", int: "a whole number", float: "a fraction", list: "a list"}
     return words.get(type(value), "an object")

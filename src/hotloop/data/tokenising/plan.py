@@ -31,7 +31,15 @@ if TYPE_CHECKING:
     from hotloop.data.tokenising.row_shapes import RowLayout, Text
     from hotloop.data.tokenising.tokenizer_files import TokenizerSpec
 
-__all__ = ["Engine", "TokenizePlan", "TokenizeRequest", "TokenizeSpec", "prepared", "wanted"]
+__all__ = [
+    "Engine",
+    "TokenizePlan",
+    "TokenizeRequest",
+    "TokenizeSpec",
+    "by_position",
+    "prepared",
+    "wanted",
+]
 
 Engine = Literal["local", "ray"]  # where portions are turned into tokens
 
@@ -158,6 +166,16 @@ def prepared(sources: Sequence[RecordFile], order: TokenizeRequest) -> TokenizeP
     )
 
 
+def by_position(files: Sequence[RecordFile], fields: Mapping[str, str]) -> Sequence[RecordFile]:
+    """Return files without a header as such, where every key that is named is a position."""
+    if not fields or not all(key.isdecimal() for key in fields.values() if key):
+        return files
+    return [
+        replace(file, has_names=False) if FORMATS[file.format].has_header else file
+        for file in files
+    ]
+
+
 def _layout(
     sources: Sequence[RecordFile], first: Sequence[Mapping[str, Any]], order: TokenizeRequest
 ) -> RowLayout:
@@ -182,7 +200,7 @@ def _more_advice(sources: Sequence[RecordFile], first: Sequence[Mapping[str, Any
         advice += f"; it is the first of {len(sources)} files: name one, if the others are right"
     is_named = first and list(first[0]) != list(map(str, range(len(first[0]))))
     if is_named and FORMATS[sources[0].format].has_header:
-        advice += "; if its first row is data and no header, put the names of the columns before it"
+        advice += "; if its first row is data and no header, name columns by position: 0, 1, ..."
     return advice
 
 
@@ -204,6 +222,7 @@ def wanted(
 
     Raises the errors of `prepared`.
     """
+    sources = by_position(sources, order.fields)
     notify(TokenizeProgress(what="checksums of the data"))
     begun = prepared(sources, order)
     return TokenizeSpec(prepared=begun, identity=_identity(order, begun.setup, sources))

@@ -27,7 +27,7 @@ from hotloop.data.readers.advised_options import said
 from hotloop.data.readers.records import work
 from hotloop.data.tokenising.arrow_file import END, features, head, message
 from hotloop.data.tokenising.journal import State
-from hotloop.data.tokenising.plan import wanted
+from hotloop.data.tokenising.plan import by_position, wanted
 from hotloop.data.tokenising.progress import PortionCounter, TokenizeProgress
 from hotloop.data.tokenising.ray_pool import Cluster, must_be_usable
 from hotloop.data.tokenising.rows import TextWindow
@@ -75,6 +75,7 @@ def tokenise(
     if order.engine == "ray":
         must_be_usable(address=order.address, processes=order.processes)
     make_folder(order.out.parent)
+    sources = by_position(sources, order.fields)
     spec = spec or wanted(sources, order, notify=notify)
     lock = Lock(order.out.with_name(f".{order.out.name}.lock"))
 
