@@ -38,7 +38,8 @@ ANSWERS = {
     "wikitext-hub-parquet": ["data.bad=skip"],
     "wmt-hub-parquet": ["data.prompt=translation.de", "data.response=translation.en"],
     "wmt-fr-hub-parquet": ["data.prompt=translation.fr", "data.response=translation.en"],
-    "wmt-tsv": ["data.prompt=0", "data.response=1"],
+    "wmt-tsv": ["data.prompt=0", "data.response=1", "data.bad=skip"],
+    "newsgroups-folders": ["data.bad=skip"],
     "wmt-moses": ["data.prompt=de", "data.response=en"],
     "spider-folder": ["data.path={}/train_spider.json", "data.valid_path={}/dev.json"],
 }

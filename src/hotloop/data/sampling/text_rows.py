@@ -11,6 +11,7 @@ import numpy as np
 from hotloop.core.digest import digest
 from hotloop.core.errors import DataError
 from hotloop.core.units import many
+from hotloop.data.readers.advised_options import said
 from hotloop.data.sampling.epoch_order import permutation
 from hotloop.data.sampling.mapped_rows import MASKS, RowMap
 from hotloop.data.sampling.train_and_valid import TRAIN, VALID, Part, made_of, used
@@ -92,6 +93,8 @@ def texts(
             f"{many(lost, 'row')} of which nothing carries loss (the answer was cut off, or is "
             "empty): left out",
         )
+    if (cut := _cut(store, order)) is not None:
+        notes += (cut,)
     train_rows, valid_rows, valid_split = rows[TRAIN], rows.get(VALID), VALID
     if valid_rows is None:
         is_held, valid_split = _held_out(len(train_rows), share, seed), TRAIN
@@ -102,6 +105,18 @@ def texts(
         valid=Part(split=valid_split, rows=valid_rows),
         notes=notes,
     )
+
+
+def _cut(store: Store, order: TokenizeRequest) -> str | None:
+    """Return a sentence on tokens that are cut off, with what keeps them; None: there are none."""
+    splits = [about for about in store.about["splits"].values() if about.get("cut_off_tokens")]
+    if not splits:
+        return None
+    cut = sum(about["cut_off_tokens"] for about in splits)
+    every = cut + sum(about["tokens"] for about in store.about["splits"].values())
+    ways = [said("--max-length", order.said), said("--pack", order.said)]
+    way = " or ".join(way for way in ways if way is not None)
+    return f"{cut:,} of {many(every, 'token')} are cut off ({cut / every:.0%}): {way} keeps more"
 
 
 def _usable(store: Store, vocabulary: int) -> tuple[dict[str, NDArray[np.int64]], int]:

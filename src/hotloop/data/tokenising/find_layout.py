@@ -95,27 +95,12 @@ def layout(
     an unknown shape, part or loss, DataError if the rows lack what is needed or named.
     """
     named_keys = dict(fields or {})
-    if shape is not None and shape not in _SHAPES:
-        near = did_you_mean(shape, _SHAPES)
-        raise ConfigError(f"shape {shape!r} is unknown{near}: {', '.join(_SHAPES)}")
-    if loss is not None and loss not in (*_LOSSES, "answers"):
-        raise ConfigError(f"loss {loss!r} is unknown: {', '.join(_LOSSES)}")
-    every = {part for parts in _ROLES.values() for part in parts} | {*_BESIDE}
-    for part in named_keys.keys() - every:
-        near = did_you_mean(part, every)
-        raise ConfigError(f"no row has a part {part!r}{near}: {', '.join(sorted(every))}")
+    _check_words(shape, loss, named_keys)
     row = next(filter(detect, sample), sample[0] if sample else {})
     row_shape = shape or _shape_of_keys(named_keys) or detect(row)
     if row_shape is None:
-        ways = [named(parts, by) for parts in (["text"], ["prompt", "response"], ["messages"])]
-        known_ways = " or ".join(way for way in ways if way is not None)
-        if (pair := _languages(row)) is not None and (way := named(["prompt", "response"], by)):
-            for key in pair:
-                way = way.replace("KEY", key, 1)
-            known_ways = f"{way} learns to translate so, and the keys in turn the other way"
         raise DataError(
-            f"the rows have {keys_of_row(row)}, none of which is usually trained on"
-            + (f"; name what is what: {known_ways}" if known_ways else "")
+            f"the rows have {keys_of_row(row)}, none of which is usually trained on{_ways(row, by)}"
         )
     of_set = None if set(named_keys) - set(_BESIDE) else public_set(row, row_shape)
     if of_set is not None and of_set.refused is not None:
@@ -141,6 +126,30 @@ def layout(
         unlabelled=() if of_set is None else of_set.unlabelled,
         unanswered=None if of_set is None else of_set.unanswered,
     )
+
+
+def _check_words(shape: str | None, loss: str | None, named_keys: Mapping[str, str]) -> None:
+    """Raise ConfigError for an unknown shape, loss or part."""
+    if shape is not None and shape not in _SHAPES:
+        near = did_you_mean(shape, _SHAPES)
+        raise ConfigError(f"shape {shape!r} is unknown{near}: {', '.join(_SHAPES)}")
+    if loss is not None and loss not in (*_LOSSES, "answers"):
+        raise ConfigError(f"loss {loss!r} is unknown: {', '.join(_LOSSES)}")
+    every = {part for parts in _ROLES.values() for part in parts} | {*_BESIDE}
+    for part in named_keys.keys() - every:
+        near = did_you_mean(part, every)
+        raise ConfigError(f"no row has a part {part!r}{near}: {', '.join(sorted(every))}")
+
+
+def _ways(row: Mapping[str, Any], by: Said) -> str:
+    """Return how the keys of a row of no known shape are named, as the end of a message."""
+    ways = [named(parts, by) for parts in (["text"], ["prompt", "response"], ["messages"])]
+    known_ways = " or ".join(way for way in ways if way is not None)
+    if (pair := _languages(row)) is not None and (way := named(["prompt", "response"], by)):
+        for key in pair:
+            way = way.replace("KEY", key, 1)
+        known_ways = f"{way} learns to translate so, and the keys in turn the other way"
+    return f"; name what is what: {known_ways}" if known_ways else ""
 
 
 def _refuse_absent(

@@ -111,21 +111,12 @@ def prepared(sources: Sequence[RecordFile], order: TokenizeRequest) -> TokenizeP
     vocabulary, notes = order.vocabulary, []
     first = [row for _, row in head(sources[0], _SAMPLE, policy=order.policy)]
     row_layout = _layout(sources, first, order)
+    is_packed = order.packing.tokens is not None
     if row_layout.shape == "text" and order.shape is None and "text" not in order.fields:
         refuse_unread_answers(first, row_layout, order.ignored, order.said)
-    if order.template is not None and row_layout.shape in ("text", "pair"):
-        option = said("--template", order.said) or "a chat template"
-        raise ConfigError(
-            f"{option} is for chats and answers, these rows are of shape {row_layout.shape}"
-        )
+    _refuse_unfit(row_layout.shape, order)
     is_rendered = row_layout.shape == "chat" or order.template is not None
     template = vocabulary.chat(order.template, order.said) if is_rendered else None
-    is_packed = order.packing.tokens is not None
-    if is_packed and row_layout.shape == "pair":
-        off = said("leave --pack out", order.said)
-        raise ConfigError(
-            "pairs are not packed: an encoder reads one pair a row" + (f"; {off}" if off else "")
-        )
     if row_layout.shape == "pair" and "text_b" in row_layout.fields and not vocabulary.parts_pairs:
         row_layout = replace(row_layout, joint="\n")
         notes.append("the tokenizer puts nothing between the texts of a pair: a line break does")
@@ -191,6 +182,18 @@ def _layout(
         )
     except DataError as error:
         raise DataError(f"{sources[0].name}: {error}{_more_advice(sources, first)}") from error
+
+
+def _refuse_unfit(shape: str, order: TokenizeRequest) -> None:
+    """Raise ConfigError for a template or packing that rows of a shape do not have."""
+    if order.template is not None and shape in ("text", "pair"):
+        option = said("--template", order.said) or "a chat template"
+        raise ConfigError(f"{option} is for chats and answers, these rows are of shape {shape}")
+    if order.packing.tokens is not None and shape == "pair":
+        off = said("leave --pack out", order.said)
+        raise ConfigError(
+            "pairs are not packed: an encoder reads one pair a row" + (f"; {off}" if off else "")
+        )
 
 
 def _more_advice(sources: Sequence[RecordFile], first: Sequence[Mapping[str, Any]]) -> str:

@@ -50,6 +50,7 @@ SAID = MappingProxyType(  # option of `hotloop data` -> what a user of the recip
         "--template chatml": "data.template=chatml",
         "leave --pack out": "data.packing=false",
         "--max-length": "data.max_length",
+        "--pack": "data.packing=true",
         "--loss": "data.loss",
         "--loss completion": "data.loss=answers",
         "--ignore": "data.ignore",
