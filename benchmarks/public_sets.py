@@ -22,7 +22,7 @@ from typing import Any
 
 from benchmarks.table import RESULTS
 from benchmarks.text_runs import minilm, small_decoder
-from hotloop.core.storage.files import write_json
+from hotloop.core.storage.files import read_json, write_json
 
 RESULT = RESULTS / "public_sets.json"
 STEPS = 30
@@ -43,6 +43,8 @@ ANSWERS = {
     "wmt-moses": ["data.prompt=de", "data.response=en"],
     "spider-folder": ["data.path={}/train_spider.json", "data.valid_path={}/dev.json"],
 }
+# What a person types at once: one document is a row, unless rows are packed.
+TYPED = {"wikitext-raw": ["data.packing=true"]}
 # The caches are found by the names that people give to load_dataset.
 NAMES = {"hf-datasets-cache": "glue::train::sst2", "hf-hub-cache": "stanfordnlp/sst2"}
 CACHES = {
@@ -60,7 +62,7 @@ def main() -> None:
     """Train on every set, and keep what came of it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, metavar="FOLDER")
-    parser.add_argument("--only", metavar="SLUG,...", help="some sets; the result is only printed")
+    parser.add_argument("--only", metavar="SLUG,...", help="some sets; the others' results stay")
     options = parser.parse_args()
     folder = options.folder.resolve()
     if not (folder / "sets.json").is_file():
@@ -70,8 +72,10 @@ def main() -> None:
     furnish(folder, sets)
     wanted = set(options.only.split(",")) if options.only else {one["slug"] for one in sets}
     rows = [trained(folder, one) for one in sets if one["slug"] in wanted]
-    if not options.only:
-        write_json(RESULT, {"steps": STEPS, "sets": rows})
+    found = {
+        row["slug"]: row for row in [*(read_json(RESULT)["sets"] if options.only else []), *rows]
+    }
+    write_json(RESULT, {"steps": STEPS, "sets": [found[one["slug"]] for one in sets]})
 
 
 def furnish(folder: Path, sets: list[dict[str, Any]]) -> None:
@@ -90,7 +94,10 @@ def trained(folder: Path, one: dict[str, Any]) -> dict[str, Any]:
     place = NAMES.get(one["slug"], one["folder"])
     row = {name: one[name] for name in ("slug", "name", "form", "published_by", "verified")}
     row["recipe"] = "pair-classifier" if kind == "labels" else "chat-sft"
-    row["first"] = run(folder, row, [f"data.path={place}", *BESIDE[kind]])
+    if one["slug"] in TYPED:
+        row["answers"] = TYPED[one["slug"]]
+    first = [f"data.path={place}", *row.get("answers", ()), *BESIDE[kind]]
+    row["first"] = run(folder, row, first)
     if row["first"]["exit"] and one["slug"] in ANSWERS:
         answers = [word.format(place) for word in ANSWERS[one["slug"]]]
         is_placed = answers[0].startswith("data.path=")
