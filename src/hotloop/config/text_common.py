@@ -1,6 +1,6 @@
 """Settings that the recipes on pretrained text models share: adapters, and older spellings."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal
@@ -16,6 +16,7 @@ __all__ = [
     "TEXT_ALIASES",
     "Adapter",
     "check_adapter",
+    "field_aliases",
     "idle_text",
     "is_typed",
     "rate_by_method",
@@ -57,6 +58,11 @@ SFT_ALIASES: Mapping[str, str] = MappingProxyType(
         "model.quantization": "adapter.quantization",
     }
 )
+
+
+def field_aliases(parts: Sequence[str]) -> dict[str, str]:
+    """Return the setting that each key of a mapping of all keys at once stands for."""
+    return {".".join(("data", "fields", part)): f"data.{part}" for part in parts}
 
 
 def is_typed(origins: Mapping[str, str], key: str) -> bool:

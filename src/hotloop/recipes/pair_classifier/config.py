@@ -13,6 +13,7 @@ from hotloop.config.text_common import (
     TEXT_ALIASES,
     Adapter,
     check_adapter,
+    field_aliases,
     idle_text,
     is_typed,
     rate_by_method,
@@ -43,6 +44,7 @@ _RATES = {"lora": 5e-4, "dora": 5e-4, "ia3": 5e-4}
 PAIR_ALIASES: Mapping[str, str] = MappingProxyType(
     {
         **TEXT_ALIASES,
+        **field_aliases(("text_a", "text_b", "label")),
         "model.pretrained_model_name_or_path": "model.name",
         "model.model_name_or_path": "model.name",
         "model.pooling_strategy": "model.pooling",

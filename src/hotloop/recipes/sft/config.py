@@ -17,6 +17,7 @@ from hotloop.config.text_common import (
     SFT_ALIASES,
     Adapter,
     check_adapter,
+    field_aliases,
     idle_text,
     is_typed,
     rate_by_method,
@@ -236,7 +237,7 @@ def requested_of(config: SftConfig) -> dict[str, RequestedTechnique]:
 
 resolve_chat_sft = Resolver(
     schema=SftConfig,
-    aliases=SFT_ALIASES,
+    aliases={**SFT_ALIASES, **field_aliases(_PARTS)},
     presets=SFT_PRESETS,
     efforts=SFT_EFFORTS,
     experiments=SFT_EXPERIMENTS,
