@@ -13,6 +13,7 @@ from hotloop.data.readers import arrow
 from hotloop.data.readers.arrow import portions, rows
 from hotloop.data.readers.bad_rows import NOT_UTF8, Faults, RowLocation
 from hotloop.data.readers.portions import RecordFile
+from hotloop.data.readers.records import find_sources, records
 from hotloop.data.readers.text_lines import TORN
 
 VALUES = [
@@ -224,3 +225,25 @@ def test_damage_anywhere_gives_rows_faults_or_a_data_error(folder, write, damage
     except DataError:
         return
     assert all(isinstance(value, dict) for _, value in records)
+
+
+def labels(tmp_path, features, values, policy="stop"):
+    import json
+
+    about = {b"huggingface": json.dumps({"info": {"features": features}}).encode()}
+    table = pa.table({"label": pa.array(values, pa.int64()), "other": [0] * len(values)})
+    pyarrow.parquet.write_table(table.replace_schema_metadata(about), tmp_path / "a.parquet")
+    (source,) = find_sources([str(tmp_path / "a.parquet")]).files
+    return [row["label"] for _, row in records([source], Faults(policy))]
+
+
+def test_labels_have_the_names_of_their_classes(tmp_path):
+    named = {"_type": "ClassLabel", "names": ["no", "yes"]}
+    unnamed = {"_type": "ClassLabel", "num_classes": 2}
+    assert labels(tmp_path, {"label": named, "other": unnamed}, [1, 0, -1, 7]) == [
+        *("yes", "no"),
+        None,
+        7,
+    ]
+    assert labels(tmp_path, {"label": unnamed}, [1, 0]) == [1, 0]
+    assert labels(tmp_path, {"label": {"_type": "ClassLabel", "names": "ab"}}, [1]) == [1]

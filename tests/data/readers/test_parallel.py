@@ -78,3 +78,15 @@ def test_other_files_of_one_name_are_no_languages(tmp_path, names):
         (tmp_path / name).write_text("x\n")
     with pytest.raises(DataError, match="holds no records"):
         find_sources([str(tmp_path)])
+
+
+def test_a_lone_carriage_return_ends_no_line(tmp_path):
+    (tmp_path / "train.de").write_bytes(b"eins\rx\nzwei\r\ndrei")
+    (tmp_path / "train.en").write_bytes(b"one\ntwo\nthree\n")
+    found, faults = read(find_sources([str(tmp_path)]).files)
+    assert [row for _, row in found] == [
+        {"de": "eins\rx", "en": "one"},
+        {"de": "zwei", "en": "two"},
+        {"de": "drei", "en": "three"},
+    ]
+    assert not faults.count

@@ -7,9 +7,10 @@ import pytest
 
 from hotloop.core.env import ENV
 from hotloop.core.errors import DataError
+from hotloop.data.readers.bad_rows import Faults
 from hotloop.data.readers.hub_rows import cached_folder
-from hotloop.data.readers.records import find_sources, head
-from hotloop.data.sampling.train_and_valid import in_classes
+from hotloop.data.readers.records import find_sources, head, records
+from hotloop.data.sampling.train_and_valid import in_classes, used
 from hotloop.data.tokenising.plan import by_position
 
 
@@ -32,8 +33,8 @@ def test_texts_in_folders_of_classes_have_their_folder(tmp_path):
     kept, (note,) = in_classes(sources.files)
     assert sorted(file.folder for file in kept) == ["neg", "pos", "pos"]
     assert note == (
-        "the label is the folder of a text: neg, pos; left out: 2 texts of no class, with those "
-        "of unsup"
+        "the label is the folder of a text: neg, pos; 2 texts outside of these folders are left "
+        "out (unsup has no labels)"
     )
 
 
@@ -165,3 +166,85 @@ def test_a_name_of_the_hub_gives_the_rows_of_its_split(caches, monkeypatch, tmp_
     assert (file.split, file.path.name[:9]) == ("train", "train_sft")
     with pytest.raises(DataError, match="me/one::dev has no split 'dev'; there are test, train"):
         find_sources(["me/one::dev"])
+
+
+@pytest.mark.parametrize("named", [{"text_b": ""}, {"prompt": "text", "response": "1"}, {}])
+def test_a_header_stays_one_unless_every_named_key_is_a_position(tmp_path, named):
+    (tmp_path / "a.csv").write_text("text,label\na,pos\n")
+    (file,) = by_position(find_sources([str(tmp_path)]).files, named)
+    assert head(file, 9)[0][1] == {"text": "a", "label": "pos"}
+
+
+def test_the_header_of_pandas_is_no_row_by_position(tmp_path):
+    (tmp_path / "a.csv").write_text("0,1\na,pos\n")
+    (file,) = by_position(find_sources([str(tmp_path)]).files, {"text_a": "0", "label": "1"})
+    assert [row for _, row in head(file, 9)] == [{"0": "a", "1": "pos"}]
+
+
+def test_test_rows_are_not_trained_on_beside_a_file_to_validate_on(tmp_path):
+    (tmp_path / "all.json").write_text(json.dumps({"train": [{"x": 1}], "test": [{"x": 2}]}))
+    (tmp_path / "v.json").write_text(json.dumps([{"x": 3}]))
+    train = find_sources([str(tmp_path / "all.json")]).files
+    valid = find_sources([str(tmp_path / "v.json")]).files
+    files, (note,) = used(train, valid, is_one=False)
+    assert [(file.member, file.split) for file in files] == [
+        ("train", "train"),
+        (None, "validation"),
+    ]
+    assert "all.json: test: not trained on" in note
+    with pytest.raises(DataError, match="among the files to train on and those to validate on"):
+        used(train, find_sources([str(tmp_path / "all.json")]).files, is_one=False)
+
+
+def test_a_list_of_one_split_alone_says_which(tmp_path):
+    (tmp_path / "a.json").write_text(json.dumps({"test": [{"x": 1}], "train": []}))
+    (file,) = find_sources([str(tmp_path / "a.json")]).files
+    assert (file.split, file.member) == ("test", "test")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"train": [{"x": 1}], "test": [{"x": 2}]', "not JSON"),
+        ('{"train": [{"x": 1}], "test": [{"x": 2}]} garbage', "text after the end"),
+        ('{"train": [{"x": 1}], "test": [{"x": 2}', "does not end"),
+    ],
+)
+def test_a_torn_end_of_a_file_of_splits_is_a_fault(tmp_path, text, said):
+    (tmp_path / "a.json").write_text(text)
+    faults = Faults("skip")
+    list(records(find_sources([str(tmp_path / "a.json")]).files, faults))
+    assert said in str(faults) + faults.listed
+
+
+def test_a_split_that_is_given_twice_is_refused(tmp_path):
+    (tmp_path / "a.json").write_text('{"train": [{"x": 1}], "train": [{"x": 2}]}')
+    (file,) = find_sources([str(tmp_path / "a.json")]).files
+    with pytest.raises(DataError, match="both 'train' and 'train' are lists"):
+        head(file, 9)
+
+
+def test_rows_of_lists_are_read_one_by_one(tmp_path):
+    (tmp_path / "a.json").write_text('[["a \\ud83d\\ude00", "x"], ["b", "y"], ["c", ["z"]], []]')
+    faults = Faults("skip")
+    found = [row for _, row in records(find_sources([str(tmp_path)]).files, faults)]
+    assert found == [{"0": "a \U0001f600", "1": "x"}, {"0": "b", "1": "y"}]
+    assert faults.count == 2
+
+
+def test_code_is_no_text_of_two_languages(tmp_path):
+    for name in ("a.txt", "b.txt", "app.ts", "app.cs"):
+        (tmp_path / name).write_text("x\n")
+    files = find_sources([str(tmp_path)]).files
+    assert [file.path.name for file in files] == ["a.txt", "b.txt"]
+
+
+def test_links_that_lead_out_are_not_read(tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    for name in ("train.de", "train.en", "plain"):
+        (outside / name).write_text("secret\n")
+        (tmp_path / "data").mkdir(exist_ok=True)
+        (tmp_path / "data" / name).symlink_to(outside / name)
+    with pytest.raises(DataError, match="holds no records"):
+        find_sources([str(tmp_path / "data")])

@@ -84,6 +84,15 @@ def test_a_label_that_stands_for_none_is_a_bad_row():
         list(found.texts({**row, "gold_label": "-"}))
 
 
+def test_keys_of_a_set_that_are_typed_mean_the_same():
+    row = {"sentence1": "a", "sentence2": "b", "gold_label": "-", "label1": "x"}
+    typed = {"text_a": "sentence1", "text_b": "sentence2", "label": "gold_label"}
+    assert layout([row], shape="pair", fields=typed).unlabelled == ("-",)
+    other = layout([row], shape="pair", fields={**typed, "label": "label1"})
+    assert other.public is None
+    assert other.unlabelled == ()
+
+
 def test_the_best_ranked_thread_of_a_tree_is_learned():
     tree = {
         "text": "hi",

@@ -171,6 +171,24 @@ def test_predictions_are_those_of_the_last_validation(run, data, tmp_path, capsy
     assert "true \\ predicted" in capsys.readouterr().out
 
 
+def test_rows_whose_labels_are_all_empty_are_rows_without_labels(run, data, tmp_path):
+    told = [json.loads(line) for line in data.read_text().splitlines()][:10]
+    path = jsonl(tmp_path / "test.jsonl", [{**row, "label": None} for row in told])
+    found = run.predict(path)
+    assert len(list(found.rows())) == 10
+    assert found.report is None
+
+
+def test_columns_by_position_are_predicted_as_they_were_trained(model, tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("".join(f"good {n},{'yes' if n % 2 else 'no'}\n" for n in range(40)))
+    more = ("data.text_a=0", "data.label=1", "data.text_b=null", "training.max_steps=2")
+    out = tmp_path / "run"
+    trained(out, *settings(model("bert"), path, *more))
+    found = load_run(out).predict(path)
+    assert found.report.whole.rows == 40
+
+
 def test_what_must_be_beaten_stands_beside_the_scores(run, data, tmp_path, capsys):
     path = jsonl(tmp_path / "new.jsonl", rows(60, first=1000))
     scores = tmp_path / "scores.json"

@@ -146,6 +146,38 @@ def test_a_folder_is_searched_for_the_rows_of_public_sets(tmp_path):
         chosen(tmp_path)
 
 
+def test_the_folder_of_a_text_is_part_of_what_is_kept(tmp_path):
+    for name in ("neg", "pos"):
+        (tmp_path / "texts" / name).mkdir(parents=True)
+        for n in range(2):
+            (tmp_path / "texts" / name / f"{n}.txt").write_text(f"{name} {n}")
+    files = {"sentiment": str(tmp_path / "texts")}
+    cache = tmp_path / "cache"
+    first = mixed(chosen(tmp_path, "sentiment", files=files), cache=cache, is_decoder=True, seed=1)
+    (tmp_path / "texts" / "neg").rename(tmp_path / "texts" / "negative")
+    then = mixed(chosen(tmp_path, "sentiment", files=files), cache=cache, is_decoder=True, seed=1)
+    assert {example.answers[0] for example in first.examples} == {"neg", "pos"}
+    assert {example.answers[0] for example in then.examples} == {"negative", "pos"}
+
+
+def test_keys_that_a_user_names_go_before_those_of_a_set(tmp_path):
+    rows = [{"question": "Q", "solutions": '["one", "two"]', "difficulty": "x"}] * 3
+    jsonl(tmp_path / "apps.jsonl", rows)
+    found = mixed(
+        chosen_tasks(
+            None,
+            names=["code"],
+            files={"code": str(tmp_path / "apps.jsonl")},
+            fields={"code": "text=question,code=solutions.1"},
+            sizes={},
+        ),
+        cache=tmp_path,
+        is_decoder=True,
+        seed=1,
+    )
+    assert found.examples[0].answers == ("two",)
+
+
 def test_rows_of_a_test_file_are_not_read_and_those_of_a_validation_file_are_held_out(tmp_path):
     folder = tmp_path / "sst2"
     folder.mkdir()

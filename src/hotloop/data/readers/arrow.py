@@ -234,15 +234,16 @@ def _class_names(about: bytes | None) -> dict[str, tuple[str, ...]]:
     """
     try:
         features = json.loads(about or b"{}")["info"]["features"]
-        return {
-            name: tuple(feature["names"])
-            for name, feature in features.items()
-            if isinstance(feature, dict)
-            and feature.get("_type") == "ClassLabel"
-            and all(isinstance(word, str) for word in feature["names"])
-        }
-    except (ValueError, KeyError, TypeError, AttributeError):
+        items = [item for item in features.items() if isinstance(item[1], dict)]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}  # of another program
+    found = {}
+    for name, feature in items:
+        words = feature.get("names")
+        is_list = isinstance(words, list) and all(isinstance(word, str) for word in words)
+        if feature.get("_type") == "ClassLabel" and is_list:
+            found[name] = tuple(words)
+    return found
 
 
 def _class(value: Any, names: Sequence[str]) -> Any:
@@ -290,7 +291,11 @@ def _as_bytes(batch: Any) -> Any:
         column.cast(pa.large_binary()) if _is_text(column.type) else column
         for column in batch.columns
     ]
-    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+    pairs = zip(batch.schema.names, columns, strict=True)
+    fields = [pa.field(name, column.type) for name, column in pairs]
+    return pa.RecordBatch.from_arrays(
+        columns, schema=pa.schema(fields, metadata=batch.schema.metadata)
+    )
 
 
 def _count_parquet(stream: BinaryIO) -> int:

@@ -21,7 +21,7 @@ from hotloop.data.readers.portions import PORTION_BYTES, Format, of_blocks
 from hotloop.data.readers.text_lines import LONGEST, blocks, line_ends
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator
     from typing import BinaryIO
 
     from numpy.typing import NDArray
@@ -46,8 +46,8 @@ def portions(
     fields, or belong to the texts as in GLUE's files, is tried on the first rows. Raises DataError
     when the first row cannot be the names of the columns.
     """
-    first = next(blocks(source.path, size=_LOOKED, longest=longest), None)
-    is_quoted = first is None or _is_quoted(first.data, delimiter)
+    looked = (block.data for block in blocks(source.path, size=_LOOKED, longest=longest))
+    is_quoted = _is_quoted(looked, delimiter)
     ends = record_ends(delimiter) if is_quoted else line_ends
     stream = blocks(source.path, size=size, longest=longest, ends=ends)
     for block in stream:
@@ -57,31 +57,61 @@ def portions(
             yield from of_blocks(source, record_blocks, fields=names, is_quoted=is_quoted)
 
 
-def _is_quoted(data: bytes, delimiter: str) -> bool:
-    """Return whether quotes enclose fields, by the first rows of a file.
+def _is_quoted(blocks_of_lines: Iterable[bytes], delimiter: str) -> bool:
+    """Return whether quotes enclose fields, by the first lines and the first ones with a quote.
 
-    They do not if the rows have as many fields as the header without that rule, and either have not
-    with it or have text after a closing quote. Where no row has a quote, those of a CSV file do and
-    those of a TSV file do not.
+    Without a quote in the file, they would in CSV and not in TSV.
     """
-    if b'"' not in data:
-        return delimiter != "\t"
+    first = None
+    for data in blocks_of_lines:
+        first = data if first is None else first
+        if b'"' in data:
+            return _encloses(first.split(b"\n", 1)[0], data, delimiter)
+    return delimiter != "\t"
+
+
+def _encloses(first: bytes, data: bytes, delimiter: str) -> bool:
+    """Return whether quotes enclose fields in lines of a file, by its first line and these.
+
+    Lines are read both ways, and compared by the rows that are not as wide as the first line. In
+    CSV, quotes belong to the texts only if that reading alone has no such row. In TSV, quotes that
+    enclose fields are at the ends of fields only, and either keep a tab or a line break from
+    cutting a row, or stand around every field of a column, or around quotes that are doubled.
+    """
     try:
-        plain = _parsed(data.decode(errors=MARK_BAD), delimiter, is_quoted=False)
+        plain = _read(data, delimiter, is_quoted=False)
     except csv.Error:  # a carriage return, which only quotes allow
         return True
-    if len(plain) < 2 or not _are_even([row for _, _, row in plain]):
-        return True
-    whole = data[: record_ends(delimiter)(data, False)].decode(errors=MARK_BAD)
+    width = len(next(csv.reader([first.decode(errors=MARK_BAD)], delimiter=delimiter), []))
+    whole = data[: record_ends(delimiter)(data, False)]
+    quoted = _read(whole, delimiter, is_quoted=True)
+    cut, torn = (sum(len(row) != width for row in rows) for rows in (plain, quoted))
+    if delimiter != "\t":
+        return cut > 0 or width < 2 or len(plain) < 2 or torn == 0
+    spans = whole.count(b"\n") - len(quoted)
     try:
-        quoted = _parsed(whole, delimiter, is_quoted=True, is_strict=True)
+        _read(whole, delimiter, is_quoted=True, is_strict=True)
     except csv.Error:
-        return False
-    return _are_even([row for _, _, row in quoted]) and bool(quoted)
+        return width > 1 and cut > spans + torn
+    if width < 2 or spans or cut:
+        return width < 2 or cut > torn
+    return any(
+        all(map(_is_enclosed, column))
+        or any('""' in cell[1:-1] for cell in column if _is_enclosed(cell))
+        for column in zip(*plain[1:], strict=True)
+    )
 
 
-def _are_even(records: Sequence[Sequence[str]]) -> bool:
-    return len({len(row) for row in records if row}) == 1
+def _read(
+    data: bytes, delimiter: str, *, is_quoted: bool, is_strict: bool = False
+) -> list[list[str]]:
+    text = data.decode(errors=MARK_BAD)
+    records = _parsed(text, delimiter, is_quoted=is_quoted, is_strict=is_strict)
+    return [row for _, _, row in records if row]
+
+
+def _is_enclosed(cell: str) -> bool:
+    return len(cell) > 1 and cell[0] == cell[-1] == '"'
 
 
 def rows(portion: Portion, faults: Faults, *, delimiter: str) -> Iterator[Record]:
@@ -194,7 +224,7 @@ def _header(
         raise DataError(f"{source.name}:{block.line}: no header can be read: {block.fault[1]}")
     text = block.data.decode(errors=MARK_BAD)
     for line, stop, names in _parsed(text, delimiter, is_quoted=is_quoted):
-        if names and (_is_data(names) or not source.has_names):
+        if names and (_is_data(names) or (not source.has_names and not _is_counted(names))):
             return tuple(map(str, range(len(names)))), block
         if names:
             _check_names(names, f"{source.name}:{block.line + line}")
@@ -216,13 +246,14 @@ def _check_names(names: list[str], where: str) -> None:
 
 
 def _is_data(fields: list[str]) -> bool:
-    """Return whether a first row has a number, and so does not name the columns.
+    """Return whether a first row has a number, and so does not name the columns."""
+    return not _is_counted(fields) and any(map(_is_number, fields))
 
-    The numbers 0, 1, ... are the names that pandas gives to columns without any.
-    """
-    counted = fields[1:] if not fields[0] else fields
-    is_counted = counted == list(map(str, range(len(counted))))
-    return not is_counted and any(map(_is_number, fields))
+
+def _is_counted(names: list[str]) -> bool:
+    """Return whether names are 0, 1, ..., as pandas names columns without names."""
+    counted = names[1:] if not names[0] else names
+    return counted == list(map(str, range(len(counted))))
 
 
 def _is_number(name: str) -> bool:
@@ -240,7 +271,7 @@ def _count(stream: BinaryIO, *, delimiter: str) -> int:
         size += len(line)
         if size >= _LOOKED:
             break
-    is_quoted = _is_quoted(b"".join(head), delimiter)
+    is_quoted = _is_quoted([b"".join(head)], delimiter)
     quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if is_quoted else csv.QUOTE_NONE
     text = (line.decode(errors="replace") for line in chain(head, every))
     reader = (row for row in csv.reader(text, delimiter=delimiter, quoting=quoting) if row)

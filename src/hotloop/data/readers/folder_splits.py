@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from hotloop.data.readers.arrow import ARROW
@@ -60,7 +59,6 @@ def split_around(folder: Path, root: Path) -> str | None:
     return None
 
 
-@cache
 def _splits_of(folder: Path) -> frozenset[str | None]:
     """Return the splits that the names of a folder's folders tell."""
     return frozenset(split_word(path.name) for path in folder.iterdir() if path.is_dir())

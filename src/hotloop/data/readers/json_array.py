@@ -10,12 +10,11 @@ import json
 import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, NoReturn
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from hotloop.core.errors import DataError
 from hotloop.data.readers.bad_rows import RowLocation
+from hotloop.data.readers.brackets import scan
 from hotloop.data.readers.clean_text import advance
 from hotloop.data.readers.counting import chunks
 from hotloop.data.readers.jsonlines import (
@@ -35,12 +34,13 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from hotloop.data.readers.bad_rows import Faults
     from hotloop.data.readers.portions import Record
 
-__all__ = ["JSON", "is_lines", "members", "portions", "rows"]
+__all__ = ["JSON", "is_lines", "key_name", "members", "portions", "rows"]
 
 _HEAD_BYTES = 4 << 20  # at most before the list of records, and after it
 _DECODER = json.JSONDecoder()  # for the values beside the list of records
@@ -48,12 +48,6 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 _ARRAY = re.compile(rb"\s*\[\s*[\[{]")
 _TABLE = re.compile(rb'\s*\{[^{}\[\]]*"\s*:\s*\[\s*\{')  # {"version": 1, "data": [{
 _LINES = re.compile(rb"\s*\{[^\n]*\}[ \t\r]*\n\s*\{")
-_OPEN, _CLOSE, _COMMA, _QUOTE = 1, -1, 2, 3
-_KINDS = bytes(
-    {**dict.fromkeys(b"[{", _OPEN), **dict.fromkeys(b"]}", _CLOSE & 0xFF), 44: _COMMA, 34: _QUOTE}
-    .get(byte, 0)
-    for byte in range(256)
-)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -129,7 +123,7 @@ def portions(
             reader.pass_by(cut + 1)
             reader.row += len(commas) + (close >= 0)
             if close >= 0:
-                if why := None if source.member is not None else _find_end(reader, key):
+                if why := _find_end(reader, key, may_go_on=source.member is not None):
                     yield reader.portion(b"", (NOT_JSON, why, reader.column))
                 return
         yield _unended_portion(reader)
@@ -146,11 +140,16 @@ def members(path: Path, *, size: int = PORTION_BYTES) -> tuple[str, ...]:
         if is_lines(path):
             return ()
         reader = _Reader(source, window)
-        keys = [_find_list(reader)]
-        while keys[-1] is not None and split_word(keys[-1]) is not None:
-            keys.append(_next_list(reader, size=size))
-        found = [key for key in keys if key is not None]
-        return tuple(found) if keys[-1] is None and len(found) > 1 else ()
+        key, found = _find_list(reader), list[str]()
+        while key is not None:
+            if split_word(key_name(key)) is None or key in found:
+                return ()
+            found.append(key)
+            try:
+                key = _next_list(reader, size=size)
+            except DataError:  # the last list does not end, which its rows will say
+                break
+        return tuple(found)
     return ()
 
 
@@ -181,15 +180,14 @@ def _next_list(reader: _Reader, *, size: int = PORTION_BYTES) -> str | None:
 def rows(portion: Portion, faults: Faults) -> Iterator[Record]:
     """Yield the elements of a portion; one that is not a JSON object is a fault.
 
-    Where all elements are lists of single values, these are columns named by their positions.
+    An element that is a list of single values is a row whose columns are named by position.
     """
     try:
         text = portion.data.decode()
         values = [] if may_have_halves(text) else DECODER.decode(f"[{text}]")
     except (ValueError, RecursionError):
         values = []
-    if values and all(type(value) is list and _is_row(value) for value in values):
-        values = [{str(column): cell for column, cell in enumerate(row)} for row in values]
+    values = [_by_position(value) if type(value) is list else value for value in values]
     if values and all(type(value) is dict for value in values):
         yield from (
             (RowLocation(portion.name, row=portion.row + i), v) for i, v in enumerate(values)
@@ -198,12 +196,15 @@ def rows(portion: Portion, faults: Faults) -> Iterator[Record]:
         yield from _one_by_one(portion, faults)
 
 
-def _is_row(values: list[object]) -> bool:
-    return bool(values) and not any(isinstance(value, list | dict) for value in values)
+def _by_position(values: list[Any]) -> object:
+    """Return the record of a list of single values; other lists stay, and are no record."""
+    if not values or any(isinstance(value, list | dict) for value in values):
+        return values
+    return {str(column): value for column, value in enumerate(values)}
 
 
 def _one_by_one(portion: Portion, faults: Faults) -> Iterator[Record]:
-    commas, _ = _scan(portion.data)
+    commas, _ = scan(portion.data)
     line, column, begin = portion.line, portion.column, 0
     for row, end in enumerate([*commas.tolist(), len(portion.data)], portion.row):
         data = portion.data[begin:end]
@@ -212,40 +213,21 @@ def _one_by_one(portion: Portion, faults: Faults) -> Iterator[Record]:
         place = RowLocation(portion.name, line, column, row=row)
         if not bare:
             faults.add(place, NOT_JSON, "not JSON: a comma without an element")
-        elif (record := one_record(bare, place, faults)) is not None:
+        elif (record := one_record(bare, place, faults, list_of=_by_position)) is not None:
             yield RowLocation(portion.name, row=row), record
         line, column = advance(line, column, bare + b",")
         begin = end + 1
 
 
-def _scan(data: bytes) -> tuple[NDArray[np.int64], int]:
-    """Return the positions of commas between elements, and of the list's end (-1: not in it)."""
-    if b"\\" in data:  # from the left, each backslash escapes the backslash or quote after it
-        data = data.replace(b"\\\\", b"__").replace(b'\\"', b"__")
-    kinds = np.frombuffer(data.translate(_KINDS), dtype=np.int8)
-    positions = np.flatnonzero(kinds != 0)
-    kinds = kinds[positions]
-    quotes = kinds == _QUOTE
-    outside = (np.cumsum(quotes) & 1 == 0) & ~quotes
-    positions, kinds = positions[outside], kinds[outside]
-    depth = np.cumsum(np.where(kinds == _COMMA, 0, kinds))
-    commas = positions[(kinds == _COMMA) & (depth == 0)]
-    closed = np.flatnonzero(depth < 0)[:1]
-    if not closed.size:
-        return commas, -1
-    close = int(positions[closed[0]])
-    return commas[commas < close], close
-
-
 def _next_block(
     reader: _Reader, size: int, longest: int
 ) -> tuple[bytes, NDArray[np.int64], int] | None:
-    """Return data with the end of an element, and the result of `_scan`; None if none ends."""
+    """Return data with the end of an element, and the result of `scan`; None if none ends."""
     window, want = reader.window, size
     while True:
         window.fill(want + 1)
         data = window.data[:want]
-        commas, close = _scan(data)
+        commas, close = scan(data)
         if commas.size or close >= 0:
             return data, commas, close
         if want >= longest or len(window.data) <= want:
@@ -282,8 +264,11 @@ def _find_list(reader: _Reader) -> str | None:
     return key
 
 
-def _find_end(reader: _Reader, key: str | None) -> str | None:
-    """Return the error after the list of records, or None; DataError for a second such list."""
+def _find_end(reader: _Reader, key: str | None, *, may_go_on: bool) -> str | None:
+    """Return the error after the list of records, or None.
+
+    Raises DataError for a second such list, unless the object `may_go_on`.
+    """
     window = reader.window
     window.fill(_HEAD_BYTES)
     if key is not None:
@@ -291,9 +276,12 @@ def _find_end(reader: _Reader, key: str | None) -> str | None:
         position = _skip(text, 0)
         if text[position : position + 1] == ",":
             second, position = _member(reader, text, position + 1)
+            if second is not None and may_go_on:
+                return None
             if second is not None:
                 reader.refuse(
-                    position, f"both {_name(key)!r} and {_name(second)!r} are lists of objects"
+                    position,
+                    f"both {key_name(key)!r} and {key_name(second)!r} are lists of objects",
                 )
         elif text[position : position + 1] != "}":
             return "not JSON: expecting , or } after the list of records"
@@ -350,7 +338,8 @@ def _skip(text: str, position: int) -> int:
     return match.end()
 
 
-def _name(key: str) -> str:
+def key_name(key: str) -> str:
+    """Return a key of `members` as text: it is read as one character a byte."""
     return key.encode("latin-1", "replace").decode(errors="replace")
 
 

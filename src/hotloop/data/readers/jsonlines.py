@@ -14,7 +14,7 @@ from hotloop.data.readers.portions import PORTION_BYTES, Format, of_blocks
 from hotloop.data.readers.text_lines import LONGEST, blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import BinaryIO
 
     from hotloop.data.readers.bad_rows import Faults
@@ -122,11 +122,16 @@ def _suspects(text: str) -> Iterator[int]:
         yield from (match.start() for match in suspect.finditer(text))
 
 
-def one_record(data: bytes, place: RowLocation, faults: Faults) -> dict[str, Any] | None:
+def one_record(
+    data: bytes,
+    place: RowLocation,
+    faults: Faults,
+    list_of: Callable[[list[Any]], object] = lambda values: values,
+) -> dict[str, Any] | None:
     """Return the object in the bytes; None for blank bytes and, with a fault, for bad ones.
 
-    `place` is the location of the first byte. Invalid UTF-8 becomes U+FFFD under the policy
-    "replace".
+    `list_of` may make an object of a list. `place` is the location of the first byte. Invalid UTF-8
+    becomes U+FFFD under the policy "replace".
     """
     if not data.strip(_SPACE):
         return None
@@ -136,7 +141,7 @@ def one_record(data: bytes, place: RowLocation, faults: Faults) -> dict[str, Any
     except UnicodeDecodeError as error:
         text, bad = data.decode(errors="replace"), error
     try:
-        value = _parsed(text)
+        value = _parsed(text, list_of)
         problem = _half_character(value) if may_have_halves(text) else None
         if problem:
             value = DECODER.decode(_HALF.sub("\ufffd", json.dumps(value, ensure_ascii=False)))
@@ -164,8 +169,9 @@ def moved(place: RowLocation, data: bytes, by: int) -> RowLocation:
     return place._replace(line=line, byte=byte)
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def _parsed(text: str, list_of: Callable[[list[Any]], object]) -> dict[str, Any]:
     value = DECODER.decode(text)
+    value = list_of(value) if isinstance(value, list) else value
     if not isinstance(value, dict):
         kind = _NAMES[type(value)]
         raise _BadRowError("not an object", f"{kind}, but a record is an object: {{...}}")

@@ -14,7 +14,7 @@ from hotloop.core.errors import DataError
 from hotloop.data.readers.bad_rows import NOT_UTF8, RowLocation, not_utf8
 from hotloop.data.readers.counting import lines
 from hotloop.data.readers.portions import PORTION_BYTES, Format, Portion
-from hotloop.data.readers.text_lines import LONGEST, blocks
+from hotloop.data.readers.text_lines import LONGEST, ReadWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hotloop.data.readers.bad_rows import Faults
     from hotloop.data.readers.portions import Record, RecordFile
 
-__all__ = ["LANGUAGES", "PARALLEL", "languages_beside", "portions", "rows"]
+__all__ = ["LANGUAGES", "PARALLEL", "languages_beside", "parallel_texts", "portions", "rows"]
 
 # ISO 639-1. Pairs of other suffixes, such as .cc and .hh, are no texts of two languages.
 _CODES: Final = """
@@ -36,6 +36,7 @@ ps pt qu rm rn ro ru rw sa sc sd se sg si sk sl sm sn so sq sr ss st su sv sw ta
 tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu
 """
 LANGUAGES: Final = frozenset(_CODES.split())
+_AT_ONCE: Final = 1 << 20  # bytes of a file that are read at once
 _UNEVEN: Final = "uneven"  # a kind of fault
 
 
@@ -45,8 +46,16 @@ def languages_beside(path: Path, among: Iterable[Path]) -> tuple[Path, ...]:
     `path` may also be their name without a language. Nothing is returned if there are no two.
     """
     stem = path.with_suffix("") if _is_language(path) else path
-    same = sorted(p for p in among if _is_language(p) and p.with_suffix("") == stem)
-    return tuple(same) if len(same) > 1 else ()
+    return parallel_texts(among).get(stem, ())
+
+
+def parallel_texts(paths: Iterable[Path]) -> dict[Path, tuple[Path, ...]]:
+    """Return the files of two or more languages, sorted, by their name without the language."""
+    found: dict[Path, list[Path]] = {}
+    for path in paths:
+        if _is_language(path):
+            found.setdefault(path.with_suffix(""), []).append(path)
+    return {stem: tuple(sorted(files)) for stem, files in found.items() if len(files) > 1}
 
 
 def portions(
@@ -94,8 +103,8 @@ def rows(portion: Portion, faults: Faults) -> Iterator[Record]:
     """Yield a record with a text for each language; a line that is not UTF-8 is a fault."""
     keys, lines_of_all = portion.fields, portion.data.split(b"\n")
     for index in range(len(lines_of_all) // len(keys)):
-        line, record = portion.line + index, dict[str, str]()
-        for key, text in zip(keys, lines_of_all[index * len(keys) :], strict=False):
+        line, first, record = portion.line + index, index * len(keys), dict[str, str]()
+        for key, text in zip(keys, lines_of_all[first : first + len(keys)], strict=True):
             try:
                 record[key] = text.decode()
             except UnicodeDecodeError as error:
@@ -112,10 +121,28 @@ def _is_language(path: Path) -> bool:
 
 
 def _lines(path: Path, longest: int) -> Iterator[bytes]:
-    for block in blocks(path, longest=longest):
-        if block.fault is not None:
-            raise DataError(f"{path}:{block.line}: {block.fault[1]}")
-        yield from block.data.splitlines(keepends=True)
+    """Yield the lines of a file, each with LF; only LF or CR LF ends a line, unlike in blocks."""
+    with ReadWindow(path) as window:
+        want = _AT_ONCE
+        while True:
+            window.fill(want)
+            data = window.data
+            cut = len(data) if window.whole else data.rfind(b"\n") + 1
+            if window.whole and window.torn:
+                raise DataError(f"{path} is damaged: {window.torn}")
+            if not cut and not window.whole:
+                want *= 2
+                if want > longest:
+                    raise DataError(f"{path}: a line of more than {longest:,} bytes is no row")
+                continue
+            lines = data[:cut].split(b"\n")
+            if not lines[-1]:
+                lines.pop()
+            yield from (line.removesuffix(b"\r") + b"\n" for line in lines)
+            window.take(cut)
+            if window.whole:
+                return
+            want = _AT_ONCE
 
 
 def _count(stream: BinaryIO) -> int:

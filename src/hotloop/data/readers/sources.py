@@ -18,8 +18,8 @@ from hotloop.data.readers.file_names import format_of, split_of
 from hotloop.data.readers.folder_splits import split_around, splits_by_libraries, without_shard
 from hotloop.data.readers.formats import BY_SUFFIX, FORMATS
 from hotloop.data.readers.hub_rows import cached_folder, hub_command, may_be_hub_id
-from hotloop.data.readers.json_array import JSON, members
-from hotloop.data.readers.parallel import PARALLEL, languages_beside
+from hotloop.data.readers.json_array import JSON, key_name, members
+from hotloop.data.readers.parallel import PARALLEL, languages_beside, parallel_texts
 from hotloop.data.readers.portions import RecordFile
 from hotloop.data.readers.prose import TXT
 from hotloop.data.readers.split_words import is_split, split_word
@@ -137,7 +137,12 @@ def _records_of(file: _File, documents: Documents) -> list[RecordFile]:
     )
     keys = members(path) if is_json else ()
     return [
-        replace(record, name=f"{path}: {key}", split=split_word(key) or TRAIN, member=key)
+        replace(
+            record,
+            name=f"{path}: {key_name(key)}",
+            split=split_word(key_name(key)) or TRAIN,
+            member=key,
+        )
         for key in keys
     ] or [record]
 
@@ -215,16 +220,17 @@ def _in_folder(root: Path, format: str | None, notes: list[str], by: Said) -> li
             lists[folder] = _saved(folder)
         if kind is None or not _is_listed(path, lists[folder]):
             left_out[path.suffix or "without suffix"] += 1
-        elif not path.is_file() or not any(path.resolve().is_relative_to(h) for h in homes):
+        elif not _is_inside(path, homes):
             left_out["links that lead out of it, or no plain files"] += 1
         elif FORMATS[kind].is_plain_text and path.stat().st_size == 0:
             left_out["empty"] += 1  # such as __init__.py
         else:
             split = split_of(path.name) or split_around(folder, root)
             files.setdefault(kind, []).append(_File(path, kind, split))
+    inside = [path for path in sorted(walk(root, NOT_DATA)) if _is_inside(path, homes)]
     if all(FORMATS[kind].is_plain_text for kind in files):
-        files |= _parallel(walk(root, NOT_DATA), root)
-    if not files and (texts := _without_suffix(root)):
+        files |= _parallel(inside, root, beside_texts=bool(files))
+    if not files and (texts := _without_suffix(inside, root)):
         files = {TXT.name: texts}
         left_out.pop("without suffix", None)
     kind = format or _format_of_folder(root, files, by)
@@ -260,20 +266,17 @@ def _with_splits(files: list[_File]) -> list[_File]:
     ]
 
 
-def _parallel(paths: Iterable[Path], root: Path) -> dict[str, list[_File]]:
-    """Return the files of a folder that are texts of several languages, by their format."""
-    every = sorted(path for path in paths if path.is_file())
-    found = dict.fromkeys(languages_beside(path, every) for path in every)
-    files = [
-        _File(
-            texts[0],
-            PARALLEL.name,
-            split_of(texts[0].name) or split_around(texts[0].parent, root),
-            beside=texts[1:],
-        )
-        for texts in found
-        if texts
-    ]
+def _parallel(paths: Iterable[Path], root: Path, *, beside_texts: bool) -> dict[str, list[_File]]:
+    """Return the files of a folder that are texts of several languages, by their format.
+
+    Where the folder has other texts, these are left out for files whose names have a split, such as
+    train.de and train.en: app.cs and app.ts are no texts of two languages.
+    """
+    files = []
+    for stem, texts in parallel_texts(paths).items():
+        split = split_of(texts[0].name) or split_around(stem.parent, root)
+        if split is not None or not beside_texts:
+            files.append(_File(texts[0], PARALLEL.name, split, beside=texts[1:]))
     return {PARALLEL.name: files} if files else {}
 
 
@@ -324,12 +327,17 @@ def _is_listed(path: Path, listed: frozenset[str] | None) -> bool:
     return not (path.suffix in ARROW.suffixes and path.name.startswith("cache-"))  # of Dataset.map
 
 
-def _without_suffix(root: Path) -> list[_File]:
+def _is_inside(path: Path, homes: Sequence[Path]) -> bool:
+    """Return whether a path is a plain file that no link leads out of its folder for."""
+    return path.is_file() and any(path.resolve().is_relative_to(home) for home in homes)
+
+
+def _without_suffix(paths: Iterable[Path], root: Path) -> list[_File]:
     """Return the files of a folder that have no suffix and are texts, as in 20 Newsgroups."""
     return [
         _File(path, TXT.name, split_around(path.parent, root))
-        for path in sorted(walk(root, NOT_DATA))
-        if not path.suffix and path.is_file() and _is_text(path)
+        for path in paths
+        if not path.suffix and _is_text(path)
     ]
 
 

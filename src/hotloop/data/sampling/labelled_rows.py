@@ -87,6 +87,7 @@ def labelled(
     notes: tuple[str, ...] = ()
     if order.fields.get("label", FOLDER) == FOLDER:
         train, notes = in_classes(train)
+        valid, _ = in_classes(valid)
     sources, more = used(train, valid, is_one=fold is not None)
     made, store = own(sources, order, cache=cache, notify=notify)
     splits = list(store.splits)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from hotloop.core.errors import DataError
 from hotloop.core.units import many
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -23,6 +23,7 @@ __all__ = ["TRAIN", "VALID", "Part", "in_classes", "made_of", "used"]
 
 TRAIN: Final = "train"
 VALID: Final = "validation"
+_NAMED: Final = 5  # files and classes in a note
 _UNLABELLED: Final = frozenset({"unsup"})  # folders of texts without a class, as in aclImdb
 
 
@@ -48,23 +49,51 @@ def used(
     Without validation files, the files whose names say so are validated on. With `is_one`, these
     are also trained on, each row in another run. Raises DataError if no file is to be trained on.
     """
-    if valid:
-        both = ((train, TRAIN), (valid, VALID))
-        return [replace(file, split=split) for files, split in both for file in files], ()
     splits = Counter(file.split for file in train)
+    if valid:
+        kept = [file for file in train if len(splits) == 1 or file.split == TRAIN]
+        if not kept:
+            _refuse_without_train(splits)
+        _refuse_both(kept, valid)
+        both = ((kept, TRAIN), (valid, VALID))
+        used = [replace(file, split=split) for files, split in both for file in files]
+        return used, _unused([file.name for file in train if file not in kept])
     if len(splits) == 1:
         return [replace(file, split=TRAIN) for file in train], ()
     if TRAIN not in splits:
-        raise DataError(
-            f"the files are those of {', '.join(splits)}, none is of train: name the files to "
-            "train on apart from those to validate on"
-        )
+        _refuse_without_train(splits)
     used = [file for file in train if file.split in (TRAIN, VALID)]
     unused = [file.name for file in train if file not in used]
-    note = f"{', '.join(unused)}: not trained on; hotloop predict RUN_DIR FILE reads such rows"
     if is_one:
         used = [replace(file, split=TRAIN) for file in used]
-    return used, (note,) if unused else ()
+    return used, _unused(unused)
+
+
+def _unused(names: Sequence[str]) -> tuple[str, ...]:
+    """Return a note on files that are not used; none if there are none."""
+    if not names:
+        return ()
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    some = ", ".join(names[:_NAMED])
+    return (f"{some}{more}: not trained on; hotloop predict RUN_DIR FILE reads such rows",)
+
+
+def _refuse_without_train(splits: Collection[str]) -> NoReturn:
+    raise DataError(
+        f"the files are those of {', '.join(splits)}, none is of train: name the files to "
+        "train on apart from those to validate on"
+    )
+
+
+def _refuse_both(train: Sequence[RecordFile], valid: Sequence[RecordFile]) -> None:
+    """Raise DataError for rows that are to be trained and validated on."""
+    trained = {(file.path.resolve(), file.member) for file in train}
+    for file in valid:
+        if (file.path.resolve(), file.member) in trained:
+            raise DataError(
+                f"{file.name} is among the files to train on and those to validate on: what is "
+                "trained on must not be measured on"
+            )
 
 
 def in_classes(files: Sequence[RecordFile]) -> tuple[Sequence[RecordFile], tuple[str, ...]]:
@@ -73,10 +102,12 @@ def in_classes(files: Sequence[RecordFile]) -> tuple[Sequence[RecordFile], tuple
     if not classes:
         return files, ()
     kept = [file for file in files if file.folder not in (None, *_UNLABELLED)]
-    note = f"the label is the folder of a text: {', '.join(sorted(classes.keys() - _UNLABELLED))}"
+    named = sorted(classes.keys() - _UNLABELLED)
+    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+    note = f"the label is the folder of a text: {', '.join(named[:_NAMED])}{more}"
     if count := len(files) - len(kept):
-        note += f"; left out: {many(count, 'text')} of no class"
-        note += "".join(f", with those of {name}" for name in classes if name in _UNLABELLED)
+        note += f"; {many(count, 'text')} outside of these folders are left out"
+        note += "".join(f" ({name} has no labels)" for name in classes if name in _UNLABELLED)
     return kept, (note,)
 
 

@@ -214,7 +214,9 @@ def _first_text(message: object, *keys: str) -> str | None:
 def _thread(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return a message and the best-ranked reply of each message; replies without a rank last."""
     thread = [message]
-    while replies := [one for one in thread[-1].get("replies") or () if isinstance(one, dict)]:
+    while replies := thread[-1].get("replies"):
+        if not isinstance(replies, list) or not all(isinstance(one, dict) for one in replies):
+            raise DataError(f"replies must hold a list of messages, not {kind_of(replies)}")
         thread.append(min(replies, key=_rank))
     if thread[-1].get("role") == "prompter":  # a question that nobody answered
         thread.pop()

@@ -102,8 +102,11 @@ def layout(
         raise DataError(
             f"the rows have {keys_of_row(row)}, none of which is usually trained on{_ways(row, by)}"
         )
-    of_set = None if set(named_keys) - set(_BESIDE) else public_set(row, row_shape)
-    if of_set is not None and of_set.refused is not None:
+    of_set = public_set(row, row_shape)
+    named_fields = {p: key for p, key in named_keys.items() if key and p not in ("task", "report")}
+    if of_set is not None and any(of_set.fields.get(p, k) != k for p, k in named_fields.items()):
+        of_set = None  # the user's keys mean something else
+    if of_set is not None and of_set.refused is not None and not named_fields:
         raise DataError(f"the rows are those of {of_set.name}: {of_set.refused}")
     if of_set is not None and of_set.within:
         sample = _inner(sample, of_set.within)

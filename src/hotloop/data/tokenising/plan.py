@@ -43,6 +43,7 @@ __all__ = [
 
 Engine = Literal["local", "ray"]  # where portions are turned into tokens
 
+_CELLS: Final = 4  # cells of a row in a message
 _SAMPLE: Final = 200  # rows that decide the shape, and whether a fast back end is right
 _COMPARED: Final = 1 << 20  # characters of the sample that back ends are compared on
 _MASKS: Final = {"completion": "completion_mask", "assistant": "assistant_masks"}  # TRL's names
@@ -110,6 +111,9 @@ def prepared(sources: Sequence[RecordFile], order: TokenizeRequest) -> TokenizeP
     """
     vocabulary, notes = order.vocabulary, []
     first = [row for _, row in head(sources[0], _SAMPLE, policy=order.policy)]
+    if first and not sources[0].has_names:
+        cells = ", ".join(map(repr, list(first[0].values())[:_CELLS]))
+        notes.append(f"columns are named by position, so the first row is data: {cells}")
     row_layout = _layout(sources, first, order)
     is_packed = order.packing.tokens is not None
     if row_layout.shape == "text" and order.shape is None and "text" not in order.fields:
@@ -159,7 +163,8 @@ def prepared(sources: Sequence[RecordFile], order: TokenizeRequest) -> TokenizeP
 
 def by_position(files: Sequence[RecordFile], fields: Mapping[str, str]) -> Sequence[RecordFile]:
     """Return files without a header as such, where every key that is named is a position."""
-    if not fields or not all(key.isdecimal() for key in fields.values() if key):
+    keys = [key for key in fields.values() if key]
+    if not keys or not all(map(str.isdecimal, keys)):
         return files
     return [
         replace(file, has_names=False) if FORMATS[file.format].has_header else file
@@ -246,6 +251,7 @@ def _identity(
         **({"marks": marks} if marks is not None and setup.layout.loss != "all" else {}),
         **({"within": list(setup.layout.within)} if setup.layout.within else {}),
         **({} if unanswered is None else {"unanswered": unanswered}),
+        **({"unlabelled": list(setup.layout.unlabelled)} if setup.layout.unlabelled else {}),
         "loss": setup.layout.loss,
         "template": None if template is None else template.fingerprint,
         "length": order.packing.tokens or order.packing.longest,

@@ -12,13 +12,18 @@ import torch
 
 from hotloop.core.errors import UsageError
 from hotloop.data.readers.bad_rows import RowLocation
+from hotloop.data.readers.prose import FOLDER
 from hotloop.data.readers.records import find_sources
 from hotloop.data.readers.records import head as first_rows
 from hotloop.data.sampling.label_classes import Classes
 from hotloop.data.sampling.labelled_rows import group_name
 from hotloop.data.sampling.micro_batches import by_tokens
 from hotloop.data.sampling.token_rows import TokenRows
+from hotloop.data.sampling.train_and_valid import in_classes
+from hotloop.data.tokenising.find_layout import layout
 from hotloop.data.tokenising.open_or_make import own
+from hotloop.data.tokenising.plan import by_position
+from hotloop.data.tokenising.public_sets import value_at
 from hotloop.models.weights.discovery import find_model
 from hotloop.recipes.building.metrics import report
 from hotloop.recipes.pair_classifier.baselines import MOST, Tested, row_baselines, tested
@@ -41,6 +46,7 @@ __all__ = ["Predicted", "predict"]
 
 _SPLIT = "rows"
 _BESIDE = ("label", "task", "report")  # keys that rows may lack
+_LOOKED = 200  # rows that tell which keys there are
 _ROWS = 16  # longest rows in a batch; shorter rows fill the same number of tokens
 
 
@@ -151,10 +157,20 @@ def _tokenise(
     config: PairClassifierConfig, base_model: FoundModel, path: Path, cache: Path
 ) -> Store:
     """Return the tokenised rows of all files, in their order, as one split."""
-    sources = [replace(source, split=_SPLIT) for source in find_sources([str(path)], by={}).files]
     order = order_of(config, base_model)
-    row = next((row for _, row in first_rows(sources[0], 1, policy=order.policy)), {})
-    fields = {part: key for part, key in order.fields.items() if part not in _BESIDE or key in row}
+    files = by_position(find_sources([str(path)], by={}).files, order.fields)
+    if order.fields.get("label", FOLDER) == FOLDER:
+        files, _ = in_classes(files)
+    sources = [replace(source, split=_SPLIT) for source in files]
+    rows = [row for _, row in first_rows(sources[0], _LOOKED, policy=order.policy)]
+    fields = {
+        part: key
+        for part, key in order.fields.items()
+        if part not in _BESIDE or any(value_at(row, key) is not None for row in rows)
+    }
+    label = layout(rows, shape="pair", fields=fields).fields.get("label")
+    if label is not None and all(value_at(row, label) is None for row in rows):
+        fields["label"] = ""  # a test file of the hub, whose labels are -1
     return own(sources, replace(order, fields=fields, said={}), cache=cache)[1]
 
 

@@ -251,7 +251,10 @@ def mixed(chosen: Sequence[Chosen], *, cache: Path, is_decoder: bool, seed: int)
             dict(choice.fields),
             None if choice.declared is None else hash_file(choice.declared),
             [
-                [source.split, source.member, *map(hash_file, source.paths)]
+                [
+                    *(source.split, source.member, source.folder, source.format),
+                    *(each for path in source.paths for each in (path.suffix, hash_file(path))),
+                ]
                 for source in _files_of(choice)[0]
             ],
         ]

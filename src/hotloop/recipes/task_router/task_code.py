@@ -10,7 +10,7 @@ __all__ = ["TASK"]
 
 
 def _read(record: Mapping[str, Any]) -> Iterator[Example]:
-    of_set = as_in_set(record, TASK)
+    of_set = None if "code" in record and "text" in record else as_in_set(record, TASK)
     text, code = of_set or (text_of(record, "text"), text_of(record, "code"))
     yield Example(text=text, answers=(code.replace("\r\n", "\n"),))
 

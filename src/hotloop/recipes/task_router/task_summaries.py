@@ -14,7 +14,7 @@ __all__ = ["TASK"]
 
 
 def _read(record: Mapping[str, Any]) -> Iterator[Example]:
-    if (of_set := as_in_set(record, TASK)) is not None:
+    if "source" not in record and (of_set := as_in_set(record, TASK)) is not None:
         yield Example(text=of_set[0], answers=(of_set[1].strip(),))
         return
     source, targets = record.get("source"), record.get("target")
