@@ -57,8 +57,9 @@ def test_files_without_a_suffix_are_texts_where_a_folder_has_nothing_else(tmp_pa
         ("train", "space", "102"),
         ("test", "space", "103"),
     ]
-    (tmp_path / "more.jsonl").write_text('{"text": "a"}\n')
-    assert [file.format for file in find_sources([str(tmp_path)]).files] == ["jsonl"]
+    (tmp_path / "main.c").write_text("int main;")  # a folder of code has a Makefile, too
+    with pytest.raises(DataError, match="holds no records"):
+        find_sources([str(tmp_path)])
 
 
 def test_folders_of_splits_need_one_to_train_on(tmp_path):
@@ -125,6 +126,7 @@ def caches(tmp_path):
             "data/train_sft-00000-of-00001-a1.jsonl",
             "data/train_gen-00000-of-00001-b2.jsonl",
         ],
+        "datasets--me--top": ["train.jsonl", "scripts/make.py"],
         "datasets--me--many": ["de-en/train.jsonl", "cs-en/train.jsonl", "README.md"],
     }.items():
         for file in files:
@@ -136,11 +138,13 @@ def caches(tmp_path):
     built = datasets / "me___built" / "plain_text" / "0.0.0" / "0123abcd"
     built.mkdir(parents=True)
     (built / "dataset_info.json").write_text("{}")
+    (built / "built-train.arrow").write_bytes(b"ARROW1")
     return replace(ENV, hub=hub, datasets=datasets)
 
 
 def test_names_of_the_hub_are_found_in_the_caches(caches):
     assert cached_folder("me/one", caches) == caches.hub / "datasets--me--one" / "snapshots" / "abc"
+    assert cached_folder("me/top", caches).name == "abc"
     many = caches.hub / "datasets--me--many" / "snapshots" / "abc"
     assert cached_folder("me/many::train::cs-en", caches) == many / "cs-en"
     assert cached_folder("me/built", caches).name == "0123abcd"
@@ -159,7 +163,7 @@ def test_a_name_of_the_hub_gives_the_rows_of_its_split(caches, monkeypatch, tmp_
     )
     found = find_sources(["me/one"])
     assert [file.split for file in found.files] == ["train", "test"]
-    assert found.notes[0].startswith("me/one is read from the cache of the hub: ")
+    assert found.notes[0].startswith("me/one is read from a cache: ")
     assert [file.split for file in find_sources(["me/one::test"]).files] == ["test"]
     assert len(find_sources(["me/sft"]).files) == 2
     (file,) = find_sources(["me/sft::train_sft"]).files

@@ -59,7 +59,10 @@ def cached_folder(name: str, environment: Environment = ENV) -> Path | None:
     for place in places:
         if place is None or not place.is_dir():
             continue
-        folders = sorted(p for p in place.iterdir() if p.is_dir() and not _is_one(p.name))
+        inside = sorted(place.iterdir())
+        folders = [p for p in inside if p.is_dir() and not _is_one(p.name) and _has_data(p)]
+        if not config and any(format_of(path.name) for path in inside if path.is_file()):
+            return place
         if config:
             folders = [folder for folder in folders if folder.name == config]
         if not folders:
@@ -78,6 +81,10 @@ def cached_folder(name: str, environment: Environment = ENV) -> Path | None:
 def _is_one(folder: str) -> bool:
     """Return whether a folder at the top of a data set is none of a configuration."""
     return folder == "data" or folder.startswith(".") or is_split(folder)
+
+
+def _has_data(folder: Path) -> bool:
+    return any(format_of(path.name) for path in folder.rglob("*"))
 
 
 def _newest(snapshots: Path) -> Path | None:

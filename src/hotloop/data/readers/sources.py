@@ -92,7 +92,7 @@ def _files_of(
         of_hub = None if place.exists() else _below(place)
         if of_hub is not None and (cached := cached_folder(of_hub)) is not None:
             split = [*of_hub.split("::"), ""][1]
-            notes.append(f"{of_hub} is read from the cache of the hub: {cached}")
+            notes.append(f"{of_hub} is read from a cache: {cached}")
             place = cached
         if place.is_dir():
             files = _in_folder(place, format, notes, by)
@@ -332,8 +332,10 @@ def _is_inside(path: Path, homes: Sequence[Path]) -> bool:
     return path.is_file() and any(path.resolve().is_relative_to(home) for home in homes)
 
 
-def _without_suffix(paths: Iterable[Path], root: Path) -> list[_File]:
-    """Return the files of a folder that have no suffix and are texts, as in 20 Newsgroups."""
+def _without_suffix(paths: Sequence[Path], root: Path) -> list[_File]:
+    """Return the texts of a folder in which no file has a suffix, as in 20 Newsgroups."""
+    if any(path.suffix for path in paths):
+        return []
     return [
         _File(path, TXT.name, split_around(path.parent, root))
         for path in paths

@@ -17,12 +17,12 @@ from hotloop.data.tokenising.find_layout import layout
 from hotloop.data.tokenising.progress import TokenizeProgress
 from hotloop.data.tokenising.rows import WINDOW, Packing
 from hotloop.data.tokenising.taken import refuse_unread_answers, samples, taken
-from hotloop.data.tokenising.token_store import FORMAT, described
+from hotloop.data.tokenising.token_store import FORMAT, FORMAT_OF_TABLES, described
 from hotloop.data.tokenising.tokenize_portion import Setup
 from hotloop.data.tokenising.worker_pool import looked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from hotloop.data.readers.advised_options import Said
@@ -236,13 +236,18 @@ def wanted(
     return TokenizeSpec(prepared=begun, identity=_identity(order, begun.setup, sources))
 
 
+def _is_table(source: RecordFile) -> bool:
+    format = FORMATS[source.format]
+    return format.has_header or format.is_columnar
+
+
 def _identity(
-    order: TokenizeRequest, setup: Setup, sources: Iterable[RecordFile]
+    order: TokenizeRequest, setup: Setup, sources: Sequence[RecordFile]
 ) -> dict[str, Any]:
     template, joint, marks = setup.template, setup.layout.joint, setup.layout.marks
     unanswered = setup.layout.unanswered
     return {
-        "format": FORMAT,
+        "format": FORMAT_OF_TABLES if any(map(_is_table, sources)) else FORMAT,
         "tokenizer": order.vocabulary.fingerprint,
         "tokenizer_name": order.vocabulary.name,
         "shape": setup.layout.shape,

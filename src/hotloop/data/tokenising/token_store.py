@@ -23,6 +23,7 @@ __all__ = [
     "ABOUT",
     "FILE",
     "FORMAT",
+    "FORMAT_OF_TABLES",
     "Store",
     "as_datasets_has_it",
     "contents",
@@ -33,9 +34,10 @@ __all__ = [
 
 ABOUT: Final = "about.json"
 FILE: Final = "data-00000-of-00001.arrow"
-# Raise it when the same data and settings give other rows. 2 (2026-11): classes have their names,
-# and quotes may belong to texts.
-FORMAT: Final = 2
+# Raise it when the same data and settings give other rows. Of tables, 2 (2026-11): classes have their
+# names, and quotes may belong to texts.
+FORMAT: Final = 1
+FORMAT_OF_TABLES: Final = 2
 SCHEMA: Final = 1
 
 
