@@ -34,8 +34,8 @@ __all__ = [
 
 ABOUT: Final = "about.json"
 FILE: Final = "data-00000-of-00001.arrow"
-# Raise it when the same data and settings give other rows. Of tables, 2 (2026-11): classes have their
-# names, and quotes may belong to texts.
+# Raise it when the same data and settings give other rows. Of tables, 2 (2026-11): classes have
+# their names, and quotes may belong to texts.
 FORMAT: Final = 1
 FORMAT_OF_TABLES: Final = 2
 SCHEMA: Final = 1
