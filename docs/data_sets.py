@@ -51,8 +51,8 @@ marks around what carries loss.
 
 Each set was trained on for {steps} steps of 16 rows in the shape in which it is published: labels by
 MiniLM, texts by a small decoder with random weights, on a CPU. The samples have {rows} rows at most, made
-by `benchmarks/public_samples` from `shared/data` in the shape of the page that is named; the
-shapes marked with * were not verified in such a source. The score shows that the rows reach the model,
+by `benchmarks/public_samples` from `shared/data` in the shape that its `sets.json` names the source of;
+the shapes marked with * were not verified in one. The score shows that the rows reach the model,
 not how good it is. Where something was asked first, the table has the answer that was typed.
 
     python -m benchmarks.public_sets FOLDER
