@@ -285,7 +285,7 @@ def test_deep_nesting_is_a_bad_row(given, typed, open_, is_closed):
         ([{}, {"label": 0}], "a.jsonl:1: key 'label' is missing"),
         ([{"label": 0}, {"label": 10**30}], "a.jsonl:2: key 'label' holds a number of more than"),
         ([{"label": 0}, {"label": 0, "text_a": None}], "'text_a' must hold text, not nothing"),
-        ([{"label": 0}, {"label": 0, "text_a": 5}], "'text_a' must hold text, not a int"),
+        ([{"label": 0}, {"label": 0, "text_a": 5}], "'text_a' must hold text, not a whole number"),
     ],
 )
 def test_labels_and_values_of_another_kind_are_named(given, typed, tmp_path, rows, said):

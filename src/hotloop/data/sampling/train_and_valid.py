@@ -54,10 +54,10 @@ def used(
         kept = [file for file in train if len(splits) == 1 or file.split == TRAIN]
         if not kept:
             _refuse_without_train(splits)
-        _refuse_both(kept, valid)
         both = ((kept, TRAIN), (valid, VALID))
         used = [replace(file, split=split) for files, split in both for file in files]
-        return used, _unused([file.name for file in train if file not in kept])
+        unused = [file.name for file in train if file not in kept]
+        return used, (*_shared(kept, valid), *_unused(unused))
     if len(splits) == 1:
         return [replace(file, split=TRAIN) for file in train], ()
     if TRAIN not in splits:
@@ -85,15 +85,15 @@ def _refuse_without_train(splits: Collection[str]) -> NoReturn:
     )
 
 
-def _refuse_both(train: Sequence[RecordFile], valid: Sequence[RecordFile]) -> None:
-    """Raise DataError for rows that are to be trained and validated on."""
+def _shared(train: Sequence[RecordFile], valid: Sequence[RecordFile]) -> tuple[str, ...]:
+    """Return a note on files that are trained and validated on; none if there are none."""
     trained = {(file.path.resolve(), file.member) for file in train}
-    for file in valid:
-        if (file.path.resolve(), file.member) in trained:
-            raise DataError(
-                f"{file.name} is among the files to train on and those to validate on: what is "
-                "trained on must not be measured on"
-            )
+    names = [file.name for file in valid if (file.path.resolve(), file.member) in trained]
+    if not names:
+        return ()
+    are = "is" if len(names) == 1 else "are"
+    some = ", ".join(names[:_NAMED])
+    return (f"{some} {are} both trained and validated on: the score says nothing of other rows",)
 
 
 def in_classes(files: Sequence[RecordFile]) -> tuple[Sequence[RecordFile], tuple[str, ...]]:
