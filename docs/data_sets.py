@@ -31,18 +31,21 @@ command that writes its rows to a file where there is a network.
 - **Formats**: JSON Lines, JSON (an array, or an object with one list of rows, or one list for each
   split), CSV, TSV, Parquet, Arrow, text, also compressed. A data set that `datasets` saved is a folder.
 - **Splits** are told by the names of files and folders (`train`, `dev`, `val`, `test`, `newstest2014`).
-  Validation files are validated on. Test files are not trained on, which a note says.
+  hotloop validates on validation files. It does not train on test files, and says so.
 - **Labels** of Parquet and Arrow files get the names that the file has for its classes; -1 stands for no
-  label. Texts in a folder for each class have the folder as their label, and `unsup` is no class.
-- **CSV and TSV**: whether quotes enclose fields, or belong to the texts as in GLUE's files, is tried on
-  the first rows. If the first row has a number, it is data, and columns are named by their positions:
-  `data.label=0 data.text_a=1`. Columns that are all named by position have no header.
+  label. Texts in one folder for each class get the name of the folder as their label; the folder
+  `unsup` is not a class.
+- **CSV and TSV**: hotloop reads the first rows with quotes both ways to find out whether quotes enclose
+  fields, or belong to the texts as in GLUE's files. If the first row contains a number, it is data, and
+  you name columns by position: `data.label=0 data.text_a=1`. If you name all columns by position, the
+  first row is read as data, too.
 - **Parallel texts** (`train.de`, `train.en`) give rows with a key for each language.
 - **Keys**: hotloop knows the usual names, and those of the sets below. `data.text_a=KEY`,
   `data.prompt=KEY` and their like name others, and may be paths (`translation.de`, `answers.text`,
   `solutions.0`). In task-router, `data.fields.TASK=text=KEY,label=KEY` names the keys of a task.
-- **Questions without an answer**, as in SQuAD 2.0, learn the answer "unanswerable" in text recipes. Rows
-  without a label, such as SNLI's "-", stop the run; `data.bad=skip` trains without them.
+- **Rows without an answer or a label**: for SQuAD 2.0's questions without an answer, text recipes learn
+  "unanswerable". A row without a label, such as SNLI's "-", stops the run; `data.bad=skip` leaves such
+  rows out.
 
 Each recipe prints what it takes of a row and what it ignores, and two rows as the model gets them, with
 marks around what carries loss.
@@ -53,7 +56,7 @@ Each set was trained on for {steps} steps of 16 rows in the shape in which it is
 MiniLM, texts by a small decoder with random weights, on a CPU. The samples have {rows} rows at most, made
 by `benchmarks/public_samples` from `shared/data` in the shape that its `sets.json` names the source of;
 the shapes marked with * were not verified in one. The score shows that the rows reach the model,
-not how good it is. Where something was asked first, the table has the answer that was typed.
+not how good it is. If hotloop asked a question first, the table shows the answer that was typed.
 
     python -m benchmarks.public_sets FOLDER
 

@@ -197,7 +197,7 @@ def test_test_rows_are_not_trained_on_beside_a_file_to_validate_on(tmp_path):
     ]
     assert "all.json: test: not trained on" in note
     _, (shared, _) = used(train, train[:1], is_one=False)
-    assert shared.endswith("both trained and validated on: the score says nothing of other rows")
+    assert shared.endswith("both trained and validated on: the score says nothing about other rows")
 
 
 def test_a_list_of_one_split_alone_says_which(tmp_path):

@@ -80,7 +80,7 @@ def test_an_article_of_squad_gives_a_text_for_each_question():
 def test_a_label_that_stands_for_none_is_a_bad_row():
     row = {"sentence1": "a", "sentence2": "b", "gold_label": "neutral"}
     found = layout([{**row, "gold_label": "-"}, row], shape="pair")
-    with pytest.raises(DataError, match="key 'gold_label' is '-', which stands for no label"):
+    with pytest.raises(DataError, match="key 'gold_label' is '-', which means no label"):
         list(found.texts({**row, "gold_label": "-"}))
 
 

@@ -93,7 +93,7 @@ def _shared(train: Sequence[RecordFile], valid: Sequence[RecordFile]) -> tuple[s
         return ()
     are = "is" if len(names) == 1 else "are"
     some = ", ".join(names[:_NAMED])
-    return (f"{some} {are} both trained and validated on: the score says nothing of other rows",)
+    return (f"{some} {are} both trained and validated on: the score says nothing about other rows",)
 
 
 def in_classes(files: Sequence[RecordFile]) -> tuple[Sequence[RecordFile], tuple[str, ...]]:

@@ -151,7 +151,7 @@ def _ways(row: Mapping[str, Any], by: Said) -> str:
     if (pair := _languages(row)) is not None and (way := named(["prompt", "response"], by)):
         for key in pair:
             way = way.replace("KEY", key, 1)
-        known_ways = f"{way} learns to translate so, and the keys in turn the other way"
+        known_ways = f"{way} trains one direction of the translation; swap the keys for the other"
     return f"; name what is what: {known_ways}" if known_ways else ""
 
 

@@ -205,10 +205,14 @@ def _more_advice(sources: Sequence[RecordFile], first: Sequence[Mapping[str, Any
     """Return what else may be wrong where the first file's rows cannot be read."""
     advice = ""
     if len(sources) > 1:
-        advice += f"; it is the first of {len(sources)} files: name one, if the others are right"
+        advice += (
+            f"; this is the first of {len(sources)} files: if it does not belong, name the others"
+        )
     is_named = first and list(first[0]) != list(map(str, range(len(first[0]))))
     if is_named and FORMATS[sources[0].format].has_header:
-        advice += "; if its first row is data and no header, name columns by position: 0, 1, ..."
+        advice += (
+            "; if its first row is data, not a header, name the columns by position: 0, 1, ..."
+        )
     return advice
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ __all__ = ["PUBLIC_SETS", "PublicSet", "public_set", "rows_within", "value_at"]
 
 _HUB: Final = "https://huggingface.co/datasets/"
 _SEARCHED: Final = 50  # rows of a record, as the first ones may lack an answer
-_SQUAD: Final = "https://rajpurkar.github.io/SQuAD-explorer/"
+_SQUAD_PAGE: Final = "https://rajpurkar.github.io/SQuAD-explorer/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +57,14 @@ def _pair(
     return PublicSet(name=name, source=source, shape="pair", fields=fields, unlabelled=unlabelled)
 
 
-# SQuAD 2.0 has questions without an answer, which its authors call unanswerable
-# (https://arxiv.org/abs/1806.03822).
-_ANSWERS: Final = {"instruction": "question", "input": "context", "output": "answers.text"}
+_SQUAD: Final = PublicSet(
+    name="SQuAD",
+    source=f"{_HUB}rajpurkar/squad_v2",
+    shape="instruction",
+    fields={"instruction": "question", "input": "context", "output": "answers.text"},
+    # The word of its authors for a question without an answer: https://arxiv.org/abs/1806.03822
+    unanswered="unanswerable",
+)
 PUBLIC_SETS: Final = (
     _set("XSum", "EdinburghNLP/xsum", "document", "summary"),
     _set("CNN/DailyMail", "abisee/cnn_dailymail", "article", "highlights"),
@@ -69,21 +74,8 @@ PUBLIC_SETS: Final = (
     _set("APPS", "codeparrot/apps", "question", "solutions.0", "difficulty"),
     _set("Spider", "xlangai/spider", "question", "query", "db_id"),
     _set("SAMSum", "knkarthick/samsum", "dialogue", "summary"),
-    PublicSet(
-        name="SQuAD",
-        source=f"{_HUB}rajpurkar/squad_v2",
-        shape="instruction",
-        fields=_ANSWERS,
-        unanswered="unanswerable",
-    ),
-    PublicSet(
-        name="SQuAD, articles",
-        source=_SQUAD,
-        shape="instruction",
-        fields=_ANSWERS,
-        within=("paragraphs", "qas"),
-        unanswered="unanswerable",
-    ),
+    _SQUAD,
+    replace(_SQUAD, name="SQuAD, articles", source=_SQUAD_PAGE, within=("paragraphs", "qas")),
     _pair("SNLI and MNLI", "stanfordnlp/snli", "sentence1", "sentence2", "gold_label", "-"),
     _pair("QNLI", "nyu-mll/glue", "question", "sentence", "label"),
     _pair("QQP", "nyu-mll/glue", "question1", "question2", "label"),
@@ -115,9 +107,9 @@ PUBLIC_SETS: Final = (
         shape="text",
         fields={"text": "text"},
         beside=("message_id", "role", "message_tree_id"),
-        refused="each row is one message of a conversation, and its answer is another row; this "
-        'prints where the file of whole conversations is put: python -c "from huggingface_hub '
-        "import hf_hub_download as get; print(get('OpenAssistant/oasst1', "
+        refused="each row is one message of a conversation, and its answer is another row; to "
+        'fetch the file of whole conversations and print its path, run python -c "from '
+        "huggingface_hub import hf_hub_download as get; print(get('OpenAssistant/oasst1', "
         "'2023-04-12_oasst_ready.trees.jsonl.gz', repo_type='dataset'))\"",
     ),
 )

@@ -134,7 +134,7 @@ class RowLayout:
             return None
         value = row[key] if key in row else self._present(row, key)
         if is_label(value) and value in self.unlabelled:
-            raise DataError(f"key {key!r} is {value!r}, which stands for no label")
+            raise DataError(f"key {key!r} is {value!r}, which means no label")
         if not is_label(value):
             raise DataError(
                 f"key {key!r} must hold a label, text or a whole number, not {kind_of(value)}"

@@ -58,6 +58,7 @@ class Store:
 
 def described(sources: Iterable[Any]) -> list[dict[str, Any]]:
     """Return the entries by which changed data are recognised, with time and xxh3-128 of files."""
+    sums: dict[Path, str] = {}  # a file may hold several sources
     return [
         {
             "name": source.name,
@@ -65,18 +66,20 @@ def described(sources: Iterable[Any]) -> list[dict[str, Any]]:
             "split": source.split,
             "bytes": source.bytes,
             "changed": max(path.stat().st_mtime_ns for path in source.paths),
-            "xxh3_128": _sum(source),
+            "xxh3_128": _sum(source, sums),
             **({} if source.member is None else {"member": source.member}),
         }
         for source in sources
     ]
 
 
-def _sum(source: Any) -> str:
-    """Return what changes with the rows of a source: of one file its xxh3-128."""
-    sums = [hash_file(path) for path in source.paths]
-    parts = [part for part in (source.folder, source.member) if part is not None]
-    return digest(*sums, *parts) if len(sums) + len(parts) > 1 else sums[0]
+def _sum(source: Any, sums: dict[Path, str]) -> str:
+    """Return what changes with the rows of a source: of one file its xxh3-128, kept in `sums`."""
+    for path in source.paths:
+        sums[path] = sums.get(path) or hash_file(path)
+    parts = [sums[path] for path in source.paths]
+    parts += [part for part in (source.folder, source.member) if part is not None]
+    return digest(*parts) if len(parts) > 1 else parts[0]
 
 
 def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

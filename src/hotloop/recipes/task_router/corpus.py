@@ -194,7 +194,9 @@ def chosen_tasks(
 
 def _where(task: Task) -> str:
     """Return how rows of a task are fetched from the hub, as the end of a message."""
-    return "" if task.hub is None else f"; {hub_command(task.hub)} writes rows of {task.name}"
+    return (
+        "" if task.hub is None else f"; to fetch rows of {task.name}, run {hub_command(task.hub)}"
+    )
 
 
 def _usual(folder: str | None, task: Task, known: dict[Path, str | None]) -> Path | None:
@@ -243,24 +245,8 @@ def mixed(chosen: Sequence[Chosen], *, cache: Path, is_decoder: bool, seed: int)
             f"an encoder writes no text, which {', '.join(texts)} asks for: take a decoder as "
             "model.name, or name the tasks with data.tasks"
         )
-    sources = [
-        [
-            choice.task.name,
-            choice.task.prompt,
-            choice.size,
-            dict(choice.fields),
-            None if choice.declared is None else hash_file(choice.declared),
-            [
-                [
-                    *(source.split, source.member, source.folder, source.format),
-                    *(each for path in source.paths for each in (path.suffix, hash_file(path))),
-                ]
-                for source in _files_of(choice)[0]
-            ],
-        ]
-        for choice in chosen
-    ]
-    key = digest(json.dumps([_VERSION, is_decoder, seed, sources], sort_keys=True))
+    files = [_files_of(choice) for choice in chosen]
+    key = _key(chosen, files, is_decoder=is_decoder, seed=seed)
     file = cache / "tasks" / key / "rows.jsonl"
     if not file.is_file():
         lines = [
@@ -268,8 +254,8 @@ def mixed(chosen: Sequence[Chosen], *, cache: Path, is_decoder: bool, seed: int)
                 _line(choice.task, number, example, is_decoder) | {"is_valid": is_valid},
                 ensure_ascii=False,
             )
-            for number, choice in enumerate(chosen)
-            for example, is_valid in _examples(choice, seed)
+            for number, (choice, (of_task, _)) in enumerate(zip(chosen, files, strict=True))
+            for example, is_valid in _examples(choice, of_task, seed)
         ]
         make_folder(file.parent)
         write_file(file, "".join(f"{line}\n" for line in lines))
@@ -285,10 +271,42 @@ def mixed(chosen: Sequence[Chosen], *, cache: Path, is_decoder: bool, seed: int)
         examples=[_example(row["example"]) for row in kept],
         notes=(
             f"rows of tasks: {counts_text}",
-            *(f"{c.task.name}: {note}" for c in chosen for note in _files_of(c)[1]),
+            *(
+                f"{choice.task.name}: {note}"
+                for choice, (_, of_task) in zip(chosen, files, strict=True)
+                for note in of_task
+            ),
             *_samples(kept, chosen),
         ),
     )
+
+
+def _key(
+    chosen: Sequence[Chosen],
+    files: Sequence[tuple[Sequence[RecordFile], object]],
+    *,
+    is_decoder: bool,
+    seed: int,
+) -> str:
+    """Return a digest of everything that decides the rows of the chosen tasks."""
+    sources = [
+        [
+            choice.task.name,
+            choice.task.prompt,
+            choice.size,
+            dict(choice.fields),
+            None if choice.declared is None else hash_file(choice.declared),
+            [
+                [
+                    *(source.split, source.member, source.folder, source.format),
+                    *(each for path in source.paths for each in (path.suffix, hash_file(path))),
+                ]
+                for source in of_task
+            ],
+        ]
+        for choice, (of_task, _) in zip(chosen, files, strict=True)
+    ]
+    return digest(json.dumps([_VERSION, is_decoder, seed, sources], sort_keys=True))
 
 
 def _samples(kept: Sequence[Mapping[str, Any]], chosen: Sequence[Chosen]) -> Iterator[str]:
@@ -308,12 +326,11 @@ def _files_of(chosen: Chosen) -> tuple[list[RecordFile], tuple[str, ...]]:
     return of_splits, (*sources.notes, *notes, *more)
 
 
-def _examples(chosen: Chosen, seed: int) -> list[tuple[Example, bool]]:
-    """Return a task's examples, each with whether it is to be validated on.
+def _examples(chosen: Chosen, files: Sequence[RecordFile], seed: int) -> list[tuple[Example, bool]]:
+    """Return the examples of a task's files, each with whether it is to be validated on.
 
     `size` of them for each purpose, drawn from all, where there are more.
     """
-    files = _files_of(chosen)[0]
     by_split: dict[str, list[Example]] = {}
     faults = Faults("stop")
     for split in dict.fromkeys(file.split for file in files):
