@@ -92,7 +92,7 @@ def _most(case: Case, experiment: Experiment) -> float:
         return _OF_LAYOUT * _of_convolutions(case)
     if experiment.name in ("float32", "no anomaly detection"):
         return _OF_LAYOUT * (case.share("forward") + case.share("backward"))
-    if experiment.name in ("tf32", "autocast"):
+    if experiment.name in ("tf32", "autocast", "unused gradients"):
         return case.share("forward") + case.share("backward")
     if experiment.name == "kept calls":
         return experiment.fraction * (case.share("forward") + case.share("backward"))
@@ -237,6 +237,9 @@ def _switches(case: Case) -> list[Experiment]:
         if any(model.tables for model in case.models):
             what = "with the tables left out of the update"
             experiments.append(Experiment(name="tables", what=what))
+    if any(one.unoptimised for one in case.models):
+        what = "with requires_grad off for the models that no optimizer updates"
+        experiments.append(Experiment(name="unused gradients", what=what))
     if any(one.convolutions and one.channels_last is False for one in case.models):
         what = "with images and weights in channels_last"
         experiments.append(Experiment(name="channels last", what=what))

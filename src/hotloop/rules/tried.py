@@ -54,6 +54,7 @@ _SWITCHES: Mapping[str, tuple[str | None, tuple[str, ...]]] = {
     "sparse product": (None, IN_STEP),
     "split heads": (None, IN_STEP),
     "kept calls": (None, IN_STEP),
+    "unused gradients": (None, ("forward", "backward")),
 }
 
 
@@ -222,7 +223,8 @@ def _measured(case: Case, finding: Finding, experiment: Experiment) -> Finding:
         rows = _SWITCHES[experiment.name][1]
         # Its gain is the only evidence: what is certain counts, and no more than what it changes.
         share = min(share, 1 - 1 / experiment.sure, case.share(*rows))
-        if experiment.rewrites and finding.share is not None:  # what these operators took
+        is_part = bool(experiment.rewrites) or experiment.name == "tables"
+        if is_part and finding.share is not None:  # what these operators, or unread rows, took
             share = min(share, finding.share)
         return replace(
             finding,

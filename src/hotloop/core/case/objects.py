@@ -202,7 +202,7 @@ class Model:
     rows: int | None = None  # of its first argument, in a training pass
     sequence_first: tuple[str, ...] = ()  # modules that take the first dimension for the sequence
     mixes_rows: bool | None = None  # a row changes the output for another (probed)
-    unoptimised: int = 0  # numbers that got gradients which no optimizer uses
+    unoptimised: int = 0  # trainable numbers of a model that no optimizer updates
     call_places: tuple[SourceLocation, ...] = ()  # where the script calls it
     modes: Modes | None = None
     drops: tuple[SourceLocation, ...] = ()  # lines that drop numbers in evaluation mode (probed)

@@ -31,6 +31,7 @@ from hotloop.observe.experiments.precision import Autocast, Float32, Tf32
 from hotloop.observe.experiments.proofs import POISONED, Proofs
 from hotloop.observe.experiments.rewrites import OtherForm
 from hotloop.observe.experiments.shield import UnshieldedError, shield
+from hotloop.observe.experiments.unused_gradients import UnusedGradients
 from hotloop.observe.experiments.variants import (
     FusedOptimizer,
     KeptLines,
@@ -73,6 +74,7 @@ _OF_OPTIMIZERS: Final = {
     "channels last": ChannelsLast,
     "float32": Float32,
     "tables": UpdatedRows,
+    "unused gradients": UnusedGradients,
 }
 _OF_THE_PROCESS: Final = {
     "no anomaly detection": NoAnomalyDetection,

@@ -39,9 +39,9 @@ def alive(entries: list[LiveObject]) -> list[tuple[LiveObject, Any]]:
 
 
 def unoptimised(module: Any, optimizers: list[LiveObject]) -> int:
-    """Return how many numbers of `module` get a gradient that no optimizer uses.
+    """Return how many trainable numbers `module` has if no optimizer holds any of them.
 
-    0 without gradients, before an optimizer is in use, and where one holds some of them.
+    0 with autograd off, before an optimizer is in use, and where one holds some of them.
     """
     import torch
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Remedy, Rule, code_edit, option
 from hotloop.rules.support import data_wait
 from hotloop.rules.support.forecast import not_worth_it, of_row
-from hotloop.rules.support.hot_lines import hot_line
+from hotloop.rules.support.hot_lines import unexplained_line
 
 if TYPE_CHECKING:
     from hotloop.core.case.steps_and_loaders import Loader
@@ -32,21 +32,25 @@ FORECAST = 0.05  # of the time
 
 def judge(case: Case) -> Finding | None:
     """Report the share of the wait for data."""
-    if not data_wait.waits_for_data(case):
+    seconds, loader = data_wait.waiting_seconds(case), data_wait.feeding(case)
+    if case.part(seconds) < data_wait.MATTERS:
         return None
-    seconds, loader = case.row("data wait"), data_wait.feeding(case)
-    if loader is None and hot_line(case) is not None:
+    if loader is None and unexplained_line(case) is not None:
         return None  # H19 names the line
     measured = next((c.factor for c in case.ceilings if c.name == "compute" and c.factor), None)
+    places = [
+        *data_wait.read_by_workers(case, loader),
+        *data_wait.place_of(loader),
+        *data_wait.lines(data_wait.stacks_of(case)),
+        *data_wait.by_hand(case),
+    ]
+    part = f"{case.part(seconds):.0%} of the time"
+    claim = f"making batches takes {part}" if loader is None else f"the loop waits for data {part}"
     return data_wait.costs(
         case,
-        f"the loop waits for data {case.part(seconds):.0%} of the time",
+        claim,
         seconds,
-        places=[
-            *data_wait.read_by_workers(case, loader),
-            *data_wait.place_of(loader),
-            *data_wait.lines(data_wait.stacks_of(case)),
-        ],
+        places=list(dict.fromkeys(places)),
         evidence={
             "data wait": f"{seconds:.1f} s of {case.seconds:.1f} s",
             **({"with the same batches replayed": f"{measured:.2f}x"} if measured else {}),

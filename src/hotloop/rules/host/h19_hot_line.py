@@ -15,18 +15,15 @@ Source: hotloop.
 
 from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.costs import costing
-from hotloop.rules.support.hot_lines import hot_line
+from hotloop.rules.support.hot_lines import unexplained_line
 
 __all__ = ["RULE"]
 
 
 def judge(case: Case) -> Finding | None:
     """Look for such a line."""
-    hot = hot_line(case)
-    explained = (
-        one for one in case.experiments if one.row or (one.rewrites and one.outcome == "gain")
-    )
-    if hot is None or any(hot.place in one.places for one in explained):
+    hot = unexplained_line(case)
+    if hot is None:
         return None
     return costing(
         case,

@@ -1,38 +1,34 @@
 """Gradients are computed for a model that no optimizer updates.
 
-Looks at: the outermost modules that are called with gradients in training, and which of their
+Looks at: the outermost modules that are called with autograd on in training, and which of their
     trainable parameters an optimizer holds.
-Says so when: none of a module's trainable parameters is in any optimizer: a teacher, a reference
-    model or a frozen trunk without no_grad.
-Stays silent when: an optimizer holds some of them.
+Says so when: none of a module's trainable parameters is in any optimizer (a teacher, a reference
+    model, a target network, a frozen trunk without no_grad), and steps are faster while its
+    weights require no gradient.
+Stays silent when: an optimizer holds some of them. A note where nothing was measured.
 Remedy: with torch.no_grad() around its call, or requires_grad_(False) where gradients pass through.
 Numbers: bitwise the same for what is trained.
 Seen: written after examples/blind/char_student, which no rule named.
 Source: hotloop.
 """
 
-from hotloop.rules.base import ABSTAIN, Case, Finding, Needs, Rule, code_edit
-from hotloop.rules.support.costs import costing
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 
 __all__ = ["RULE"]
 
 
 def judge(case: Case) -> Finding | None:
-    """Report the largest model without an optimizer; its share of backward is an upper bound."""
+    """Report the largest model without an optimizer; what it costs, the experiment measures."""
     trained = [model for model in case.models if model.role == "train" and model.trainable]
     idle = [model for model in trained if model.unoptimised]
     if not idle or len(idle) == len(trained):  # parameters may be updated by hand
         return None
     model = max(idle, key=lambda candidate: candidate.trainable)
-    part = model.trainable / sum(candidate.trainable for candidate in trained)
-    return costing(
-        case,
-        part * case.row("backward"),
-        least=ABSTAIN,
-        claim=f"gradients of {model.name} ({model.trainable:,} parameters) are computed and no "
-        "optimizer uses them",
+    return Finding(
+        claim=f"{model.name} ({model.trainable:,} parameters) runs with autograd on, and no "
+        "optimizer updates it",
+        severity="note",
         places=model.call_places,
-        evidence={"its part of all trainable parameters": f"{part:.0%}"},
         remedies=[
             code_edit("with torch.no_grad(): around its call"),
             code_edit("model.requires_grad_(False)"),
@@ -46,5 +42,6 @@ RULE = Rule(
     needs=(Needs.STEPS, Needs.MODEL, Needs.OPTIMIZER),
     weight=3,
     numerics="bitwise",
-    experiment="dead line",
+    experiment="unused gradients",
+    only_measured=True,
 )

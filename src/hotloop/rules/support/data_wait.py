@@ -15,10 +15,12 @@ from hotloop.rules.support.syntax import parse
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from hotloop.core.case.ledger import LedgerRow
     from hotloop.core.case.steps_and_loaders import Frame, Loader, Stack
 
 __all__ = [
     "MATTERS",
+    "by_hand",
     "costs",
     "feeding",
     "item_seconds",
@@ -34,6 +36,7 @@ __all__ = [
     "stacks_of",
     "steady",
     "unused_cores",
+    "waiting_seconds",
     "waits_for_data",
     "with_workers",
     "workers_for",
@@ -46,6 +49,28 @@ _READERS = ("__getitem__", "__getitems__", "__iter__", "__next__")
 def waits_for_data(case: Case) -> bool:
     """Whether the wait for data, including batches made by the loop, is long enough to report."""
     return case.share("data wait") >= MATTERS
+
+
+def waiting_seconds(case: Case) -> float:
+    """Return the seconds of waiting for data, including batches made by the loop.
+
+    Without a loader, a batch made between two calls of the model counts as part of the forward
+    pass; the ledger knows the lines that make it.
+    """
+    rows = _by_hand(case)
+    return max(case.row("data wait"), *(row.seconds for row in rows), 0.0)
+
+
+def by_hand(case: Case) -> list[SourceLocation]:
+    """Return the two lines that take most of making batches without a loader."""
+    places = (line.place for row in _by_hand(case) for line in row.lines)
+    return [place for place in dict.fromkeys(places) if place is not None][:2]
+
+
+def _by_hand(case: Case) -> list[LedgerRow]:
+    if case.ledger is None or feeding(case) is not None:
+        return []
+    return [row for row in case.ledger.rows if row.name == "waiting for data"]
 
 
 def feeding(case: Case) -> Loader | None:

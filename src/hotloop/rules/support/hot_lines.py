@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from hotloop.core.case.case import Case
     from hotloop.core.case.steps_and_loaders import Stack
 
-__all__ = ["HotLine", "hot_line"]
+__all__ = ["HotLine", "hot_line", "unexplained_line"]
 
 _ROWS = ("prepare", "forward")  # with a loader, D28 and H18 name lines of the other rows
 _LEAST = 0.25  # of the time
@@ -43,6 +43,15 @@ def hot_line(case: Case) -> HotLine | None:
     if place is None or case.part(seconds[place]) < _LEAST:
         return None
     return HotLine(place, callers[place], seconds[place])
+
+
+def unexplained_line(case: Case) -> HotLine | None:
+    """Return the hot line, unless an experiment on it showed what it is."""
+    hot = hot_line(case)
+    explained = (
+        one for one in case.experiments if one.row or (one.rewrites and one.outcome == "gain")
+    )
+    return None if hot is None or any(hot.place in one.places for one in explained) else hot
 
 
 def _line(stack: Stack) -> SourceLocation | None:
