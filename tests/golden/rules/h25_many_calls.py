@@ -28,4 +28,7 @@ NEGATIVE = [
     called(64, steps=replace(STEPS, backwards=64.0)),
     called(4),
     called(128, wall=wall(forward=0.5, backward=0.5, after_step=9.0)),
+    replace(  # a transform of the samples
+        called(128), models=(CASE.models[0], replace(called(128).models[0], trainable=0))
+    ),
 ]

@@ -24,11 +24,12 @@ INSTALL = "https://pytorch.org/get-started/locally/"
 def judge(case: Case) -> Finding | None:
     """Compare the available device with the used one."""
     hardware, driver = case.hardware, case.hardware.versions.get("driver")
-    if hardware.device == "cuda" and not case.on_gpu:
+    model = max(case.models, key=lambda one: one.parameters)  # others may be transforms of the data
+    if hardware.device == "cuda" and not case.on_gpu and model.parameters:
         return Finding(
-            claim=f"there is a GPU, {hardware.name}, and {case.models[0].name} is on the CPU",
+            claim=f"there is a GPU, {hardware.name}, and {model.name} is on the CPU",
             severity="critical",
-            places=[model.place for model in case.models if model.place][:1],
+            places=[model.place] if model.place else [],
             remedies=[code_edit('model.to("cuda"), and each batch as well')],
         )
     if hardware.device != "cpu" or driver is None:

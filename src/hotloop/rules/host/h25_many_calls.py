@@ -27,7 +27,8 @@ LEAST = 0.25
 def judge(case: Case) -> Finding | None:
     """Look for the model that is called most often in a step."""
     backwards = case.steps.backwards or 0.0
-    passes = [(model.modes.passes, model) for model in case.models if model.modes is not None]
+    models = (model for model in case.models if model.trainable)  # no transform of the data
+    passes = [(model.modes.passes, model) for model in models if model.modes is not None]
     count, model = max(passes, key=lambda entry: entry[0], default=(0.0, None))
     if model is None or not backwards or count < MANY * backwards:
         return None
