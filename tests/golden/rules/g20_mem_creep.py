@@ -13,10 +13,12 @@ for x, y in loader:
 rising = tuple(1e9 + 2e7 * number for number in range(100))
 POSITIVE = [
     healthy(sources={SCRIPT: LOOP}),
+    healthy(sources={SCRIPT: LOOP}, readings={"rss_bytes": rising}),
     on_gpu(readings={"allocated_bytes": rising}),
     on_gpu(sources={SCRIPT: LOOP}, readings={"allocated_bytes": rising}),
 ]
 NEGATIVE = [
+    healthy(readings={"rss_bytes": rising}),  # a cache, or a replay memory
     healthy(sources={SCRIPT: LOOP.replace("loss\n", "loss.item()\n").replace("(loss)", "(0)")}),
     healthy(  # one loss of several parts
         sources={

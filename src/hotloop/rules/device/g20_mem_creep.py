@@ -1,8 +1,10 @@
 """Memory grows from step to step, or the code keeps each step's graph alive.
 
-Looks at: the memory held by tensors over time; sums and lists of losses in the training loop.
-Says so when: a loss that was not detached is added up or kept in a list (a note); or tensors took
-    ever more memory, 100 MB (a note) or 1 GB (a warning) in all.
+Looks at: the memory held by tensors, and by the process, over time; sums and lists of losses in the
+    training loop.
+Says so when: a loss that was not detached is added up or kept in a list (a note; a warning if the
+    process grew steadily by 100 MB); or tensors took ever more memory, 100 MB (a note) or 1 GB (a
+    warning) in all.
 Stays silent when: memory stays, and losses are kept with .item() or .detach().
 Remedy: total += loss.detach(), or .item() where the device is the CPU.
 Numbers: bitwise the same.
@@ -34,14 +36,18 @@ def judge(case: Case) -> Finding | None:
     """Look at the code and at the allocated memory."""
     places = keeps(parse(case.sources))
     grown = growth(case.readings.get("allocated_bytes", ()))
+    of_process = growth(case.readings.get("rss_bytes", ())) if places else 0.0
     if not places and grown < NOTE:
         return None
     claim = "the loop keeps losses with their graphs"
     if grown >= NOTE:
         claim = f"tensors take ever more memory: {bytes_(grown)} in {case.steps.count:,} steps"
+    elif of_process >= NOTE:
+        grown = of_process
+        claim += f", and the process grows: {bytes_(grown)} in {case.steps.count:,} steps"
     return Finding(
         claim=claim,
-        severity="warn" if grown >= WARN else "note",
+        severity="warn" if grown >= WARN or of_process >= NOTE else "note",
         known="measured" if grown >= NOTE else "read",
         places=places,
         remedies=[code_edit("add up loss.detach(), and read the sum at the end")],
