@@ -21,6 +21,7 @@ from benchmarks.diagnosed import doctored
 from benchmarks.table import RESULTS
 from hotloop.core.case.case import OWN_FAULT
 from hotloop.report import sentences
+from hotloop.report.verdict import verdict_of
 from hotloop.rules.diagnose import diagnose
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def judged(script: Path, truth: dict[str, Any]) -> dict[str, Any]:
     """Run the doctor on a script; return one row of the table."""
     case, seconds = doctored(script, cwd=script.parent)
     diagnosis = diagnose(case)
-    verdict = sentences.verdict(case, diagnosis)
+    verdict = verdict_of(case, diagnosis)
     loud = [finding for finding in diagnosis.findings if sentences.is_loud(finding)]
     lines = set[int | None]().union(*(_lines(finding) for finding in loud), _row_lines(case))
     hit = any(

@@ -32,6 +32,7 @@ from benchmarks.table import RESULTS
 from hotloop.core import codec
 from hotloop.core.case.case import Case
 from hotloop.report import sentences
+from hotloop.report.verdict import verdict_of
 from hotloop.rules.diagnose import diagnose
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def _contact(
 def said(case: Case) -> dict[str, Any]:
     """Return what the doctor says about a case."""
     diagnosis = diagnose(case)
-    verdict = sentences.verdict(case, diagnosis)
+    verdict = verdict_of(case, diagnosis)
     loud = [finding for finding in diagnosis.findings if sentences.is_loud(finding)]
     leading = [place for one in case.experiments if (one.gain or 0) > 1.1 for place in one.places]
     places = [*(place for finding in loud for place in finding.places), *leading]

@@ -15,6 +15,7 @@ from hotloop.report.findings import LOOKS, findings, machine, not_worth_it
 from hotloop.report.ledger import waterfall
 from hotloop.report.markup import UNKNOWN, Html, code, join, missing, notes, panel, table, tag
 from hotloop.report.sections import cards, facts, machine_in_words, section
+from hotloop.report.verdict import verdict_of
 from hotloop.report.wall import key, wall_bar
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def _lines(title: str, lines: Sequence[str]) -> Html:
 
 
 def _header(case: Case, diagnosis: Diagnosis) -> Html:
-    verdict = sentences.verdict(case, diagnosis)
+    verdict = verdict_of(case, diagnosis)
     look = f"callout verdict {LOOKS[verdict.severity]}"
     return tag(
         "header",

@@ -20,6 +20,7 @@ from hotloop.core.units import duration, moment
 from hotloop.report import ledger, sentences
 from hotloop.report.excerpt import quoted, visible, where
 from hotloop.report.profile import TAKEN_AWAY, ceiling_in_words, operators_by_time
+from hotloop.report.verdict import verdict_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -192,7 +193,7 @@ class _ScriptSheet(Sheet):
 
     def verdict(self, diagnosis: Diagnosis) -> None:
         """Print the verdict in one line, and its basis."""
-        verdict = sentences.verdict(self._case, diagnosis)
+        verdict = verdict_of(self._case, diagnosis)
         if diagnosis.unstable is not None:
             self.say(diagnosis.unstable, style="yellow")
         self.say(verdict.said, style=_COLOUR[verdict.severity])
@@ -329,7 +330,7 @@ def show_effects(effects: Sequence[Effect], out: Console) -> None:
 
 def show_next(case: Case, diagnosis: Diagnosis, out: Console, *, folder: Path | None) -> None:
     """Print the next bottleneck with its ceiling, and the command that shows all findings."""
-    verdict = sentences.verdict(case, diagnosis)
+    verdict = verdict_of(case, diagnosis)
     out.print(Text(f"\nnext: {verdict.said}"))
     if verdict.also is not None:
         out.print(Text(verdict.also))

@@ -166,6 +166,15 @@ class Case:
         return bool(batches) and all(batch.padding == 0 for batch in batches)
 
     @property
+    def seen_once(self) -> frozenset[str]:
+        """Rows of the ledger whose interval is unknown: the run was stopped after the first one."""
+        if self.stopped is None:
+            return frozenset()
+        evaluated = {span.step for span in self.evaluations}
+        counts = {"evaluating": len(evaluated), "saving": len(self.saves)}
+        return frozenset(row for row, count in counts.items() if count == 1)
+
+    @property
     def training_loaders(self) -> tuple[Loader, ...]:
         """Return the loaders that feed training."""
         return tuple(loader for loader in self.loaders if loader.role == "train")
