@@ -65,7 +65,7 @@ _REWRITTEN: Final[Mapping[RewriteKind, str]] = {
     "sparse product": "with a sparse matrix in place of one that is almost all zeros",
     "split heads": "with all heads of attention at once",
 }
-_OF_DATA: Final = ("ready batches", "ready samples", "worker process")
+_OF_DATA: Final = ("ready batches", "ready samples", "worker process", "no workers")
 _OF_LAYOUT: Final = 0.5  # of a pass, what another memory format or dtype may save
 _LSTM: Final = "with nn.LSTM in place of the loop over time"
 _RULES: Final = {rule.id: rule for rule in ALL}
@@ -158,6 +158,9 @@ def _of_rows(case: Case, known: set[SourceLocation]) -> list[Experiment]:
             ):
                 what = "with a worker process that reads ahead"
                 experiments.append(Experiment(name="worker process", what=what))
+            elif all(loader.workers for loader in case.training_loaders):
+                what = "with batches read by the loop itself"
+                experiments.append(Experiment(name="no workers", what=what))
             continue
         assert case.ledger is not None
         # A result can be frozen, and its gradient dead: two changes of one line.

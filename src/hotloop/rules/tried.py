@@ -33,6 +33,7 @@ _ALIKE = 1.05  # largest ratio of two gains of which one is told
 _READINGS: Mapping[str, tuple[str, str]] = {  # the technique, and words of a remedy without one
     "ready samples": ("sample-cache", "read once, np.save"),
     "worker process": ("loader-workers", "num_workers="),
+    "no workers": ("", "num_workers=0"),
 }
 # Experiments that make a change, whose gain is the only evidence: the technique that makes it, and
 # the rows of the wall time that it concerns.

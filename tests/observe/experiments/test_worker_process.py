@@ -8,7 +8,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from hotloop.observe.experiments import worker_process
 from hotloop.observe.experiments.variants import NOT_REACHED
-from hotloop.observe.experiments.worker_process import WorkerProcess
+from hotloop.observe.experiments.worker_process import NoWorkers, WorkerProcess
 from hotloop.observe.whatif.batch_replay import Loaders
 from hotloop.observe.whatif.without_one_cost import Patches
 
@@ -57,7 +57,7 @@ def test_the_time_that_a_worker_takes_is_measured(loaders):
 
 def test_what_is_left_of_a_wait_is_what_the_step_does_not_hide(loaders, monkeypatch):
     pace = worker_process._Pace(reading=0.02, taking=0.001)
-    monkeypatch.setattr(worker_process, "_measured", lambda _: pace)
+    monkeypatch.setattr(worker_process, "_measured", lambda *_: pace)
     loader = DataLoader(Slow(), batch_size=2)
     variant = WorkerProcess(loaders)
     assert variant.prepare() == NOT_REACHED
@@ -75,3 +75,14 @@ def test_a_data_set_that_no_worker_reads_says_so(loaders):
     loader = DataLoader(Broken(), batch_size=2)
     train(loaders, loader)
     assert "no worker may read" in (WorkerProcess(loaders).prepare() or "")
+
+
+def test_reading_without_workers_is_measured_in_the_loops_process(loaders):
+    loader = DataLoader(Slow(), batch_size=2, num_workers=2)
+    variant = NoWorkers(loaders)
+    train(loaders, loader)
+    assert variant.prepare() is None
+    part = variant.measured_apart(0.1, 0.05)
+    assert part.seconds == 0.05
+    assert 0.02 <= part.changed < 0.05  # two rows of 10 ms
+    assert part.step(0.1) < 0.1

@@ -42,7 +42,7 @@ from hotloop.observe.experiments.variants import (
     Threads,
     UpdatedRows,
 )
-from hotloop.observe.experiments.worker_process import WorkerProcess
+from hotloop.observe.experiments.worker_process import NoWorkers, WorkerProcess
 from hotloop.observe.wall.step_boundaries import Cadence
 from hotloop.observe.whatif.without_one_cost import Patches, no_writing
 from hotloop.process import run_script
@@ -68,6 +68,7 @@ _OF_LOADERS: Final = {
     "ready batches": ReadyBatches,
     "ready samples": ReadySamples,
     "worker process": WorkerProcess,
+    "no workers": NoWorkers,
 }
 _OF_OPTIMIZERS: Final = {
     "fused optimizer": FusedOptimizer,

@@ -1,4 +1,4 @@
-"""Times a worker process that reads a loader's batches, beside the steps of the script."""
+"""Times a loader's batches with one worker process, or none, beside the steps of the script."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hotloop.observe.experiments.variants import NOT_REACHED, TimedPart, Variant
 if TYPE_CHECKING:
     from hotloop.observe.whatif.batch_replay import Loaders
 
-__all__ = ["WorkerProcess"]
+__all__ = ["NoWorkers", "WorkerProcess"]
 
 _SECONDS: Final = 0.4  # of reading as fast as the worker can
 _FEWEST, _MOST = 3, 100  # batches
@@ -33,6 +33,7 @@ class WorkerProcess(Variant):
     """One worker process reads the batches ahead: what it takes is measured apart."""
 
     trims = False
+    workers = 1
 
     def __init__(self, loaders: Loaders) -> None:
         self._loaders = loaders
@@ -48,7 +49,7 @@ class WorkerProcess(Variant):
             loader, self._batches = max(training, key=lambda pair: pair[1])
             try:
                 self._epoch = max(1, len(loader))
-                self._pace = _measured(loader)
+                self._pace = _measured(loader, self.workers)
             except _WorkerError as error:
                 self._pace = str(error)
         return self._pace if isinstance(self._pace, str) else None
@@ -68,24 +69,37 @@ class WorkerProcess(Variant):
         """Leave the script as it is."""
 
 
+class NoWorkers(WorkerProcess):
+    """The loop's own process reads the batches, in place of the script's worker processes."""
+
+    workers = 0
+
+    def measured_apart(self, step: float, waiting: float) -> TimedPart:
+        """Return the wait of a step as it is, and the seconds in which the loop reads it."""
+        assert isinstance(self._pace, _Pace)
+        return TimedPart(seconds=waiting, changed=self._batches * self._pace.reading, most=1.0)
+
+
 class _WorkerError(Exception):
     """A worker process cannot read the loader; the text says why."""
 
 
-def _measured(loader: Any) -> _Pace:
-    """Read batches in one worker process."""
+def _measured(loader: Any, workers: int) -> _Pace:
+    """Read batches in one worker process, or in none."""
     try:
-        return _read(loader)
-    except Exception as error:  # whatever the user's data set raises in a worker
+        return _read(loader, workers)
+    except Exception as error:  # whatever the user's data set raises there
         said = str(error).strip().rpartition("\n")[2] or type(error).__name__  # no traceback
-        raise _WorkerError(f"a worker does not read it: {said:.150}") from error
+        reader = "a worker" if workers else "the loop's process"
+        raise _WorkerError(f"{reader} does not read it: {said:.150}") from error
 
 
-def _read(loader: Any) -> _Pace:
+def _read(loader: Any, workers: int) -> _Pace:
     import torch
 
     other = copy.copy(loader)
-    other.num_workers, other.prefetch_factor, other.timeout = 1, 2, _TIMEOUT
+    other.num_workers = workers
+    other.prefetch_factor, other.timeout = (2, _TIMEOUT) if workers else (None, 0)
     with torch.no_grad():  # else they count as batches of the script
         batches = iter(other)
         try:
@@ -98,11 +112,12 @@ def _read(loader: Any) -> _Pace:
                 number += 1
             reading = (time.perf_counter() - began) / number
             taking = []
-            for _ in range(_READY):
+            for _ in range(_READY if workers else 0):
                 time.sleep(2 * reading)
                 began = time.perf_counter()
                 next(batches)
                 taking.append(time.perf_counter() - began)
         finally:
-            batches._shutdown_workers()
-    return _Pace(reading=reading, taking=statistics.median(taking))
+            if workers:
+                batches._shutdown_workers()
+    return _Pace(reading=reading, taking=statistics.median(taking or [reading]))

@@ -1,8 +1,10 @@
-"""Worker processes hand over samples that the loop could cut from memory itself.
+"""Worker processes take longer than the loop would need to read its batches itself.
 
-Looks at: the wait for data, the number of workers, and whether the data lie in memory.
-Says so when: there are workers, the data lie in memory and the loop waits 5 % or more for them.
-Stays silent when: the data set makes its samples when they are read.
+Looks at: the wait for data, the number of workers, whether the data lie in memory, and the time in
+    which the loop's process reads the same batches.
+Says so when: there are workers, the loop waits 5 % or more for them, and the data lie in memory or
+    steps were faster without workers.
+Stays silent when: neither is so.
 Remedy: num_workers=0 (hotloop run --with loader-workers:count=0 keeps the order and the random
     stream), and whole batches cut at once.
 Numbers: bitwise the same where reading draws no random numbers.
@@ -25,11 +27,15 @@ def judge(case: Case) -> Finding | None:
     loader = feeding(case)
     if loader is None or not loader.workers or loader.iterable or not waits_for_data(case):
         return None
-    if not loader.in_memory:
+    is_faster = any(one.name == "no workers" and one.outcome == "gain" for one in case.experiments)
+    if not loader.in_memory and not is_faster:
         return None
+    claim = f"{loader.workers} processes hand over samples that lie in memory already"
+    if not loader.in_memory:
+        claim = f"the loop waits longer for {loader.workers} worker processes than it would read"
     return costs(
         case,
-        f"{loader.workers} processes hand over samples that lie in memory already",
+        claim,
         case.row("data wait"),
         places=place_of(loader),
         evidence={"a batch": moment(statistics.median(loader.waits))} if loader.waits else {},
@@ -48,4 +54,5 @@ RULE = Rule(
     weight=2,
     numerics="bitwise",
     by_host=True,
+    experiment="no workers",
 )
