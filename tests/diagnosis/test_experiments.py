@@ -323,6 +323,36 @@ def test_a_process_ends_itself_before_it_is_ended_from_outside(folder: Path):
     assert result.why_not == "its time was over"
 
 
+LONG_EVALUATION = """
+import time, torch
+model = torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(8)))
+optimizer = torch.optim.Adam(model.parameters())
+for number in range(150):
+    optimizer.zero_grad()
+    model(torch.randn(32, 64)).square().mean().backward()
+    optimizer.step()
+    time.sleep(0.01)
+with torch.no_grad():
+    for _ in range(1000):
+        time.sleep(0.1)
+"""
+
+
+def test_what_was_measured_before_a_long_evaluation_is_told(tmp_path: Path):
+    (tmp_path / "train.py").write_text(LONG_EVALUATION)
+    request = TrialRequest(
+        result=child.RESULT,
+        scratch=child.SCRATCH,
+        experiments=(Experiment(name="fused optimizer", what="in one call"),),
+        start=0.1,
+        seconds=3.0,
+    )
+    limits = child.ProcessLimits(seconds=60)
+    outcome = child.run(command(request, ("train.py",)), limits=limits, cwd=tmp_path)
+    result = codec.from_json(TrialResult, outcome.result)
+    assert result.experiments[0].gain is not None
+
+
 def test_what_raises_takes_no_other_experiment_with_it(tmp_path: Path):
     source = (
         "import torch\n"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 import weakref
@@ -58,6 +59,7 @@ __all__ = ["LONGEST", "TEMPORARY", "TrialRequest", "TrialResult", "command", "ma
 
 TEMPORARY: Final = "tmp"  # folder below the scratch folder for temporary files
 LONGEST: Final = 3.5  # times the budget, for slow steps and a machine that others use
+_OVER: Final = "its time was over"
 _LEAST: Final = 2  # blocks of which a gain is told
 _OF_CALLS: Final = ("joined batches", "cut rows", "cut to the longest row")  # of the model
 _NOTHING: Final = {  # why no line of a row can be skipped
@@ -162,6 +164,9 @@ class _Trial:
         )
         self._import_hooks = ImportHooks()
         self._import_hooks.when("torch", self._install)
+        if hasattr(signal, "SIGALRM"):  # an evaluation may take longer than the time that is left
+            signal.signal(signal.SIGALRM, lambda *_: self._leave(_OVER))
+            signal.setitimer(signal.ITIMER_REAL, request.start + LONGEST * request.seconds)
 
     def _install(self) -> None:
         import torch
@@ -196,7 +201,7 @@ class _Trial:
         assert self._loaders is not None
         self._loaders.step()
         if time.monotonic() - self._began > self._request.start + LONGEST * self._request.seconds:
-            self._leave("its time was over")  # what was measured is told
+            self._leave(_OVER)  # what was measured is told
         if self._blocks is not None:
             if self._calls is not None:
                 self._calls.ended_step()
@@ -295,6 +300,8 @@ class _Trial:
         self._leave(why, raised=raised)
 
     def _leave(self, why: str | None = None, *, raised: bool = False) -> None:
+        if hasattr(signal, "SIGALRM"):
+            signal.setitimer(signal.ITIMER_REAL, 0)
         self._patches.undo()
         self._watching.undo()
         result = replace(self._result(why), ended=self._ended)
@@ -328,7 +335,7 @@ class _Trial:
                 continue
             reading = readings[number]
             if len(reading.ratios) < _LEAST:
-                no = reading.why_not or why or "its time was over"
+                no = reading.why_not or why or _OVER
                 needed = no in _NOTHING.values()
                 results.append(replace(experiment, why_not=no, is_needed=needed))
                 continue
@@ -347,10 +354,11 @@ class _Trial:
         if self._calls is None or not self._calls.seen:
             return replace(experiment, why_not="no step was made after the first ones")
         try:
-            if experiment.name == "joined batches":
-                timed = self._calls.joined()
-            else:
-                timed = self._calls.cut(experiment.fraction, experiment.count)
+            with sys.modules["torch"].enable_grad():  # the time may end in an evaluation
+                if experiment.name == "joined batches":
+                    timed = self._calls.joined()
+                else:
+                    timed = self._calls.cut(experiment.fraction, experiment.count)
         except ResizingError as error:
             return replace(experiment, why_not=str(error), is_refused=True)
         # A round compares its calls with each other; the step tells how much of it they are. What a
