@@ -112,6 +112,20 @@ def test_windows_of_one_text_give_their_stride(observed, stride, overlap):
     assert batches.shifted == (stride if overlap else None)
 
 
+SERIES = """
+load, hours = torch.randn(400, 1), torch.arange(400) + 20_260_101_00
+class Windows(Dataset):
+    def __len__(self): return 383
+    def __getitem__(self, i): return hours[i : i + 16] % 64, load[i : i + 16]
+train(DataLoader(Windows(), 8, shuffle=True), epochs=2)
+"""
+
+
+def test_the_times_of_a_series_are_no_tokens(observed):
+    [batches] = observed(START + SERIES).batches
+    assert (batches.overlap, batches.widths) == (None, ())
+
+
 RANDOM_STARTS = """
 text = torch.randint(0, 64, (200,))
 class Windows(Dataset):

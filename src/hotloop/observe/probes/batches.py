@@ -129,7 +129,7 @@ class BatchProbe(Probe):
     def _keep_rows(self, samples: LoaderSamples, main: Any, tensors: dict[str, Any]) -> None:
         samples.varieties.add(tuple(main.shape))
         samples.sizes.append(main.shape[0])
-        if not padding.is_tokens(main):
+        if not padding.is_tokens(main) or _is_of_series(main, tensors):
             return
         first_rows = main.detach()[: _rows_of(main)]
         samples.tokens.append(first_rows.clone())
@@ -219,6 +219,12 @@ class BatchProbe(Probe):
             repeats=timed.repeats if timed.repeats is not None else loader.repeats,
             in_memory=timed.views or loader.in_memory,
         )
+
+
+def _is_of_series(main: Any, tensors: dict[str, Any]) -> bool:
+    """Whether integers are the times, or other marks, of a series of numbers beside them."""
+    numbers = [t for t in tensors.values() if t.is_floating_point() and t.dim() == 3]
+    return any(t.shape[:2] == main.shape[:2] for t in numbers)
 
 
 def _rows_of(tokens: Any) -> int:

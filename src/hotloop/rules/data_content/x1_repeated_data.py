@@ -8,8 +8,8 @@ Says so when: each position is read twice an epoch or more (critical from four t
     training data themselves. Before a run: it reads the data more than 4 times (a warning from 40
     times on), or rows stand twice in the training data, or in the validation data as well.
 Stays silent when: the sampler may draw a row again (with replacement, without end, or the script's
-    own), a stream is read, rows hold so little that they are equal by chance, or the script
-    evaluates its training data beside others.
+    own), a stream is read, rows hold so little that they are equal by chance, the script
+    evaluates its training data beside others, or windows are of numbers, such as a time series.
 Remedy: windows side by side; rows once; a split before windows are cut.
 Numbers: training: an epoch is another thing.
 Seen: examples/slow/accelerate/pad_to_max.py, examples/slow/stride1_windows.
