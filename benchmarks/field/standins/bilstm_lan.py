@@ -1,4 +1,4 @@
-"""Stand-in for BiLSTM-LAN's data: Wall-Street-Journal-like part-of-speech files and word vectors."""
+"""Stand-in for BiLSTM-LAN: part-of-speech files like the Wall Street Journal's, word vectors."""
 
 import sys
 from pathlib import Path
