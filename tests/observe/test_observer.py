@@ -503,3 +503,31 @@ def test_probing_is_a_switch():
     kinds = {BatchProbe, Models, Habits, ProcessGroupProbe}
     assert kinds <= with_probes
     assert not kinds & without
+
+
+FORWARD_CALLED = """
+import torch
+from torch import nn
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 8), nn.Linear(8, 2)
+    def forward(self, x):
+        return self.last(self.first(x).relu())
+policy, target = Net(), Net()
+optimizer = torch.optim.SGD(policy.parameters(), 0.1)
+for _ in range(5):
+    goal = target.forward(torch.randn(6, 4))
+    loss = (policy.forward(torch.randn(6, 4)) - goal).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_a_model_whose_forward_is_called_is_named_where_the_loop_calls_it(observed):
+    models = observed(FORWARD_CALLED).models
+    idle = [model for model in models if model.unoptimised]
+    assert {model.name for model in idle} == {"Linear of Net"}
+    called = FORWARD_CALLED.splitlines().index("    goal = target.forward(torch.randn(6, 4))") + 1
+    assert {place.line for model in idle for place in model.call_places} == {called}

@@ -28,7 +28,7 @@ from hotloop.observe.hooks.live_objects import (
     unoptimised,
 )
 from hotloop.observe.hooks.probe_list import Broken, Probes, broken_mark
-from hotloop.observe.hooks.stack_frames import framework, here
+from hotloop.observe.hooks.stack_frames import caller_of_model, framework, here
 from hotloop.observe.hooks.stack_sampler import StackSampler
 from hotloop.observe.hooks.training_hooks import install, saving
 from hotloop.observe.ledger.window import NEVER, WindowProbe
@@ -224,7 +224,8 @@ class ScriptObserver:
         self.probes.notify(lambda probe: probe.after_forward(number, module, args, kwargs, output))
         for built, root in alive(self.roots):
             if root is module:
-                built.idle, built.called = unoptimised(root, self.optimizers), here()
+                built.idle = unoptimised(root, self.optimizers)
+                built.called, built.owner = caller_of_model()
         # An evaluation, or many micro batches; data transforms come before them.
         if self._looks[number] == _PASSES and next(module.parameters(), None) is not None:
             self.hooks.look = False
@@ -333,8 +334,10 @@ class ScriptObserver:
             key = NUMBERS - 1 if built.number is None else built.number
             built.facts = describe.optimizer(instance, key=key, place=built.place)
         for built, instance in alive(self.roots):
+            facts = describe.model(instance)
             built.facts = replace(
-                describe.model(instance),
+                facts,
+                name=f"{facts.name} of {built.owner}" if built.owner else facts.name,
                 left_out=tuple(built.left_out),
                 left_out_parameters=sum(built.left_out.values()),
                 unoptimised=built.idle,

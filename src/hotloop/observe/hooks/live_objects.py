@@ -24,6 +24,7 @@ class LiveObject:
     rates: list[tuple[int, float]] = field(default_factory=list)  # (update, learning rate)
     idle: int = 0  # of a module: trainable numbers that no optimizer updates, at its last call
     called: SourceLocation | None = None  # of a module: where it was called last
+    owner: str | None = None  # of a module: the class whose forward() was called, not the module
     # Of a module: parameters that got gradients and are in no optimizer, with the update at which
     # that was seen first and their sum then; and those that had the same sum later.
     outside: dict[str, tuple[int, float]] = field(default_factory=dict)

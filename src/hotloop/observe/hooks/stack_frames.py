@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
 
 __all__ = [
+    "caller_of_model",
     "directly",
     "framework",
     "here",
@@ -133,6 +134,22 @@ def spot(*, imports: bool = True) -> tuple[str, int] | None:
         if not imports and file.startswith("<frozen importlib"):
             return None
     return None
+
+
+def caller_of_model() -> tuple[SourceLocation | None, str | None]:
+    """Return the project's line that runs a model, and the class whose forward() it calls itself.
+
+    The latter is None where it calls the model: then no forward() of the project is on the stack.
+    """
+    torch, owner = sys.modules["torch"], None
+    for frame, line in walk_stack(sys._getframe(1)):
+        if not is_own(file := frame.f_code.co_filename):
+            continue
+        model = names(frame).get("self") if frame.f_code.co_name == "forward" else None
+        if not isinstance(model, torch.nn.Module):
+            return SourceLocation(file=os.path.abspath(file), line=line), owner
+        owner = type(model).__name__
+    return None, owner
 
 
 def directly(through: Collection[str]) -> SourceLocation | None:
