@@ -158,7 +158,7 @@ def _of_rows(case: Case, known: set[SourceLocation]) -> list[Experiment]:
             ):
                 what = "with a worker process that reads ahead"
                 experiments.append(Experiment(name="worker process", what=what))
-            elif all(loader.workers for loader in case.training_loaders):
+            elif all(one.workers and not one.iterable for one in case.training_loaders):
                 what = "with batches read by the loop itself"
                 experiments.append(Experiment(name="no workers", what=what))
             continue

@@ -86,3 +86,11 @@ def test_reading_without_workers_is_measured_in_the_loops_process(loaders):
     assert part.seconds == 0.05
     assert 0.02 <= part.changed < 0.05  # two rows of 10 ms
     assert part.step(0.1) < 0.1
+
+
+@pytest.mark.parametrize("batches", [2, 4])
+def test_epochs_of_few_batches_are_read_too(loaders, batches):
+    loader = DataLoader(Slow(), batch_size=64 // batches)
+    variant = WorkerProcess(loaders)
+    train(loaders, loader)
+    assert variant.prepare() is None

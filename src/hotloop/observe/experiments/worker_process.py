@@ -17,6 +17,7 @@ __all__ = ["NoWorkers", "WorkerProcess"]
 
 _SECONDS: Final = 0.4  # of reading as fast as the worker can
 _FEWEST, _MOST = 3, 100  # batches
+_TWO: Final = 2  # batches: the first starts the worker, the others are timed
 _READY: Final = 3  # batches that are taken when they lie ready
 _TIMEOUT: Final = 20.0  # seconds for a batch
 
@@ -48,7 +49,9 @@ class WorkerProcess(Variant):
                 return NOT_REACHED
             loader, self._batches = max(training, key=lambda pair: pair[1])
             try:
-                self._epoch = max(1, len(loader))
+                self._epoch = len(loader)
+                if self._epoch < _TWO:
+                    raise _WorkerError("an epoch has no second batch")
                 self._pace = _measured(loader, self.workers)
             except _WorkerError as error:
                 self._pace = str(error)
@@ -106,13 +109,14 @@ def _read(loader: Any, workers: int) -> _Pace:
             next(batches)
             began, number = time.perf_counter(), 0
             while number < _FEWEST or time.perf_counter() - began < _SECONDS:
-                if number == min(_MOST, max(1, len(other) - _READY - 1)):
+                if number and number >= min(_MOST, len(other) - _READY - 1):
                     break
                 next(batches)
                 number += 1
             reading = (time.perf_counter() - began) / number
             taking = []
-            for _ in range(_READY if workers else 0):
+            left = max(0, len(other) - 1 - number)
+            for _ in range(min(_READY, left) if workers else 0):
                 time.sleep(2 * reading)
                 began = time.perf_counter()
                 next(batches)
