@@ -31,12 +31,14 @@ RIGHT = {
     "hf_olora": None,
     "image_similarity": "torch_model.py:9",
     "learn_gpt": "gpt.py:45",
+    "kws_mlp": "__init__.py:63",
     "lightning_mnist3_user": "dm.py:18",
     "lstm_stock": None,
     "mini_gpt_bpe": "mini_gpt_bpe.py:301",
     "nanogpt": None,
     "ncf_mlp": "MLP.py:155",
     "neural_processes_flow": "train_flow.py:85",
+    "primers_translation": "train.py:146",
     "pygcn": "layers.py:32",
     "road_marking_unet": "train.py:96",
     "segm_unet": None,
@@ -46,8 +48,11 @@ RIGHT = {
     "steering_user": "train.py:32",
     "svm_pytorch": None,
     "streamad_dl": "train.py:93",
+    "tnt_train_unit": "train_unit_example.py:55",
     "trl_sft": "sft_qwen.py:10",
     "vae_celeba": None,
+    "yaml_dqn": "network.py:27",
+    "yunjey_lm": None,
 }
 RECORDED = sorted(path.stem for path in KEPT_CASES.glob("*.json"))
 
