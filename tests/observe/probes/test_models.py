@@ -367,3 +367,31 @@ def test_a_model_that_is_asked_for_readers_stays_as_it_was():
     assert not any(module.training for module in model.modules())
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
     assert head.weight.grad is None
+
+
+UNDER_NO_GRAD = """
+import torch
+from torch import nn
+class Tagger(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.trunk, self.head = nn.Linear(8, 8), nn.Linear(8, 2)
+    def forward(self, x):
+        with torch.no_grad():
+            x = self.trunk(x)
+        return self.head(x)
+model = Tagger()
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for _ in range(12):
+    optimizer.zero_grad()
+    model(torch.randn(6, 8)).square().mean().backward()
+    optimizer.step()
+"""
+
+
+def test_a_part_under_no_grad_is_frozen_though_its_parameters_require_gradients(observed):
+    case = observed(UNDER_NO_GRAD)
+    assert [part.module for part in case.models[0].repeats if part.frozen] == ["trunk"]
+    finding = p2_dead_parameters.judge(case)
+    assert finding.claim.startswith("trunk run with autograd off: 72 of 90 trainable parameters")
+    assert finding.severity == "note"

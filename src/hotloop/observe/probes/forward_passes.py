@@ -128,9 +128,13 @@ def _frozen(passes: Sequence[Pass], layers: Mapping[int, ModuleFacts], moved: se
 
 
 def is_still(call: Call, layers: Mapping[int, ModuleFacts]) -> bool:
-    """Whether a module has no trainable parameter in it or before it, according to autograd."""
+    """Whether nothing in a module or before it is trained, according to autograd.
+
+    Its parameters may require gradients: under no_grad they get none.
+    """
     layer = layers.get(call.module)
-    return layer is not None and layer.frozen and not call.moving and not call.requires
+    has_parameters = layer is not None and bool(layer.parameters)
+    return has_parameters and not call.moving and not call.requires
 
 
 def _within(call: Call, calls: Sequence[Call], still: Sequence[bool]) -> bool:

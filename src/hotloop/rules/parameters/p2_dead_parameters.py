@@ -5,7 +5,7 @@ Looks at: the trainable parameters without a gradient after ten steps, and the m
 Says so when: adapters are among them, or 1 % of the trainable parameters; fewer are a note.
 Stays silent when: all got a gradient, or what runs has an output that nobody reads (P3). A module
     that is not called and whose weights are used (tied weights, the output projection of
-    nn.MultiheadAttention) is no such case.
+    nn.MultiheadAttention) is no such case. A note where they run under no_grad, as a frozen trunk.
 Remedy: call them in forward, let the loss depend on them, or do not build them.
 Numbers: the run changes when they are called; leaving them out is bitwise the same for what is
     trained, but for weight decay and the initial random numbers.
@@ -50,15 +50,20 @@ def judge(case: Case) -> Finding | None:
         modules = _outermost(uncalled or [name.rpartition(".")[0] or name for name in dead])
         share = numbers / model.trainable if model.trainable else 1.0
         place = (model.unused_place if uncalled else None) or model.place
+        off = [repeat.module for repeat in model.repeats if repeat.frozen]
+        is_off = all(any(_within(name, module) for module in off) for name in dead)
+        if is_off:
+            modules = [part for part in _outermost(off) if any(_within(n, part) for n in dead)]
         more = f" and {len(modules) - NAMED} more" if len(modules) > NAMED else ""
+        why = "run with autograd off: " if is_off else "never get a gradient: "
         return Finding(
             claim=(
                 f"{', '.join(modules[:NAMED])}{more} "
-                + ("are never called: " if uncalled else "never get a gradient: ")
+                + ("are never called: " if uncalled else why)
                 + f"{numbers:,} of {model.trainable:,} trainable parameters "
                 f"({share:.1%}) are not trained"
             ),
-            severity=_severity(dead, share),
+            severity="note" if is_off else _severity(dead, share),
             places=[*_constructions(case, place), place] if place else [],
             evidence={
                 "parameters without a gradient": ", ".join(dead[:NAMED]),
