@@ -341,7 +341,7 @@ def test_a_module_whose_output_nothing_reads_is_told_from_one_that_chooses(obser
         assert finding.severity == "note" or not said[0][1]
         assert finding.places
     dead = p2_dead_parameters.judge(case)
-    assert "spare are never called: 72 of 1,249 trainable" in dead.claim  # not the head's too
+    assert "spare is never called: 72 of 1,249 trainable" in dead.claim  # not the head's too
 
 
 def test_a_model_that_is_asked_for_readers_stays_as_it_was():
@@ -393,5 +393,5 @@ def test_a_part_under_no_grad_is_frozen_though_its_parameters_require_gradients(
     case = observed(UNDER_NO_GRAD)
     assert [part.module for part in case.models[0].repeats if part.frozen] == ["trunk"]
     finding = p2_dead_parameters.judge(case)
-    assert finding.claim.startswith("trunk run with autograd off: 72 of 90 trainable parameters")
+    assert finding.claim.startswith("trunk runs with autograd off: 72 of 90 trainable parameters")
     assert finding.severity == "note"

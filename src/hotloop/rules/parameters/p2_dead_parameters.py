@@ -33,6 +33,11 @@ STEPS = 10  # in which a randomly dropped layer, or an expert, should take part 
 MANY = 0.01  # of the trainable parameters
 ADAPTER = re.compile(r"lora|adapter|prompt|prefix|ia3|dora", re.IGNORECASE)
 NAMED = 3
+_PLURAL = {
+    "runs with autograd off": "run with autograd off",
+    "never gets a gradient": "never get a gradient",
+    "is never called": "are never called",
+}
 
 
 def judge(case: Case) -> Finding | None:
@@ -51,30 +56,32 @@ def judge(case: Case) -> Finding | None:
         share = numbers / model.trainable if model.trainable else 1.0
         place = (model.unused_place if uncalled else None) or model.place
         off = [repeat.module for repeat in model.repeats if repeat.frozen]
-        is_off = all(any(_within(name, module) for module in off) for name in dead)
+        is_off = all(any(_within(name, part) for part in off) for name in dead) and not uncalled
         if is_off:
             modules = [part for part in _outermost(off) if any(_within(n, part) for n in dead)]
         more = f" and {len(modules) - NAMED} more" if len(modules) > NAMED else ""
-        why = "run with autograd off: " if is_off else "never get a gradient: "
+        why = "runs with autograd off" if is_off else "never gets a gradient"
+        why = "is never called" if uncalled else why
+        if len(modules) > 1:
+            why = _PLURAL[why]
+        remedy = "let the loss depend on them, or do not build them"
+        if uncalled:
+            remedy = "call them in forward, or do not build them"
+        elif is_off:
+            remedy = "requires_grad_(False), or call them without no_grad if they are to be trained"
         return Finding(
             claim=(
-                f"{', '.join(modules[:NAMED])}{more} "
-                + ("are never called: " if uncalled else why)
-                + f"{numbers:,} of {model.trainable:,} trainable parameters "
+                f"{', '.join(modules[:NAMED])}{more} {why}: "
+                f"{numbers:,} of {model.trainable:,} trainable parameters "
                 f"({share:.1%}) are not trained"
             ),
-            severity="note" if is_off else _severity(dead, share),
+            severity=_severity(dead, 0.0 if is_off else share),
             places=[*_constructions(case, place), place] if place else [],
             evidence={
                 "parameters without a gradient": ", ".join(dead[:NAMED]),
                 "steps": f"{case.steps.count}",
             },
-            remedies=[
-                code_edit(
-                    f"{'call them in forward' if uncalled else 'let the loss depend on them'}"
-                    ", or do not build them"
-                )
-            ],
+            remedies=[code_edit(remedy)],
         )
     return None
 
