@@ -14,6 +14,7 @@ from hotloop.core.units import many
 from hotloop.rules import ALL
 from hotloop.rules.device.g1_fp32_tc import full_float32
 from hotloop.rules.device.g35_slow_format import slow_format
+from hotloop.rules.parameters.p8_gradients_unused import idle_models
 from hotloop.rules.support.page_faults import returned_memory
 from hotloop.techniques.threads import counts
 
@@ -240,7 +241,7 @@ def _switches(case: Case) -> list[Experiment]:
         if any(model.tables for model in case.models):
             what = "with the tables left out of the update"
             experiments.append(Experiment(name="tables", what=what))
-    if any(one.unoptimised for one in case.models):
+    if idle_models(case):
         what = "with requires_grad off for the models that no optimizer updates"
         experiments.append(Experiment(name="unused gradients", what=what))
     if any(one.convolutions and one.channels_last is False for one in case.models):

@@ -32,7 +32,7 @@ def judge(case: Case) -> Finding | None:
         return None
     claim = f"{loader.workers} processes hand over samples that lie in memory already"
     if not loader.in_memory:
-        claim = f"the loop waits longer for {loader.workers} worker processes than it would read"
+        claim = f"{loader.workers} worker processes take longer than the loop would to read a batch"
     return costs(
         case,
         claim,

@@ -2,9 +2,9 @@
 
 Looks at: the memory held by tensors, and by the process, over time; sums and lists of losses in the
     training loop.
-Says so when: a loss that was not detached is added up or kept in a list (a note; a warning if the
-    process grew steadily by 100 MB); or tensors took ever more memory, 100 MB (a note) or 1 GB (a
-    warning) in all.
+Says so when: a loss that was not detached is added up or kept in a list (a note); or tensors, or
+    the process while losses are kept so, took ever more memory, 100 MB (a note) or 1 GB (a warning)
+    in all.
 Stays silent when: memory stays, and losses are kept with .item() or .detach().
 Remedy: total += loss.detach(), or .item() where the device is the CPU.
 Numbers: bitwise the same.
@@ -47,7 +47,7 @@ def judge(case: Case) -> Finding | None:
         claim += f", and the process grows: {bytes_(grown)} in {case.steps.count:,} steps"
     return Finding(
         claim=claim,
-        severity="warn" if grown >= WARN or of_process >= NOTE else "note",
+        severity="warn" if grown >= WARN else "note",
         known="measured" if grown >= NOTE else "read",
         places=places,
         remedies=[code_edit("add up loss.detach(), and read the sum at the end")],

@@ -1,8 +1,8 @@
 """Whole embedding tables get gradients and updates for the few rows a batch looks up.
 
 Looks at: embeddings without sparse=True, the numbers in a batch, and the time of the update.
-Says so when: such tables hold 80 % of the trainable numbers, a batch has fewer numbers than
-    half of the largest table's rows, and the update takes 10 % of the wall time.
+Says so when: such tables hold 80 % of the trainable numbers, and updating the rows that a batch
+    does not look up takes 10 % of the wall time.
 Stays silent when: the tables are small beside the rest, the batches large, or the update cheap.
 Remedy: Embedding(..., sparse=True) with SparseAdam or SGD: a step costs the rows of the batch.
 Numbers: training: SparseAdam moves only rows that were looked up; weight decay does not reach them.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE"]
 
-MOST_OF, LOOKED_UP, LEAST = 0.80, 0.50, 0.10  # of the numbers; of the rows; of the time
+MOST_OF, LEAST = 0.80, 0.10  # of the numbers; of the time
 
 
 def judge(case: Case) -> Finding | None:
@@ -39,7 +39,7 @@ def judge(case: Case) -> Finding | None:
         for model in case.models
         if model.trainable and model.tables >= MOST_OF * model.trainable
     ]
-    if not numbers or not models or max(numbers) > LOOKED_UP * models[0].table_rows:
+    if not numbers or not models:
         return None
     model = models[0]
     left = 1 - max(numbers) / model.table_rows  # of the rows, at least

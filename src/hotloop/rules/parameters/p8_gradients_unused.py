@@ -12,18 +12,23 @@ Seen: written after examples/blind/char_student, which no rule named.
 Source: hotloop.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 
-__all__ = ["RULE"]
+if TYPE_CHECKING:
+    from hotloop.core.case.objects import Model
+
+__all__ = ["RULE", "idle_models"]
 
 
 def judge(case: Case) -> Finding | None:
     """Report the largest model without an optimizer; what it costs, the experiment measures."""
-    trained = [model for model in case.models if model.role == "train" and model.trainable]
-    idle = [model for model in trained if model.unoptimised]
-    if not idle or len(idle) == len(trained):  # parameters may be updated by hand
+    model = max(idle_models(case), key=lambda candidate: candidate.trainable, default=None)
+    if model is None:
         return None
-    model = max(idle, key=lambda candidate: candidate.trainable)
     return Finding(
         claim=f"{model.name} ({model.trainable:,} parameters) runs with autograd on, and no "
         "optimizer updates it",
@@ -34,6 +39,16 @@ def judge(case: Case) -> Finding | None:
             code_edit("model.requires_grad_(False)"),
         ],
     )
+
+
+def idle_models(case: Case) -> list[Model]:
+    """Return the models that no optimizer updates; [] where that is all of them.
+
+    Then their parameters may be updated by hand.
+    """
+    trained = [model for model in case.models if model.role == "train" and model.trainable]
+    idle = [model for model in trained if model.unoptimised]
+    return idle if len(idle) < len(trained) else []
 
 
 RULE = Rule(
