@@ -3,9 +3,10 @@
 python -m benchmarks.defaults DATA [SWEEP ...] [--keep FOLDER]
 
 DATA holds the folders sentence_polarity, snli, text2cypher, text2sql_advising, self_instruct_seed,
-wikitext2, xquad, scitldr, mbpp and tico19. The value with the best mean score on two sets, the
-default and the default before are compared on a third set. Each training is a command of its own on
-one core, one for each core at a time, so no seconds are kept. With --keep FOLDER, those that the
+tinyshakespeare, wikitext2, xquad, scitldr, mbpp and tico19. The value with the best mean score on
+two sets, the default and the default before are compared on a third set. Each training is a command
+of its own on one core, one for each core at a time, so no seconds are kept. Values of
+training.patience are read off trainings that nothing ends early. With --keep FOLDER, those that the
 folder has are not made again: remove it after a change of settings. Results go to
 benchmarks/results/defaults.json, and to docs/defaults.md by docs/defaults.py.
 """
@@ -47,7 +48,10 @@ ROWS = {  # set -> rows to train on and to validate on
     "sql": (1200, 300),
     "instruct": (140, 35),
     "cypher": (1200, 300),
+    "few-sql": (200, 100),
+    "few-cypher": (200, 100),
 }
+TEXTS = ("shakespeare", "wiki", "queries")  # of char-lm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +65,7 @@ class Sweep:
     was: str  # label of the value before
     now: str  # label of the default that was decided on
     variants: Mapping[str, tuple[str, ...]]  # label -> settings
-    model: str
+    model: str = ""  # none: the recipe makes its own
     more: tuple[str, ...] = ()  # settings of all
     seeds: int = 1  # on the first two sets
 
@@ -70,12 +74,19 @@ class Sweep:
         """Return whether a higher score is better."""
         return self.score != "loss"
 
+    @property
+    def is_of_patience(self) -> bool:
+        """Return whether its values say when a training ends early."""
+        return any(word.startswith(PATIENCE) for words in self.variants.values() for word in words)
+
 
 def _each(key: str, *values: object) -> dict[str, tuple[str, ...]]:
     return {str(value): (f"{key}={value}",) for value in values}
 
 
+PATIENCE = "training.patience"
 RATE = "training.learning_rate"
+WARMUP = "training.warmup_share"
 CLASSIFIER: dict[str, Any] = {
     "recipe": "pair-classifier",
     "sets": ("polarity", "snli"),
@@ -97,10 +108,20 @@ ROUTER: dict[str, Any] = {
     "score": "tasks",
     "model": "base",
 }
+CHARACTERS: dict[str, Any] = {
+    "recipe": "char-lm",
+    "sets": TEXTS[:2],
+    "check": TEXTS[2],
+    "score": "loss",
+}
+FEW: dict[str, Any] = {**CHAT, "sets": ("instruct", "few-sql"), "check": "few-cypher"}
 STEPS = ("training.max_steps=75", "training.epochs=null")  # of comparisons of learning rates
 IN_ANY_ORDER = ("data.group_by_length=false",)
 RATES = (2e-5, 5e-5, 1e-4, 2e-4, 4e-4)
 HIGHER_RATES = (2e-4, 5e-4, 1e-3, 2e-3, 5e-3)
+IA3_RATES = (5e-4, 3e-3, 1e-2, 3e-2)  # 3e-3: the paper's (arXiv 2205.05638)
+SMALL = ("preset=cpu", "model.context=64")  # char-lm in a minute on a core
+PATIENCES = _each(PATIENCE, "null", 1, 2, 3)
 SWEEPS = {
     "chat-order": Sweep(
         **CHAT,
@@ -158,6 +179,102 @@ SWEEPS = {
         variants=_each("preset", "quick", "auto", "best"),
         more=(f"{RATE}=0.002",),
     ),
+    "classifier-rate-dora": Sweep(
+        **CLASSIFIER,
+        was="0.0005",
+        now="0.0005",
+        variants=_each(RATE, *HIGHER_RATES[:4]),
+        more=("adapter.method=dora", *IN_ANY_ORDER, *STEPS),
+    ),
+    "classifier-rate-ia3": Sweep(
+        **CLASSIFIER,
+        was="0.0005",
+        now="0.0005",
+        variants=_each(RATE, *IA3_RATES),
+        more=("adapter.method=ia3", *IN_ANY_ORDER, *STEPS),
+    ),
+    "chat-rate": Sweep(
+        **CHAT,
+        was="0.0002",
+        now="0.0002",
+        variants=_each(RATE, *HIGHER_RATES),
+        more=("training.batch_size=8", *STEPS),
+    ),
+    "chat-rate-ia3": Sweep(
+        **CHAT,
+        was="0.0002",
+        now="0.0002",
+        variants=_each(RATE, 2e-4, *IA3_RATES[1:]),
+        more=("adapter.method=ia3", "training.batch_size=8", *STEPS),
+    ),
+    "expert-batch": Sweep(
+        **{**CHAT, "recipe": "expert-sft"},
+        was="16",
+        now="16",
+        variants=_each("training.batch_size", 4, 8, 16),
+        more=("data.max_length=512", "training.epochs=1", f"{RATE}=0.002"),
+    ),
+    "classifier-warmup": Sweep(
+        **CLASSIFIER,
+        was="0.06",
+        now="0.06",
+        variants=_each(WARMUP, 0, 0.06, 0.2),
+        more=(f"{RATE}=0.0002", *STEPS),
+    ),
+    "chat-warmup": Sweep(
+        **CHAT,
+        was="0.03",
+        now="0.03",
+        variants=_each(WARMUP, 0, 0.03, 0.1),
+        more=("training.batch_size=8", f"{RATE}=0.002", *STEPS),
+    ),
+    "classifier-patience": Sweep(
+        **CLASSIFIER,
+        was="null",
+        now="null",
+        variants=PATIENCES,
+        more=("training.epochs=6",),
+    ),
+    "chat-patience": Sweep(
+        **FEW,
+        was="null",
+        now="null",
+        variants=PATIENCES,
+        more=("adapter.method=none", f"{RATE}=0.001", "training.epochs=12"),
+    ),
+    "characters-rate": Sweep(
+        **CHARACTERS,
+        was="0.001",
+        now="0.001",
+        variants=_each(RATE, 3e-4, 1e-3, 3e-3, 1e-2),
+        more=(*SMALL, "training.batch_size=16"),
+    ),
+    "characters-warmup": Sweep(
+        **CHARACTERS,
+        was="80",
+        now="80",
+        variants=_each("training.warmup_steps", 0, 80, 240),
+        more=(*SMALL, "training.batch_size=16"),
+    ),
+    "characters-batch": Sweep(
+        **CHARACTERS,
+        was="32",
+        now="32",
+        variants=_each("training.batch_size", 8, 16, 32, 64),
+        more=(*SMALL, "training.max_steps=null", "training.epochs=1", "data.max_chars=900000"),
+    ),
+    "router-rate": Sweep(
+        **ROUTER,
+        was="0.001",
+        now="0.001",
+        variants=_each(RATE, 5e-4, 1e-3, 2e-3, 5e-3),
+        more=(
+            "phase=1",
+            "data.max_length=256",
+            "data.validation_share=0.25",
+            *(f"data.{task}_size=300" for task in TASKS),
+        ),
+    ),
 }
 
 
@@ -176,6 +293,8 @@ class Run:
         words = [*sweep.more, *sweep.variants[self.variant], f"seed={self.seed}"]
         if sweep.recipe == "task-router":
             words += ["data.path=tasks", f"data.tasks={self.data}", f"model.name={sweep.model}"]
+        elif sweep.recipe == "char-lm":
+            words += [f"data.path={self.data}.txt"]
         else:
             words += [f"data.path={self.data}-train.jsonl", f"model.name={sweep.model}"]
             words += [f"data.valid_path={self.data}-valid.jsonl"]
@@ -251,14 +370,16 @@ def furnish(folder: Path, data: Path) -> None:
         "instruct": _lines(data / "self_instruct_seed/seed_tasks.jsonl"),
         "cypher": [{"instruction": row["question"], "output": row["cypher"]} for row in cypher],
     }
-    for name, rows in sets.items():
-        some = list(rows)
+    for name, (train, held) in ROWS.items():
+        some = list(sets[name.removeprefix("few-")])
         random.Random(0).shuffle(some)
-        train, held = ROWS[name]
         _write(folder / f"{name}-train.jsonl", some[:train])
         _write(folder / f"{name}-valid.jsonl", some[-held:])
     (folder / "minilm").symlink_to(minilm())
     (folder / "tasks").symlink_to(data)
+    (folder / "shakespeare.txt").symlink_to(data / "tinyshakespeare/input.txt")
+    (folder / "wiki.txt").symlink_to(data / "wikitext2/valid.txt")
+    (folder / "queries.txt").write_text("\n\n".join(row["cypher"] for row in cypher))
     answers = [folder / f"{name}-train.jsonl" for name in ("sql", "instruct", "cypher")]
     plain_decoder(folder, data / "wikitext2", answers)
 
@@ -300,6 +421,26 @@ def main(argv: Sequence[str] | None = None) -> int:
 def swept(name: str, hands: Hands) -> dict[str, Any]:
     """Return what a sweep came to: its trainings and the value that is chosen."""
     sweep = SWEEPS[name]
+    chosen, trainings = (ended_early if sweep.is_of_patience else compared)(name, hands)
+    return {
+        "cpu": detect().name,
+        "recipe": sweep.recipe,
+        "score": sweep.score,
+        "more_is_better": sweep.is_more_better,
+        "settings": sweep.more,
+        "variants": sweep.variants,
+        "was": sweep.was,
+        "best": chosen,
+        "now": sweep.now,
+        "sets": sweep.sets,
+        "check": sweep.check,
+        "trainings": trainings,
+    }
+
+
+def compared(name: str, hands: Hands) -> tuple[str | None, list[dict[str, Any]]]:
+    """Return the value that is best on the first two sets, and the trainings on all three."""
+    sweep = SWEEPS[name]
     first = hands.all_made(
         Run(name, *one) for one in product(sweep.variants, sweep.sets, range(1, sweep.seeds + 1))
     )
@@ -315,19 +456,49 @@ def swept(name: str, hands: Hands) -> dict[str, Any]:
     check = hands.all_made(
         Run(name, *one) for one in product(checked, [sweep.check], range(1, CHECK_SEEDS + 1))
     )
+    return chosen, [*first, *check]
+
+
+def ended_early(name: str, hands: Hands) -> tuple[str | None, list[dict[str, Any]]]:
+    """Return the trainings that each patience would have made, and no best: none gains a score."""
+    sweep = SWEEPS[name]
+    whole = hands.all_made(
+        Run(name, sweep.now, data, seed)
+        for data in (*sweep.sets, sweep.check)
+        for seed in range(1, 1 + (CHECK_SEEDS if data == sweep.check else sweep.seeds))
+    )
+    return None, [
+        {**one, "variant": label, **stopped(one["curve"], _number(words), sweep)}
+        for label, words in sweep.variants.items()
+        for one in whole
+    ]
+
+
+def _number(words: Sequence[str]) -> int | None:
+    found: int | None = json.loads(words[0].partition("=")[2])
+    return found
+
+
+def stopped(
+    curve: Sequence[dict[str, float]], patience: int | None, sweep: Sweep
+) -> dict[str, Any]:
+    """Return a curve up to the validation at which a patience ends it, and its best score by then.
+
+    As the engine does, it ends after so many validations in a row that are no better than the best.
+    """
+    sign = 1 if sweep.is_more_better else -1
+    best, stale, made = float("-inf"), 0, []
+    for point in curve:
+        made.append(point)
+        now = sign * point[sweep.score]
+        stale = 0 if now > best else stale + 1
+        best = max(best, now)
+        if patience is not None and stale >= patience:
+            break
     return {
-        "cpu": detect().name,
-        "recipe": sweep.recipe,
-        "score": sweep.score,
-        "more_is_better": sweep.is_more_better,
-        "settings": sweep.more,
-        "variants": sweep.variants,
-        "was": sweep.was,
-        "best": chosen,
-        "now": sweep.now,
-        "sets": sweep.sets,
-        "check": sweep.check,
-        "trainings": [*first, *check],
+        "curve": made,
+        "best_score": sign * best,
+        "share_of_steps": made[-1]["step"] / curve[-1]["step"],
     }
 
 

@@ -40,19 +40,15 @@ def hotloop(
     here: Contestant,
     *more: str,
     plan: Plan | None = None,
-    in_any_order: bool = False,
     all_logits: bool = False,
 ) -> None:
     """Train by hotloop's engine, with settings beside the case's own.
 
-    `in_any_order` takes the rows as they are shuffled, not by length; `all_logits` makes those of
-    prompts and padding as well.
+    `all_logits` makes the logits of prompts and padding as well.
     """
     parts = here.given.assembly(*more, plan=plan)
     here.forecast = None if all_logits else parts.decision.forecast.peak_bytes
     here.loss_of = lambda model, batch: parts.job.loss(model, {**batch, "label": batch["labels"]})
-    if in_any_order:
-        parts.job.train.like = None  # type: ignore[attr-defined] # no setting takes that away
     if all_logits:
         job = replace(parts.job, loss=lambda m, b: shifted_loss(m.logits(b), b["labels"]))
         parts = replace(parts, job=job)

@@ -135,7 +135,7 @@ def classifiers(pad_to: int, batch: int) -> dict[str, Row]:
         BEST: trainer(train_sampling_strategy="group_by_length"),
         OWN: ours(),
         "hotloop, without padding": ours("data.layout=flat"),
-        "hotloop, rows in any order": ours(in_any_order=True),
+        "hotloop, rows in any order": ours("data.group_by_length=false"),
         **SPLIT,
         "hotloop, no techniques": ours(plan=Plan(micro_batch=batch)),
     }

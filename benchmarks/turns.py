@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -148,14 +149,22 @@ class Elsewhere:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            self.stop()
-            raise RuntimeError(f"{self._process.args} ended with {self._process.returncode}")
+            raise self._ended()
         return json.loads(line)
 
     def _ask(self, what: str) -> Any:
         assert self._process.stdin is not None
-        print(what, file=self._process.stdin, flush=True)
+        try:
+            print(what, file=self._process.stdin, flush=True)
+        except BrokenPipeError:
+            raise self._ended() from None
         return self._answer()
+
+    def _ended(self) -> RuntimeError:
+        """Return what is told of a process that has ended; -9: perhaps for want of memory."""
+        with contextlib.suppress(BrokenPipeError), self._process:
+            pass
+        return RuntimeError(f"{self._process.args} ended with {self._process.returncode}")
 
     def lap(self) -> Reading:
         """Let it make a step."""

@@ -69,14 +69,16 @@ def _table(sweep: Mapping[str, Any]) -> list[str]:
 
 
 def _scores(sweep: Mapping[str, Any], label: str, data: str) -> str:
-    scores = [
-        one["curve"][-1][sweep["score"]]
-        for one in sweep["trainings"]
-        if (one["variant"], one["set"]) == (label, data)
-    ]
-    if not scores:
+    some = [one for one in sweep["trainings"] if (one["variant"], one["set"]) == (label, data)]
+    if not some:
         return ""
-    return f"{mean(scores):.4f} ± {stdev(scores):.4f}" if len(scores) > 1 else f"{scores[0]:.4f}"
+    scores = [one.get("best_score", one["curve"][-1][sweep["score"]]) for one in some]
+    text = f"{scores[0]:.4f}"
+    if len(scores) > 1:
+        text = f"{mean(scores):.4f} ± {stdev(scores):.4f}"
+    if "share_of_steps" in some[0]:
+        text += f", {mean(one['share_of_steps'] for one in some):.0%} of the steps"
+    return text
 
 
 def _line(cells: Sequence[str]) -> str:

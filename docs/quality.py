@@ -45,8 +45,7 @@ entropy (louaaron/Score-Entropy-Discrete-Diffusion): its transformer, graph, noi
 weights, in bf16, with torch's attention in place of flash-attn, which has no CPU form. Both are judged
 by hotloop's bound on the same noised windows. The language model of chats, experts and tasks is small
 (4 layers of 256) and has read the two small parts of WikiText-2 three times: its scores are low on
-both sides. hotloop's chats and experts were measured with micro batches of 2 rows; the default for 8 rows a
-step is 4 now, which is as fast (docs/log.md).
+both sides.
 
 """
 PARTS = """

@@ -78,3 +78,11 @@ def test_a_loop_elsewhere_says_why_it_is_not_run():
 def test_a_process_that_dies_is_told():
     with pytest.raises(RuntimeError, match="ended with 3"):
         child("import os; os._exit(3)")
+
+
+def test_a_process_that_is_killed_between_two_laps_is_told():
+    loop = child()
+    loop._process.kill()
+    loop._process.wait()
+    with pytest.raises(RuntimeError, match="ended with -9"):
+        loop.lap()

@@ -11,7 +11,16 @@ from hotloop.core.case.rewrite import Rewrite
 from hotloop.core.case.steps_and_loaders import Frame
 from hotloop.core.finding import SourceLocation
 
-__all__ = ["AVOIDABLE", "MEANING", "NEEDED", "ONCE", "Ledger", "LedgerLine", "LedgerRow"]
+__all__ = [
+    "AVOIDABLE",
+    "MEANING",
+    "NEEDED",
+    "ONCE",
+    "CrossedLoss",
+    "Ledger",
+    "LedgerLine",
+    "LedgerRow",
+]
 
 MEANING: Mapping[str, str] = {
     "start": "Python and the script's own code before the first step",
@@ -88,6 +97,15 @@ class LedgerRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CrossedLoss:
+    """A line whose loss broadcasts: each prediction is compared with the targets of all rows."""
+
+    place: SourceLocation
+    prediction: tuple[int, ...]  # shapes
+    target: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
     """All rows, in the order of MEANING."""
 
@@ -96,6 +114,7 @@ class Ledger:
     operations: int = 0  # recorded operators
     # Lines whose log-softmax was given probabilities in each recorded call.
     softmax_twice: tuple[SourceLocation, ...] = ()
+    crossed: tuple[CrossedLoss, ...] = ()
     # Share of the positions of the largest log-softmax that get no gradient from the loss.
     without_gradient: float | None = None
     drawn: float = 0.0  # share of the rows of a table that a step draws, without a DataLoader

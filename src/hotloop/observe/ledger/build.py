@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from hotloop.core.case.ledger import AVOIDABLE, MEANING, NEEDED, ONCE, Ledger, LedgerLine, LedgerRow
 from hotloop.observe.hooks.stack_frames import shown
 from hotloop.observe.ledger.dataflow import depending, passed_again, purposes, reaching
-from hotloop.observe.ledger.losses import softmax_twice, without_gradient
+from hotloop.observe.ledger.losses import crossed, softmax_twice, without_gradient
 from hotloop.observe.ledger.places import Function, Places, place_of
 from hotloop.observe.ledger.rewrites import rewrites
 from hotloop.observe.ledger.steps_of_windows import PHASES, spent, steps_of_windows
@@ -129,6 +129,7 @@ def build_ledger(
         steps=sum(len(window.recorder.ends) - 1 for window in windows),
         operations=sum(len(window.recorder.operations) for window in windows),
         softmax_twice=softmax_twice(windows),
+        crossed=crossed(windows),
         without_gradient=without_gradient(windows),
         drawn=drawn,
         rewrites=rewrites(windows or (probe.windows if probe else [])),

@@ -30,6 +30,7 @@ _NOTED = {
     *_MASKS,
     *("mm", "bmm", "addmm", "_softmax", "native_dropout", "bernoulli", "clone", "_to_copy"),
     *("cat", "sum", "mean", "linalg_vector_norm", "mkldnn_rnn_layer"),
+    *("mse_loss", "smooth_l1_loss", "huber_loss"),
     *POINTWISE,
 }
 LOOPED = 4  # calls of an operator at one place from which a loop may make them
