@@ -49,6 +49,7 @@ from hotloop.observe.probes.process_state import Surroundings
 from hotloop.observe.probes.resumes import ResumeProbe
 from hotloop.observe.probes.shared_graph import SharedGraph
 from hotloop.observe.probes.training_order import OrderProbe
+from hotloop.observe.probes.twice_updated import TwiceUpdatedProbe
 from hotloop.observe.probes.utilisation import Readings
 from hotloop.observe.when_to_stop import StopLimits, WhenToStop
 from hotloop.process.import_hooks import ImportHooks
@@ -103,6 +104,7 @@ class ScriptObserver:
                 KeptStates(self),
                 KeptGradients(self),
                 SharedGraph(),
+                TwiceUpdatedProbe(self),
                 OrderProbe(self),
                 self.mode_layers,
                 self._resumes,

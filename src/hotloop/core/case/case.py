@@ -16,7 +16,7 @@ from typing import Literal
 from hotloop.core.case.environment import Ceiling, Config, Operator, ProcessFacts, Raised
 from hotloop.core.case.experiment import Experiment
 from hotloop.core.case.ledger import Ledger
-from hotloop.core.case.objects import Model, Optimizer, Scaler, Scheduler
+from hotloop.core.case.objects import Model, Optimizer, Scaler, Scheduler, TwiceUpdated
 from hotloop.core.case.planned_run import PlannedRun
 from hotloop.core.case.steps_and_loaders import (
     BatchFacts,
@@ -79,6 +79,7 @@ class Case:
     batches: tuple[BatchFacts, ...] = ()
     models: tuple[Model, ...] = ()
     optimizers: tuple[Optimizer, ...] = ()
+    twice_updated: tuple[TwiceUpdated, ...] = ()
     schedulers: tuple[Scheduler, ...] = ()
     scalers: tuple[Scaler, ...] = ()
     evaluations: tuple[EvaluationSpan, ...] = ()

@@ -21,6 +21,7 @@ __all__ = [
     "Role",
     "Scaler",
     "Scheduler",
+    "TwiceUpdated",
 ]
 
 
@@ -39,6 +40,9 @@ class ParameterGroup:
     fused: bool | None = None
     foreach: bool | None = None
     weight_decay: float | None = None
+    # Numbers in it by keys that the optimizer's defaults lack, and the numbers of the defaults.
+    unknown: Mapping[str, float] = field(default_factory=dict)
+    options: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +70,16 @@ class Optimizer:
     lost: tuple[Lost, ...] = ()  # of 16-bit weights
     zeroed_to_none: bool | None = None  # zero_grad(set_to_none=...) as it was called
     zero_grad: int = 0  # calls, of optimizers and modules
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwiceUpdated:
+    """Weights that two optimizers update after one backward pass, with the same gradients."""
+
+    optimizers: tuple[int, int]  # Optimizer.key of both
+    updates: int  # that were the second, of those that were looked at
+    parameters: int  # numbers
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

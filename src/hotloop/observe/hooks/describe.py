@@ -213,7 +213,7 @@ def optimizer(optimizer: Any, *, key: int, place: SourceLocation | None) -> Opti
         key=key,
         name=type(optimizer).__name__,
         place=place,
-        groups=tuple(map(_group, optimizer.param_groups)),
+        groups=tuple(_group(group, optimizer.defaults) for group in optimizer.param_groups),
     )
 
 
@@ -236,8 +236,14 @@ def model(module: Any) -> Model:
     )
 
 
-def _group(group: Any) -> ParameterGroup:
+def _group(group: Any, defaults: Any) -> ParameterGroup:
     tensors = group["params"]
+    numbers = {
+        key: float(value)
+        for key, value in group.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }
+    unknown = {key: value for key, value in numbers.items() if key not in defaults}
     wanting = [t for t in tensors if t.requires_grad]
     state = [t.numel() for t in wanting if t.grad is None]
     return ParameterGroup(
@@ -249,6 +255,8 @@ def _group(group: Any) -> ParameterGroup:
         fused=group.get("fused"),
         foreach=group.get("foreach"),
         weight_decay=group.get("weight_decay"),
+        unknown=unknown,
+        options={key: numbers[key] for key in numbers.keys() - unknown.keys()} if unknown else {},
     )
 
 

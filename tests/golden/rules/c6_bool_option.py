@@ -1,0 +1,31 @@
+"""Golden cases of C6 bool_option."""
+
+from tests.golden.cases import SCRIPT, healthy
+
+PARSER = """import argparse
+
+parser = argparse.ArgumentParser()
+parser.add_argument("-g", "--gpu", type=bool, default=True)
+parser.add_argument("--seed", type=int)
+options = parser.parse_args()
+"""
+IN_FUNCTION = f"def main():\n    {PARSER.replace(chr(10), chr(10) + '    ')}"
+
+
+def typed(*arguments: str, text: str = PARSER):
+    return healthy(sources={SCRIPT: text}, arguments=arguments)
+
+
+POSITIVE = [
+    typed("--seed", "1", "--gpu", "False"),
+    typed("--gpu=0"),
+    typed("-g", "no"),
+]
+NEGATIVE = [
+    healthy(),
+    typed("--gpu", "True"),
+    typed("--gpu", "False", "--gpu", "True"),  # the last one counts
+    typed("--seed", "0"),
+    typed("--gpu", "False", text=PARSER.replace("type=bool", "type=as_bool")),
+]
+KNOWN = [(typed("--gpu", "False"), "proved"), (typed("--gpu", "no", text=IN_FUNCTION), "read")]
