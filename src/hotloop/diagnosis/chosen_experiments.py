@@ -65,6 +65,7 @@ _REWRITTEN: Final[Mapping[RewriteKind, str]] = {
     "recurrent cell": "with one call on the whole sequence in place of one for each time step",
     "sparse product": "with a sparse matrix in place of one that is almost all zeros",
     "split heads": "with all heads of attention at once",
+    "repeated rows": "with each row multiplied once, before it is copied",
 }
 _OF_DATA: Final = ("ready batches", "ready samples", "worker process", "no workers")
 _OF_LAYOUT: Final = 0.5  # of a pass, what another memory format or dtype may save

@@ -54,6 +54,7 @@ _SWITCHES: Mapping[str, tuple[str | None, tuple[str, ...]]] = {
     "recurrent cell": (None, IN_STEP),
     "sparse product": (None, IN_STEP),
     "split heads": (None, IN_STEP),
+    "repeated rows": (None, IN_STEP),
     "kept calls": (None, IN_STEP),
     "unused gradients": (None, ("forward", "backward")),
 }

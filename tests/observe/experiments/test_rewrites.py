@@ -9,6 +9,7 @@ from hotloop.core.case.rewrite import (
     AttentionMask,
     LoopedOperator,
     PointwiseStep,
+    RepeatedPart,
     Rewrite,
     SparseFactor,
 )
@@ -109,6 +110,18 @@ SPLIT = Rewrite(
     calls=1,
     places=(SourceLocation(file="train.py", line=14),),
 )
+REPEATED = Rewrite(
+    kind="repeated rows",
+    shapes=((40, 7), (7, 3)),
+    needs_grad=(True, True),
+    dtypes=("float32",),
+    repeated=(
+        RepeatedPart(columns=4, rows=5, needs_grad=True),
+        RepeatedPart(columns=3, rows=40, needs_grad=False),
+    ),
+    calls=1,
+    places=(SourceLocation(file="train.py", line=15),),
+)
 RNN = replace(CELL, form="rnn_relu_cell", shapes=((9, 2, 5), (4, 5), (4, 4)))
 
 
@@ -131,6 +144,12 @@ RNN = replace(CELL, form="rnn_relu_cell", shapes=((9, 2, 5), (4, 5), (4, 4)))
         replace(PAIRS, reduced=(0, 1, 2)),
         replace(PAIRS, form="product", shapes=((1, 9, 4), (7, 1, 4)), reduced=(0, 1, 2)),
         SPLIT,
+        REPEATED,
+        replace(
+            REPEATED,
+            needs_grad=(False, True),
+            repeated=(RepeatedPart(columns=7, rows=5, needs_grad=False),),
+        ),
         replace(SPLIT, form="", needs_grad=(False, True, True), masks=()),
         GRAPH,
         replace(GRAPH, sparse=replace(GRAPH.sparse, is_constant=False), needs_grad=(False, False)),

@@ -12,6 +12,7 @@ __all__ = [
     "AttentionMask",
     "LoopedOperator",
     "PointwiseStep",
+    "RepeatedPart",
     "Rewrite",
     "RewriteKind",
     "SparseFactor",
@@ -20,7 +21,8 @@ __all__ = [
 # Product, softmax and product; a broadcast and a sum; several products of one input; a function,
 # element by element, of several operators; one operator that a Python loop calls on many tensors;
 # a recurrent layer that a Python loop calls for each time step; a product with a matrix that is
-# almost all zeros; heads of attention that are computed one by one.
+# almost all zeros; heads of attention that are computed one by one; a product of rows of which many
+# are the same.
 RewriteKind = Literal[
     "attention",
     "contraction",
@@ -30,6 +32,7 @@ RewriteKind = Literal[
     "recurrent cell",
     "sparse product",
     "split heads",
+    "repeated rows",
 ]
 
 
@@ -75,6 +78,15 @@ class SparseFactor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RepeatedPart:
+    """Columns of a product's input, whose rows are copies of fewer rows."""
+
+    columns: int
+    rows: int  # that the product needs of them, for each call
+    needs_grad: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rewrite:
     """Calls of one form at one place, with tensors of the same shapes."""
 
@@ -83,7 +95,8 @@ class Rewrite:
     # factors, with 1 where one is broadcast. Of products: the input and each weight. Of a looped
     # operator: the tensors of one call. Of a recurrent cell: all inputs as (time, batch, size), and
     # the weights of the input and of the state. Of a sparse product: the sparse factor, the other.
-    # Of split heads: the input, and queries and values of one head as (batch, length, size).
+    # Of split heads: the input, and queries and values of one head as (batch, length, size). Of
+    # repeated rows: the input and the weight, as (inner, outer).
     shapes: tuple[tuple[int, ...], ...]
     needs_grad: tuple[bool, ...]  # one for each shape
     dtypes: tuple[str, ...]  # of the products; of attention also that of the softmax
@@ -100,8 +113,10 @@ class Rewrite:
     steps: tuple[PointwiseStep, ...] = ()  # of a composed function, in their order
     looped: LoopedOperator | None = None
     sparse: SparseFactor | None = None
+    repeated: tuple[RepeatedPart, ...] = ()  # of repeated rows: the parts of the input, in order
     # Calls with the same weights in one step: a Python loop over time. Of a looped operator: calls
-    # that one call on all tensors replaces. Of split heads: how many.
+    # that one call on all tensors replaces. Of split heads: how many. Of repeated rows: calls of a
+    # step with one weight in which a part of the input is the same.
     in_loop: int = 1
     places: tuple[SourceLocation, ...] = ()  # the project's lines, from the first operator on
     calls: float = 0.0  # of a step; of a looped operator, the loops of a step

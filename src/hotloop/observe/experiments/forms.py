@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hotloop.observe.experiments.form_pair import Forms
 from hotloop.observe.experiments.recurrent_forms import recurrent
+from hotloop.observe.experiments.repeated_rows_form import repeated_rows
 from hotloop.observe.experiments.sparse_forms import sparse
 from hotloop.observe.experiments.split_heads_form import split_heads
 from hotloop.observe.ledger.torch_functions import composed, same_in_torch
@@ -37,6 +38,8 @@ def forms(rewrite: Rewrite) -> Forms:
             return recurrent(rewrite)
         case "sparse product":
             return sparse(rewrite)
+        case "repeated rows":
+            return repeated_rows(rewrite)
         case "split heads":
             masks = [(mask.is_added, _mask(mask, rewrite)) for mask in rewrite.masks]
             return split_heads(rewrite, masks)

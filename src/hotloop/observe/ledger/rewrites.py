@@ -19,6 +19,7 @@ from hotloop.observe.ledger.looped_operators import looped
 from hotloop.observe.ledger.pointwise import composed_functions
 from hotloop.observe.ledger.products import product_sets, products
 from hotloop.observe.ledger.recurrent_cells import recurrent_cells
+from hotloop.observe.ledger.repeated_rows import repeated_rows
 from hotloop.observe.ledger.sparse_products import sparse_products
 from hotloop.observe.ledger.split_heads import split_heads
 
@@ -130,4 +131,5 @@ def _calls(flow: Flow, breaks: Sequence[int]) -> Iterator[tuple[Rewrite, list[in
     yield from composed_functions(flow)
     yield from recurrent_cells(flow, breaks)
     yield from sparse_products(flow)
+    yield from repeated_rows(flow)
     yield from split_heads(flow, attentions, sets)
