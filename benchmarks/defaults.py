@@ -189,7 +189,7 @@ SWEEPS = {
     "classifier-rate-ia3": Sweep(
         **CLASSIFIER,
         was="0.0005",
-        now="0.0005",
+        now="0.003",
         variants=_each(RATE, *IA3_RATES),
         more=("adapter.method=ia3", *IN_ANY_ORDER, *STEPS),
     ),
@@ -203,7 +203,7 @@ SWEEPS = {
     "chat-rate-ia3": Sweep(
         **CHAT,
         was="0.0002",
-        now="0.0002",
+        now="0.003",
         variants=_each(RATE, 2e-4, *IA3_RATES[1:]),
         more=("adapter.method=ia3", "training.batch_size=8", *STEPS),
     ),

@@ -55,6 +55,8 @@ def test_quick_trains_for_less_and_best_for_longer(name):
     [
         (["pair-classifier"], 5e-5, "default"),
         (["pair-classifier", "adapter.method=dora"], 5e-4, "default of adapter.method=dora"),
+        (["pair-classifier", "adapter.method=ia3"], 3e-3, "default of adapter.method=ia3"),
+        (["expert-sft", "adapter.method=ia3"], 3e-3, "default of adapter.method=ia3"),
         (["chat-sft"], 2e-4, "default"),
         (["expert-sft", "adapter.method=none"], 2e-5, "default of adapter.method=none"),
         (["chat-sft", "adapter.method=none", "training.lr=0.1"], 0.1, "command line"),

@@ -42,13 +42,17 @@ class TwiceUpdatedProbe(Probe):
     def after_step(self, updates: int) -> None:
         """Compare the shared weights with what they were."""
         held: dict[int, tuple[Any, list[int]]] = {}
-        used = [pair for pair in alive(self._observer.optimizers) if pair[0].number is not None]
+        used = [
+            (built.number, optimizer)
+            for built, optimizer in alive(self._observer.optimizers)
+            if built.number is not None
+        ]
         wrapped = {id(value) for _, optimizer in used for value in vars(optimizer).values()}
-        for built, optimizer in used:
+        for number, optimizer in used:
             if id(optimizer) in wrapped:  # another one's step() calls its step()
                 continue
             for weight in (one for group in optimizer.param_groups for one in group["params"]):
-                held.setdefault(id(weight), (weight, []))[1].append(built.number)
+                held.setdefault(id(weight), (weight, []))[1].append(number)
         shared = {key: one for key, one in held.items() if len(set(one[1])) > 1}
         now = {key: _state(weight) for key, (weight, _) in shared.items() if _has_gradient(weight)}
         is_seen = updates == self._last + 1 and self._observer.hooks.look  # and its passes

@@ -9,6 +9,7 @@ from hotloop.config.common import AUTO, PRESET_MEANING, Training, check_shared
 from hotloop.config.resolver import Resolver
 from hotloop.config.schema import idle, setting, setting_text
 from hotloop.config.text_common import (
+    IA3_RATE,
     NOT_PADDED,
     TEXT_ALIASES,
     Adapter,
@@ -36,8 +37,8 @@ __all__ = [
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _POOLED = ("first-k", "last-k")
 # By adapter.method. LoRA's: github.com/microsoft/LoRA, examples/NLU/roberta_base_mnli.sh, 2026-11.
-# docs/defaults.md measures it on a narrower model, which takes more. The others have LoRA's.
-_RATES = {"lora": 5e-4, "dora": 5e-4, "ia3": 5e-4}
+# docs/defaults.md measures it on a narrower model, which takes more. DoRA has LoRA's.
+_RATES = {"lora": 5e-4, "dora": 5e-4, "ia3": IA3_RATE}
 
 
 # Keys of configurations of classifier projects with Hydra (2026-11).

@@ -13,6 +13,7 @@ from hotloop.config.derive_plan import RequestedTechnique
 from hotloop.config.resolver import Resolver
 from hotloop.config.schema import idle, setting, setting_text
 from hotloop.config.text_common import (
+    IA3_RATE,
     NOT_PADDED,
     SFT_ALIASES,
     Adapter,
@@ -242,6 +243,6 @@ resolve_chat_sft = Resolver(
     efforts=SFT_EFFORTS,
     experiments=SFT_EXPERIMENTS,
     check=check_sft,
-    derived=rate_by_method({"none": _WHOLE_RATE}),
+    derived=rate_by_method({"none": _WHOLE_RATE, "ia3": IA3_RATE}),
 )
 resolve_expert_sft = replace(resolve_chat_sft, schema=ExpertSftConfig)

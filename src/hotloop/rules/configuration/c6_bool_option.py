@@ -36,8 +36,9 @@ def judge(case: Case) -> Finding | None:
             kind = keyword(call, "type")
             if kind is None or module.name(kind) != "bool":
                 continue
-            for flag in (one.value for one in call.args if isinstance(one, ast.Constant)):
-                if (text := _given(str(flag), case.arguments)) is not None:
+            names = [one.value for one in call.args if isinstance(one, ast.Constant)]
+            for flag in (name for name in names if isinstance(name, str)):
+                if (text := _given(flag, case.arguments)) is not None:
                     found[f"{flag} {text}"] = module.place(call)
                     ran = ran and was_executed(case, module, call)
     if not found:
