@@ -359,7 +359,7 @@ class Hands:
 
 
 def furnish(folder: Path, data: Path) -> None:
-    """Put the rows and the models into a folder."""
+    """Put the rows and the models into a folder, but for those that it has."""
     with (data / "text2cypher/text2cypher_gpt4turbo.csv").open(newline="") as file:
         cypher = list(csv.DictReader(file))
     sets: dict[str, Iterable[Any]] = {
@@ -375,13 +375,19 @@ def furnish(folder: Path, data: Path) -> None:
         random.Random(0).shuffle(some)
         _write(folder / f"{name}-train.jsonl", some[:train])
         _write(folder / f"{name}-valid.jsonl", some[-held:])
-    (folder / "minilm").symlink_to(minilm())
-    (folder / "tasks").symlink_to(data)
-    (folder / "shakespeare.txt").symlink_to(data / "tinyshakespeare/input.txt")
-    (folder / "wiki.txt").symlink_to(data / "wikitext2/valid.txt")
+    links = {
+        "minilm": minilm(),
+        "tasks": data,
+        "shakespeare.txt": data / "tinyshakespeare/input.txt",
+        "wiki.txt": data / "wikitext2/valid.txt",
+    }
+    for name, target in links.items():
+        if not (folder / name).is_symlink():
+            (folder / name).symlink_to(target)
     (folder / "queries.txt").write_text("\n\n".join(row["cypher"] for row in cypher))
     answers = [folder / f"{name}-train.jsonl" for name in ("sql", "instruct", "cypher")]
-    plain_decoder(folder, data / "wikitext2", answers)
+    if not (folder / "base").exists():
+        plain_decoder(folder, data / "wikitext2", answers)
 
 
 def _lines(path: Path) -> list[Any]:
@@ -405,8 +411,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"no sweep is called {', '.join(unknown)}; there are {', '.join(SWEEPS)}")
     folder = (options.keep or Path(tempfile.mkdtemp(prefix="hotloop-defaults-"))).resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    if not (folder / "base").exists():
-        furnish(folder, options.data.resolve())
+    furnish(folder, options.data.resolve())
     hands = Hands(folder)
     for core in sorted(os.sched_getaffinity(0)):
         hands.cores.put(core)
@@ -462,8 +467,9 @@ def compared(name: str, hands: Hands) -> tuple[str | None, list[dict[str, Any]]]
 def ended_early(name: str, hands: Hands) -> tuple[str | None, list[dict[str, Any]]]:
     """Return the trainings that each patience would have made, and no best: none gains a score."""
     sweep = SWEEPS[name]
+    unended = next(label for label, words in sweep.variants.items() if _number(words) is None)
     whole = hands.all_made(
-        Run(name, sweep.now, data, seed)
+        Run(name, unended, data, seed)
         for data in (*sweep.sets, sweep.check)
         for seed in range(1, 1 + (CHECK_SEEDS if data == sweep.check else sweep.seeds))
     )
@@ -485,6 +491,7 @@ def stopped(
     """Return a curve up to the validation at which a patience ends it, and its best score by then.
 
     As the engine does, it ends after so many validations in a row that are no better than the best.
+    The scores are finite.
     """
     sign = 1 if sweep.is_more_better else -1
     best, stale, made = float("-inf"), 0, []

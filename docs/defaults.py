@@ -23,13 +23,19 @@ of the last validation. "Best" is the value with the best mean on the first two 
 default, "was" the one before these measurements; they are compared on the third set, with three seeds.
 Where two values differ by less than their seeds do, the table cannot tell them apart.
 
+A table of `training.patience` has one training for each seed, which nothing ended early: a row says
+which of its scores would have been the best by then, and what share of the steps it would have made.
+Tables of `training.batch_size` compare steps of different size on the same rows or characters, at one
+learning rate.
+
 The models are small, because each trains on one core of a CPU in a few minutes at most: classifiers
-start from all-MiniLM-L6-v2 (22 million parameters, 384 wide), chats and tasks from a Qwen3 of 4 layers
-of 256 that has read the two small parts of WikiText-2 three times. Of these figures, only the order of
-rows became a default. The tables of learning rates are of 75 steps; longer trainings and wider models
-may take lower rates, which was not measured, so those defaults are published ones
-(docs/decisions/0032-default-settings.md). Not measured: char-lm, expert-sft, DoRA, IA3, warm-up, the
-batch, and anything on a GPU.
+start from all-MiniLM-L6-v2 (22 million parameters, 384 wide), chats, experts and tasks from a Qwen3 of
+4 layers of 256 that has read the two small parts of WikiText-2 three times; char-lm trains 4 layers of
+128 on 64 characters. Of these figures, only the order of rows and the learning rate of IA3 became
+defaults. The tables of learning rates are of 75 steps (char-lm: 800), and the best ones are 3 to 5
+times the defaults, or more; longer trainings and wider models may take lower rates, which was not
+measured, so those defaults are published ones (docs/decisions/0032-default-settings.md). Not measured:
+longer trainings, larger models, and anything on a GPU.
 
 """
 TAIL = """

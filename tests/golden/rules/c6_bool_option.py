@@ -27,5 +27,18 @@ NEGATIVE = [
     typed("--gpu", "False", "--gpu", "True"),  # the last one counts
     typed("--seed", "0"),
     typed("--gpu", "False", text=PARSER.replace("type=bool", "type=as_bool")),
+    typed("--gpu", "False", text=PARSER.replace("argparse", "jsonargparse")),
+    typed(
+        "--gpu",
+        "False",
+        text=PARSER.replace("parser.add", "parser.register('type', bool, f)\nparser.add", 1),
+    ),
+    typed("--gpu", "False", text=f"def bool(text):\n    return text == 'True'\n\n\n{PARSER}"),
+    typed("--name", "gpu", "no", text=PARSER.replace('"-g", "--gpu"', '"gpu"')),
 ]
-KNOWN = [(typed("--gpu", "False"), "proved"), (typed("--gpu", "no", text=IN_FUNCTION), "read")]
+TWO_PARSERS = f"{PARSER}other.add_argument('--gpu', type=as_bool)\n"
+KNOWN = [
+    (typed("--gpu", "False"), "proved"),
+    (typed("--gpu", "no", text=IN_FUNCTION), "read"),
+    (typed("--gpu", "no", text=TWO_PARSERS), "read"),
+]

@@ -22,7 +22,7 @@ EDGES = Rewrite(
     calls=2.0,
     seconds=0.004,  # of a step of 0.01
 )
-LOOP = replace(EDGES, in_loop=12)
+LOOP = replace(EDGES, repeated=(EDGES.repeated[0], replace(EDGES.repeated[1], calls=12)))
 LABELS = replace(EDGES, repeated=EDGES.repeated[:1], shapes=((8000, 128), (128, 128)))
 FASTER = Experiment(
     name="repeated rows",

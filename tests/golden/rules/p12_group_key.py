@@ -27,6 +27,8 @@ POSITIVE = [grouped()]
 NEGATIVE = [
     healthy(),
     grouped(READ),
+    grouped(f"{GROUPS}for key in ('weight_decay_rate', 'lr'):\n    scale(group, key)\n"),
+    grouped(GROUPS.replace("weight_decay_rate", "weight_decay_mult"), "weight_decay_mult"),
     grouped("optimizer = create_optimizer(model)\n"),
     grouped(GROUPS.replace("weight_decay_rate", "lr_scale"), "lr_scale"),
 ]

@@ -148,7 +148,14 @@ RNN = replace(CELL, form="rnn_relu_cell", shapes=((9, 2, 5), (4, 5), (4, 4)))
         replace(
             REPEATED,
             needs_grad=(False, True),
-            repeated=(RepeatedPart(columns=7, rows=5, needs_grad=False),),
+            repeated=(RepeatedPart(columns=7, rows=5, needs_grad=False, is_chosen=True),),
+        ),
+        replace(
+            REPEATED,
+            repeated=(
+                RepeatedPart(columns=4, rows=5, needs_grad=True),
+                RepeatedPart(columns=3, rows=40, needs_grad=True, calls=6),
+            ),
         ),
         replace(SPLIT, form="", needs_grad=(False, True, True), masks=()),
         GRAPH,

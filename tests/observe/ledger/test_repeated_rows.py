@@ -18,8 +18,8 @@ def seen(loss, *weights: torch.Tensor):
     return result
 
 
-def part(columns: int, rows: int, *, needs_grad: bool = True) -> RepeatedPart:
-    return RepeatedPart(columns=columns, rows=rows, needs_grad=needs_grad)
+def part(columns: int, rows: int, *, needs_grad: bool = True, **how) -> RepeatedPart:
+    return RepeatedPart(columns=columns, rows=rows, needs_grad=needs_grad, **how)
 
 
 def test_both_ends_of_edges():
@@ -33,9 +33,10 @@ def test_both_ends_of_edges():
 
     (one,) = seen(loss, *first.parameters(), *layer.parameters())
     whole = part(1, EDGES, needs_grad=False)
-    assert one.repeated == (part(SIZE, NODES), part(SIZE, NODES), whole)
+    end = part(SIZE, NODES, is_chosen=True)
+    assert one.repeated == (end, end, whole)
     assert one.shapes == ((EDGES, 2 * SIZE + 1), (2 * SIZE + 1, 4))
-    assert (one.calls, one.in_loop) == (1, 1)
+    assert one.calls == 1
 
 
 def test_rows_that_are_expanded_or_repeated_as_a_whole():
@@ -73,8 +74,8 @@ def test_what_a_loop_over_time_does_not_change():
         return total
 
     (one,) = seen(loss, *(p for m in (enc, energy, cell) for p in m.parameters()))
-    assert one.repeated == (part(SIZE, rows), part(SIZE, rows * length // steps))
-    assert (one.calls, one.in_loop) == (steps, steps)
+    assert one.repeated == (part(SIZE, rows), part(SIZE, rows * length, calls=steps))
+    assert one.calls == steps
 
 
 def test_other_inputs_are_none():
@@ -84,5 +85,8 @@ def test_other_inputs_are_none():
     assert not seen(lambda: layer(x).mean(), *weights)
     assert not seen(lambda: layer(table(ids)).mean(), *weights)  # of more rows than are chosen
     assert not seen(lambda: layer(torch.cat([x, x * 2])).mean(), *weights)  # below each other
+    few, letters = nn.Embedding(5, SIZE // 3), torch.randint(5, (EDGES, 3))
+    weights += few.parameters()  # rows of three letters each, of which there are 125
+    assert not seen(lambda: layer(few(letters).flatten(1)).mean(), *weights)
     few = torch.randn(4, SIZE)[torch.randint(4, (12,))]
     assert not seen(lambda: layer(few.clone()).mean(), *weights)

@@ -82,8 +82,10 @@ class RepeatedPart:
     """Columns of a product's input, whose rows are copies of fewer rows."""
 
     columns: int
-    rows: int  # that the product needs of them, for each call
+    rows: int  # of which the others are copies
     needs_grad: bool
+    is_chosen: bool = False  # the copies are looked up; else they are in order
+    calls: int = 1  # of a step, with one weight, that get the same
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,8 +117,7 @@ class Rewrite:
     sparse: SparseFactor | None = None
     repeated: tuple[RepeatedPart, ...] = ()  # of repeated rows: the parts of the input, in order
     # Calls with the same weights in one step: a Python loop over time. Of a looped operator: calls
-    # that one call on all tensors replaces. Of split heads: how many. Of repeated rows: calls of a
-    # step with one weight in which a part of the input is the same.
+    # that one call on all tensors replaces. Of split heads: how many.
     in_loop: int = 1
     places: tuple[SourceLocation, ...] = ()  # the project's lines, from the first operator on
     calls: float = 0.0  # of a step; of a looped operator, the loops of a step

@@ -213,7 +213,7 @@ def optimizer(optimizer: Any, *, key: int, place: SourceLocation | None) -> Opti
         key=key,
         name=type(optimizer).__name__,
         place=place,
-        groups=tuple(_group(group, optimizer.defaults) for group in optimizer.param_groups),
+        groups=tuple(_group(group, _own_options(optimizer)) for group in optimizer.param_groups),
     )
 
 
@@ -236,14 +236,20 @@ def model(module: Any) -> Model:
     )
 
 
-def _group(group: Any, defaults: Any) -> ParameterGroup:
+def _own_options(optimizer: Any) -> Any:
+    """Return the options that an optimizer of torch reads; None: another one may read others."""
+    is_of_torch = type(optimizer).__module__.startswith("torch.optim.")
+    return optimizer.defaults if is_of_torch else None
+
+
+def _group(group: Any, own: Any) -> ParameterGroup:
     tensors = group["params"]
     numbers = {
         key: float(value)
         for key, value in group.items()
         if isinstance(value, int | float) and not isinstance(value, bool)
     }
-    unknown = {key: value for key, value in numbers.items() if key not in defaults}
+    unknown = {} if own is None else {k: v for k, v in numbers.items() if k not in own}
     wanting = [t for t in tensors if t.requires_grad]
     state = [t.numel() for t in wanting if t.grad is None]
     return ParameterGroup(

@@ -48,7 +48,7 @@ class Operation:
     reads: tuple[int, ...] = ()  # numbers of the operations whose results it reads
     table: tuple[int, ...] | None = None  # of a choice of rows: those of `reads` that made the rows
     drawn: float = 0.0  # share of the rows that such a choice takes
-    table_rows: int = 0  # of a matrix from which rows are chosen
+    table_shape: tuple[int, ...] = ()  # of a tensor from which rows are chosen
     outside: tuple[int, ...] = ()  # storages that it reads and that are older than the window
     changed: tuple[int, ...] = ()  # storages older than the window that it writes into
     has_effect: bool = False  # it does something that cannot be followed

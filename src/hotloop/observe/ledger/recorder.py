@@ -257,7 +257,7 @@ class Recorder:
             operation.table = tuple(self._storages[before[0][1]].writers)
             rows, chosen = (len(tensor) if tensor.dim() else 1 for tensor, _, _ in before[:2])
             operation.drawn = chosen / max(1, rows)
-            operation.table_rows = rows if before[0][0].dim() == 2 else 0
+            operation.table_shape = tuple(before[0][0].shape)
         if schema.reads_value and reads:
             self.roots.update(reads)
             self.left.add(operation.stack)

@@ -47,14 +47,10 @@ def repeated_rows(flow: Flow) -> Iterator[tuple[Rewrite, list[int]]]:
         given, weight = flow.operations[number].operands[-2:]
         rows, columns = given.full
         repeated = tuple(
-            RepeatedPart(
-                columns=part.full[-1],
-                rows=max(1, _rows(flow, part) // max(1, times[_key(flow, number, part)])),
-                needs_grad=part.needs_grad,
-            )
-            for part in parts
+            _part(flow, part, max(1, times[_key(flow, number, part)])) for part in parts
         )
-        if sum(part.columns * part.rows for part in repeated) > _MOST * rows * columns:
+        left = sum(part.columns * part.rows / part.calls for part in repeated)
+        if left > _MOST * rows * columns:
             continue
         rewrite = Rewrite(
             kind="repeated rows",
@@ -63,7 +59,6 @@ def repeated_rows(flow: Flow) -> Iterator[tuple[Rewrite, list[int]]]:
             dtypes=(given.dtype,),
             device=given.device,
             repeated=repeated,
-            in_loop=max(1, *(times[_key(flow, number, part)] for part in parts)),
         )
         yield rewrite, [*chain, number]
 
@@ -95,19 +90,23 @@ def _writer(flow: Flow, operand: Operand) -> Operation | None:
     return flow.operations[operand.writers[0]]
 
 
-def _rows(flow: Flow, part: Operand) -> int:
-    """Return the rows of which those of a tensor are copies: all, if it has none."""
+def _part(flow: Flow, part: Operand, calls: int) -> RepeatedPart:
+    """Return a part with the rows of which its own are copies: all of them, if it has none."""
     columns, rows = part.full[-1], math.prod(part.full[:-1])
-    if (fewer := math.prod(part.shape[:-1])) < rows:  # it is expanded
-        return fewer
-    writer = _writer(flow, part)
-    if writer is None:
-        return rows
-    if writer.table_rows:
-        return min(rows, writer.table_rows)
-    source = writer.operands[0] if writer.operands else None
-    if source is None or source.full[-1:] != (columns,):
-        return rows
-    if writer.name == "aten::repeat":
-        return min(rows, math.prod(source.full[:-1]))
-    return min(rows, math.prod(source.shape[:-1])) if writer.name in _COPIES else rows
+    fewer, is_chosen, writer = math.prod(part.shape[:-1]), False, _writer(flow, part)
+    if fewer == rows and writer is not None:
+        source = writer.operands[0] if writer.operands else None
+        if len(writer.table_shape) == 2 and writer.table_shape[1] == columns:
+            fewer, is_chosen = writer.table_shape[0], True
+        elif source is not None and source.full[-1:] == (columns,):
+            of_copies = source.shape if writer.name in _COPIES else ()
+            of_copies = source.full if writer.name == "aten::repeat" else of_copies
+            fewer = math.prod(of_copies[:-1]) if of_copies else rows
+    fewer = min(rows, fewer)
+    return RepeatedPart(
+        columns=columns,
+        rows=fewer,
+        needs_grad=part.needs_grad,
+        is_chosen=is_chosen and fewer < rows,
+        calls=calls,
+    )

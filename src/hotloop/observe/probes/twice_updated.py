@@ -12,6 +12,8 @@ from hotloop.observe.hooks.live_objects import alive
 from hotloop.process.internal_frames import hide
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from hotloop.core.case.case import Case
 
 __all__ = ["TwiceUpdatedProbe"]
@@ -31,8 +33,8 @@ class TwiceUpdatedProbe(Probe):
         self._before: dict[int, _State] = {}  # by the weight's identity, after the last update
         self._last = self._passes = 0  # updates at the latest look; backward passes since then
         self._pairs = Counter[tuple[int, int]]()  # by optimizers: updates that were the second
-        self._weights: dict[tuple[int, int], dict[int, int]] = {}  # and their weights' sizes
-        self._names: dict[tuple[int, int], list[str]] = {}
+        # And their weights, by identity, with name and size.
+        self._weights: dict[tuple[int, int], dict[int, tuple[str, int]]] = {}
 
     def on_backward(self, tensors: Any, adds_up: bool) -> None:
         """Count a pass."""
@@ -47,7 +49,7 @@ class TwiceUpdatedProbe(Probe):
             for built, optimizer in alive(self._observer.optimizers)
             if built.number is not None
         ]
-        wrapped = {id(value) for _, optimizer in used for value in vars(optimizer).values()}
+        wrapped = {id(part) for _, optimizer in used for part in _parts(optimizer)}
         for number, optimizer in used:
             if id(optimizer) in wrapped:  # another one's step() calls its step()
                 continue
@@ -64,14 +66,14 @@ class TwiceUpdatedProbe(Probe):
         pairs = set()
         for key, (writes, *gradient) in now.items():
             before = self._before.get(key)
-            if before is not None and writes > before[0] and tuple(gradient) == before[1:]:
-                weight, numbers = shared[key]
-                first, second = sorted(set(numbers))[:2]
-                pairs.add((first, second))
-                self._weights.setdefault((first, second), {})[key] = weight.numel()
-        for pair in pairs - self._names.keys():
-            names = _names(self._observer.roots)
-            self._names[pair] = [names.get(key, "?") for key in self._weights[pair]]
+            if before is None or writes <= before[0] or tuple(gradient) != before[1:]:
+                continue
+            weight, numbers = shared[key]
+            first, second = sorted(set(numbers))[:2]
+            pairs.add((first, second))
+            known = self._weights.setdefault((first, second), {})
+            if key not in known:
+                known[key] = _name(self._observer.roots, weight), weight.numel()
         self._pairs.update(pairs)
 
     def add_to(self, case: Case) -> Case:
@@ -80,8 +82,8 @@ class TwiceUpdatedProbe(Probe):
             TwiceUpdated(
                 optimizers=pair,
                 updates=count,
-                parameters=sum(self._weights[pair].values()),
-                names=tuple(self._names[pair]),
+                parameters=sum(size for _, size in self._weights[pair].values()),
+                names=tuple(name for name, _ in self._weights[pair].values()),
             )
             for pair, count in self._pairs.items()
         )
@@ -96,12 +98,25 @@ def _state(weight: Any) -> _State:
     return weight._version, weight.grad._cdata, weight.grad._version
 
 
-def _names(roots: Any) -> dict[int, str]:
-    return {
-        id(parameter): f"{type(root).__name__}.{name}"
-        for _, root in reversed(alive(roots))
+def _name(roots: Any, weight: Any) -> str:
+    names = (
+        f"{type(root).__name__}.{name}"
+        for _, root in alive(roots)
         for name, parameter in root.named_parameters()
-    }
+        if parameter is weight
+    )
+    return next(names, "a weight")
+
+
+def _parts(optimizer: Any) -> Iterator[Any]:
+    """Yield what an optimizer holds, alone or in a list: other optimizers that it steps."""
+    for value in vars(optimizer).values():
+        if isinstance(value, dict):
+            yield from value.values()
+        elif isinstance(value, list | tuple):
+            yield from value
+        else:
+            yield value
 
 
 hide(globals())

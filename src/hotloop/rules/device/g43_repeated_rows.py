@@ -11,7 +11,7 @@ Remedy: layer(x).expand(...) in place of layer(x.expand(...)). For cat([a, b]): 
     part, whose sum is the same, copied after the product; what does not change in a loop, before
     it.
 Numbers: rounding.
-Seen: examples/planted/all_edges.py; benchmarks/field/truth/pygat.json.
+Seen: examples/planted/all_edges.py; benchmarks/field/truth/bilstm_lan.json.
 Source: hotloop; additive attention and pairs of nodes, as in many tutorials.
 """
 
@@ -29,22 +29,25 @@ def judge(case: Case) -> Finding | None:
     largest = max(rewrites, key=lambda one: one.seconds)
     rows = largest.shapes[0][0]
     fewest = min(part.rows for part in largest.repeated)
+    calls = max(part.calls for part in largest.repeated)
     claim = f"a layer multiplies {rows:,} rows that are copies of {fewest:,}"
     remedy = "give the layer the rows before they are copied, and copy what it returns"
-    if largest.in_loop > 1:
+    if calls > 1:
         claim = (
-            f"a layer is called {largest.in_loop} times a step, and a part of its input is the "
-            "same each time"
+            f"a layer is called {calls} times a step, each time with the same values in part of "
+            "its input"
         )
         remedy = (
-            "one layer for each part of torch.cat, whose results are added; before the loop, call "
-            "the one whose input does not change"
+            "split the layer into one for each part of torch.cat and add their results; call the "
+            "one whose input does not change before the loop"
         )
     elif len(largest.repeated) > 1:
-        claim = f"a layer multiplies {rows:,} rows, of which parts are copies of {fewest:,}"
+        claim = (
+            f"a layer multiplies {rows:,} rows, some of whose columns are copies of {fewest:,} rows"
+        )
         remedy = (
-            "one layer for each part of torch.cat, which is called before the rows are copied; "
-            "copy and add what they return"
+            "split the layer into one for each part of torch.cat, call each before its rows are "
+            "copied, then copy and add the results"
         )
     return rewritten(case, rewrites, claim=claim, remedies=[code_edit(remedy)])
 
