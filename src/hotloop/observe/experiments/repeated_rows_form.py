@@ -32,44 +32,28 @@ def repeated_rows(rewrite: Rewrite) -> Forms:
         return made.requires_grad_(needs_grad)
 
     sources = [tensor(part.rows, part.columns, part.needs_grad) for part in parts]
-    choices = [_choice(part, rows, device) for part in parts]
+    copies = [_Copies(part, rows, device) for part in parts]
     weight = torch.randn(sum(sizes), width, dtype=dtype, device=device) * sum(sizes) ** -0.5
     weight.requires_grad_(rewrite.needs_grad[1])
     ready = [tensor(part.rows, width, True) if part.calls > 1 else None for part in parts]
 
-    def copied(source: Any, choice: Any) -> Any:
-        if len(source) == rows:
-            return source
-        if choice is not None:
-            return source.index_select(0, choice)
-        times = -(-rows // len(source))
-        return source.expand(times, *source.shape).reshape(-1, source.shape[1])[:rows]
-
     def old() -> tuple[Any]:
-        inputs = [copied(*pair) for pair in zip(sources, choices, strict=True)]
+        inputs = [copy(source) for copy, source in zip(copies, sources, strict=True)]
         return ((torch.cat(inputs, 1) if len(inputs) > 1 else inputs[0]) @ weight,)
 
-    def summed(products: Sequence[Any]) -> Any:
-        copies = [copied(*pair) for pair in zip(products, choices, strict=True)]
-        result = copies[0]
-        for copy in copies[1:]:
-            result = result + copy
-        return result
-
     def exact() -> tuple[Any]:
-        return (summed([a @ b for a, b in zip(sources, weight.split(sizes), strict=True)]),)
+        return (
+            _summed(copies, [a @ b for a, b in zip(sources, weight.split(sizes), strict=True)]),
+        )
 
     def new() -> tuple[Any]:
         products = []
-        for part, source, of_part, kept in zip(
-            parts, sources, weight.split(sizes), ready, strict=True
-        ):
-            if kept is None:
-                products.append(source @ of_part)
-                continue
+        every = zip(parts, sources, weight.split(sizes), ready, strict=True)
+        for part, source, of_part, kept in every:
             share = source[: max(1, part.rows // part.calls)] @ of_part
-            products.append(kept + share.mean() * 0)  # its gradient flows, its values do not count
-        return (summed(products),)
+            # The gradient of a share flows, its values do not count.
+            products.append(share if kept is None else kept + share.mean() * 0)
+        return (_summed(copies, products),)
 
     return Forms(
         inputs=[*sources, weight],
@@ -80,7 +64,30 @@ def repeated_rows(rewrite: Rewrite) -> Forms:
     )
 
 
-def _choice(part: RepeatedPart, rows: int, device: str) -> Any:
-    import torch
+class _Copies:
+    """Copies rows as a part's were, those that are looked up at random."""
 
-    return torch.randint(part.rows, (rows,), device=device) if part.is_chosen else None
+    def __init__(self, part: RepeatedPart, rows: int, device: str) -> None:
+        import torch
+
+        self._rows = rows
+        self._choice = None
+        if part.is_chosen:
+            self._choice = torch.randint(part.rows, (rows,), device=device)
+
+    def __call__(self, source: Any) -> Any:
+        if self._choice is not None:
+            return source.index_select(0, self._choice)
+        if len(source) == self._rows:
+            return source
+        times = -(-self._rows // len(source))
+        return source.expand(times, *source.shape).reshape(-1, source.shape[1])[: self._rows]
+
+
+def _summed(copies: Sequence[_Copies], products: Sequence[Any]) -> Any:
+    """Return the sum of the copies of each part's product."""
+    whole = [copy(product) for copy, product in zip(copies, products, strict=True)]
+    result = whole[0]
+    for one in whole[1:]:
+        result = result + one
+    return result
