@@ -32,8 +32,8 @@ The models are small, because each trains on one core of a CPU in a few minutes 
 start from all-MiniLM-L6-v2 (22 million parameters, 384 wide), chats, experts and tasks from a Qwen3 of
 4 layers of 256 that has read the two small parts of WikiText-2 three times; char-lm trains 4 layers of
 128 on 64 characters. Of these figures, only the order of rows and the learning rate of IA3 became
-defaults. The tables of learning rates are of 75 steps (char-lm: 800), and the best ones are 3 to 5
-times the defaults, or more; longer trainings and wider models may take lower rates, which was not
+defaults. The tables of learning rates are of 75 steps (char-lm: 800), and the best ones are 3 to 25
+times the defaults; longer trainings and wider models may take lower rates, which was not
 measured, so those defaults are published ones (docs/decisions/0032-default-settings.md). Not measured:
 longer trainings, larger models, and anything on a GPU.
 
