@@ -31,6 +31,7 @@ about as many steps and rows. The score is the mean of the tasks' shares of righ
 
 - **score**: mean and standard deviation of the last validation over the seeds. A row says "better" or
   "worse" only if all seeds of one side are better than all of the other (chance: 1 in 20 each);
+- **right tokens**: share of the answers' tokens that would be chosen, at the last validation;
 - **seconds**: of training, without the start, validations and hotloop's saves (the peers make none);
   the median of the seeds;
 - **to the peer's score**: seconds until a validation is as good as the mean of the peer's last ones, for
@@ -78,7 +79,8 @@ def made() -> str:
 
 
 def _quality(source: Mapping[str, Any]) -> str:
-    head = ("recipe, set", "peer", "score", "hotloop", "peer's", "", "seconds", "peer's")
+    head = ("recipe, set", "peer", "score", "hotloop", "peer's", "", "right tokens", "peer's")
+    head = (*head, "seconds", "peer's")
     head = (*head, "to the peer's score", "peer's", "MiB", "peer's", "CPU")
     lines = [_line(head), _line(["--"] * len(head))]
     lines += [_line(_cells(row)) for row in source["rows"].values()]
@@ -110,6 +112,8 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
         verdict(row["hotloop"], row["peers"], more_is_better=row["more_is_better"])
         if row["same_model"]
         else "another model",
+        _right_tokens(row, "hotloop"),
+        _right_tokens(row, "peers"),
         f"{median(row['hotloop_s']):.0f}",
         f"{median(row['peers_s']):.0f}",
         _reached(row["seconds_to_peers_score"]),
@@ -118,6 +122,15 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
         f"{mean(row['peers_MiB']):,.0f}",
         row["cpu"],
     ]
+
+
+def _right_tokens(row: Mapping[str, Any], side: str) -> str:
+    """Return the share of right tokens of the answers at the end, where both sides have it."""
+    key = "token_accuracy"
+    if any(key not in curves[0][-1] for curves in row["curves"].values()):
+        return ""
+    shares = [100 * curve[-1][key] for curve in row["curves"][side]]
+    return f"{mean(shares):.1f} ± {stdev(shares):.1f} %"
 
 
 def _reached(seconds: Sequence[float | None]) -> str:

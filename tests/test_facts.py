@@ -36,7 +36,6 @@ ELSEWHERE = {
     ("Case", "operators"): "cli/doctor.py",  # hotloop doctor --profile
     ("Case", "profiled"): "cli/doctor.py",
     ("Case", "planned"): "diagnosis/planned_run.py",
-    ("ProcessFacts", "reference"): "cli/doctor.py",  # tests/cli/test_doctor_baseline.py
     # tests/observe/ledger/test_sparse_products.py
     ("SparseFactor", "is_one_hot"): "observe/ledger/sparse_products.py",
     ("Case", "raised"): "observe/build_case.py",  # tests/diagnosis/test_script.py
