@@ -43,12 +43,14 @@ class TwiceUpdatedProbe(Probe):
 
     def after_step(self, updates: int) -> None:
         """Compare the shared weights with what they were."""
-        held: dict[int, tuple[Any, list[int]]] = {}
         used = [
             (built.number, optimizer)
             for built, optimizer in alive(self._observer.optimizers)
             if built.number is not None
         ]
+        if len(used) < 2:
+            return
+        held: dict[int, tuple[Any, list[int]]] = {}
         wrapped = {id(part) for _, optimizer in used for part in _parts(optimizer)}
         for number, optimizer in used:
             if id(optimizer) in wrapped:  # another one's step() calls its step()

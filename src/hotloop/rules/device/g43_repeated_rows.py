@@ -6,10 +6,11 @@ Looks at: the recorded products with weights whose input was expanded, repeated 
 Says so when: an experiment measured a gain of 3 % or more by products of the parts before they are
     copied, and the sum of their copies, forward and backward, on tensors of these shapes; without
     an experiment, as a note, when the products take 10 % of the time.
-Stays silent when: more than 80 % of the product are left, or that is no faster.
-Remedy: layer(x).expand(...) in place of layer(x.expand(...)). For cat([a, b]): a layer for each
-    part, whose sum is the same, copied after the product; what does not change in a loop, before
-    it.
+Stays silent when: the products before the copies would have more than 80 % of the FLOPs, or are no
+    faster.
+Remedy: write layer(x).expand(...) in place of layer(x.expand(...)). Split a layer that reads
+    torch.cat([a, b]) into one for each part, call each before its rows are copied, and add the
+    results. Call the one whose input a loop does not change before the loop.
 Numbers: rounding.
 Seen: examples/planted/all_edges.py; benchmarks/field/truth/bilstm_lan.json.
 Source: hotloop; additive attention and pairs of nodes, as in many tutorials.

@@ -4,8 +4,9 @@ Looks at: the differences of predictions and targets in the recorded steps, and 
     them until the loss; torch's mse_loss, smooth_l1_loss and huber_loss among them.
 Says so when: one has the shape [n, 1] and the other [n], one of them is trained, and all n x n
     differences are summed up into the loss.
-Stays silent when: the differences are used for something else, such as distances of all pairs; or
-    both are trained, or none.
+Stays silent when: both are trained, or none; the differences are used for something else, or go
+    through a kernel, a mask or weights for each pair; or the step also takes the differences of all
+    predictions from one another, as distances of two sets do.
 Remedy: give both the same shape, as with target.unsqueeze(1) or prediction.squeeze(1).
 Numbers: the run changes: with squares the best that such a model can learn is the mean target.
 Seen: examples/planted/crossed_loss.py; torch warns of it in its own functions ("Using a target size
