@@ -50,7 +50,11 @@ def without_gradient(windows: Iterable[Window]) -> float | None:
 
 
 def crossed(windows: Iterable[Window]) -> tuple[CrossedLoss, ...]:
-    """Return the lines whose loss compares each prediction with the targets of all rows."""
+    """Return the lines whose loss compares each prediction with the targets of all rows.
+
+    Differences beside those of all predictions from one another are left out: they belong to a
+    distance between two sets.
+    """
     found: dict[SourceLocation, CrossedLoss] = {}
     for window in windows:
         operations = window.recorder.operations
@@ -59,15 +63,19 @@ def crossed(windows: Iterable[Window]) -> tuple[CrossedLoss, ...]:
             for number, one in enumerate(operations)
             if (pair := _crossed_pair(one)) is not None
         ]
-        readers = _readers(operations) if pairs else {}
+        if not pairs:
+            continue
+        readers = _readers(operations)
+        of_sets = {one.shape[0] for one in operations if _is_among_predictions(one)}
         for number, pair in pairs:
             place = place_of(shown(operations[number].stack))
-            if place is None or not _is_only_summed(window.recorder, number, readers):
+            if place is None or place in found or math.prod(pair[0].shape) in of_sets:
+                continue
+            if not _is_only_summed(window.recorder, number, readers):
                 continue
             shapes = [part.shape[part.shape[0] == 1 :] for part in pair]
             prediction, target = shapes if pair[0].needs_grad else reversed(shapes)
-            loss = CrossedLoss(place=place, prediction=prediction, target=target)
-            found.setdefault(place, loss)
+            found[place] = CrossedLoss(place=place, prediction=prediction, target=target)
     return tuple(found.values())
 
 
@@ -111,12 +119,10 @@ def _is_only_summed(recorder: Recorder, number: int, readers: Mapping[int, Seque
     """Whether all numbers of a result are summed up, and the sum is differentiated.
 
     Distances of all pairs that are used for something else, or with weights for each pair, are none
-    of a loss; nor are those beside the distances of all predictions from one another.
+    of a loss.
     """
     operations = recorder.operations
     rows = math.prod(operations[number].operands[0].shape)
-    if any(_is_among_predictions(one, rows) for one in operations):
-        return False
     chain, waiting = {number}, [number]
     while waiting:
         number = waiting.pop()
@@ -135,10 +141,10 @@ def _is_only_summed(recorder: Recorder, number: int, readers: Mapping[int, Seque
     return False
 
 
-def _is_among_predictions(one: Operation, rows: int) -> bool:
-    return (
-        one.name == _DIFFERENCE
-        and one.shape == (rows, rows)
-        and len(one.operands) == 2
-        and all(part.needs_grad and math.prod(part.shape) == rows for part in one.operands)
-    )
+def _is_among_predictions(one: Operation) -> bool:
+    """Whether it is the difference of all pairs of predictions."""
+    if one.name != _DIFFERENCE or len(one.operands) != 2 or len(one.shape) != 2:
+        return False
+    rows, columns = one.shape
+    parts = one.operands
+    return rows == columns and all(p.needs_grad and math.prod(p.shape) == rows for p in parts)
