@@ -252,3 +252,15 @@ def test_a_remedy_that_gains_nothing_here_is_left_out():
     ((finding,), _) = results(WAIT, BATCHES, worker)
     assert [remedy.text for remedy in finding.remedies] == [READ.text, CACHE.text]
     assert of_row(replace(healthy(), experiments=(BATCHES, worker)), "waiting for data") == BATCHES
+
+
+def test_arrays_made_of_lists_tell_nothing_of_other_findings_at_their_lines():
+    lists = Experiment(
+        name="converted lists", what="", places=(PLACE,), gain=1.8, low=1.7, high=1.9, blocks=12
+    )
+    other = Finding(
+        rule="H18 after_step", claim="", severity="warn", share=0.2, known="read", places=[PLACE]
+    )
+    own = replace(other, rule="H26 list_conversion")
+    assert results(other, lists)[0][0].measured is None
+    assert results(own, lists)[0][0].known == "measured"

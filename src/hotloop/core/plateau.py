@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["GUESSING", "guessing"]
+__all__ = ["GUESSING", "PLATEAU", "guessing"]
 
 PLATEAU = 0.01  # relative
 GUESSING = 200  # steps after which a model should be better than at its start

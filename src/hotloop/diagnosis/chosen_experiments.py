@@ -15,6 +15,7 @@ from hotloop.rules import ALL
 from hotloop.rules.device.g1_fp32_tc import full_float32
 from hotloop.rules.device.g35_slow_format import slow_format
 from hotloop.rules.parameters.p8_gradients_unused import idle_models
+from hotloop.rules.support.list_conversions import list_conversions
 from hotloop.rules.support.page_faults import returned_memory
 from hotloop.techniques.threads import counts
 
@@ -82,9 +83,11 @@ def chosen(case: Case, findings: Sequence[Finding] = ()) -> list[Experiment]:
     of_rows = _of_rows(case, known)
     rewritten = _rewritten(case)
     known.update(place for one in rewritten for rewrite in one.rewrites for place in rewrite.places)
+    of_lists = _of_lists(case)
+    known.update(place for one in of_lists for place in one.places)
     of_findings = _of_findings(case, findings, known)
-    others = [*_of_repeats(case), *_switches(case), *_of_calls(case)]
-    every = [*of_rows, *rewritten, *of_findings, *others]
+    others = [*_of_repeats(case), *_switches(case), *_of_calls(case), *_of_losses(findings)]
+    every = [*of_rows, *rewritten, *of_lists, *of_findings, *others]
     return sorted(every, key=lambda one: -_most(case, one))
 
 
@@ -100,6 +103,8 @@ def _most(case: Case, experiment: Experiment) -> float:
         return experiment.fraction * (case.share("forward") + case.share("backward"))
     if experiment.name in ("fused optimizer", "tables"):
         return case.share("optimizer")
+    if experiment.name == "converted lists":
+        return case.part(sum(list_conversions(case).values()))
     if experiment.rewrites and case.step_time is not None:
         part = sum(one.seconds for one in experiment.rewrites) / case.step_time.median
         return part * sum(map(case.share, IN_STEP))
@@ -133,6 +138,21 @@ def _rewritten(case: Case) -> list[Experiment]:
         for kind, rewrites in by_kind.items()
         if sum(one.seconds for one in rewrites) >= _PART * case.step_time.median
     ]
+
+
+def _of_losses(findings: Sequence[Finding]) -> list[Experiment]:
+    """Return the experiment on a loss that stands still: can one batch be learned?"""
+    stands = any(finding.rule.startswith("S11 ") for finding in findings)
+    return [Experiment(name="same batch", what="with one batch again and again")] * stands
+
+
+def _of_lists(case: Case) -> list[Experiment]:
+    """Return the experiment on tensors that are made of values which may be lists."""
+    lists = list_conversions(case)
+    if case.part(sum(lists.values())) < _LEAST:
+        return []
+    what = "with an array made of each list before its tensor"
+    return [Experiment(name="converted lists", what=what, places=tuple(lists)[:_MOST])]
 
 
 def _in_words(rewrite: Rewrite) -> str:

@@ -177,7 +177,8 @@ def _fine(case: Case) -> str:
         return f"no optimizer step was seen{where}, so its speed could not be judged"
     if case.ledger is not None and (why := case.ledger.not_split) is not None:
         return f"no cost was found, but the operators of the steps were not seen: {why}"
-    if case.experiments and all(one.outcome == "unknown" for one in case.experiments):
+    timed = [one for one in case.experiments if one.losses is None]
+    if timed and all(one.outcome == "unknown" for one in timed):
         return "no cost was measured, but no experiment came to a result (see experiments)"
     compute = case.part(case.computing(*COMPUTE))
     sentence = f"nothing worth changing: compute takes {compute:.0%}"

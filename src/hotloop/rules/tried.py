@@ -56,8 +56,10 @@ _SWITCHES: Mapping[str, tuple[str | None, tuple[str, ...]]] = {
     "split heads": (None, IN_STEP),
     "repeated rows": (None, IN_STEP),
     "kept calls": (None, IN_STEP),
+    "converted lists": (None, (*IN_STEP, *_BETWEEN)),
     "unused gradients": (None, ("forward", "backward")),
 }
+_OF_RULES: Mapping[str, str] = {"kept calls": "P3 ", "converted lists": "H26 "}
 
 
 def with_results(
@@ -174,8 +176,8 @@ def _with_readings(case: Case, finding: Finding) -> Finding:
 
 def _is_of(experiment: Experiment, finding: Finding, case: Case) -> bool:
     """Whether a line took away about what a finding explains: it may do other work as well."""
-    if experiment.name == "kept calls":  # it calls the module once, and does no other work
-        return finding.rule.startswith("P3 ")
+    if experiment.name in _OF_RULES:  # it takes away what this rule speaks of, and no other work
+        return finding.rule.startswith(_OF_RULES[experiment.name])
     return finding.share is None or share_of_run(case, experiment) <= _MUCH * finding.share + _LEAST
 
 
@@ -198,6 +200,10 @@ def share_of_run(case: Case, experiment: Experiment) -> float:
 
 def in_words(case: Case, experiment: Experiment) -> str:
     """Return "with batches that lie ready, a step is 2.8x as fast (measured: …, 12 steps)"."""
+    if experiment.losses is not None:
+        first, last = experiment.losses
+        figures = f"the loss from {first:.4g} to {last:.4g}"
+        return f"{experiment.what}, {experiment.steps} steps take {figures}"
     if experiment.gain is None or experiment.low is None or experiment.high is None:
         return f"not measured: {experiment.why_not}"
     if experiment.outcome == "unknown":

@@ -35,6 +35,7 @@ class Experiment:
     high: float | None = None
     proof: str | None = None  # what showed that the training does not depend on it
     why_not: str | None = None  # why there is no gain
+    losses: tuple[float, float] | None = None  # of one batch again and again, at first and at last
     is_refused: bool = False  # the script's model does not take the change
     is_needed: bool = False  # what it would leave out was seen to be needed
 

@@ -30,6 +30,7 @@ _LEAST, _EXTRA = 2, 2.0  # blocks of a variant; of the time, that slow steps get
 _TRIES = 4  # of which so many blocks may come out steady
 _CALLS = 2.0  # least calls of a line in a block
 _ROUNDS, _ENOUGH = 3, 12  # rounds before a variant may be decided; at most
+_OF_UNTIMED = 0.5  # of the time, for the steps of a change that is not for its time
 _AT_THE_END = 0.15  # of the time, for the plain blocks of a change that comes last
 _CLEAR = 0.03  # half-width of the interval at which a gain is known well enough
 _UNSTEADY = 1.3  # largest ratio of the plain blocks on both sides
@@ -149,8 +150,24 @@ class Blocks:
                 if self._is_over():
                     break
         for number, variant in enumerate(self._variants):
-            if variant.is_last and self.readings[number].why_not is None:
+            if not variant.is_last or self.readings[number].why_not is not None:
+                continue
+            if variant.untimed_steps:
+                yield from self._untimed(number)
+            else:
                 yield from self._at_the_end(number, size)
+
+    def _untimed(self, number: int) -> Generator[None]:
+        """Make the steps of a change that is not for its time."""
+        variant, most = self._variants[number], self._clock() + _OF_UNTIMED * self._seconds
+        self.running = self.latest = number
+        variant.switch_on()
+        for _ in range(variant.untimed_steps):
+            yield
+            if self._clock() > most:
+                break
+        variant.switch_off()
+        self.running = None
 
     def _at_the_end(self, number: int, size: int) -> Generator[None]:
         """Make plain blocks, then as many with a change that leaves something behind."""

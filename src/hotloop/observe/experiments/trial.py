@@ -23,27 +23,15 @@ from hotloop.core.finding import SourceLocation  # noqa: TC001 - the codec reads
 from hotloop.core.storage import files
 from hotloop.observe.experiments import new_files
 from hotloop.observe.experiments.blocks import Blocks
-from hotloop.observe.experiments.kept_calls import KeptCalls
-from hotloop.observe.experiments.kept_memory import KeptMemory
-from hotloop.observe.experiments.layouts import ChannelsLast
+from hotloop.observe.experiments.converted_lists import ConvertedLists
 from hotloop.observe.experiments.lines import Lines
 from hotloop.observe.experiments.model_calls import ModelCalls, ResizingError
-from hotloop.observe.experiments.precision import Autocast, Float32, Tf32
+from hotloop.observe.experiments.named_variants import named_variant
 from hotloop.observe.experiments.proofs import POISONED, Proofs
 from hotloop.observe.experiments.rewrites import OtherForm
+from hotloop.observe.experiments.same_batch import SameBatch
 from hotloop.observe.experiments.shield import UnshieldedError, shield
-from hotloop.observe.experiments.unused_gradients import UnusedGradients
-from hotloop.observe.experiments.variants import (
-    FusedOptimizer,
-    KeptLines,
-    NoAnomalyDetection,
-    NoLogging,
-    ReadyBatches,
-    ReadySamples,
-    Threads,
-    UpdatedRows,
-)
-from hotloop.observe.experiments.worker_process import NoWorkers, WorkerProcess
+from hotloop.observe.experiments.variants import KeptLines
 from hotloop.observe.wall.step_boundaries import Cadence
 from hotloop.observe.whatif.without_one_cost import Patches, no_writing
 from hotloop.process import run_script
@@ -65,26 +53,6 @@ _OF_CALLS: Final = ("joined batches", "cut rows", "cut to the longest row")  # o
 _NOTHING: Final = {  # why no line of a row can be skipped
     "dead": "its result is needed",
     "repeated": "its gradient is needed, in another backward pass than that of the first result",
-}
-_OF_LOADERS: Final = {
-    "ready batches": ReadyBatches,
-    "ready samples": ReadySamples,
-    "worker process": WorkerProcess,
-    "no workers": NoWorkers,
-}
-_OF_OPTIMIZERS: Final = {
-    "fused optimizer": FusedOptimizer,
-    "channels last": ChannelsLast,
-    "float32": Float32,
-    "tables": UpdatedRows,
-    "unused gradients": UnusedGradients,
-}
-_OF_THE_PROCESS: Final = {
-    "no anomaly detection": NoAnomalyDetection,
-    "no logging": NoLogging,
-    "kept memory": KeptMemory,
-    "tf32": Tf32,
-    "autocast": Autocast,
 }
 _RARE: Final = ("evaluating", "saving", "logging")  # rows of lines that do not run in each step
 
@@ -180,6 +148,8 @@ class _Trial:
         def counted(tensors: Any, *args: Any, **kwargs: Any) -> None:
             if self._blocks is None:
                 self._proofs.note_backward(tensors)
+            for variant in self._same_batches():
+                variant.note_backward(tensors)
             backward(tensors, *args, **kwargs)
             assert self._loaders is not None
             self._loaders.backward()
@@ -206,6 +176,8 @@ class _Trial:
             if self._calls is not None:
                 self._calls.ended_step()
             self._watching.undo()
+            for variant in self._same_batches():
+                variant.ended_step()
             if not self._blocks.ended_step():
                 self._leave()
         elif self._proofs.broken is not None:
@@ -246,26 +218,17 @@ class _Trial:
     def _variant(self, number: int) -> Variant:
         experiment, loaders = self._request.experiments[number], self._loaders
         assert loaders is not None
-        if experiment.rewrites:
-            return OtherForm(experiment.rewrites)
-        match experiment.name:
-            case "lines":
-                row, modes = experiment.row, self._modes(number)
-                nothing = _NOTHING.get(row or "", "")
-                return KeptLines(self.lines, modes, trims=row not in _RARE, nothing=nothing)
-            case "kept calls":
-                return KeptCalls(experiment.places)
-            case "threads":
-                assert experiment.count is not None
-                return Threads(experiment.count)
-            case name if name in _OF_LOADERS:
-                return _OF_LOADERS[name](loaders)
-            case name if name in _OF_OPTIMIZERS:
-                return _OF_OPTIMIZERS[name](self._living_optimizers)
-        return _OF_THE_PROCESS[experiment.name]()
+        if experiment.name != "lines":
+            return named_variant(experiment, loaders, self._living_optimizers)
+        row, modes = experiment.row, self._modes(number)
+        nothing = _NOTHING.get(row or "", "")
+        return KeptLines(self.lines, modes, trims=row not in _RARE, nothing=nothing)
 
     def _living_optimizers(self) -> list[Any]:
         return [optimizer for known in self._optimizers if (optimizer := known()) is not None]
+
+    def _same_batches(self) -> list[SameBatch]:
+        return [one for one in self._variants.values() if isinstance(one, SameBatch)]
 
     def _numbers(self, number: int) -> range:
         """Return the numbers of the lines of an experiment."""
@@ -333,7 +296,11 @@ class _Trial:
             if number not in readings:
                 results.append(self._of_calls(experiment))
                 continue
-            reading = readings[number]
+            reading, variant = readings[number], self._variants[number]
+            if isinstance(variant, SameBatch) and variant.losses is not None:
+                made = replace(experiment, losses=variant.losses, steps=variant.steps)
+                results.append(made)
+                continue
             if len(reading.ratios) < _LEAST:
                 no = reading.why_not or why or _OVER
                 needed = no in _NOTHING.values()
@@ -377,7 +344,7 @@ class _Trial:
     def _skipped(self, number: int) -> tuple[SourceLocation, ...]:
         """Return the lines of an experiment that were skipped or written in another form."""
         variant, places = self._variants[number], self._request.experiments[number].places
-        if isinstance(variant, OtherForm):
+        if isinstance(variant, OtherForm | ConvertedLists):
             return variant.places
         if not isinstance(variant, KeptLines):
             return places

@@ -56,6 +56,7 @@ class Variant:
 
     trims = True  # a rare long step (an evaluation) is no part of what it changes
     is_last = False  # it leaves something behind: it is made when all others are done
+    untimed_steps = 0  # made with it at the end, if it is not for its time
 
     def prepare(self) -> str | None:
         """Return why the change cannot be made yet; called again until its first block is made."""

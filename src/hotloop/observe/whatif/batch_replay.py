@@ -42,6 +42,7 @@ class Loaders:
         self._iterators: list[weakref.ref[Any]] = []  # those with worker processes
         self._since_backward: set[_Source] = set()  # read since the last backward pass
         self.replay, self._switched = replay, switched
+        self.one_batch = False  # the latest one is replayed alone
         self.waited = 0.0  # seconds for batches, with gradients on
         self.rows: int | None = None  # of the latest batch
         self.read = 0  # batches of all loaders
@@ -129,7 +130,8 @@ class Loaders:
             if torch.is_grad_enabled():
                 self._since_backward.add(source)
             if source.is_ready and self.replay:
-                batch = source.serve(iterator._hotloop_loader, iterator._num_yielded)
+                position = iterator._num_yielded
+                batch = source.serve(iterator._hotloop_loader, position, again=self.one_batch)
                 self._note(batch)
                 iterator._num_yielded += 1
                 return batch
@@ -201,9 +203,10 @@ class _Source:
         """Note the end of an epoch that was read."""
         self._length = batches
 
-    def serve(self, loader: Any, position: int) -> Any:
+    def serve(self, loader: Any, position: int, *, again: bool = False) -> Any:
         """Return a kept batch, or raise StopIteration where the epoch would end.
 
+        With `again` it is that of the last call.
         An iterable data set of unknown length does not end.
         """
         if self._length is None:
@@ -212,7 +215,7 @@ class _Source:
             raise StopIteration
         self.served += 1
         if self._recent is not None:
-            self._recent.rotate(-1)
+            self._recent.rotate(0 if again else -1)
             return rebuilt(self._recent[-1], lambda tensor: tensor)
         return self._slots[position % len(self._slots)].hand_out()
 
@@ -259,7 +262,8 @@ class _Replayed:
             self._real = self._iterate(self._loader)
         if self._real is not None:
             return next(self._real)
-        batch = self._source.serve(self._loader, self._position)
+        again = self._loaders.one_batch
+        batch = self._source.serve(self._loader, self._position, again=again)
         self._loaders._note(batch)
         self._position += 1
         return batch

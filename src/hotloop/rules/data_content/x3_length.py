@@ -1,9 +1,10 @@
 """The rows are cut, or are not as long as the configuration says.
 
 Looks at: the width of sampled training batches, rows that fill it, and the configured length.
-Says so when: 5 % of the rows fill the whole width though rows vary (a warning from 20 % on), or all
-    batches are another width than the configured length. Before a run: 1 % of the tokens lie
-    beyond data.max_length (a warning from 10 % on).
+Says so when: 5 % of the rows fill the whole width though rows vary (a warning from 20 % on, from
+    half of the rows on where the project names that length itself), or all batches are another
+    width than the configured length. Before a run: 1 % of the tokens lie beyond data.max_length (a
+    warning from 10 % on).
 Stays silent when: rows are cut on purpose into windows of that length.
 Remedy: a longer limit, or the one that is meant.
 Numbers: training: the model sees more of each row.
@@ -13,17 +14,19 @@ Source: three of the five projects; the thresholds are ours.
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
 from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Remedy, Rule
 from hotloop.rules.support.config_files import requested
+from hotloop.rules.support.syntax import parse
 
 if TYPE_CHECKING:
     from hotloop.core.case.steps_and_loaders import BatchFacts
 
 __all__ = ["RULE"]
 
-CUT, MANY = 0.05, 0.20
+CUT, MANY, MOST = 0.05, 0.20, 0.50
 TOKENS_NOTE, TOKENS_WARN = 0.01, 0.10  # of the tokens of a planned run
 LENGTH = (
     "block_size",
@@ -43,7 +46,7 @@ def judge(case: Case) -> Finding | None:
     for batch in case.batches:
         if batch.role != "train" or not batch.widths:
             continue
-        finding = _not_in_effect(case, batch) or _cut(batch)
+        finding = _not_in_effect(case, batch) or _cut(case, batch)
         if finding is not None:
             return finding
     return None
@@ -67,16 +70,27 @@ def _not_in_effect(case: Case, batch: BatchFacts) -> Finding | None:
     )
 
 
-def _cut(batch: BatchFacts) -> Finding | None:
+def _cut(case: Case, batch: BatchFacts) -> Finding | None:
     if batch.truncated is None or batch.truncated < CUT:
         return None
+    many = MOST if _is_named(case, max(batch.widths)) else MANY
     return Finding(
         claim=f"{batch.truncated:.0%} of the rows fill all {max(batch.widths)} positions: what was "
         "longer is cut",
-        severity="warn" if batch.truncated >= MANY else "note",
+        severity="warn" if batch.truncated >= many else "note",
         known="measured",
         places=[batch.place] if batch.place else [],
         remedies=[Remedy(text="raise the maximal length, or split long rows into several")],
+    )
+
+
+def _is_named(case: Case, width: int) -> bool:
+    """Whether the project's code, its configuration or the command line names a length itself."""
+    if any(setting.value == str(width) for setting in requested(case, LENGTH)):
+        return True
+    return any(
+        isinstance(node, ast.Constant) and node.value is not True and node.value == width
+        for _, node in parse(case.sources).nodes()
     )
 
 

@@ -4,7 +4,8 @@ Looks at: the wall time between the update and the next batch that has no row of
     is logged; the call stacks there.
 Says so when: both rows together take 5 % of the wall time; a note, if no line below the training
     loop takes half of it.
-Stays silent when: they take less.
+Stays silent when: they take less, or an experiment showed that the line's work is faster in another
+    form.
 Remedy: do it every N steps, or not in the loop. H2, H5, H7, H15 and H17 say more where they know
     the cause.
 Numbers: bitwise the same.
@@ -17,6 +18,7 @@ from dataclasses import replace
 from hotloop.core.units import moment
 from hotloop.rules.base import Case, Finding, Needs, Rule, SourceLocation, code_edit
 from hotloop.rules.support.costs import costing, hot_path
+from hotloop.rules.support.hot_lines import has_faster_form
 
 __all__ = ["RULE"]
 
@@ -31,6 +33,8 @@ def judge(case: Case) -> Finding | None:
     stacks = [stack for stack in case.stacks if stack.row in ROWS]
     per_step = case.per_step(seconds)
     places = hot_path(case, stacks)
+    if places and has_faster_form(case, places[0]):
+        return None
     finding = costing(
         case,
         seconds,

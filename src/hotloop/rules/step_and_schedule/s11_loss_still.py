@@ -3,7 +3,8 @@
 Looks at: the losses at backward, sampled over the run, and the learning rates.
 Says so when: at least ten losses are one and the same number to a hundred thousandth; or every
     learning rate is 0; or after 200 steps the loss stands at ln(n), what guessing gives among the
-    n outputs, and has not moved by 1 %.
+    n outputs, and has not moved by 1 %. The latter is a warning if an experiment showed that one
+    batch, again and again, is not learned either, else a note: there may be nothing to learn.
 Stays silent when: the loss moves in any direction, or several optimizers balance each other.
 Remedy: look whether the loss reaches the parameters: detach, no_grad, the optimizer's parameters,
     the learning rate, the labels.
@@ -16,7 +17,7 @@ Source: hotloop, from the five projects; for ln(n), Karpathy, "A Recipe for Trai
 import math
 import statistics
 
-from hotloop.core.plateau import GUESSING, guessing
+from hotloop.core.plateau import GUESSING, PLATEAU, guessing
 from hotloop.rules.base import Case, Finding, Needs, Rule, Severity, code_edit
 
 __all__ = ["RULE"]
@@ -47,6 +48,11 @@ def judge(case: Case) -> Finding | None:
             )
             if rates and case.schedulers
             else code_edit(
+                "look at the labels, at the order of the rows and at the learning rate: the loss "
+                "reaches the weights"
+            )
+            if _learns_one_batch(case)
+            else code_edit(
                 "check that the loss reaches the parameters: detach, no_grad, the optimizer's "
                 "parameters, the learning rate, the labels"
             )
@@ -74,11 +80,29 @@ def _losses(case: Case) -> tuple[str, Severity] | None:
     trained = (model for model in case.models if model.role == "train" and model.output)
     for outputs in (*(max(model.output[-1], 2) for model in trained), *case.steps.guesses):
         if (last := guessing(values, outputs)) is not None:
-            return (
+            claim = (
                 f"after {count} steps the loss stands at {last:.3f}, what guessing among "
                 f"{outputs} gives (ln {outputs} = {math.log(outputs):.3f})"
-            ), "warn"
+            )
+            return _of_one_batch(case, claim)
     return None
+
+
+def _of_one_batch(case: Case, claim: str) -> tuple[str, Severity]:
+    """Add what training on one batch showed."""
+    made = next((one for one in case.experiments if one.losses is not None), None)
+    if made is None or made.losses is None:
+        return claim, "note"
+    first, last = made.losses
+    figures = f"{made.steps} steps on one batch take its loss from {first:.4g} to {last:.4g}"
+    if _learns_one_batch(case):
+        return f"{claim}; but {figures}: the model can learn", "note"
+    return f"{claim}; {figures}: it learns nothing of a single batch", "warn"
+
+
+def _learns_one_batch(case: Case) -> bool:
+    known = (one.losses for one in case.experiments if one.losses is not None)
+    return any(last < (1 - PLATEAU) * first for first, last in known)
 
 
 RULE = Rule(

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from hotloop.core.case.case import Case
     from hotloop.core.case.steps_and_loaders import Stack
 
-__all__ = ["HotLine", "hot_line", "unexplained_line"]
+__all__ = ["HotLine", "has_faster_form", "hot_line", "unexplained_line"]
 
 _ROWS = ("prepare", "forward")  # with a loader, D28 and H18 name lines of the other rows
 _LEAST = 0.25  # of the time
@@ -48,10 +48,18 @@ def hot_line(case: Case) -> HotLine | None:
 def unexplained_line(case: Case) -> HotLine | None:
     """Return the hot line, unless an experiment on it showed what it is."""
     hot = hot_line(case)
-    explained = (
-        one for one in case.experiments if one.row or (one.rewrites and one.outcome == "gain")
+    if hot is None or has_faster_form(case, hot.place):
+        return None
+    return None if any(hot.place in one.places for one in case.experiments if one.row) else hot
+
+
+def has_faster_form(case: Case, place: SourceLocation) -> bool:
+    """Whether an experiment showed that what a line does is faster in another form."""
+    return any(
+        place in one.places and one.outcome == "gain"
+        for one in case.experiments
+        if one.rewrites or one.name == "converted lists"
     )
-    return None if hot is None or any(hot.place in one.places for one in explained) else hot
 
 
 def _line(stack: Stack) -> SourceLocation | None:

@@ -1,0 +1,120 @@
+"""Tensors of lists are made by way of an array where that gives the same tensor."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from hotloop.core.finding import SourceLocation
+from hotloop.observe.experiments.converted_lists import ConvertedLists
+from hotloop.observe.experiments.variants import NOT_REACHED
+
+pytestmark = pytest.mark.filterwarnings("ignore:Creating a tensor from a list")
+SCRIPT = """\
+import torch
+from torch import as_tensor
+
+def step(values):
+    return torch.tensor(values)
+
+def floats(values):
+    return torch.FloatTensor(values)
+
+def by_name(values):
+    return as_tensor(values, dtype=torch.float64)
+
+def elsewhere(values):
+    return torch.tensor(values)
+"""
+ARRAYS = [np.arange(5, dtype=np.float32) + row for row in range(4)]
+
+
+@pytest.fixture
+def script(tmp_path: Path):
+    """Return a module that makes tensors at lines 5, 8, 11 and 14."""
+    path = tmp_path / "makes_tensors.py"
+    path.write_text(SCRIPT)
+    spec = importlib.util.spec_from_file_location("makes_tensors", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["makes_tensors"] = module
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules["makes_tensors"]
+
+
+def places(script, *lines: int) -> list[SourceLocation]:
+    return [SourceLocation(file=script.__file__, line=line) for line in lines]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ARRAYS,
+        tuple(ARRAYS),
+        [array.astype(np.float64) for array in ARRAYS],
+        [0.1, 0.2, float("nan")],
+        [1, 2, 3],
+        [[1, 2], [3, 4]],
+        [True, False],
+        [1, 2.5],
+        [np.float64(0.1), np.float64(0.2)],
+        [np.int32(3)],
+    ],
+    ids=lambda values: f"{type(values).__name__}-{values[0]!r:.20}",
+)
+@pytest.mark.parametrize("function", ["step", "floats", "by_name"])
+def test_the_tensors_are_the_same(script, function, values):
+    call = getattr(script, function)
+    expected = call(values)
+    variant = ConvertedLists(places(script, 5, 8, 11))
+    assert variant.prepare() is NOT_REACHED
+    for _ in range(4):
+        call(values)
+    assert variant.prepare() is None
+    variant.switch_on()
+    changed = call(values)
+    variant.switch_off()
+    assert changed.dtype == expected.dtype
+    assert torch.equal(changed.nan_to_num(), expected.nan_to_num())
+    assert script.as_tensor is torch.as_tensor
+
+
+def test_arrays_are_made_at_the_lines_alone(script, monkeypatch):
+    variant = ConvertedLists(places(script, 5))
+    assert variant.prepare() is NOT_REACHED
+    for _ in range(4):
+        script.step(ARRAYS)
+    assert variant.prepare() is None
+    assert variant.places == tuple(places(script, 5))
+    made = []
+    monkeypatch.setattr(torch, "from_numpy", lambda array: made.append(array) or torch.zeros(1))
+    variant.switch_on()
+    script.step(ARRAYS)
+    script.elsewhere(ARRAYS)
+    variant.switch_off()
+    script.step(ARRAYS)
+    assert len(made) == 1
+
+
+def test_what_is_no_list_of_numbers_is_left_to_torch(script):
+    variant = ConvertedLists(places(script, 5))
+    variant.prepare()
+    for _ in range(9):
+        script.step([torch.tensor(1.0), torch.tensor(2.0)])
+        script.step(ARRAYS[0])
+    assert variant.prepare() is NOT_REACHED
+    with pytest.raises(ValueError, match="expected sequence of length"):
+        script.step([[1, 2], [3]])
+
+
+def test_another_tensor_is_no_other_form(script):
+    variant = ConvertedLists(places(script, 5))
+    variant.prepare()
+    with torch.device("meta"):  # torch.tensor makes it there
+        script.step([1.0, 2.0])
+    assert variant.prepare() == "the array gives another tensor"
