@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from statistics import fmean
 from typing import TYPE_CHECKING, Final
 
 from hotloop.core.case.case import IN_STEP
 from hotloop.core.case.experiment import Experiment
 from hotloop.core.finding import SourceLocation
 from hotloop.core.units import many
+from hotloop.diagnosis.resized_calls import OF_OPERATORS, resized_calls
 from hotloop.rules import ALL
 from hotloop.rules.device.g1_fp32_tc import full_float32
 from hotloop.rules.device.g35_slow_format import slow_format
 from hotloop.rules.parameters.p8_gradients_unused import idle_models
-from hotloop.rules.support.list_conversions import list_conversions
 from hotloop.rules.support.page_faults import returned_memory
+from hotloop.rules.support.slow_calls import distribution_checks, list_conversions, permuted_draws
 from hotloop.techniques.threads import counts
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hotloop.core.case.case import Case
     from hotloop.core.case.ledger import Ledger, LedgerRow
     from hotloop.core.case.rewrite import Rewrite, RewriteKind
-    from hotloop.core.case.steps_and_loaders import BatchFacts, Frame
+    from hotloop.core.case.steps_and_loaders import Frame
     from hotloop.core.finding import Finding
 
 __all__ = ["chosen"]
@@ -36,17 +36,6 @@ _MUCH: Final = 2.0  # largest ratio of a line's time and the cost that it stands
 _REST: Final = 0.05  # largest share of the other rows' time that such a line may hold
 _CORES: Final = 2  # from which a worker process is tried
 _PART: Final = 0.05  # least share of a row that a line must hold; of a step, of another form
-_OF_OPERATORS: Final = (
-    "dead",
-    "padding",
-    "repeated",
-    "recomputed",
-    "frozen",
-    "moved",
-    "inefficient",
-    "useful",
-)
-_MICRO_BATCHES: Final = 1.5  # backward passes of a step from which they may be joined
 _MOST: Final = 8  # lines of one experiment
 _WITHOUT: Final = {
     "waiting for data": "with batches that lie ready",
@@ -71,6 +60,10 @@ _REWRITTEN: Final[Mapping[RewriteKind, str]] = {
 _OF_DATA: Final = ("ready batches", "ready samples", "worker process", "no workers")
 _OF_LAYOUT: Final = 0.5  # of a pass, what another memory format or dtype may save
 _LSTM: Final = "with nn.LSTM in place of the loop over time"
+_SLOW_CALLS: Final = {
+    "converted lists": ("with an array made of each list before its tensor", list_conversions),
+    "drawn rows": ("with rows drawn by numpy.random.default_rng()", permuted_draws),
+}
 _RULES: Final = {rule.id: rule for rule in ALL}
 
 
@@ -83,11 +76,11 @@ def chosen(case: Case, findings: Sequence[Finding] = ()) -> list[Experiment]:
     of_rows = _of_rows(case, known)
     rewritten = _rewritten(case)
     known.update(place for one in rewritten for rewrite in one.rewrites for place in rewrite.places)
-    of_lists = _of_lists(case)
-    known.update(place for one in of_lists for place in one.places)
+    of_calls = _of_slow_calls(case)
+    known.update(place for one in of_calls for place in one.places)
     of_findings = _of_findings(case, findings, known)
-    others = [*_of_repeats(case), *_switches(case), *_of_calls(case), *_of_losses(findings)]
-    every = [*of_rows, *rewritten, *of_lists, *of_findings, *others]
+    others = [*_of_repeats(case), *_switches(case), *resized_calls(case), *_of_losses(findings)]
+    every = [*of_rows, *rewritten, *of_calls, *of_findings, *others]
     return sorted(every, key=lambda one: -_most(case, one))
 
 
@@ -103,8 +96,8 @@ def _most(case: Case, experiment: Experiment) -> float:
         return experiment.fraction * (case.share("forward") + case.share("backward"))
     if experiment.name in ("fused optimizer", "tables"):
         return case.share("optimizer")
-    if experiment.name == "converted lists":
-        return case.part(sum(list_conversions(case).values()))
+    if experiment.name in _SLOW_CALLS:
+        return case.part(sum(_SLOW_CALLS[experiment.name][1](case).values()))
     if experiment.rewrites and case.step_time is not None:
         part = sum(one.seconds for one in experiment.rewrites) / case.step_time.median
         return part * sum(map(case.share, IN_STEP))
@@ -116,7 +109,7 @@ def _most(case: Case, experiment: Experiment) -> float:
 def _of_convolutions(case: Case) -> float:
     """Return the largest share of the wall time that convolutions of the steps can take."""
     rows = case.ledger.rows if case.ledger is not None else ()
-    lines = [line for row in rows if row.name in _OF_OPERATORS for line in row.lines]
+    lines = [line for row in rows if row.name in OF_OPERATORS for line in row.lines]
     if not lines:
         return case.share("forward") + case.share("backward")
     return case.part(sum(line.seconds for line in lines if "convolution" in line.what))
@@ -146,13 +139,13 @@ def _of_losses(findings: Sequence[Finding]) -> list[Experiment]:
     return [Experiment(name="same batch", what="with one batch again and again")] * stands
 
 
-def _of_lists(case: Case) -> list[Experiment]:
-    """Return the experiment on tensors that are made of values which may be lists."""
-    lists = list_conversions(case)
-    if case.part(sum(lists.values())) < _LEAST:
-        return []
-    what = "with an array made of each list before its tensor"
-    return [Experiment(name="converted lists", what=what, places=tuple(lists)[:_MOST])]
+def _of_slow_calls(case: Case) -> list[Experiment]:
+    """Return the experiments on calls of a library that have a faster form."""
+    return [
+        Experiment(name=name, what=what, places=tuple(lines)[:_MOST])
+        for name, (what, found) in _SLOW_CALLS.items()
+        if case.part(sum((lines := found(case)).values())) >= _LEAST
+    ]
 
 
 def _in_words(rewrite: Rewrite) -> str:
@@ -279,6 +272,9 @@ def _switches(case: Case) -> list[Experiment]:
     if case.process.switches.get("anomaly_detection") == "True":
         what = "without anomaly detection"
         experiments.append(Experiment(name="no anomaly detection", what=what))
+    if case.part(distribution_checks(case)) >= _LEAST:
+        what = "with distributions that do not check their arguments"
+        experiments.append(Experiment(name="no distribution checks", what=what))
     threads, cores = case.process.threads, math.floor(case.hardware.cores or 1)
     if not case.on_gpu and threads is not None and threads > cores:
         for count in reversed(counts(cores)):
@@ -292,74 +288,14 @@ def _switches(case: Case) -> list[Experiment]:
     return experiments
 
 
-def _of_calls(case: Case) -> list[Experiment]:
-    """Return the experiments that make the model's calls again, on other sizes."""
-    experiments = []
-    if (kept := _kept_positions(case)) is not None:
-        what = "with batches of rows of similar length"
-        experiments.append(Experiment(name="cut rows", what=what, row="padding", fraction=kept))
-    train = [batch for batch in case.batches if batch.role == "train"]
-    targets = [batch.targets for batch in train if batch.targets is not None]
-    cut = max((batch.above_longest for batch in train), default=0.0)
-    of_targets = max((rows.above_longest for rows in targets), default=0.0)
-    name = "cut to the longest row"
-    if cut >= _LEAST and all(len(set(batch.widths)) == 1 for batch in train):
-        what = "with each batch cut to its longest row"
-        experiments.append(Experiment(name=name, what=what, fraction=1 - cut))
-    elif of_targets >= _LEAST and all(len(set(rows.widths)) == 1 for rows in targets):
-        what = "with the labels of each batch cut to their longest row"
-        width = targets[0].widths[0]
-        cut_labels = Experiment(name=name, what=what, fraction=1 - of_targets, count=width)
-        experiments.append(cut_labels)
-    backwards = case.steps.backwards or 1
-    if backwards >= _MICRO_BATCHES and case.steps.optimizers == 1:
-        step = sum(map(case.row, IN_STEP))
-        fixed = sum(map(case.row, ("data wait", "host to device", "optimizer"))) / step
-        what = "with micro batches joined"
-        experiments.append(Experiment(name="joined batches", what=what, fraction=fixed))
-    return experiments
-
-
-def _kept_positions(case: Case) -> float | None:
-    """Return the share of positions that are left without avoidable padding; None: next to all.
-
-    Where lengths are known, they are those of the same rows in batches of similar length.
-    """
-    batches = [batch for batch in case.batches if batch.role == "train" and batch.padding]
-    if batches:
-        most = max(batches, key=lambda batch: batch.padding or 0.0)
-        share = 1 - _sorted_share(most, case) if most.lengths else most.padding or 0.0
-        return 1 - share if share >= _LEAST else None
-    if case.has_full_rows:
-        return None
-    rows = case.ledger.rows if case.ledger is not None else ()
-    seconds = {row.name: row.seconds for row in rows if row.name in _OF_OPERATORS}
-    padding = seconds.get("padding", 0.0)
-    return 1 - padding / sum(seconds.values()) if case.part(padding) >= _LEAST else None
-
-
-def _sorted_share(batch: BatchFacts, case: Case) -> float:
-    """Return the positions of the sampled rows, sorted by length, as a share of what they are.
-
-    An epoch of few batches is sorted into as many, however often its rows were sampled.
-    """
-    of_epoch = (one.batches for one in case.loaders if one.key == batch.loader)
-    count = max(1, min(batch.sampled, next(of_epoch, None) or batch.sampled))
-    size = math.ceil(len(batch.lengths) / count)
-    ordered = sorted(batch.lengths)
-    chunks = [ordered[first : first + size] for first in range(0, len(ordered), size)]
-    width = fmean(batch.widths) if batch.widths else max(ordered)
-    return min(1.0, sum(chunk[-1] * len(chunk) for chunk in chunks) / (width * len(ordered)))
-
-
 def _lines(ledger: Ledger, row: LedgerRow) -> list[SourceLocation]:
     """Return the lines that can be skipped to take a row away, the largest first.
 
     For each entry of the row it is the outermost line of the project that is spent on this row.
     """
     comparable: Sequence[LedgerRow] = ledger.rows
-    if row.name in _OF_OPERATORS:  # of an evaluation nobody knows what its operators are for
-        comparable = [one for one in ledger.rows if one.name in (*_OF_OPERATORS, "host")]
+    if row.name in OF_OPERATORS:  # of an evaluation nobody knows what its operators are for
+        comparable = [one for one in ledger.rows if one.name in (*OF_OPERATORS, "host")]
     whole: Mapping[SourceLocation, float] = _below(comparable)
     # Without a frozen or repeated result, what is dead of it is not computed either.
     with_it = (row.name, "dead") if row.name in ("frozen", "repeated") else (row.name,)

@@ -57,9 +57,15 @@ _SWITCHES: Mapping[str, tuple[str | None, tuple[str, ...]]] = {
     "repeated rows": (None, IN_STEP),
     "kept calls": (None, IN_STEP),
     "converted lists": (None, (*IN_STEP, *_BETWEEN)),
+    "drawn rows": (None, (*IN_STEP, *_BETWEEN)),
+    "no distribution checks": (None, (*IN_STEP, *_BETWEEN)),
     "unused gradients": (None, ("forward", "backward")),
 }
-_OF_RULES: Mapping[str, str] = {"kept calls": "P3 ", "converted lists": "H26 "}
+_OF_RULES: Mapping[str, str] = {
+    "kept calls": "P3 ",
+    "converted lists": "H26 ",
+    "drawn rows": "H27 ",
+}
 
 
 def with_results(

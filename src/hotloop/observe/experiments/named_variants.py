@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from hotloop.observe.experiments.converted_lists import ConvertedLists
 from hotloop.observe.experiments.kept_calls import KeptCalls
 from hotloop.observe.experiments.kept_memory import KeptMemory
 from hotloop.observe.experiments.layouts import ChannelsLast
+from hotloop.observe.experiments.other_calls import ConvertedLists, DrawnRows
 from hotloop.observe.experiments.precision import Autocast, Float32, Tf32
 from hotloop.observe.experiments.rewrites import OtherForm
 from hotloop.observe.experiments.same_batch import SameBatch
@@ -15,6 +15,7 @@ from hotloop.observe.experiments.unused_gradients import UnusedGradients
 from hotloop.observe.experiments.variants import (
     FusedOptimizer,
     NoAnomalyDetection,
+    NoDistributionChecks,
     NoLogging,
     ReadyBatches,
     ReadySamples,
@@ -48,12 +49,17 @@ _OF_OPTIMIZERS: Final = {
 }
 _OF_THE_PROCESS: Final = {
     "no anomaly detection": NoAnomalyDetection,
+    "no distribution checks": NoDistributionChecks,
     "no logging": NoLogging,
     "kept memory": KeptMemory,
     "tf32": Tf32,
     "autocast": Autocast,
 }
-_OF_PLACES: Final = {"kept calls": KeptCalls, "converted lists": ConvertedLists}
+_OF_PLACES: Final = {
+    "kept calls": KeptCalls,
+    "converted lists": ConvertedLists,
+    "drawn rows": DrawnRows,
+}
 
 
 def named_variant(

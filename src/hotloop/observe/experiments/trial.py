@@ -23,10 +23,10 @@ from hotloop.core.finding import SourceLocation  # noqa: TC001 - the codec reads
 from hotloop.core.storage import files
 from hotloop.observe.experiments import new_files
 from hotloop.observe.experiments.blocks import Blocks
-from hotloop.observe.experiments.converted_lists import ConvertedLists
 from hotloop.observe.experiments.lines import Lines
 from hotloop.observe.experiments.model_calls import ModelCalls, ResizingError
 from hotloop.observe.experiments.named_variants import named_variant
+from hotloop.observe.experiments.other_calls import OtherCalls
 from hotloop.observe.experiments.proofs import POISONED, Proofs
 from hotloop.observe.experiments.rewrites import OtherForm
 from hotloop.observe.experiments.same_batch import SameBatch
@@ -344,7 +344,7 @@ class _Trial:
     def _skipped(self, number: int) -> tuple[SourceLocation, ...]:
         """Return the lines of an experiment that were skipped or written in another form."""
         variant, places = self._variants[number], self._request.experiments[number].places
-        if isinstance(variant, OtherForm | ConvertedLists):
+        if isinstance(variant, OtherForm | OtherCalls):
             return variant.places
         if not isinstance(variant, KeptLines):
             return places

@@ -20,6 +20,7 @@ __all__ = [
     "FusedOptimizer",
     "KeptLines",
     "NoAnomalyDetection",
+    "NoDistributionChecks",
     "NoLogging",
     "ReadyBatches",
     "ReadySamples",
@@ -261,6 +262,26 @@ class NoAnomalyDetection(Variant):
     def switch_off(self) -> None:
         """Switch it on."""
         sys.modules["torch"].autograd.set_detect_anomaly(True)
+
+
+class NoDistributionChecks(Variant):
+    """torch.distributions takes its arguments and values unchecked."""
+
+    def prepare(self) -> str | None:
+        """See whether the checks are on."""
+        return None if self._class()._validate_args else "they are off already"
+
+    def switch_on(self) -> None:
+        """Leave the checks out."""
+        self._class().set_default_validate_args(False)
+
+    def switch_off(self) -> None:
+        """Check again."""
+        self._class().set_default_validate_args(True)
+
+    @staticmethod
+    def _class() -> Any:
+        return sys.modules["torch"].distributions.Distribution
 
 
 class FusedOptimizer(Variant):

@@ -15,7 +15,7 @@ Source: torch's own warning, "Creating a tensor from a list of numpy.ndarrays is
 
 from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.costs import costing
-from hotloop.rules.support.list_conversions import list_conversions
+from hotloop.rules.support.slow_calls import list_conversions
 
 __all__ = ["RULE"]
 

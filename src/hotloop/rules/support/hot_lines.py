@@ -58,7 +58,7 @@ def has_faster_form(case: Case, place: SourceLocation) -> bool:
     return any(
         place in one.places and one.outcome == "gain"
         for one in case.experiments
-        if one.rewrites or one.name == "converted lists"
+        if one.rewrites or one.name in ("converted lists", "drawn rows")
     )
 
 

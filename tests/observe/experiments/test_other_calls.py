@@ -1,4 +1,4 @@
-"""Tensors of lists are made by way of an array where that gives the same tensor."""
+"""Calls of a library are made in another form where that gives the same."""
 
 import importlib.util
 import sys
@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from hotloop.core.finding import SourceLocation
-from hotloop.observe.experiments.converted_lists import ConvertedLists
+from hotloop.observe.experiments.other_calls import ConvertedLists, DrawnRows
 from hotloop.observe.experiments.variants import NOT_REACHED
 
 pytestmark = pytest.mark.filterwarnings("ignore:Creating a tensor from a list")
 SCRIPT = """\
-import torch
+import numpy as np, torch
 from torch import as_tensor
 
 def step(values):
@@ -28,13 +28,16 @@ def by_name(values):
 
 def elsewhere(values):
     return torch.tensor(values)
+
+def draw(count, size, **options):
+    return np.random.choice(count, size, **options)
 """
 ARRAYS = [np.arange(5, dtype=np.float32) + row for row in range(4)]
 
 
 @pytest.fixture
 def script(tmp_path: Path):
-    """Return a module that makes tensors at lines 5, 8, 11 and 14."""
+    """Return a module that makes tensors at lines 5, 8, 11 and 14, and draws rows at line 17."""
     path = tmp_path / "makes_tensors.py"
     path.write_text(SCRIPT)
     spec = importlib.util.spec_from_file_location("makes_tensors", path)
@@ -118,3 +121,31 @@ def test_another_tensor_is_no_other_form(script):
     with torch.device("meta"):  # torch.tensor makes it there
         script.step([1.0, 2.0])
     assert variant.prepare() == "the array gives another tensor"
+
+
+def test_rows_are_drawn_by_the_newer_generator_without_replacement(script):
+    variant = DrawnRows(places(script, 17))
+    variant.prepare()
+    for _ in range(4):
+        script.draw(1000, 32, replace=False)
+    assert variant.prepare() is None
+    np.random.seed(0)
+    usual = np.random.get_state()[1].copy()
+    variant.switch_on()
+    rows = script.draw(1000, 32, replace=False)
+    variant.switch_off()
+    assert len(set(rows.tolist())) == 32
+    assert rows.min() >= 0
+    assert rows.max() < 1000
+    assert np.array_equal(np.random.get_state()[1], usual)  # nothing was permuted
+    script.draw(1000, 32, replace=False)
+    assert not np.array_equal(np.random.get_state()[1], usual)
+
+
+def test_draws_with_replacement_or_weights_stay(script):
+    variant = DrawnRows(places(script, 17))
+    variant.prepare()
+    for _ in range(9):
+        script.draw(10, 4)
+        script.draw(10, 4, replace=False, p=np.full(10, 0.1))
+    assert variant.prepare() is NOT_REACHED
