@@ -35,6 +35,7 @@ _START: Final = 10.0  # seconds that the start of the script may take beyond the
 _STEPS: Final = 12  # steps for which there is time, however slow they are
 _SLOWEST: Final = 4.0  # times the budget, at most, to make them
 _ROOM: Final = 1.2  # of the memory that the script uses
+_VARYING: Final = 0.25  # spread of the steps' times from which the calls of models are counted
 _LAST: Final = "kept memory"
 _TRIES: Final = 3  # processes, if the script raises under a change or is too short for all
 
@@ -72,6 +73,7 @@ def with_experiments(
         start=limit,
         seconds=min(max(seconds, _STEPS * _step(case)), _SLOWEST * seconds),
         total=case.total_steps,
+        varies=case.step_time is not None and (case.step_time.spread or 0.0) >= _VARYING,
         new_files=made_since(before, cwd),
     )
     done: tuple[Experiment, ...] = ()

@@ -71,6 +71,30 @@ def test_a_step_that_reads_the_batches_of_an_evaluation_is_in_no_block():
     assert ratios == pytest.approx([1.25] * len(ratios), rel=0.001)
 
 
+def episodes(change: Change, calls_of_step) -> list[float]:
+    """Make steps that are as long as the models are called often; return the gains."""
+    now, calls = [0.0], [0]
+    blocks = Blocks([change], seconds=60, clock=lambda: now[0], work=lambda: calls[0])
+    for step in range(100_000):
+        made = calls_of_step(step)
+        now[0] += made * (0.001 - change.seconds * change.on)
+        calls[0] += made
+        if not blocks.ended_step():
+            break
+    return blocks.readings[0].ratios
+
+
+def test_steps_with_more_or_fewer_calls_of_the_model_are_compared_by_the_call():
+    ratios = episodes(Change(0.0002), lambda step: 20 + 37 * step % 50)
+    assert len(ratios) >= 3
+    assert ratios == pytest.approx([1.25] * len(ratios), rel=0.001)
+
+
+def test_a_game_that_is_played_before_many_updates_is_no_work_of_theirs():
+    ratios = episodes(Change(0.0002), lambda step: 2000 if step % 40 == 0 else 1)
+    assert ratios == pytest.approx([1.25] * len(ratios), rel=0.001)
+
+
 def test_blocks_on_both_sides_of_a_new_phase_are_not_compared():
     blocks, _ = made([Change(0.005)], slower=lambda step: 1.0 if step < 60 else 3.0)
     assert blocks.readings[0].ratios == pytest.approx(

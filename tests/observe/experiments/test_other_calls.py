@@ -115,6 +115,14 @@ def test_what_is_no_list_of_numbers_is_left_to_torch(script):
         script.step([[1, 2], [3]])
 
 
+def test_calls_without_another_form_are_not_waited_for(script):
+    variant = ConvertedLists(places(script, 5))
+    variant.prepare()
+    for _ in range(200):
+        script.step(ARRAYS[0])
+    assert variant.prepare() == "its calls have no other form"
+
+
 def test_another_tensor_is_no_other_form(script):
     variant = ConvertedLists(places(script, 5))
     variant.prepare()

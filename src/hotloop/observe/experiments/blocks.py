@@ -16,7 +16,7 @@ from hotloop.machine.own_clock import own_time
 from hotloop.observe.experiments.variants import NOT_REACHED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Sequence
 
     from hotloop.observe.experiments.variants import TimedPart, Variant
 
@@ -36,6 +36,7 @@ _CLEAR = 0.03  # half-width of the interval at which a gain is known well enough
 _UNSTEADY = 1.3  # largest ratio of the plain blocks on both sides
 _SETTLINGS = 4  # times that a block is made again, until the workers keep pace
 _MOVED = 0.1  # batches more or less in stock, for each step of a block that is steady
+_VARYING = 0.15  # deviation of the calls in a step, over their mean, from which they count
 _LONG = 5.0  # times the median of plain steps: a step that has an evaluation in it
 _MANY = 1.5  # times the usual number of batches: one whose evaluation takes less
 
@@ -47,6 +48,7 @@ class _Mark:
     at: float
     waited: float  # seconds
     batches: int
+    work: int  # calls of the models
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +86,7 @@ class Blocks:
         waited: Callable[[], float] = lambda: 0.0,
         stock: Callable[[], dict[int, int]] = dict,
         batches: Callable[[], int] = lambda: 0,
+        work: Callable[[], int] | None = None,
         clock: Callable[[], float] = own_time,
     ) -> None:
         """`seconds` is the time for timed steps; a block begins after a step that is not timed.
@@ -92,7 +95,8 @@ class Blocks:
         `settle` steps.
         `total` is the number of steps that the script makes, if known; `wait` waits for the device.
         `waited` returns the seconds that the script has waited for batches so far, `batches` how
-        many it has read.
+        many it has read. `work` is given where steps differ much, as episodes of a game do: it
+        returns the calls of the models so far, by which blocks are then compared.
         """
         self.readings = [BlockTimes() for _ in variants]
         self.running: int | None = None  # the variant that is switched on
@@ -101,7 +105,8 @@ class Blocks:
         self.plain: list[float] = []  # seconds of a plain step, one figure a block
         self._variants, self._settle = variants, settle
         self._wait, self._waited, self._stock, self._clock = wait, waited, stock, clock
-        self._batches = batches
+        self._batches, self._work = batches, work
+        self._is_per_call: bool | None = None if work is not None else False
         self._total = total
         self._in_turn, self._tries = True, [0] * len(variants)
         self._seconds, self._end, self._steps = seconds, math.inf, 0
@@ -277,6 +282,10 @@ class Blocks:
         seconds = [end.at - start.at for start, end in pairwise(marks)]
         waiting = [end.waited - start.waited for start, end in pairwise(marks)]
         batches = [end.batches - start.batches for start, end in pairwise(marks)]
+        if self._is_per_call is None:
+            self._is_per_call = _differ_by_calls(marks)
+        if self._is_per_call:
+            return self._per_call(number, marks)
         rest = [step - wait for step, wait in zip(seconds, waiting, strict=True)]
         if number is None:
             self._longest = _LONG * statistics.median(rest)
@@ -292,6 +301,15 @@ class Blocks:
         return _Mean(
             trimmed=trimmed, whole=statistics.fmean(seconds), waiting=statistics.fmean(waiting)
         )
+
+    def _per_call(self, number: int | None, marks: list[_Mark]) -> _Mean:
+        """Return the seconds for a call of the models, which the steps of a block differ in."""
+        first, last = marks[0], marks[-1]
+        calls = max(1, last.work - first.work)
+        mean = (last.at - first.at) / calls
+        if number is None:
+            self.plain.append((last.at - first.at) / (len(marks) - 1))
+        return _Mean(trimmed=mean, whole=mean, waiting=(last.waited - first.waited) / calls)
 
     def _timed(self, settle: int, steps: int) -> Generator[None, None, tuple[list[_Mark], bool]]:
         """Return the ends of steps after `settle` others.
@@ -316,7 +334,8 @@ class Blocks:
         return marks, max(moved, default=0) <= _MOVED * steps
 
     def _mark(self) -> _Mark:
-        return _Mark(at=self._clock(), waited=self._waited(), batches=self._batches())
+        work = self._work() if self._work is not None else 0
+        return _Mark(at=self._clock(), waited=self._waited(), batches=self._batches(), work=work)
 
     @staticmethod
     def _is_decided(reading: BlockTimes) -> bool:
@@ -327,3 +346,14 @@ class Blocks:
             return False
         half = statistics.stdev(reading.ratios) / math.sqrt(len(reading.ratios))
         return half < _CLEAR * statistics.median(reading.ratios)
+
+
+def _differ_by_calls(marks: Sequence[_Mark]) -> bool:
+    """Whether the models are called more often in some steps than in others, as in episodes.
+
+    Steps of which a few have most of the calls are of two kinds: a game is played before them.
+    """
+    calls = [end.work - start.work for start, end in pairwise(marks)]
+    mean = statistics.fmean(calls)
+    varies = statistics.pstdev(calls) > _VARYING * mean
+    return mean > 0 and varies and statistics.median(calls) > mean / 2

@@ -1,11 +1,11 @@
-"""Finds the modules of this process."""
+"""Finds the modules of this process, and counts their calls."""
 
 from __future__ import annotations
 
 import gc
 from typing import Any
 
-__all__ = ["buffers", "outermost"]
+__all__ = ["ForwardCalls", "buffers", "outermost"]
 
 
 def buffers() -> list[Any]:
@@ -18,6 +18,21 @@ def outermost() -> list[Any]:
     modules = _modules()
     inner = {id(part) for module in modules for part in module.children()}
     return [module for module in modules if id(module) not in inner]
+
+
+class ForwardCalls:
+    """Counts the calls of the modules that exist now and are no part of another."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self.count = 0
+        for module in outermost():
+            if not isinstance(module, torch.jit.ScriptModule):
+                module.register_forward_pre_hook(self._called)
+
+    def _called(self, *_: object) -> None:
+        self.count += 1
 
 
 def _modules() -> list[Any]:

@@ -24,6 +24,7 @@ __all__ = ["ConvertedLists", "DrawnRows", "OtherCalls"]
 _MAKES: Final = re.compile(r"\b(tensor|as_tensor|[A-Z][a-z]*Tensor|Tensor)\s*\(")
 _LEAST: Final = 0.1  # of what the largest line gains
 _COMPARED: Final = 4  # calls that are made in both forms before one is timed
+_ENOUGH: Final = 200  # calls without another form after which no other is waited for
 
 
 class OtherCalls(Variant):
@@ -35,7 +36,7 @@ class OtherCalls(Variant):
         self._places = set(places)
         self._patches = Patches()
         self._compares = False
-        self._compared = 0
+        self._compared = self._alike = 0  # calls with another form, and without
         self._is_same = True
         self._saved: dict[SourceLocation, float] = defaultdict(float)  # seconds of those calls
 
@@ -66,6 +67,9 @@ class OtherCalls(Variant):
         if not self._is_same:
             self._patches.undo()
             return self.differs
+        if not self._compared and self._alike >= _ENOUGH:
+            self._patches.undo()
+            return "its calls have no other form"
         if self._compared < _COMPARED:
             return NOT_REACHED
         self._patches.undo()
@@ -107,6 +111,8 @@ class OtherCalls(Variant):
             self._saved[at] += 2 * middle - started - time.perf_counter()
             self._compared += 1
             self._is_same = self._is_same and self.is_same(expected, other)
+        else:
+            self._alike += 1
         return expected
 
     def _changed(self, _at: SourceLocation, old: Any, args: Any, kwargs: Any) -> Any:

@@ -24,6 +24,7 @@ from hotloop.core.storage import files
 from hotloop.observe.experiments import new_files
 from hotloop.observe.experiments.blocks import Blocks
 from hotloop.observe.experiments.lines import Lines
+from hotloop.observe.experiments.live_modules import ForwardCalls
 from hotloop.observe.experiments.model_calls import ModelCalls, ResizingError
 from hotloop.observe.experiments.named_variants import named_variant
 from hotloop.observe.experiments.other_calls import OtherCalls
@@ -67,6 +68,7 @@ class TrialRequest:
     start: float  # seconds from the start after which nothing more is proved
     seconds: float  # for timed steps
     total: int | None = None  # steps of the whole script, if known
+    varies: bool = False  # whether the steps take different times
     new_files: tuple[str, ...] = ()  # what the observed run has made below the current folder
 
 
@@ -204,6 +206,7 @@ class _Trial:
         if any(of_calls):
             self._calls = ModelCalls(_wait)
             self._calls.watch(self._watching)
+        calls = ForwardCalls() if self._request.varies else None
         return Blocks(
             list(self._variants.values()),
             seconds=self._request.seconds,
@@ -213,6 +216,7 @@ class _Trial:
             waited=lambda: loaders.waited,
             stock=lambda: loaders.stock,
             batches=lambda: loaders.read,
+            work=None if calls is None else lambda: calls.count,
         )
 
     def _variant(self, number: int) -> Variant:
