@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from tests.golden.cases import SCRIPT, healthy, wall
 
+from hotloop.core.case.ledger import Ledger
 from hotloop.core.case.objects import Modes
 from hotloop.core.finding import SourceLocation
 
@@ -27,6 +28,7 @@ NEGATIVE = [
     called(1),
     called(64, steps=replace(STEPS, backwards=64.0)),
     called(4),
+    called(128, ledger=Ledger(rows=(), is_answered=True)),
     called(128, wall=wall(forward=0.5, backward=0.5, after_step=9.0)),
     replace(  # a transform of the samples
         called(128), models=(CASE.models[0], replace(called(128).models[0], trainable=0))

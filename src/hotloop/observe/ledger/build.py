@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from hotloop.core.case.ledger import AVOIDABLE, MEANING, NEEDED, ONCE, Ledger, LedgerLine, LedgerRow
 from hotloop.observe.hooks.stack_frames import shown
+from hotloop.observe.ledger.answered import is_answered
 from hotloop.observe.ledger.dataflow import depending, passed_again, purposes, reaching
 from hotloop.observe.ledger.losses import crossed, softmax_twice, without_gradient
 from hotloop.observe.ledger.places import Function, Places, place_of
@@ -132,6 +133,7 @@ def build_ledger(
         crossed=crossed(windows),
         without_gradient=without_gradient(windows),
         drawn=drawn,
+        is_answered=is_answered(windows or (probe.windows if probe else [])),
         rewrites=rewrites(windows or (probe.windows if probe else [])),
         not_split=None if windows else _why_not(probe, len(steps)),
     )

@@ -4,8 +4,8 @@ Looks at: passes of the model in training with gradients, per backward pass, and
     forward and backward rows.
 Says so when: there are 8 passes or more for a backward pass, and forward and backward passes take
     25 % of the time: always a note, since only the mend shows what one call gains.
-Stays silent when: each pass has a backward pass of its own (H23), or Python steps through a
-    recurrent layer inside the model (G39, G40).
+Stays silent when: each pass has a backward pass of its own (H23), Python steps through a recurrent
+    layer inside the model (G39, G40), or Python reads a value for each pass: a game may answer.
 Remedy: one call with all of these samples, or time steps, as one batch, where none needs the result
     of another; graphs of a batch are joined into one large graph.
 Numbers: rounding. With batch normalisation the statistics are of all rows.
@@ -31,6 +31,8 @@ def judge(case: Case) -> Finding | None:
     passes = [(model.modes.passes, model) for model in models if model.modes is not None]
     count, model = max(passes, key=lambda entry: entry[0], default=(0.0, None))
     if model is None or not backwards or count < MANY * backwards:
+        return None
+    if case.ledger is not None and case.ledger.is_answered:
         return None
     return costing(
         case,
