@@ -57,7 +57,10 @@ _REWRITTEN: Final[Mapping[RewriteKind, str]] = {
     "split heads": "with all heads of attention at once",
     "repeated rows": "with each row multiplied once, before it is copied",
 }
-_OF_DATA: Final = ("ready batches", "ready samples", "worker process", "no workers")
+_OF_DATA: Final = (
+    *("ready batches", "whole batches", "ready samples"),
+    *("worker process", "no workers"),
+)
 _OF_LAYOUT: Final = 0.5  # of a pass, what another memory format or dtype may save
 _LSTM: Final = "with nn.LSTM in place of the loop over time"
 _SLOW_CALLS: Final = {
@@ -163,6 +166,9 @@ def _of_rows(case: Case, known: set[SourceLocation]) -> list[Experiment]:
         what = _WITHOUT[row.name]
         if row.name == "waiting for data" and case.training_loaders:
             experiments.append(Experiment(name="ready batches", what=what, row=row.name))
+            if all(loader.in_memory and not loader.workers for loader in case.training_loaders):
+                what = "with each batch cut from the tensors at once"
+                experiments.append(Experiment(name="whole batches", what=what))
             if all(
                 not loader.workers and not loader.uses_random for loader in case.training_loaders
             ):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from hotloop.core.case.case import IN_STEP
 from hotloop.core.case.experiment import Experiment
+from hotloop.rules.host.h25_many_calls import called_often
 
 if TYPE_CHECKING:
     from hotloop.core.case.case import Case
@@ -48,6 +49,14 @@ def resized_calls(case: Case) -> list[Experiment]:
         width = targets[0].widths[0]
         cut_labels = Experiment(name=name, what=what, fraction=1 - of_targets, count=width)
         experiments.append(cut_labels)
+    if called_often(case) is not None:
+        answered = case.ledger is not None and case.ledger.is_answered
+        what = (
+            "with one call for the gradients of all" if answered else "with the calls made as one"
+        )
+        experiments.append(
+            Experiment(name="joined calls", what=what, fraction=1.0 if answered else 0.0)
+        )
     backwards = case.steps.backwards or 1
     if backwards >= _MICRO_BATCHES and case.steps.optimizers == 1:
         step = sum(map(case.row, IN_STEP))

@@ -31,6 +31,7 @@ _ALIKE = 1.05  # largest ratio of two gains of which one is told
 
 # Experiments that make a remedy for a wait for data, and how its text is recognised.
 _READINGS: Mapping[str, tuple[str, str]] = {  # the technique, and words of a remedy without one
+    "whole batches": ("vectorised-reads", "__getitems__"),
     "ready samples": ("sample-cache", "read once, np.save"),
     "worker process": ("loader-workers", "num_workers="),
     "no workers": ("", "num_workers=0"),
@@ -56,6 +57,7 @@ _SWITCHES: Mapping[str, tuple[str | None, tuple[str, ...]]] = {
     "split heads": (None, IN_STEP),
     "repeated rows": (None, IN_STEP),
     "kept calls": (None, IN_STEP),
+    "joined calls": (None, IN_STEP),
     "converted lists": (None, (*IN_STEP, *_BETWEEN)),
     "drawn rows": (None, (*IN_STEP, *_BETWEEN)),
     "no distribution checks": (None, (*IN_STEP, *_BETWEEN)),

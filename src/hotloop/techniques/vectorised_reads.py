@@ -82,8 +82,8 @@ def _unfit(loader: Any) -> str | None:
 
 
 def _is_same(loader: Any) -> bool:
+    from hotloop.observe.experiments.whole_batches import vectorised
     from hotloop.observe.probes.equality import equal
-    from hotloop.techniques.on_scripts.dataset_cache import vectorised
 
     batches = itertools.islice(loader._index_sampler, _TRIED)
     return all(

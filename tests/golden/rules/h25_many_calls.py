@@ -23,12 +23,15 @@ def called(times: float, **more):
     return healthy(models=(model,), **more)
 
 
-POSITIVE = [called(128), called(64, steps=replace(STEPS, backwards=4.0))]
+POSITIVE = [
+    called(128),
+    called(128, ledger=Ledger(rows=(), is_answered=True)),
+    called(64, steps=replace(STEPS, backwards=4.0)),
+]
 NEGATIVE = [
     called(1),
     called(64, steps=replace(STEPS, backwards=64.0)),
     called(4),
-    called(128, ledger=Ledger(rows=(), is_answered=True)),
     called(128, wall=wall(forward=0.5, backward=0.5, after_step=9.0)),
     replace(  # a transform of the samples
         called(128), models=(CASE.models[0], replace(called(128).models[0], trainable=0))

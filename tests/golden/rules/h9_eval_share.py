@@ -41,6 +41,13 @@ NEGATIVE = [
         **STOPPED,
     ),
     healthy(evaluations=evaluations(10, 0.1), wall=wall(evaluate=1.0)),
+    healthy(  # a game is played with the trained model
+        evaluations=(
+            *evaluations(9, 0.01),
+            replace(evaluations(1, 20.0)[0], step=healthy().steps.count),
+        ),
+        wall=wall(evaluate=20.0),
+    ),
 ]
 
 # Before a run.

@@ -74,6 +74,34 @@ def test_steps_of_a_rollout_are_not_joined():
         calls.joined()
 
 
+def test_calls_of_one_backward_pass_are_joined():
+    model = Noted()
+    with watched() as calls:
+        sum(model(rows)["logits"].sum() for rows in torch.randn(8, 1, 4)).backward()
+    model.seen.clear()
+    timed = calls.of_one_pass(again=0.0)
+    assert {shape[0] for shape in model.seen} == {1, 2, 4, 8}
+    assert timed.joined in (2, 4, 8)
+    assert all(joined < plain for plain, joined in timed.rounds)
+    answered = calls.of_one_pass(again=1.0)  # each call is made once more, without a graph
+    assert all(joined > 0 for _, joined in answered.rounds)
+
+
+@pytest.mark.parametrize("kind", ["one call", "a rollout", "no gradients"])
+def test_calls_that_are_few_or_need_each_other_are_not_joined(kind: str):
+    model, state = Noted(), torch.randn(1, 4)
+    with watched() as calls:
+        with torch.set_grad_enabled(kind != "no gradients"):
+            for _ in range(1 if kind == "one call" else 6):
+                outputs = model(state)["logits"]
+                state = outputs if kind == "a rollout" else state
+        if kind != "no gradients":
+            outputs.sum().backward()
+    said = "what other calls returned" if kind == "a rollout" else "several times for a backward"
+    with pytest.raises(ResizingError, match=said):
+        calls.of_one_pass(again=0.0)
+
+
 def test_rows_are_cut_with_their_masks():
     model = Noted()
     with watched() as calls:

@@ -152,6 +152,28 @@ def test_padding_is_for_the_line_that_pads_in_a_function_that_makes_batches(pads
     assert chosen("padding", lines, text=text, batches=[(FILE, "collate")]) == 7
 
 
+TWO_SETS = """
+class Pretraining:
+    def __getitem__(self, index):
+        return self.tokenizer(self.texts[index], padding="max_length")
+
+class Chats:
+    def padded(self, ids):
+        return ids + [0] * (self.limit - len(ids))
+
+    def __getitem__(self, index):
+        return self.padded(self.ids[index])
+"""
+
+
+@pytest.mark.parametrize(("getitem", "number"), [(3, 4), (10, 8), (99, 4)])
+def test_of_two_data_sets_that_of_the_training_pads(getitem, number):
+    lines = {"padding": {line((40, "forward"), MAIN): 5.0}}
+    read = SourceLocation(file=FILE, line=getitem)
+    loader = Loader(key=1, role="train", place=read, getitem=read, workers=2)
+    assert chosen("padding", lines, text=TWO_SETS, loaders=[loader]) == number
+
+
 def test_padding_whose_line_is_not_found_is_for_the_code_that_computes_it():
     text = """
     scale = [0] * 4

@@ -64,7 +64,10 @@ def test_an_error_of_the_data_set_is_the_scripts_own(observed):
 
 
 HELD = """
-    def __init__(self): self.x, self.many = torch.rand(24, 8), {"rows": [numpy.ones(8)] * 24}
+    def __init__(self):
+        self.x, self.many = torch.rand(24, 8), {"rows": [numpy.ones(8)] * 24}
+        table = numpy.ones((24, 9), "float32")  # its columns span the rows of the whole table
+        self.wide, self.labels = torch.from_numpy(table[:, 1:]), table[:, 0]
     def __len__"""
 
 
@@ -73,6 +76,8 @@ HELD = """
     [
         ("self.x[i]", True),
         ("torch.from_numpy(self.many['rows'][i]).view(8)", True),
+        ("self.wide[i]", True),
+        ("self.labels[i:i + 1].repeat(8)", None),
         ("self.x[i] * 1", None),
         ("torch.tensor(self.x[i].tolist())[:8]", None),
         ("torch.rand(16)[:8]", None),

@@ -56,15 +56,21 @@ class _Call:
     count: int = 1  # of such calls in the step
     takes_outputs: bool = False  # one of them takes what another call returned
 
-    def made_with(self, change: Callable[[Any], Any]) -> Callable[[], None]:
-        """Return a function that makes a forward and a backward pass on changed inputs."""
+    def made_with(
+        self, change: Callable[[Any], Any], *, has_grad: bool | None = None
+    ) -> Callable[[], None]:
+        """Return a function that makes a forward and a backward pass on changed inputs.
+
+        Without `has_grad` it is a forward pass alone; by default, as the script makes it.
+        """
         import torch
 
         positional, named = _mapped(change, self.inputs)
         kind, dtype, is_on = self.autocast
+        is_graph = self.has_grad if has_grad is None else has_grad
 
         def passes() -> None:
-            with torch.set_grad_enabled(self.has_grad), torch.autocast(kind, dtype, is_on):
+            with torch.set_grad_enabled(is_graph), torch.autocast(kind, dtype, is_on):
                 results = [
                     x for x in _tensors(self.module(*positional, **named)) if x.requires_grad
                 ]
@@ -160,17 +166,14 @@ class ModelCalls:
 
         Raises ResizingError unless one line calls one model once for each backward pass.
         """
-        of_line = defaultdict[Any, list[_Call]](list)
-        for (*line, _), call in self._calls.items():
-            of_line[tuple(line)].append(call)
-        calls = max(of_line.values(), key=_number, default=[])
+        calls = self._of_one_line()
         if self._backwards < 2 or _number(calls) != self._backwards:
             raise ResizingError("no line calls the model once for each backward pass of a step")
         if any(call.takes_outputs for call in calls):
             raise ResizingError("the model's calls take what other calls returned")
         call = max(calls, key=lambda call: call.count)
         with _restored([call]), _refusal():
-            factor = self._factor(call)
+            factor = self._factor(call, self._backwards)
             rounds = self._rounds(call, _repeated(call, factor))
         number = self._backwards
         return Resized(
@@ -178,11 +181,42 @@ class ModelCalls:
             joined=factor,
         )
 
-    def _factor(self, call: _Call) -> int:
+    def of_one_pass(self, *, again: float) -> Resized:
+        """Time the calls of a step as they are, and joined to fewer, larger ones.
+
+        `again` is the share of the calls that are made as well, without gradients: a game answers
+        to them. Raises ResizingError unless one line calls one model often for a backward pass.
+        """
+        calls = [call for call in self._of_one_line() if call.has_grad]
+        if not self._backwards or _number(calls) < 2 * self._backwards:
+            raise ResizingError("no line calls the model several times for a backward pass")
+        if any(call.takes_outputs for call in calls):
+            raise ResizingError("the model's calls take what other calls returned")
+        call = max(calls, key=lambda call: call.count)
+        number = _number(calls)
+        with _restored([call]), _refusal():
+            factor = self._factor(call, number // self._backwards)
+            rounds = self._rounds(call, _repeated(call, factor))
+            alone = self._seconds(call.made_with(_same, has_grad=False)) if again else 0.0
+        return Resized(
+            rounds=tuple(
+                (number * plain, number * (more / factor + again * alone)) for plain, more in rounds
+            ),
+            joined=factor,
+        )
+
+    def _of_one_line(self) -> list[_Call]:
+        """Return the calls of the line that calls a model most often."""
+        of_line = defaultdict[Any, list[_Call]](list)
+        for (*line, _), call in self._calls.items():
+            of_line[tuple(line)].append(call)
+        return max(of_line.values(), key=_number, default=[])
+
+    def _factor(self, call: _Call, most: int) -> int:
         """Return how many calls to join: the fewest at which a row takes about the least time."""
         seconds = dict[int, float]()  # of the rows of one call, by the number that is joined
-        powers = [2**n for n in range(1, self._backwards.bit_length()) if 2**n < self._backwards]
-        for factor in [*powers, self._backwards]:
+        powers = [2**n for n in range(1, most.bit_length()) if 2**n < most]
+        for factor in [*powers, most]:
             before = psutil.Process().memory_info().rss
             seconds[factor] = self._seconds(call.made_with(_repeated(call, factor))) / factor
             taken = psutil.Process().memory_info().rss - before

@@ -22,6 +22,7 @@ from hotloop.observe.experiments.variants import (
     Threads,
     UpdatedRows,
 )
+from hotloop.observe.experiments.whole_batches import WholeBatches
 from hotloop.observe.experiments.worker_process import NoWorkers, WorkerProcess
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ _OF_LOADERS: Final = {
     "ready samples": ReadySamples,
     "worker process": WorkerProcess,
     "no workers": NoWorkers,
+    "whole batches": WholeBatches,
     "same batch": SameBatch,
 }
 _OF_OPTIMIZERS: Final = {

@@ -50,7 +50,10 @@ TEMPORARY: Final = "tmp"  # folder below the scratch folder for temporary files
 LONGEST: Final = 3.5  # times the budget, for slow steps and a machine that others use
 _OVER: Final = "its time was over"
 _LEAST: Final = 2  # blocks of which a gain is told
-_OF_CALLS: Final = ("joined batches", "cut rows", "cut to the longest row")  # of the model
+_OF_CALLS: Final = (  # of the model
+    *("joined batches", "joined calls"),
+    *("cut rows", "cut to the longest row"),
+)
 _NOTHING: Final = {  # why no line of a row can be skipped
     "dead": "its result is needed",
     "repeated": "its gradient is needed, in another backward pass than that of the first result",
@@ -328,19 +331,21 @@ class _Trial:
             with sys.modules["torch"].enable_grad():  # the time may end in an evaluation
                 if experiment.name == "joined batches":
                     timed = self._calls.joined()
+                elif experiment.name == "joined calls":
+                    timed = self._calls.of_one_pass(again=experiment.fraction)
                 else:
                     timed = self._calls.cut(experiment.fraction, experiment.count)
         except ResizingError as error:
             return replace(experiment, why_not=str(error), is_refused=True)
         # A round compares its calls with each other; the step tells how much of it they are. What a
         # step does for each call, such as its loss, is done once for the joined calls.
-        fixed = experiment.fraction if experiment.name == "joined batches" else 0.0
-        between = self._calls.between
+        between, is_batch = self._calls.between, experiment.name == "joined batches"
+        fixed = experiment.fraction if is_batch else between
         each = (1 - 1 / timed.joined) * max(0.0, between - fixed)
         saved = [(1 - between) * (1 - changed / plain) + each for plain, changed in timed.rounds]
         gains = [1 / max(1 - share, 1e-3) for share in saved]
         result = replace(experiment.with_gains(gains), steps=len(gains))
-        if timed.joined == 1:
+        if timed.joined == 1 or not is_batch:
             return result
         what = f"with {timed.joined} micro batches made as one"
         return replace(result, what=what, count=timed.joined)

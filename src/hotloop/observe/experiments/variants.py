@@ -269,19 +269,23 @@ class NoDistributionChecks(Variant):
 
     def prepare(self) -> str | None:
         """See whether the checks are on."""
-        return None if self._class()._validate_args else "they are off already"
+        are_on = sys.modules["torch"].distributions.Distribution._validate_args
+        return None if are_on else "they are off already"
 
     def switch_on(self) -> None:
         """Leave the checks out."""
-        self._class().set_default_validate_args(False)
+        self._set(False)
 
     def switch_off(self) -> None:
         """Check again."""
-        self._class().set_default_validate_args(True)
+        self._set(True)
 
     @staticmethod
-    def _class() -> Any:
-        return sys.modules["torch"].distributions.Distribution
+    def _set(is_on: bool) -> None:
+        torch: Any = sys.modules["torch"]
+        torch.distributions.Distribution.set_default_validate_args(is_on)
+        if (pyro := sys.modules.get("pyro")) is not None:  # it checks what it infers as well
+            pyro.enable_validation(is_on)
 
 
 class FusedOptimizer(Variant):

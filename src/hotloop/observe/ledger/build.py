@@ -9,6 +9,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hotloop.core.after_training import beyond_usual
 from hotloop.core.case.ledger import AVOIDABLE, MEANING, NEEDED, ONCE, Ledger, LedgerLine, LedgerRow
 from hotloop.observe.hooks.stack_frames import shown
 from hotloop.observe.ledger.answered import is_answered
@@ -210,16 +211,14 @@ def _add_starts(
 def _needed(sums: _Sums, folded: Folded) -> dict[str, float]:
     """Return the seconds of each row that are within its allowance.
 
-    So are passes without gradients that need not be evaluations: they read no loader, and their
-    model was not in evaluation mode. An agent acts so.
+    So is what may be an agent's: passes without gradients, a loader and evaluation mode; and what
+    comes once after training.
     """
+    stops = ((stretch.step, stretch.seconds) for stretch in folded.stretches)
     training = sum(seconds for name, seconds in sums.rows.items() if name not in _BESIDE)
     needed = {name: share * training for name, share in NEEDED.items()}
-    needed["evaluating"] += sum(
-        stretch.seconds
-        for stretch in folded.stretches
-        if stretch.loader is None and stretch.training_mode
-    )
+    agents = (one for one in folded.stretches if one.loader is None and one.training_mode)
+    needed["evaluating"] += beyond_usual(stops, len(folded.made)) + sum(s.seconds for s in agents)
     return needed
 
 

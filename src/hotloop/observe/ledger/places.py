@@ -68,7 +68,7 @@ class Places:
         place = _culprit(name, lines, loop)
         of_row = lines.get(name, {})
         if name == "padding":
-            return _padding(self.sources, self.batches) or self.source or place
+            return self._padding() or self.source or place
         if name == "waiting for data":
             return self._worker(of_row) or place
         if name == "evaluating" and (built := self._small_batches()) is not None:
@@ -93,6 +93,34 @@ class Places:
         if loader.getitem is None:
             return loader.collate_place or loader.place
         return _costly(self.sources.get(loader.getitem.file, ""), loader.getitem)
+
+    def _padding(self) -> SourceLocation | None:
+        """Return the line that pads in a function that makes rows or batches, else in another."""
+        reads = [one.getitem for one in self.loaders if one.role == "train" and one.getitem]
+        own, classes = set(self.batches), set[Function]()
+        lines, filled = [], set[Function]()
+        for file, function, node in _nodes(self.sources):
+            if isinstance(node, ast.FunctionDef):
+                scope = "" if function == "<module>" else function
+                if any(one.file == file and one.line in _head(node) for one in reads):
+                    own.add((file, f"{scope}{node.name}"))
+                    classes.add((file, scope))
+            if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+                filled.add((file, function))
+            if (kind := _pads(node)) is not None and (line := getattr(node, "lineno", None)):
+                lines.append((kind, file, line, function))
+        # A tensor that is made in one size pads only if rows are written into it.
+        sure = [one for one in lines if one[0] < _MADE or (one[1], one[3]) in filled]
+
+        def rank(one: tuple[int, str, int, str]) -> tuple[int, int, str, int]:
+            kind, file, line, function = one
+            of_class = any(
+                f == file and scope and function.startswith(scope) for f, scope in classes
+            )
+            return 0 if (file, function) in own else 2 - of_class, kind, file, line
+
+        best = min(sure, key=rank, default=None)
+        return None if best is None else SourceLocation(file=best[1], line=best[2])
 
     def _small_batches(self) -> SourceLocation | None:
         """Return where the loader was built that evaluations read in very small batches."""
@@ -191,22 +219,6 @@ def _setting(
     if not keywords:
         return None
     _, file, line = min(keywords)
-    return SourceLocation(file=file, line=line)
-
-
-def _padding(sources: Mapping[str, str], batches: Collection[Function]) -> SourceLocation | None:
-    """Return the line that pads: of a function that makes batches, else of any other."""
-    lines, filled = [], set[Function]()
-    for file, function, node in _nodes(sources):
-        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
-            filled.add((file, function))
-        if (kind := _pads(node)) is not None and (line := getattr(node, "lineno", None)):
-            lines.append(((file, function) not in batches, kind, file, line, function))
-    # A tensor that is made in one size pads only if rows are written into it.
-    sure = [one for one in lines if one[1] < _MADE or (one[2], one[4]) in filled]
-    if not sure:
-        return None
-    _, _, file, line, _ = min(sure)
     return SourceLocation(file=file, line=line)
 
 

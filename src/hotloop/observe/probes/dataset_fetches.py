@@ -146,17 +146,20 @@ def _lies_in(item: Any, ranges: list[tuple[int, int]]) -> bool:
 def _ranges(value: Any, depth: int = 4) -> Iterator[tuple[int, int]]:
     """Yield the address range [first, end) of each tensor and array in a value, however nested.
 
-    Memory that is mapped from a file is left out: its pages may have to be read.
+    A column of a table spans the rows of the whole table. Memory that is mapped from a file is left
+    out: its pages may have to be read.
     """
     import numpy as np
     import torch
 
     if isinstance(value, torch.Tensor):
         if plain(value) and not value.is_cuda:
-            yield value.data_ptr(), value.data_ptr() + value.nbytes
+            last = sum((n - 1) * step for n, step in zip(value.shape, value.stride(), strict=True))
+            end = (last + 1) * value.element_size() if value.numel() else 0
+            yield value.data_ptr(), value.data_ptr() + end
     elif isinstance(value, np.ndarray):
         if not isinstance(value, np.memmap) and not isinstance(value.base, np.memmap):
-            yield value.ctypes.data, value.ctypes.data + value.nbytes
+            yield np.lib.array_utils.byte_bounds(value)
     elif depth and isinstance(value, dict | list | tuple):
         for part in list(value.values() if isinstance(value, dict) else value)[:_PARTS]:
             yield from _ranges(part, depth - 1)

@@ -29,7 +29,7 @@ def judge(case: Case) -> Finding | None:
         remedies=[
             code_edit(
                 "torch.distributions.Distribution.set_default_validate_args(False) before "
-                "training, once it works"
+                "training, once it works (pyro.enable_validation(False) with Pyro)"
             )
         ],
     )

@@ -5,7 +5,8 @@ Looks at: the stretches of forward passes without backward, in eval mode or on a
 Says so when: they take 20 % of the wall time or more; in a run that was stopped early, of the time
     from one evaluation to another. A note, with a range, where only one was seen; a note as well
     where one comes an epoch of the training's loader and takes less time than that epoch, which
-    is what its author asked for. Before a run: the same of the forecast.
+    is what its author asked for. What comes once after training counts no more than a usual
+    evaluation. Before a run: the same of the forecast.
 Stays silent when: they take less, or may be a part of training, as an agent's rollouts are.
 Remedy: evaluate less often, on fewer samples or in larger batches; under inference_mode.
 Numbers: training: each iterator over a validation loader draws a seed from the global generator, so
@@ -22,6 +23,7 @@ from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING
 
+from hotloop.core.after_training import beyond_usual
 from hotloop.core.finding import WARN, SourceLocation
 from hotloop.core.units import duration, moment
 from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Remedy, Rule, code_edit
@@ -57,7 +59,8 @@ def judge(case: Case) -> Finding | None:
         return _once(case, evaluations)
     seconds, total, steps = _observed(case, evaluations)
     share, count = seconds / total if total else 0.0, len(evaluations)
-    mean = evaluation_seconds(case, evaluations) / count
+    once = _after_training(case, evaluations)
+    mean = (evaluation_seconds(case, evaluations) - once) / count
     remedies = [
         Remedy(
             text=f"evaluate every {rounded(steps / count * less(share)):,} steps: that makes it "
@@ -96,7 +99,8 @@ def _observed(case: Case, evaluations: Sequence[EvaluationSpan]) -> tuple[float,
     """
     total, steps = case.judged, float(case.steps.count)
     if case.stopped is None:
-        return evaluation_seconds(case, evaluations), total, steps
+        once = _after_training(case, evaluations)
+        return evaluation_seconds(case, evaluations) - once, total, steps
     first = min(span.step for span in evaluations)
     last = max(span.step for span in evaluations)
     begin = max(span.at + span.seconds for span in evaluations if span.step == first)
@@ -108,6 +112,15 @@ def _observed(case: Case, evaluations: Sequence[EvaluationSpan]) -> tuple[float,
         end - begin,
         (last - first) * len(evaluations) / len(later),
     )
+
+
+def _after_training(case: Case, evaluations: Sequence[EvaluationSpan]) -> float:
+    """Return the seconds of evaluation after training, beyond those of a usual one before."""
+    if case.stopped is not None:
+        return 0.0
+    every = sum(span.seconds for span in evaluations)
+    once = beyond_usual(((span.step, span.seconds) for span in evaluations), case.steps.count)
+    return evaluation_seconds(case, evaluations) * once / every if every else 0.0
 
 
 def _once(case: Case, evaluations: Sequence[EvaluationSpan]) -> Finding | None:

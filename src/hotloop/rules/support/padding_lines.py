@@ -25,11 +25,29 @@ _LIMITS = re.compile(r"max_?(len|seq|tokens|length)|(seq|block|pad)_?(len|size|l
 
 
 def padding_lines(case: Case) -> list[SourceLocation]:
-    """Return the first line that pads to a given length."""
-    for module, node in parse(case.sources).nodes():
-        if _pads(node):
-            return [module.place(node)]
-    return []
+    """Return the first line that pads to a given length.
+
+    Lines of the class whose rows feed training come first: a project may have several data sets.
+    """
+    code = parse(case.sources)
+    reads = [loader.getitem for loader in case.training_loaders if loader.getitem is not None]
+    of_rows = [
+        (module, node)
+        for module, node in code.nodes()
+        if isinstance(node, ast.ClassDef)
+        if any(place.file == module.path and _holds(node, place.line or 0) for place in reads)
+    ]
+    places = [module.place(node) for module, node in code.nodes() if _pads(node)]
+    inside = [
+        place
+        for place in places
+        if any(place.file == m.path and _holds(node, place.line or 0) for m, node in of_rows)
+    ]
+    return (inside or places)[:1]
+
+
+def _holds(node: ast.ClassDef, line: int) -> bool:
+    return node.lineno <= line <= (node.end_lineno or 0)
 
 
 def _pads(node: ast.AST) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from hotloop.observe.experiments.whole_batches import vectorised
 from hotloop.observe.probes.equality import copied, equal, lent, marks, tensors
 from hotloop.process.internal_frames import hide
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 _Kept = tuple[Any, tuple[Any, ...], bool]  # a sample, its tensors, whether it can be lent as it is
 
-__all__ = ["CachedReads", "SampleCache", "VectorisedReads", "vectorised"]
+__all__ = ["CachedReads", "SampleCache", "VectorisedReads"]
 
 # Cache hits that are read again and compared: the first few of an epoch, then every nth one. The
 # first epoch from memory has its own pair. A read may cost as much time as a hundred steps.
@@ -202,32 +203,6 @@ class VectorisedReads:
 
     def __len__(self) -> int:
         return len(self._data)
-
-
-def vectorised(data: Any, indices: Sequence[int]) -> Any:
-    """Return the batch that default_collate would make of these samples, by indexing only once.
-
-    Raises any exception of the data set, if it does not support indexing with a tensor.
-    """
-    import torch
-    from torch.utils.data import Subset
-
-    if isinstance(data, Subset):
-        return vectorised(data.dataset, [data.indices[index] for index in indices])
-    return _as_collated(data[torch.as_tensor(list(indices))])
-
-
-def _as_collated(batch: Any) -> Any:
-    """Return the tensors in the containers that default_collate would use; raise TypeError else."""
-    import torch
-
-    if isinstance(batch, torch.Tensor):
-        return batch.contiguous()
-    if type(batch) in (tuple, list):
-        return [_as_collated(item) for item in batch]
-    if type(batch) is dict:
-        return {key: _as_collated(item) for key, item in batch.items()}
-    raise TypeError(f"a {type(batch).__name__} is no batch of tensors")
 
 
 hide(globals())
