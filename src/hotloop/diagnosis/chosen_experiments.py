@@ -58,7 +58,7 @@ _REWRITTEN: Final[Mapping[RewriteKind, str]] = {
     "repeated rows": "with each row multiplied once, before it is copied",
 }
 _OF_DATA: Final = (
-    *("ready batches", "whole batches", "ready samples"),
+    *("ready batches", "whole batches", "batches by hand", "ready samples"),
     *("worker process", "no workers"),
 )
 _OF_LAYOUT: Final = 0.5  # of a pass, what another memory format or dtype may save
@@ -169,6 +169,8 @@ def _of_rows(case: Case, known: set[SourceLocation]) -> list[Experiment]:
             if all(loader.in_memory and not loader.workers for loader in case.training_loaders):
                 what = "with each batch cut from the tensors at once"
                 experiments.append(Experiment(name="whole batches", what=what))
+                what = "with each batch cut from the tensors without a DataLoader"
+                experiments.append(Experiment(name="batches by hand", what=what))
             if all(
                 not loader.workers and not loader.uses_random for loader in case.training_loaders
             ):

@@ -32,6 +32,7 @@ _ALIKE = 1.05  # largest ratio of two gains of which one is told
 # Experiments that make a remedy for a wait for data, and how its text is recognised.
 _READINGS: Mapping[str, tuple[str, str]] = {  # the technique, and words of a remedy without one
     "whole batches": ("vectorised-reads", "__getitems__"),
+    "batches by hand": ("", "torch.randperm"),
     "ready samples": ("sample-cache", "read once, np.save"),
     "worker process": ("loader-workers", "num_workers="),
     "no workers": ("", "num_workers=0"),

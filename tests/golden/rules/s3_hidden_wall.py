@@ -41,7 +41,12 @@ POSITIVE = [
     healthy(wall=wall(evaluate=4.0)),
     healthy(wall=wall(start=90.0)),
 ]
+GAME = (  # three evaluations, and a game that is played with the trained model
+    *(EvaluationSpan(at=float(n), seconds=0.1, step=10 * n, batches=4) for n in (1, 2, 3)),
+    EvaluationSpan(at=90.0, seconds=20.0, step=healthy().steps.count, batches=200),
+)
 NEGATIVE = [
+    healthy(wall=wall(evaluate=20.3), evaluations=GAME),
     healthy(wall=wall(evaluate=2.0)),  # 15 %
     healthy(wall=wall(**{"import": 12.0})),  # half of a short run is importing
     healthy(wall=wall(evaluate=6.0), evaluations=(FIRST,), stopped="enough steps were seen"),

@@ -87,6 +87,13 @@ def test_calls_of_one_backward_pass_are_joined():
     assert all(joined > 0 for _, joined in answered.rounds)
 
 
+def test_calls_of_single_samples_become_a_batch():
+    model = nn.Sequential(nn.Conv1d(4, 3, 2), nn.Flatten(-2))
+    with watched() as calls:
+        sum(model(sample).sum() for sample in torch.randn(8, 4, 9)).backward()
+    assert calls.of_one_pass(again=0.0).joined in (2, 4, 8)
+
+
 @pytest.mark.parametrize("kind", ["one call", "a rollout", "no gradients"])
 def test_calls_that_are_few_or_need_each_other_are_not_joined(kind: str):
     model, state = Noted(), torch.randn(1, 4)

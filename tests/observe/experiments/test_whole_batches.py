@@ -44,11 +44,12 @@ def read(loaders, loader: DataLoader) -> list[torch.Tensor]:
     return batches
 
 
-def test_the_batches_are_the_same_and_read_at_once(loaders):
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_the_batches_are_the_same_and_read_at_once(loaders, by_hand):
     data = Rows()
     loader = DataLoader(data, batch_size=8)
     usual = read(loaders, loader)
-    variant = WholeBatches(loaders)
+    variant = WholeBatches(loaders, by_hand=by_hand)
     assert variant.prepare() is NOT_REACHED
     read(loaders, loader)
     assert variant.prepare() is None

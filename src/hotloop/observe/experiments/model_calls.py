@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from hotloop.observe.whatif.without_one_cost import Patches
 
+    _Joins = Callable[["_Call", int], Callable[[Any], Any]]
+
 __all__ = ["ModelCalls", "Resized", "ResizingError"]
 
 _KINDS: Final = 8  # calls of a step that differ in their shapes or in the line that makes them
@@ -173,8 +175,7 @@ class ModelCalls:
             raise ResizingError("the model's calls take what other calls returned")
         call = max(calls, key=lambda call: call.count)
         with _restored([call]), _refusal():
-            factor = self._factor(call, self._backwards)
-            rounds = self._rounds(call, _repeated(call, factor))
+            factor, rounds = self._joined(call, self._backwards, _repeated)
         number = self._backwards
         return Resized(
             rounds=tuple((number * plain, number / factor * more) for plain, more in rounds),
@@ -195,8 +196,10 @@ class ModelCalls:
         call = max(calls, key=lambda call: call.count)
         number = _number(calls)
         with _restored([call]), _refusal():
-            factor = self._factor(call, number // self._backwards)
-            rounds = self._rounds(call, _repeated(call, factor))
+            try:
+                factor, rounds = self._joined(call, number // self._backwards, _repeated)
+            except RuntimeError:  # a call may be one sample, without a dimension of rows
+                factor, rounds = self._joined(call, number // self._backwards, _stacked)
             alone = self._seconds(call.made_with(_same, has_grad=False)) if again else 0.0
         return Resized(
             rounds=tuple(
@@ -212,13 +215,20 @@ class ModelCalls:
             of_line[tuple(line)].append(call)
         return max(of_line.values(), key=_number, default=[])
 
-    def _factor(self, call: _Call, most: int) -> int:
+    def _joined(
+        self, call: _Call, most: int, joins: _Joins
+    ) -> tuple[int, list[tuple[float, float]]]:
+        """Return how many calls to join, and the times of a call as it is and joined."""
+        factor = self._factor(call, most, joins)
+        return factor, self._rounds(call, joins(call, factor))
+
+    def _factor(self, call: _Call, most: int, joins: _Joins) -> int:
         """Return how many calls to join: the fewest at which a row takes about the least time."""
         seconds = dict[int, float]()  # of the rows of one call, by the number that is joined
         powers = [2**n for n in range(1, most.bit_length()) if 2**n < most]
         for factor in [*powers, most]:
             before = psutil.Process().memory_info().rss
-            seconds[factor] = self._seconds(call.made_with(_repeated(call, factor))) / factor
+            seconds[factor] = self._seconds(call.made_with(joins(call, factor))) / factor
             taken = psutil.Process().memory_info().rss - before
             if taken > _ROOM * psutil.virtual_memory().available:
                 break
@@ -285,6 +295,18 @@ def _repeated(call: _Call, factor: int) -> Callable[[Any], Any]:
 
         has_rows = tensor.ndim and len(tensor) == rows
         return torch.cat([tensor] * factor) if has_rows else tensor
+
+    return change
+
+
+def _stacked(call: _Call, factor: int) -> Callable[[Any], Any]:
+    """Return the change of one sample to a batch of `factor` samples."""
+    del call
+
+    def change(tensor: Any) -> Any:
+        import torch
+
+        return torch.stack([tensor] * factor)
 
     return change
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.observe.experiments.kept_calls import KeptCalls
@@ -26,7 +27,7 @@ from hotloop.observe.experiments.whole_batches import WholeBatches
 from hotloop.observe.experiments.worker_process import NoWorkers, WorkerProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from hotloop.core.case.experiment import Experiment
     from hotloop.observe.experiments.variants import Variant
@@ -34,12 +35,13 @@ if TYPE_CHECKING:
 
 __all__ = ["named_variant"]
 
-_OF_LOADERS: Final = {
+_OF_LOADERS: Final[Mapping[str, Callable[[Loaders], Variant]]] = {
     "ready batches": ReadyBatches,
     "ready samples": ReadySamples,
     "worker process": WorkerProcess,
     "no workers": NoWorkers,
     "whole batches": WholeBatches,
+    "batches by hand": functools.partial(WholeBatches, by_hand=True),
     "same batch": SameBatch,
 }
 _OF_OPTIMIZERS: Final = {

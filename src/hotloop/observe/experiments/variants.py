@@ -141,6 +141,8 @@ class ReadySamples(Variant):
         make = kind.__getitem__
 
         def __getitem__(data: Any, index: Any) -> Any:  # noqa: N807 - replaces it
+            if getattr(index, "ndim", 0):  # a whole batch, for another experiment
+                return make(data, index)
             if self._is_on:
                 self._kept.rotate(-1)
                 return self._kept[-1]

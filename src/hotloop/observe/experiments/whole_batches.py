@@ -26,8 +26,9 @@ class _NotIndexedError(Exception):
 class WholeBatches(Variant):
     """The data sets that feed training are indexed once for each batch."""
 
-    def __init__(self, loaders: Loaders) -> None:
-        self._loaders = loaders
+    def __init__(self, loaders: Loaders, *, by_hand: bool = False) -> None:
+        """With `by_hand` the loop cuts the tensors itself, by the indices of the sampler."""
+        self._loaders, self._is_by_hand = loaders, by_hand
         self._patches = Patches()
         self._compares = False
         self._compared = 0
@@ -56,10 +57,14 @@ class WholeBatches(Variant):
 
     def switch_on(self) -> None:
         """Index once for each batch."""
-        self._put(lambda fetcher, index, _: vectorised(fetcher.dataset, index))
+        if self._is_by_hand:
+            self._loaders.by_hand = _cut
+        else:
+            self._put(lambda fetcher, index, _: vectorised(fetcher.dataset, index))
 
     def switch_off(self) -> None:
         """Read sample by sample."""
+        self._loaders.by_hand = None
         self._patches.undo()
 
     def _put(self, form: Any) -> None:
@@ -86,6 +91,13 @@ class WholeBatches(Variant):
                 if not is_same:
                     self._why_not = "a batch that is read at once is another"
         return batch
+
+
+def _cut(iterator: Any) -> Any:
+    """Return the next batch of an iterator without what a DataLoader does for it."""
+    batch = vectorised(iterator._dataset, next(iterator._sampler_iter))
+    iterator._num_yielded += 1
+    return batch
 
 
 def _tried(data: Any, index: Sequence[int]) -> Any:

@@ -43,6 +43,7 @@ class Loaders:
         self._since_backward: set[_Source] = set()  # read since the last backward pass
         self.replay, self._switched = replay, switched
         self.one_batch = False  # the latest one is replayed alone
+        self.by_hand: Callable[[Any], Any] | None = None  # makes an iterator's next batch itself
         self.waited = 0.0  # seconds for batches, with gradients on
         self.rows: int | None = None  # of the latest batch
         self.read = 0  # batches of all loaders
@@ -135,8 +136,9 @@ class Loaders:
                 self._note(batch)
                 iterator._num_yielded += 1
                 return batch
+            make = self.by_hand if source.trains and self.by_hand is not None else ask
             try:
-                batch = self._timed(ask, iterator)
+                batch = self._timed(make, iterator)
             except StopIteration:
                 source.ended(iterator._num_yielded)
                 raise

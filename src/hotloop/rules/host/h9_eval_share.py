@@ -23,11 +23,16 @@ from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING
 
-from hotloop.core.after_training import beyond_usual
 from hotloop.core.finding import WARN, SourceLocation
 from hotloop.core.units import duration, moment
 from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Remedy, Rule, code_edit
-from hotloop.rules.support.costs import costing, evaluation_seconds, hot_path, hottest
+from hotloop.rules.support.costs import (
+    costing,
+    evaluated_at_the_end,
+    evaluation_seconds,
+    hot_path,
+    hottest,
+)
 from hotloop.rules.support.forecast import not_worth_it, of_row
 from hotloop.rules.support.syntax import parse
 
@@ -59,7 +64,7 @@ def judge(case: Case) -> Finding | None:
         return _once(case, evaluations)
     seconds, total, steps = _observed(case, evaluations)
     share, count = seconds / total if total else 0.0, len(evaluations)
-    once = _after_training(case, evaluations)
+    once = evaluated_at_the_end(case, evaluations)
     mean = (evaluation_seconds(case, evaluations) - once) / count
     remedies = [
         Remedy(
@@ -99,7 +104,7 @@ def _observed(case: Case, evaluations: Sequence[EvaluationSpan]) -> tuple[float,
     """
     total, steps = case.judged, float(case.steps.count)
     if case.stopped is None:
-        once = _after_training(case, evaluations)
+        once = evaluated_at_the_end(case, evaluations)
         return evaluation_seconds(case, evaluations) - once, total, steps
     first = min(span.step for span in evaluations)
     last = max(span.step for span in evaluations)
@@ -112,15 +117,6 @@ def _observed(case: Case, evaluations: Sequence[EvaluationSpan]) -> tuple[float,
         end - begin,
         (last - first) * len(evaluations) / len(later),
     )
-
-
-def _after_training(case: Case, evaluations: Sequence[EvaluationSpan]) -> float:
-    """Return the seconds of evaluation after training, beyond those of a usual one before."""
-    if case.stopped is not None:
-        return 0.0
-    every = sum(span.seconds for span in evaluations)
-    once = beyond_usual(((span.step, span.seconds) for span in evaluations), case.steps.count)
-    return evaluation_seconds(case, evaluations) * once / every if every else 0.0
 
 
 def _once(case: Case, evaluations: Sequence[EvaluationSpan]) -> Finding | None:

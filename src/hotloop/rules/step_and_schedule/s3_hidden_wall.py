@@ -20,7 +20,13 @@ from typing import TYPE_CHECKING
 from hotloop.core.finding import by_share
 from hotloop.rules.base import Case, Finding, Needs, Remedy, Rule, SourceLocation, code_edit
 from hotloop.rules.support import idioms
-from hotloop.rules.support.costs import costing, evaluation_seconds, hottest, site
+from hotloop.rules.support.costs import (
+    costing,
+    evaluated_at_the_end,
+    evaluation_seconds,
+    hottest,
+    site,
+)
 from hotloop.rules.support.syntax import parse
 
 if TYPE_CHECKING:
@@ -63,19 +69,22 @@ def judge(case: Case) -> Finding | None:
 
 def _outside_steps(case: Case) -> dict[str, float]:
     """Return the seconds outside the steps, by part."""
+    sure = [span for span in case.evaluations if span.is_sure]
+    at_the_end = evaluated_at_the_end(case, sure)
     once = {
         "starting": sum(map(case.row, ("start", "import", "data load"))),
         "compiling": case.row("compile"),
-        "ending": case.row("after training"),
+        "ending": case.row("after training") + at_the_end,
     }
     # A stopped run that evaluated only before its first step, or once, does not show how often it
     # evaluates. A span that may be part of training, such as an agent's rollouts, is not counted.
-    sure = [span for span in case.evaluations if span.is_sure]
     moments = {span.step for span in sure} - {0}
     if case.stopped:
         sure = [span for span in sure if span.step and len(moments) > 1]
     recurring = {
-        "evaluating": evaluation_seconds(case, sure) if case.evaluations else case.row("evaluate"),
+        "evaluating": evaluation_seconds(case, sure) - at_the_end
+        if case.evaluations
+        else case.row("evaluate"),
         "saving": case.row("save"),
         "sleeping": case.row("idle"),
     }

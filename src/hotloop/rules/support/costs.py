@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from hotloop.core.after_training import beyond_usual
 from hotloop.core.case.case import IN_STEP
 from hotloop.core.finding import ABSTAIN, Finding, SourceLocation, by_share
 from hotloop.rules.support.syntax import parse
@@ -25,6 +26,7 @@ __all__ = [
     "Site",
     "compute_dtype",
     "costing",
+    "evaluated_at_the_end",
     "evaluation_seconds",
     "flop_rate",
     "hot_path",
@@ -212,6 +214,15 @@ def flop_rate(case: Case) -> float | None:
         weights = sum(model.parameters for model in case.models if model.role == "train")
         work = 6 * weights * case.steps.tokens * (case.steps.backwards or 1.0)
     return work / step.median if work and step and step.median > 0 else None
+
+
+def evaluated_at_the_end(case: Case, spans: Collection[EvaluationSpan]) -> float:
+    """Return the seconds of evaluation after training, beyond those of a usual one before."""
+    every = sum(span.seconds for span in spans)
+    if case.stopped is not None or not every:
+        return 0.0
+    once = beyond_usual(((span.step, span.seconds) for span in spans), case.steps.count)
+    return evaluation_seconds(case, spans) * once / every
 
 
 def evaluation_seconds(case: Case, spans: Iterable[EvaluationSpan]) -> float:
