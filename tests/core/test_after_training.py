@@ -10,7 +10,8 @@ from hotloop.core.after_training import beyond_usual
     [
         ([(1, 0.1), (2, 0.1), (3, 20.0)], 19.9),  # a game that is played at the end
         ([(1, 0.1), (2, 0.1), (3, 0.1)], 0.0),
-        ([(1, 0.1), (1, 0.3), (3, 0.5)], 0.1),  # two loaders in each stop
+        ([(1, 0.1), (1, 0.3), (2, 0.4), (3, 0.5)], 0.1),  # two loaders in the first stop
+        ([(0, 0.1), (1, 10.0), (3, 10.0)], 0.0),  # a look before training, and one stop
         ([(3, 20.0)], 0.0),  # nothing to compare it with
         ([(0, 5.0), (2, 5.0)], 0.0),  # none after the last step
         ([], 0.0),

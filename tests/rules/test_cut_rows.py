@@ -20,6 +20,9 @@ NAMED = {SCRIPT: "rows = tokenizer(texts, truncation=True, max_length=128)\n"}
         (0.4, NAMED, "note"),
         (0.73, NAMED, "warn"),
         (0.1, {}, "note"),
+        (0.4, {SCRIPT: "head = nn.Linear(768, 128)\nbatch_size = 128\n"}, "warn"),
+        (0.4, {SCRIPT: "self.pad_size = 128\n"}, "note"),
+        (0.4, {SCRIPT: "ids = tokenize(text)[:128]\n"}, "note"),
     ],
 )
 def test_a_named_length_is_asked_for(share, sources, severity):

@@ -50,13 +50,8 @@ def resized_calls(case: Case) -> list[Experiment]:
         cut_labels = Experiment(name=name, what=what, fraction=1 - of_targets, count=width)
         experiments.append(cut_labels)
     if called_often(case) is not None:
-        answered = case.ledger is not None and case.ledger.is_answered
-        what = (
-            "with one call for the gradients of all" if answered else "with the calls made as one"
-        )
-        experiments.append(
-            Experiment(name="joined calls", what=what, fraction=1.0 if answered else 0.0)
-        )
+        what = "with calls that keep no graph, and one call of all their inputs for the gradients"
+        experiments.append(Experiment(name="joined calls", what=what))
     backwards = case.steps.backwards or 1
     if backwards >= _MICRO_BATCHES and case.steps.optimizers == 1:
         step = sum(map(case.row, IN_STEP))

@@ -79,9 +79,7 @@ def verdict_of(case: Case, diagnosis: Diagnosis) -> ResultSentence:
         return ResultSentence(said=f"{script}: {_of_row(case, row)}", severity=severity, also=also)
     if slow is not None:
         return ResultSentence(said=f"{script}: {_promise(slow)}", severity=slow.severity)
-    answered = case.ledger is not None and case.ledger.is_answered
-    unexplained = (one for one in diagnosis.findings if _is_unexplained(one, answered=answered))
-    if (hot := next(unexplained, None)) is not None:
+    if (hot := next(filter(_is_unexplained, diagnosis.findings), None)) is not None:
         place = f" ({where(hot.places[0], folder_of(case))})" if hot.places else ""
         script += f": no cost was measured, but {_claim(hot)}{place}: look at it"
         return ResultSentence(said=script, severity=None)
@@ -91,13 +89,8 @@ def verdict_of(case: Case, diagnosis: Diagnosis) -> ResultSentence:
     return ResultSentence(said=f"{script}: {_fine(case)}", severity=None)
 
 
-def _is_unexplained(finding: Finding, *, answered: bool) -> bool:
-    """Whether a finding may take most of the time, and nothing could be measured of it.
-
-    Many calls of a model to which a game may answer are as they must be, unless measured.
-    """
-    if answered and finding.rule.startswith("H25 "):
-        return False
+def _is_unexplained(finding: Finding) -> bool:
+    """Whether a finding may take most of the time, and nothing could be measured of it."""
     share = 1.0 if finding.rule[:3] == "H9 " and finding.share is None else finding.share or 0.0
     is_one = finding.rule.split()[0] in ("H9", "H19", "H25") and finding.measured is None
     return is_one and share >= _MOST_OF_IT

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 from tests.golden.cases import SCRIPT, healthy, wall
 
-from hotloop.core.case.ledger import Ledger
 from hotloop.core.case.objects import Modes
 from hotloop.core.finding import SourceLocation
 
@@ -25,7 +24,6 @@ def called(times: float, **more):
 
 POSITIVE = [
     called(128),
-    called(128, ledger=Ledger(rows=(), is_answered=True)),
     called(64, steps=replace(STEPS, backwards=4.0)),
 ]
 NEGATIVE = [

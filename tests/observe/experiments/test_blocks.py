@@ -90,6 +90,22 @@ def test_steps_with_more_or_fewer_calls_of_the_model_are_compared_by_the_call():
     assert ratios == pytest.approx([1.25] * len(ratios), rel=0.001)
 
 
+def test_a_change_that_leaves_calls_out_is_compared_by_the_step():
+    class Teacher(Change):
+        keeps_calls = False
+
+    now, calls, change = [0.0], [0], Teacher(0.0)
+    blocks = Blocks([change], seconds=60, clock=lambda: now[0], work=lambda: calls[0])
+    for step in range(100_000):
+        made = (20 + step % 2) * (1 if change.on else 2)
+        now[0] += 0.001 * made
+        calls[0] += made
+        if not blocks.ended_step():
+            break
+    ratios = blocks.readings[0].ratios
+    assert ratios == pytest.approx([2.0] * len(ratios), rel=0.02)
+
+
 def test_a_game_that_is_played_before_many_updates_is_no_work_of_theirs():
     ratios = episodes(Change(0.0002), lambda step: 2000 if step % 40 == 0 else 1)
     assert ratios == pytest.approx([1.25] * len(ratios), rel=0.001)

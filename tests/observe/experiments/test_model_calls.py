@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from hotloop.observe.experiments.model_calls import ModelCalls, ResizingError
+from hotloop.observe.experiments.model_calls import ModelCalls
+from hotloop.observe.experiments.resized_inputs import ResizingError
 from hotloop.observe.whatif.without_one_cost import Patches
 
 
@@ -79,19 +80,30 @@ def test_calls_of_one_backward_pass_are_joined():
     with watched() as calls:
         sum(model(rows)["logits"].sum() for rows in torch.randn(8, 1, 4)).backward()
     model.seen.clear()
-    timed = calls.of_one_pass(again=0.0)
+    timed = calls.of_one_pass()
     assert {shape[0] for shape in model.seen} == {1, 2, 4, 8}
     assert timed.joined in (2, 4, 8)
-    assert all(joined < plain for plain, joined in timed.rounds)
-    answered = calls.of_one_pass(again=1.0)  # each call is made once more, without a graph
-    assert all(joined > 0 for _, joined in answered.rounds)
+    assert all(plain > 0 and joined > 0 for plain, joined in timed.rounds)
 
 
 def test_calls_of_single_samples_become_a_batch():
     model = nn.Sequential(nn.Conv1d(4, 3, 2), nn.Flatten(-2))
     with watched() as calls:
         sum(model(sample).sum() for sample in torch.randn(8, 4, 9)).backward()
-    assert calls.of_one_pass(again=0.0).joined in (2, 4, 8)
+    assert calls.of_one_pass().joined in (2, 4, 8)
+
+
+def test_graphs_whose_edges_would_stay_are_not_joined():
+    class Graph(nn.Linear):
+        def forward(self, x, edges):
+            return super().forward(x).index_add(0, edges[1], x[edges[0]])
+
+    model = Graph(4, 4)
+    with watched() as calls:
+        graphs = [(torch.randn(5, 4), torch.randint(5, (2, 9))) for _ in range(8)]
+        sum(model(*graph).sum() for graph in graphs).backward()
+    with pytest.raises(ResizingError, match="different numbers of rows"):
+        calls.of_one_pass()
 
 
 @pytest.mark.parametrize("kind", ["one call", "a rollout", "no gradients"])
@@ -106,7 +118,7 @@ def test_calls_that_are_few_or_need_each_other_are_not_joined(kind: str):
             outputs.sum().backward()
     said = "what other calls returned" if kind == "a rollout" else "several times for a backward"
     with pytest.raises(ResizingError, match=said):
-        calls.of_one_pass(again=0.0)
+        calls.of_one_pass()
 
 
 def test_rows_are_cut_with_their_masks():

@@ -115,6 +115,39 @@ def test_what_is_no_list_of_numbers_is_left_to_torch(script):
         script.step([[1, 2], [3]])
 
 
+def test_a_class_stays_one_for_all_others(script):
+    variant = ConvertedLists(places(script, 8))
+    variant.prepare()
+    for _ in range(4):
+        script.floats(ARRAYS)
+    assert variant.prepare() is None
+    variant.switch_on()
+    assert isinstance(torch.FloatTensor, type)
+    assert torch.ones(2).type(torch.FloatTensor).dtype is torch.float32
+    assert script.torch.FloatTensor is not torch.FloatTensor
+    variant.switch_off()
+    assert script.torch is torch
+
+
+@pytest.mark.parametrize("line", ["isinstance(x, torch.Tensor)", "x: torch.Tensor = torch.ones(1)"])
+def test_a_file_that_needs_the_class_keeps_it(tmp_path: Path, line: str):
+    path = tmp_path / "needs_the_class.py"
+    code = "import torch\nx = 0\ndef step(values):\n    return torch.Tensor(values)\n"
+    path.write_text(code + line)
+    spec = importlib.util.spec_from_file_location("needs_the_class", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules["needs_the_class"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    variant = ConvertedLists(places(module, 4))
+    variant.prepare()
+    module.step([1.0, 2.0])
+    assert isinstance(torch.ones(1), torch.Tensor)
+    assert module.torch is torch
+    assert variant.prepare() is NOT_REACHED
+    del sys.modules["needs_the_class"]
+
+
 def test_calls_without_another_form_are_not_waited_for(script):
     variant = ConvertedLists(places(script, 5))
     variant.prepare()

@@ -54,6 +54,23 @@ def test_one_batch_is_served_until_the_change_ends(loaders):
     assert last < first  # even labels without a meaning can be learned of 16 rows
 
 
+def test_what_the_script_changes_in_place_comes_unchanged_again(loaders):
+    change = SameBatch(loaders)
+    loader = DataLoader(TensorDataset(torch.randn(64, 8), torch.arange(64)), batch_size=16)
+    weight = torch.ones(8, requires_grad=True)
+    seen: list[torch.Tensor] = []
+    for epoch in range(3):
+        if epoch == 1:
+            change.switch_on()
+        for rows, _ in loader:
+            seen.append(rows.clone())
+            (rows.div_(255) @ weight).sum().backward()
+            loaders.backward()
+            loaders.step()
+    change.switch_off()
+    assert all(torch.equal(rows, seen[-1]) for rows in seen[4:])
+
+
 def test_few_steps_say_nothing(loaders):
     change = SameBatch(loaders)
     trained(loaders, change, torch.randint(2, (160,)), on_from=60)

@@ -25,8 +25,7 @@ class Experiment:
     places: tuple[SourceLocation, ...] = ()  # the lines whose results were kept, the largest first
     count: int | None = None  # of threads; of calls made as one; the width of rows that are cut
     # Cut rows: the share of their positions that is kept. Joined batches: the share of a step that
-    # stays as it is, such as reading data and the update. Joined calls: the share of the calls that
-    # are made as well, without gradients.
+    # stays as it is, such as reading data and the update.
     fraction: float = 0.0
     rewrites: tuple[Rewrite, ...] = ()  # whose two forms were timed apart from the script
     blocks: int = 0  # of steps with the change, each beside plain ones

@@ -118,7 +118,6 @@ class Ledger:
     # Share of the positions of the largest log-softmax that get no gradient from the loss.
     without_gradient: float | None = None
     drawn: float = 0.0  # share of the rows of a table that a step draws, without a DataLoader
-    is_answered: bool = False  # Python reads a value for each call of a model, as a game does
     rewrites: tuple[Rewrite, ...] = ()  # the most expensive first; the others are left out
     not_split: str | None = None  # why the time of the steps is not split by operators
 

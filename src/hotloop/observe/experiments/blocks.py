@@ -58,8 +58,11 @@ class _Mean:
     trimmed: float  # without rare long steps, unless they wait for batches
     whole: float
     waiting: float  # for batches
+    per_call: float | None = None  # seconds for a call of the models, where steps differ in these
 
-    def of(self, *, trims: bool) -> float:
+    def of(self, *, trims: bool, by_call: bool = False) -> float:
+        if by_call and self.per_call is not None:
+            return self.per_call
         return self.trimmed if trims else self.whole
 
 
@@ -200,13 +203,16 @@ class Blocks:
             before = yield from self._block(None, steps)
         trims = self._variants[number].trims
         part = self._measured_apart(number, before)
-        if part is None:
-            changed = (yield from self._block(number, steps)).of(trims=trims)
+        made = before if part is not None else (yield from self._block(number, steps))
         after = yield from self._block(None, steps)
-        sides = before.of(trims=trims), after.of(trims=trims)
-        if max(sides) <= _UNSTEADY * min(sides):  # else another phase has begun
-            plain = sum(sides) / 2
+        by_call = self._variants[number].keeps_calls and self._is_per_call is True
+        first, changed, last = (
+            one.of(trims=trims, by_call=by_call) for one in (before, made, after)
+        )
+        if max(first, last) <= _UNSTEADY * min(first, last):  # else another phase has begun
+            plain = (first + last) / 2
             if part is not None:
+                plain = (before.of(trims=trims) + after.of(trims=trims)) / 2
                 changed = part.step(plain)
             reading.ratios.append(plain / changed)
             reading.steps += steps
@@ -284,8 +290,6 @@ class Blocks:
         batches = [end.batches - start.batches for start, end in pairwise(marks)]
         if self._is_per_call is None:
             self._is_per_call = _differ_by_calls(marks)
-        if self._is_per_call:
-            return self._per_call(number, marks)
         rest = [step - wait for step, wait in zip(seconds, waiting, strict=True)]
         if number is None:
             self._longest = _LONG * statistics.median(rest)
@@ -298,18 +302,13 @@ class Blocks:
         trimmed = statistics.fmean(waiting) + statistics.fmean(short or rest)
         if number is None:
             self.plain.append(trimmed)
+        calls = marks[-1].work - marks[0].work
         return _Mean(
-            trimmed=trimmed, whole=statistics.fmean(seconds), waiting=statistics.fmean(waiting)
+            trimmed=trimmed,
+            whole=statistics.fmean(seconds),
+            waiting=statistics.fmean(waiting),
+            per_call=(marks[-1].at - marks[0].at) / calls if calls else None,
         )
-
-    def _per_call(self, number: int | None, marks: list[_Mark]) -> _Mean:
-        """Return the seconds for a call of the models, which the steps of a block differ in."""
-        first, last = marks[0], marks[-1]
-        calls = max(1, last.work - first.work)
-        mean = (last.at - first.at) / calls
-        if number is None:
-            self.plain.append((last.at - first.at) / (len(marks) - 1))
-        return _Mean(trimmed=mean, whole=mean, waiting=(last.waited - first.waited) / calls)
 
     def _timed(self, settle: int, steps: int) -> Generator[None, None, tuple[list[_Mark], bool]]:
         """Return the ends of steps after `settle` others.

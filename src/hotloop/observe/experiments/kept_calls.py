@@ -25,6 +25,8 @@ class KeptCalls(Variant):
     result. Modules that draw random numbers are called.
     """
 
+    keeps_calls = False
+
     def __init__(self, places: Sequence[SourceLocation]) -> None:
         self._lines = {(place.file, place.line) for place in places}
         self._patches = Patches()

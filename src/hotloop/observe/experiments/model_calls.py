@@ -7,15 +7,24 @@ the script's own steps are done. What a step does between its calls is not timed
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import sys
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import psutil
 
 from hotloop.machine.own_clock import own_time
+from hotloop.observe.experiments.resized_inputs import (
+    ResizingError,
+    addresses_of,
+    mapped,
+    narrowed,
+    repeated,
+    stacked,
+    tensors_of,
+    unchanged,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,7 +33,7 @@ if TYPE_CHECKING:
 
     _Joins = Callable[["_Call", int], Callable[[Any], Any]]
 
-__all__ = ["ModelCalls", "Resized", "ResizingError"]
+__all__ = ["ModelCalls", "Resized"]
 
 _KINDS: Final = 8  # calls of a step that differ in their shapes or in the line that makes them
 _FEWEST: Final = 2
@@ -33,10 +42,6 @@ _SECONDS: Final = 1.5  # for all rounds of a call
 _SHORT: Final = 0.02  # seconds in which a pass is made again
 _ALIKE: Final = 1.1  # ratio of two times of which the longer is as good
 _ROOM: Final = 0.25  # of the free memory that a pass may take
-
-
-class ResizingError(Exception):
-    """The inputs of the model cannot be joined or cut; the text says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +62,7 @@ class _Call:
     autocast: tuple[str, Any, bool]  # device type, data type, whether it is on
     count: int = 1  # of such calls in the step
     takes_outputs: bool = False  # one of them takes what another call returned
+    addresses: list[int | None] = field(default_factory=list)  # of the inputs; None: they differ
 
     def made_with(
         self, change: Callable[[Any], Any], *, has_grad: bool | None = None
@@ -67,14 +73,14 @@ class _Call:
         """
         import torch
 
-        positional, named = _mapped(change, self.inputs)
+        positional, named = mapped(change, self.inputs)
         kind, dtype, is_on = self.autocast
         is_graph = self.has_grad if has_grad is None else has_grad
 
         def passes() -> None:
             with torch.set_grad_enabled(is_graph), torch.autocast(kind, dtype, is_on):
                 results = [
-                    x for x in _tensors(self.module(*positional, **named)) if x.requires_grad
+                    x for x in tensors_of(self.module(*positional, **named)) if x.requires_grad
                 ]
             if results:
                 torch.autograd.backward(results, [torch.ones_like(x) for x in results])
@@ -143,19 +149,25 @@ class ModelCalls:
         weight = next(module.parameters(), None)
         if weight is None:
             return
-        shapes = tuple(tuple(x.shape) for x in _tensors(inputs))
+        shapes = tuple(tuple(x.shape) for x in tensors_of(inputs))
         key = (id(module), frame.f_code, frame.f_lineno, shapes)
-        chained = any(x.grad_fn is not None for x in _tensors(inputs))
+        chained = any(x.grad_fn is not None for x in tensors_of(inputs))
         if key in self._calls:
-            self._calls[key].count += 1
-            self._calls[key].takes_outputs |= chained
+            call = self._calls[key]
+            call.count += 1
+            call.takes_outputs |= chained
+            call.addresses = [
+                one if one == other else None
+                for one, other in zip(call.addresses, addresses_of(inputs), strict=True)
+            ]
         elif len(self._calls) < _KINDS:
             kind = weight.device.type
             self._calls[key] = _Call(
                 module=module,
-                inputs=_mapped(lambda x: x.detach(), inputs),
+                inputs=mapped(lambda x: x.detach(), inputs),
                 has_grad=torch.is_grad_enabled(),
                 takes_outputs=chained,
+                addresses=addresses_of(inputs),
                 autocast=(
                     kind,
                     torch.get_autocast_dtype(kind),
@@ -175,18 +187,18 @@ class ModelCalls:
             raise ResizingError("the model's calls take what other calls returned")
         call = max(calls, key=lambda call: call.count)
         with _restored([call]), _refusal():
-            factor, rounds = self._joined(call, self._backwards, _repeated)
+            factor, rounds = self._joined(call, self._backwards, repeated)
         number = self._backwards
         return Resized(
             rounds=tuple((number * plain, number / factor * more) for plain, more in rounds),
             joined=factor,
         )
 
-    def of_one_pass(self, *, again: float) -> Resized:
-        """Time the calls of a step as they are, and joined to fewer, larger ones.
+    def of_one_pass(self) -> Resized:
+        """Time the calls of a step as they are, and without a graph with one call for all of them.
 
-        `again` is the share of the calls that are made as well, without gradients: a game answers
-        to them. Raises ResizingError unless one line calls one model often for a backward pass.
+        A game may answer to each call, or the next one need a sample of it, so each is still made.
+        Raises ResizingError unless one line calls one model often for a backward pass.
         """
         calls = [call for call in self._of_one_line() if call.has_grad]
         if not self._backwards or _number(calls) < 2 * self._backwards:
@@ -197,13 +209,13 @@ class ModelCalls:
         number = _number(calls)
         with _restored([call]), _refusal():
             try:
-                factor, rounds = self._joined(call, number // self._backwards, _repeated)
+                factor, rounds = self._joined(call, number // self._backwards, repeated)
             except RuntimeError:  # a call may be one sample, without a dimension of rows
-                factor, rounds = self._joined(call, number // self._backwards, _stacked)
-            alone = self._seconds(call.made_with(_same, has_grad=False)) if again else 0.0
+                factor, rounds = self._joined(call, number // self._backwards, stacked)
+            alone = self._seconds(call.made_with(unchanged, has_grad=False))
         return Resized(
             rounds=tuple(
-                (number * plain, number * (more / factor + again * alone)) for plain, more in rounds
+                (number * plain, number * (more / factor + alone)) for plain, more in rounds
             ),
             joined=factor,
         )
@@ -244,7 +256,7 @@ class ModelCalls:
         of_calls = []
         with _restored(list(self._calls.values())), _refusal():
             for call in self._calls.values():
-                rounds = self._rounds(call, _narrowed(call, share, width))
+                rounds = self._rounds(call, narrowed(call, share, width))
                 of_calls.append([(call.count * plain, call.count * cut) for plain, cut in rounds])
         if not of_calls:
             raise ResizingError("no model was called")
@@ -257,7 +269,7 @@ class ModelCalls:
 
     def _rounds(self, call: _Call, change: Callable[[Any], Any]) -> list[tuple[float, float]]:
         """Time a call as it is and changed, in turn."""
-        plain, changed = call.made_with(_same), call.made_with(change)
+        plain, changed = call.made_with(unchanged), call.made_with(change)
         seconds = self._seconds(plain) + self._seconds(changed)
         number = min(_ROUNDS, max(_FEWEST, int(_SECONDS / max(seconds, 1e-9))))
         return [(self._seconds(plain), self._seconds(changed)) for _ in range(number)]
@@ -278,66 +290,6 @@ class ModelCalls:
 
 def _number(calls: list[_Call]) -> int:
     return sum(call.count for call in calls)
-
-
-def _same(tensor: Any) -> Any:
-    return tensor
-
-
-def _repeated(call: _Call, factor: int) -> Callable[[Any], Any]:
-    """Return the change to `factor` times as many rows, the first dimension of the first tensor."""
-    rows = next((len(x) for x in _tensors(call.inputs) if x.ndim), None)
-    if rows is None:
-        raise ResizingError("the model takes no tensor with rows")
-
-    def change(tensor: Any) -> Any:
-        import torch
-
-        has_rows = tensor.ndim and len(tensor) == rows
-        return torch.cat([tensor] * factor) if has_rows else tensor
-
-    return change
-
-
-def _stacked(call: _Call, factor: int) -> Callable[[Any], Any]:
-    """Return the change of one sample to a batch of `factor` samples."""
-    del call
-
-    def change(tensor: Any) -> Any:
-        import torch
-
-        return torch.stack([tensor] * factor)
-
-    return change
-
-
-def _narrowed(call: _Call, share: float, width: int | None) -> Callable[[Any], Any]:
-    """Return the change to a share of the width, the second dimension of the first tensor.
-
-    Other tensors of token ids, such as the sentences to translate into, have widths of their own.
-    Lengths of rows, one number for each, are cut to the new width.
-    """
-    tensors = [x for x in _tensors(call.inputs) if x.ndim > 1]
-    tokens = [x.shape[1] for x in tensors if x.ndim == 2 and not x.is_floating_point()]
-    widths = {size for size in [*(x.shape[1] for x in tensors[:1]), *tokens] if size > 1}
-    widths &= widths if width is None else {width}
-    if not widths:
-        raise ResizingError("the model takes no tensor with rows of several positions")
-
-    rows = len(tensors[0])
-    longest = max(widths)
-
-    def change(tensor: Any) -> Any:
-        is_lengths = tensor.ndim == 1 and len(tensor) == rows and not tensor.is_floating_point()
-        if is_lengths and tensor.numel() and int(tensor.max()) <= longest:
-            return tensor.clamp(max=max(1, round(share * longest)))
-        for dimension, size in enumerate(tensor.shape):
-            is_square = tensor.ndim == 2 and tensor.shape[0] == tensor.shape[1]
-            if size in widths and (dimension or is_square or tensor.ndim == 1):
-                tensor = tensor.narrow(dimension, 0, max(1, round(share * size)))
-        return tensor.contiguous()  # as a batch of that width would be
-
-    return change
 
 
 @contextlib.contextmanager
@@ -363,25 +315,3 @@ def _restored(calls: list[_Call]) -> Iterator[None]:
     finally:
         for weight, gradient in zip(weights, gradients, strict=True):
             weight.grad = gradient
-
-
-def _mapped(change: Callable[[Any], Any], inputs: Any) -> Any:
-    """Return inputs with their tensors changed."""
-    import torch
-    from torch.utils._pytree import tree_map_only
-
-    return tree_map_only(torch.Tensor, change, inputs)
-
-
-def _tensors(value: Any) -> list[Any]:
-    """Return the tensors in nested containers, in order."""
-    import torch
-    from torch.utils._pytree import tree_leaves
-
-    tensors = []
-    for leaf in tree_leaves(value):
-        if isinstance(leaf, torch.Tensor):
-            tensors.append(leaf)
-        elif dataclasses.is_dataclass(leaf) and not isinstance(leaf, type):
-            tensors += _tensors(vars(leaf))
-    return tensors

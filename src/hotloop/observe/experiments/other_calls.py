@@ -9,6 +9,7 @@ import os
 import re
 import sys
 import time
+import types
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
@@ -84,19 +85,34 @@ class OtherCalls(Variant):
         self._patches.undo()
 
     def _put(self, form: Callable[..., Any]) -> None:
-        """Replace the functions, in the library and in the files of the lines."""
+        """Replace the functions, in the library and in the files of the lines.
+
+        A class is replaced in those files alone, and only where it is called and nothing else: the
+        library, and other lines, need it as a class.
+        """
         # Under `with torch.device(…)` torch knows its constructors by the functions found first.
         importlib.import_module("torch.utils._device")._device_constructors()
         lines = [linecache.getline(place.file, place.line or 0) for place in self._places]
         files = {place.file for place in self._places}
         modules = [m for m in list(sys.modules.values()) if _file(m) in files]
+        classes: dict[Any, dict[str, Any]] = defaultdict(dict)  # by their library
         for owner, name in set(self.functions(lines)):
             old = getattr(owner, name)
             new = functools.partial(self._at_places, old, form)
-            self._patches.put(owner, name, new)
+            if isinstance(old, type):
+                classes[owner][name] = new
+            else:
+                self._patches.put(owner, name, new)
             for module in modules:
-                if vars(module).get(name) is old:
+                is_safe = not isinstance(old, type) or _is_only_called(module, name)
+                if vars(module).get(name) is old and is_safe:
                     self._patches.put(module, name, new)
+        for module in modules:
+            for owner, of_owner in classes.items():
+                called = {n: new for n, new in of_owner.items() if _is_only_called(module, n)}
+                for variable, value in list(vars(module).items()):
+                    if called and value is owner:
+                        self._patches.put(module, variable, _with(owner, called))
 
     def _at_places(self, old: Any, form: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         frame = sys._getframe(1)
@@ -190,6 +206,20 @@ class DrawnRows(OtherCalls):
 @functools.cache
 def _generator() -> Any:
     return sys.modules["numpy"].random.default_rng(0)
+
+
+def _is_only_called(module: Any, name: str) -> bool:
+    """Whether the text of a module's file has a name in calls and imports alone."""
+    lines = linecache.getlines(_file(module) or "")
+    text = "".join(line for line in lines if "import" not in line)
+    return re.search(rf"\b{name}\b(?!\s*\()", text) is None
+
+
+def _with(library: Any, names: dict[str, Any]) -> Any:
+    """Return a module like a library, with other values for some names."""
+    other = types.ModuleType(library.__name__)
+    vars(other).update({**vars(library), **names})
+    return other
 
 
 def _file(module: Any) -> str | None:

@@ -28,6 +28,7 @@ class SameBatch(Variant):
 
     def __init__(self, loaders: Loaders) -> None:
         self._loaders = loaders
+        loaders.keeps_pristine = True
         self._is_on = False
         self._of_step = 0.0
         self._losses: list[float] = []  # of the steps

@@ -25,10 +25,11 @@ from hotloop.observe.experiments import new_files
 from hotloop.observe.experiments.blocks import Blocks
 from hotloop.observe.experiments.lines import Lines
 from hotloop.observe.experiments.live_modules import ForwardCalls
-from hotloop.observe.experiments.model_calls import ModelCalls, ResizingError
+from hotloop.observe.experiments.model_calls import ModelCalls
 from hotloop.observe.experiments.named_variants import named_variant
 from hotloop.observe.experiments.other_calls import OtherCalls
 from hotloop.observe.experiments.proofs import POISONED, Proofs
+from hotloop.observe.experiments.resized_inputs import ResizingError
 from hotloop.observe.experiments.rewrites import OtherForm
 from hotloop.observe.experiments.same_batch import SameBatch
 from hotloop.observe.experiments.shield import UnshieldedError, shield
@@ -332,7 +333,7 @@ class _Trial:
                 if experiment.name == "joined batches":
                     timed = self._calls.joined()
                 elif experiment.name == "joined calls":
-                    timed = self._calls.of_one_pass(again=experiment.fraction)
+                    timed = self._calls.of_one_pass()
                 else:
                     timed = self._calls.cut(experiment.fraction, experiment.count)
         except ResizingError as error:

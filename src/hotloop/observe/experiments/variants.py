@@ -57,6 +57,7 @@ class Variant:
 
     trims = True  # a rare long step (an evaluation) is no part of what it changes
     is_last = False  # it leaves something behind: it is made when all others are done
+    keeps_calls = True  # the models are called as often as without it
     untimed_steps = 0  # made with it at the end, if it is not for its time
 
     def prepare(self) -> str | None:
@@ -163,6 +164,8 @@ def _innermost(data: Any) -> Any:
 
 class KeptLines(Variant):
     """The values of some lines are handed out again in place of being computed."""
+
+    keeps_calls = False
 
     def __init__(
         self, lines: Lines, modes: dict[int, Mode], *, trims: bool, nothing: str = ""

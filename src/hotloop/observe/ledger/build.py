@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from hotloop.core.after_training import beyond_usual
 from hotloop.core.case.ledger import AVOIDABLE, MEANING, NEEDED, ONCE, Ledger, LedgerLine, LedgerRow
 from hotloop.observe.hooks.stack_frames import shown
-from hotloop.observe.ledger.answered import is_answered
 from hotloop.observe.ledger.dataflow import depending, passed_again, purposes, reaching
 from hotloop.observe.ledger.losses import crossed, softmax_twice, without_gradient
 from hotloop.observe.ledger.places import Function, Places, place_of
@@ -134,7 +133,6 @@ def build_ledger(
         crossed=crossed(windows),
         without_gradient=without_gradient(windows),
         drawn=drawn,
-        is_answered=is_answered(windows or (probe.windows if probe else [])),
         rewrites=rewrites(windows or (probe.windows if probe else [])),
         not_split=None if windows else _why_not(probe, len(steps)),
     )
@@ -211,13 +209,13 @@ def _add_starts(
 def _needed(sums: _Sums, folded: Folded) -> dict[str, float]:
     """Return the seconds of each row that are within its allowance.
 
-    So is what may be an agent's: passes without gradients, a loader and evaluation mode; and what
-    comes once after training.
+    So is what may be an agent's, passes without gradients, without a loader and in training mode;
+    and what comes once after training.
     """
-    stops = ((stretch.step, stretch.seconds) for stretch in folded.stretches)
+    agents = [one for one in folded.stretches if one.loader is None and one.training_mode]
+    stops = ((one.step, one.seconds) for one in folded.stretches if one not in agents)
     training = sum(seconds for name, seconds in sums.rows.items() if name not in _BESIDE)
     needed = {name: share * training for name, share in NEEDED.items()}
-    agents = (one for one in folded.stretches if one.loader is None and one.training_mode)
     needed["evaluating"] += beyond_usual(stops, len(folded.made)) + sum(s.seconds for s in agents)
     return needed
 

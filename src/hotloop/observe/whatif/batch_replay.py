@@ -43,6 +43,7 @@ class Loaders:
         self._since_backward: set[_Source] = set()  # read since the last backward pass
         self.replay, self._switched = replay, switched
         self.one_batch = False  # the latest one is replayed alone
+        self.keeps_pristine = False  # copies of it, as the script may change what it gets
         self.by_hand: Callable[[Any], Any] | None = None  # makes an iterator's next batch itself
         self.waited = 0.0  # seconds for batches, with gradients on
         self.rows: int | None = None  # of the latest batch
@@ -144,6 +145,8 @@ class Loaders:
                 raise
             self._note(batch)
             source.take(batch, keep=self.replay or self._switched)
+            if self.keeps_pristine:
+                source.pristine = rebuilt(batch, _cloned)
             return batch
 
         def __iter__(loader: Any) -> Iterator[Any]:  # noqa: N807
@@ -177,6 +180,7 @@ class _Source:
         self._recent: deque[Any] | None = deque(maxlen=RECENT) if switched else None
         self.batches = self.steps = self.served = 0
         self._since_step = 0
+        self.pristine: Any = None  # a copy of the latest batch
         self._slots: list[Slot] = []
         self._length: float | None = None  # of an epoch that was read to its end
 
@@ -217,7 +221,9 @@ class _Source:
             raise StopIteration
         self.served += 1
         if self._recent is not None:
-            self._recent.rotate(0 if again else -1)
+            if again and self.pristine is not None:
+                return rebuilt(self.pristine, _cloned)
+            self._recent.rotate(-1)
             return rebuilt(self._recent[-1], lambda tensor: tensor)
         return self._slots[position % len(self._slots)].hand_out()
 

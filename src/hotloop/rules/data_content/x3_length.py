@@ -15,6 +15,7 @@ Source: three of the five projects; the thresholds are ours.
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from hotloop.rules.base import Case, Finding, Needs, PlannedRun, Remedy, Rule
@@ -28,6 +29,7 @@ __all__ = ["RULE"]
 
 CUT, MANY, MOST = 0.05, 0.20, 0.50
 TOKENS_NOTE, TOKENS_WARN = 0.01, 0.10  # of the tokens of a planned run
+_NAMED = re.compile(r"len|pad_?size|block_?size|context|window|max_?tok")
 LENGTH = (
     "block_size",
     "context_length",
@@ -88,10 +90,27 @@ def _is_named(case: Case, width: int) -> bool:
     """Whether the project's code, its configuration or the command line names a length itself."""
     if any(setting.value == str(width) for setting in requested(case, LENGTH)):
         return True
-    return any(
-        isinstance(node, ast.Constant) and node.value is not True and node.value == width
-        for _, node in parse(case.sources).nodes()
-    )
+    return any(_limits(node, width) for _, node in parse(case.sources).nodes())
+
+
+def _limits(node: ast.AST, width: int) -> bool:
+    """Whether a node gives a width to what is named as a length, or cuts by it."""
+    match node:
+        case ast.keyword(arg=str(name), value=ast.Constant(value=int(value))):
+            return value == width and _NAMED.search(name.lower()) is not None
+        case ast.Assign(targets=[target], value=ast.Constant(value=int(value))):
+            return value == width and _NAMED.search(ast.unparse(target).lower()) is not None
+        case ast.Dict():
+            return any(
+                isinstance(key, ast.Constant)
+                and isinstance(value, ast.Constant)
+                and value.value == width
+                and _NAMED.search(str(key.value).lower())
+                for key, value in zip(node.keys, node.values, strict=True)
+            )
+        case ast.Slice(upper=ast.Constant(value=int(value))):
+            return value == width
+    return False
 
 
 def _before_run(case: Case, planned: PlannedRun) -> Finding | None:

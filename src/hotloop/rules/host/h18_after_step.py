@@ -33,7 +33,7 @@ def judge(case: Case) -> Finding | None:
     stacks = [stack for stack in case.stacks if stack.row in ROWS]
     per_step = case.per_step(seconds)
     places = hot_path(case, stacks)
-    if places and has_faster_form(case, places[0]):
+    if places and has_faster_form(case, places[0], share):
         return None
     finding = costing(
         case,

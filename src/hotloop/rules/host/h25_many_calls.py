@@ -4,13 +4,13 @@ Looks at: passes of the model in training with gradients, per backward pass, and
     forward and backward rows.
 Says so when: there are 8 passes or more for a backward pass, and forward and backward passes take
     25 % of the time: a note, unless an experiment gained 3 % or more, which makes the calls of a
-    step again as one call of all their rows.
+    step again without a graph, and one call of all their rows with a backward pass. Independent
+    calls need not be made twice, and gain more.
 Stays silent when: each pass has a backward pass of its own (H23), or Python steps through a
     recurrent layer inside the model (G39, G40).
 Remedy: one call with all of these samples, or time steps, as one batch, where none needs the
-    result of another; graphs of a batch are joined into one large graph. Where Python reads a
-    value for each call, as a game does: calls without gradients, and one call of all states before
-    the loss; the experiment counts both.
+    result of another; graphs of a batch are joined into one large graph. Where a game or a sample
+    depends on each call: calls without gradients, and one call of all states before the loss.
 Numbers: rounding. With batch normalisation the statistics are of all rows, dropout draws anew.
 Seen: benchmarks/field/truth/simgnn_pairs.json and cartpole_reinforce.json;
     examples/planted/one_by_one.py.
@@ -40,7 +40,6 @@ def judge(case: Case) -> Finding | None:
         return None
     model, count = found
     backwards = case.steps.backwards or 0.0
-    is_answered = case.ledger is not None and case.ledger.is_answered
     return costing(
         case,
         case.row("forward") + case.row("backward"),
@@ -51,14 +50,14 @@ def judge(case: Case) -> Finding | None:
         places=list(model.call_places),
         remedies=[
             code_edit(
-                "make these calls under torch.no_grad(), keep their inputs, and call the model "
-                "once on all of them before the loss"
-            )
-            if is_answered
-            else code_edit(
                 "call it once with all these samples or time steps as one batch, where none needs "
                 "the result of another; join the graphs of a batch into one"
-            )
+            ),
+            code_edit(
+                "where a game or a sample depends on each call: make the calls under "
+                "torch.no_grad(), keep their inputs, and call the model once on all of them before "
+                "the loss"
+            ),
         ],
     )
 

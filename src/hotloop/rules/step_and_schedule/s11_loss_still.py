@@ -92,7 +92,7 @@ def _of_one_batch(case: Case, claim: str) -> tuple[str, Severity]:
     """Add what training on one batch showed."""
     made = next((one for one in case.experiments if one.losses is not None), None)
     if made is None or made.losses is None:
-        return claim, "note"
+        return claim, "warn" if case.by_hotloop else "note"  # no experiment on hotloop's own run
     first, last = made.losses
     figures = f"{made.steps} steps on one batch take its loss from {first:.4g} to {last:.4g}"
     if _learns_one_batch(case):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hotloop.core.finding import SourceLocation
 from hotloop.rules.support.data_wait import feeding
+from hotloop.rules.tried import share_of_run
 
 if TYPE_CHECKING:
     from hotloop.core.case.case import Case
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["HotLine", "has_faster_form", "hot_line", "unexplained_line"]
 
 _ROWS = ("prepare", "forward")  # with a loader, D28 and H18 name lines of the other rows
+_MOST = 0.5  # of the share of a line
 _LEAST = 0.25  # of the time
 _MODULE = "nn/modules/module.py"
 
@@ -48,15 +50,20 @@ def hot_line(case: Case) -> HotLine | None:
 def unexplained_line(case: Case) -> HotLine | None:
     """Return the hot line, unless an experiment on it showed what it is."""
     hot = hot_line(case)
-    if hot is None or has_faster_form(case, hot.place):
+    if hot is None or has_faster_form(case, hot.place, case.part(hot.seconds)):
         return None
     return None if any(hot.place in one.places for one in case.experiments if one.row) else hot
 
 
-def has_faster_form(case: Case, place: SourceLocation) -> bool:
-    """Whether an experiment showed that what a line does is faster in another form."""
+def has_faster_form(case: Case, place: SourceLocation, share: float) -> bool:
+    """Whether an experiment showed that what a line does is faster in another form.
+
+    Of a library's call it must gain most of the line's share of the time.
+    """
     return any(
-        place in one.places and one.outcome == "gain"
+        place in one.places
+        and one.outcome == "gain"
+        and (one.rewrites or share_of_run(case, one) >= _MOST * share)
         for one in case.experiments
         if one.rewrites or one.name in ("converted lists", "drawn rows")
     )
