@@ -12,7 +12,7 @@ from hotloop.rules import ALL
     ("experiments", "severity", "said"),
     [
         ((), "note", "what guessing among 10 gives (ln 10 = 2.303)"),
-        ((ONE_BATCH,), "warn", "it learns nothing of a single batch"),
+        ((ONE_BATCH,), "warn", "it learns nothing from a single batch"),
         ((LEARNED,), "note", "90 steps on one batch take its loss from 2.3 to 0.4"),
     ],
 )

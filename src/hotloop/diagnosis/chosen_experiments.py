@@ -64,7 +64,7 @@ _OF_DATA: Final = (
 _OF_LAYOUT: Final = 0.5  # of a pass, what another memory format or dtype may save
 _LSTM: Final = "with nn.LSTM in place of the loop over time"
 _SLOW_CALLS: Final = {
-    "converted lists": ("with an array made of each list before its tensor", list_conversions),
+    "converted lists": ("with each list converted to one array first", list_conversions),
     "drawn rows": ("with rows drawn by numpy.random.default_rng()", permuted_draws),
 }
 _RULES: Final = {rule.id: rule for rule in ALL}
@@ -168,9 +168,9 @@ def _of_rows(case: Case, known: set[SourceLocation]) -> list[Experiment]:
         if row.name == "waiting for data" and case.training_loaders:
             experiments.append(Experiment(name="ready batches", what=what, row=row.name))
             if all(loader.in_memory and not loader.workers for loader in case.training_loaders):
-                what = "with each batch cut from the tensors at once"
+                what = "with each batch indexed from the tensors at once"
                 experiments.append(Experiment(name="whole batches", what=what))
-                what = "with each batch cut from the tensors without a DataLoader"
+                what = "with each batch indexed from the tensors, without a DataLoader"
                 experiments.append(Experiment(name="batches by hand", what=what))
             if all(
                 not loader.workers and not loader.uses_random for loader in case.training_loaders

@@ -50,7 +50,7 @@ def resized_calls(case: Case) -> list[Experiment]:
         cut_labels = Experiment(name=name, what=what, fraction=1 - of_targets, count=width)
         experiments.append(cut_labels)
     if called_often(case) is not None:
-        what = "with calls that keep no graph, and one call of all their inputs for the gradients"
+        what = "with the calls made under no_grad, and one call on all their inputs for gradients"
         experiments.append(Experiment(name="joined calls", what=what))
     backwards = case.steps.backwards or 1
     if backwards >= _MICRO_BATCHES and case.steps.optimizers == 1:

@@ -70,9 +70,9 @@ class WholeBatches(Variant):
     def _put(self, form: Any) -> None:
         fetcher_class: Any = sys.modules["torch"].utils.data._utils.fetch._MapDatasetFetcher
         usual = fetcher_class.fetch
+        trains = [loader.dataset for loader, _ in self._loaders.training]
 
         def fetch(fetcher: Any, index: Any) -> Any:
-            trains = (loader.dataset for loader, _ in self._loaders.training)
             if fetcher.auto_collation and any(data is fetcher.dataset for data in trains):
                 return form(fetcher, index, usual)
             return usual(fetcher, index)

@@ -42,8 +42,8 @@ def judge(case: Case) -> Finding | None:
                 f"{loader.batch_size or 32}, {loader.drop_last})) cuts a batch at once"
             ),
             code_edit(
-                f"for rows in torch.randperm(len(data)).split({loader.batch_size or 32}): cut the "
-                "tensors by these rows, without a DataLoader"
+                f"for rows in torch.randperm(len(data)).split({loader.batch_size or 32}): index "
+                "the tensors with these rows, without a DataLoader"
             ),
             code_edit(
                 "give the data set __getitems__(self, indices) that cuts all of them, and "

@@ -1,10 +1,10 @@
-"""Tensors are made of Python lists, element by element.
+"""Tensors are built from Python lists, element by element.
 
 Looks at: the lines at which torch.tensor, torch.as_tensor or a constructor such as
     torch.FloatTensor gets a list of arrays or of numbers, and the time that they take.
 Says so when: an experiment that makes an array of each list first, with the same tensors as its
     result, gained 3 % or more.
-Stays silent when: the values are no lists, or an array of them gives another tensor.
+Stays silent when: the values are not lists, or an array of them gives another tensor.
 Remedy: torch.from_numpy(np.array(values, dtype=np.float32)); numpy copies an array as a whole,
     torch reads a list of arrays number by number.
 Numbers: bitwise the same.
@@ -29,19 +29,19 @@ def judge(case: Case) -> Finding | None:
     return costing(
         case,
         sum(seconds.values()),
-        claim="tensors are made of Python lists, element by element",
+        claim="tensors are built from Python lists, element by element",
         places=made.places[:4],
         remedies=[
             code_edit(
-                "make one array first: torch.from_numpy(np.array(values, dtype=np.float32)), with "
-                "the dtype of the tensor"
+                "convert the list to one array first: "
+                "torch.from_numpy(np.array(values, dtype=np.float32)), with the dtype of the tensor"
             )
         ],
     )
 
 
 RULE = Rule(
-    title="Tensors are made of lists",
+    title="Tensors are built from Python lists",
     judge=judge,
     needs=(Needs.STEPS, Needs.STACKS),
     numerics="bitwise",

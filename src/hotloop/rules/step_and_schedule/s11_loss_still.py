@@ -97,7 +97,7 @@ def _of_one_batch(case: Case, claim: str) -> tuple[str, Severity]:
     figures = f"{made.steps} steps on one batch take its loss from {first:.4g} to {last:.4g}"
     if _learns_one_batch(case):
         return f"{claim}; but {figures}: the model can learn", "note"
-    return f"{claim}; {figures}: it learns nothing of a single batch", "warn"
+    return f"{claim}; {figures}: it learns nothing from a single batch", "warn"
 
 
 def _learns_one_batch(case: Case) -> bool:
