@@ -552,7 +552,7 @@ def test_another_form_is_tried_where_it_takes_a_part_of_the_step():
     ]
     silu = replace(PAIRS, kind="composed function", form="F.silu(x)")
     assert rewritten(silu) == [
-        ("composed function", "with F.silu(x) in place of its operators", 1),
+        ("composed function", "with F.silu(x) in place of several operators", 1),
     ]
     assert rewritten(replace(PAIRS, seconds=0.0001)) == []
 

@@ -50,7 +50,7 @@ _REWRITTEN: Final[Mapping[RewriteKind, str]] = {
     "attention": "with scaled_dot_product_attention",
     "contraction": "with a matrix product in place of the broadcast and the sum",
     "one product": "with the products of one input as one product",
-    "composed function": "with {} in place of its operators",
+    "composed function": "with {} in place of several operators",
     "looped operator": "with one call on all tensors in place of the loop's calls",
     "recurrent cell": "with one call on the whole sequence in place of one for each time step",
     "sparse product": "with a sparse matrix in place of one that is almost all zeros",
@@ -128,7 +128,7 @@ def _rewritten(case: Case) -> list[Experiment]:
     return [
         Experiment(
             name=kind,
-            what=_in_words(rewrites[0]),
+            what=_in_words(rewrites),
             rewrites=tuple(rewrites),
         )
         for kind, rewrites in by_kind.items()
@@ -152,10 +152,13 @@ def _of_slow_calls(case: Case) -> list[Experiment]:
     ]
 
 
-def _in_words(rewrite: Rewrite) -> str:
+def _in_words(rewrites: Sequence[Rewrite]) -> str:
     """Return what an experiment changes that times the other form of this work."""
-    is_lstm = rewrite.kind == "one product" and rewrite.form.startswith("lstm")
-    return _LSTM if is_lstm else _REWRITTEN[rewrite.kind].format(rewrite.form)
+    first = rewrites[0]
+    if first.kind == "one product" and first.form.startswith("lstm"):
+        return _LSTM
+    forms = dict.fromkeys(one.form for one in rewrites)
+    return _REWRITTEN[first.kind].format(" and ".join(forms))
 
 
 def _of_rows(case: Case, known: set[SourceLocation]) -> list[Experiment]:

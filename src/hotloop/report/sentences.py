@@ -241,13 +241,15 @@ def remedies(case: Case, finding: Finding, script: str) -> Iterator[tuple[str, s
     from hotloop.techniques.script_gate import can_be_typed  # it loads all rules
 
     typed: set[str] = set()
+    both_forms = {in_words(case, one) for one in case.experiments if one.rewrites}
+    untried = "its form was timed" if finding.measured in both_forms else "not tried"
     for remedy in finding.remedies:
         id, use = remedy.technique, remedy.use
         line = None
         if id is not None and use is not None and id not in typed and can_be_typed(id, case):
             line = command(case, use, script)
             typed.add(id)
-        effort = f" ({remedy.effort}; {remedy.tried or 'not tried'})"
+        effort = f" ({remedy.effort}; {remedy.tried or untried})"
         yield remedy.text + effort * (finding.kind != "machine"), line
 
 

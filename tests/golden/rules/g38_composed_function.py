@@ -6,7 +6,7 @@ from tests.golden.cases import SCRIPT, healthy
 
 from hotloop.core.case.experiment import Experiment
 from hotloop.core.case.ledger import Ledger
-from hotloop.core.case.rewrite import PointwiseStep, Rewrite
+from hotloop.core.case.rewrite import FunctionStep, Rewrite
 from hotloop.core.finding import SourceLocation
 
 SILU = Rewrite(
@@ -15,14 +15,14 @@ SILU = Rewrite(
     shapes=((64, 256, 512),),
     needs_grad=(True,),
     dtypes=("float32",),
-    steps=(PointwiseStep(name="sigmoid", inputs=(0,)), PointwiseStep(name="mul", inputs=(0, 1))),
+    steps=(FunctionStep(name="sigmoid", inputs=(0,)), FunctionStep(name="mul", inputs=(0, 1))),
     places=(SourceLocation(file=SCRIPT, line=17),),
     calls=4.0,
     seconds=0.004,  # of a step of 0.01
 )
 FASTER = Experiment(
     name="composed function",
-    what="with F.silu(x) in place of its operators",
+    what="with F.silu(x) in place of several operators",
     places=SILU.places,
     rewrites=(SILU,),
     steps=20,

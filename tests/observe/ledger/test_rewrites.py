@@ -336,6 +336,88 @@ def test_other_functions_are_left_alone(function):
     assert none(pointwise(function), "composed function")
 
 
+class Normalised(nn.Module):
+    """A normalisation of rows, written out, between products."""
+
+    def __init__(self, function, weights=2):
+        super().__init__()
+        self.first, self.function = nn.Linear(6, 8), function
+        self.own = nn.ParameterList([nn.Parameter(torch.randn(8)) for _ in range(weights)])
+
+    def forward(self, x):
+        return self.function(self.first(x), *self.own)
+
+
+def normalised(function, weights=2):
+    model, x = Normalised(function, weights), torch.randn(5, 6)
+    noise = torch.randn(5, 8)
+    return seen(lambda: (model(x) * noise).sum(), list(model.parameters()))
+
+
+def by_std(x, factor, summand, eps=1e-6):
+    return factor * (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + eps) + summand
+
+
+def by_mean_of_squares(x, factor, summand):
+    mean = x.mean(-1, keepdim=True)
+    spread = (x - mean).pow(2).mean(-1, keepdim=True)
+    return factor * ((x - mean) / torch.sqrt(spread + 1e-12)) + summand
+
+
+@pytest.mark.parametrize(
+    ("function", "weights", "form"),
+    [
+        (
+            by_std,
+            2,
+            "F.layer_norm(x, x.shape[-1:], (1 - 1 / x.shape[-1]) ** 0.5 * weight, bias, eps=1e-06)",
+        ),
+        (by_mean_of_squares, 2, "F.layer_norm(x, x.shape[-1:], weight, bias, eps=1e-12)"),
+        (
+            lambda x: (x - x.mean(1)[:, None]) / (x.var(1, unbiased=False)[:, None] + 1e-5) ** 0.5,
+            0,
+            "F.layer_norm(x, x.shape[-1:], eps=1e-05)",
+        ),
+        (
+            lambda x, w: x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * w,
+            1,
+            "F.rms_norm(x, x.shape[-1:], weight, eps=1e-06)",
+        ),
+        (lambda x: x.exp() / x.exp().sum(-1, keepdim=True), 0, "F.softmax(x, -1)"),
+        (
+            lambda x: (lambda e: e / e.sum(-1, keepdim=True))(
+                (x - x.max(-1, keepdim=True)[0]).exp()
+            ),
+            0,
+            "F.softmax(x, -1)",
+        ),
+        (lambda x: torch.log(functional.softmax(x, dim=1)), 0, "F.log_softmax(x, -1)"),
+    ],
+)
+def test_a_function_of_rows_that_is_composed_is_seen(function, weights, form):
+    one = only(normalised(function, weights), "composed function")
+    assert one.form == form
+    assert one.shapes == ((5, 8), *[(8,)] * weights)
+    assert one.needs_grad == (True,) * (1 + weights)
+    assert {place.file for place in one.places} == {__file__}
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, w, b: w * (x - x.mean(0, keepdim=True)) / (x.std(0, keepdim=True) + 1e-6) + b,
+        lambda x, w, b: w * (x - x.mean()) / (x.std() + 1e-6) + b,
+        lambda x, w, b: w * (x - x.mean(-1, keepdim=True).detach()) / x.std(-1, keepdim=True) + b,
+        lambda x, w, b: w * (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + 0.05) + b,
+        lambda x, w, b: w * (x - x.mean(-1, keepdim=True)) / x.amax(-1, keepdim=True) + b,
+        lambda x, w, b: functional.layer_norm(x, (8,), w, b),
+        lambda x, w, b: w * functional.softmax(x, -1) + b,
+    ],
+)
+def test_other_functions_of_rows_are_left_alone(function):
+    assert none(normalised(function), "composed function")
+
+
 def test_a_transposed_result_is_no_function_of_each_element():
     weight, x = nn.Parameter(torch.randn(6, 6)), torch.randn(6, 6)
     loss = lambda: (lambda y: (y * y.sigmoid().T).square().mean())(x @ weight)  # noqa: E731

@@ -10,19 +10,19 @@ from hotloop.core.finding import SourceLocation
 
 __all__ = [
     "AttentionMask",
+    "FunctionStep",
     "LoopedOperator",
-    "PointwiseStep",
     "RepeatedPart",
     "Rewrite",
     "RewriteKind",
     "SparseFactor",
 ]
 
-# Product, softmax and product; a broadcast and a sum; several products of one input; a function,
-# element by element, of several operators; one operator that a Python loop calls on many tensors;
-# a recurrent layer that a Python loop calls for each time step; a product with a matrix that is
-# almost all zeros; heads of attention that are computed one by one; a product of rows of which many
-# are the same.
+# Product, softmax and product; a broadcast and a sum; several products of one input; a function of
+# each element, or of each row, of several operators; one operator that a Python loop calls on many
+# tensors; a recurrent layer that a Python loop calls for each time step; a product with a matrix
+# that is almost all zeros; heads of attention that are computed one by one; a product of rows of
+# which many are the same.
 RewriteKind = Literal[
     "attention",
     "contraction",
@@ -47,12 +47,12 @@ class AttentionMask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PointwiseStep:
-    """An operator of a function that is applied element by element."""
+class FunctionStep:
+    """An operator of a function of each element, or of each row, of a tensor."""
 
     name: str  # without its namespace: "mul"
     # Of each argument: 0 for the input of the function, n for the result of the n-th operator, -1
-    # for the next of `numbers`.
+    # for the next of `numbers`, -2 and -3 for a tensor with a number for each column.
     inputs: tuple[int, ...]
     numbers: tuple[float | None, ...] = ()
 
@@ -94,11 +94,12 @@ class Rewrite:
 
     kind: RewriteKind
     # Of attention: queries, keys and values as (batch, heads, length, size). Of a contraction: both
-    # factors, with 1 where one is broadcast. Of products: the input and each weight. Of a looped
-    # operator: the tensors of one call. Of a recurrent cell: all inputs as (time, batch, size), and
-    # the weights of the input and of the state. Of a sparse product: the sparse factor, the other.
-    # Of split heads: the input, and queries and values of one head as (batch, length, size). Of
-    # repeated rows: the input and the weight, as (inner, outer).
+    # factors, with 1 where one is broadcast. Of products: the input and each weight. Of a composed
+    # function: the input, and a factor and a summand for its columns. Of a looped operator: the
+    # tensors of one call. Of a recurrent cell: all inputs as (time, batch, size), and the weights
+    # of the input and of the state. Of a sparse product: the sparse factor, the other. Of split
+    # heads: the input, and queries and values of one head as (batch, length, size). Of repeated
+    # rows: the input and the weight, as (inner, outer).
     shapes: tuple[tuple[int, ...], ...]
     needs_grad: tuple[bool, ...]  # one for each shape
     dtypes: tuple[str, ...]  # of the products; of attention also that of the softmax
@@ -112,7 +113,7 @@ class Rewrite:
     masks: tuple[AttentionMask, ...] = ()
     dropout: float = 0.0
     is_copied: bool = False  # queries and keys are views of (batch, length, heads, size)
-    steps: tuple[PointwiseStep, ...] = ()  # of a composed function, in their order
+    steps: tuple[FunctionStep, ...] = ()  # of a composed function, in their order
     looped: LoopedOperator | None = None
     sparse: SparseFactor | None = None
     repeated: tuple[RepeatedPart, ...] = ()  # of repeated rows: the parts of the input, in order

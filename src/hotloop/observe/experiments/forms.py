@@ -208,19 +208,24 @@ def _distances(left: Any, right: Any, summed: Sequence[int], p: float) -> Any:
 
 
 def _composed(rewrite: Rewrite) -> Forms:
-    function, torch_function = composed(rewrite.steps), same_in_torch(rewrite.steps)
+    shape, *of_weights = rewrite.shapes
+    function = composed(rewrite.steps)
+    torch_function = same_in_torch(rewrite.steps, shape[-1], len(of_weights))
     if torch_function is None:
         raise ValueError("torch has no such function")
     _, other = torch_function
-    given = _tensor(rewrite.shapes[0], rewrite.dtypes[0], rewrite, rewrite.needs_grad[0])
+    given, *weights = (
+        _tensor(size, rewrite.dtypes[0], rewrite, needs_grad)
+        for size, needs_grad in zip(rewrite.shapes, rewrite.needs_grad, strict=True)
+    )
 
     def old() -> tuple[Any]:
-        return (function(given),)
+        return (function(given, *weights),)
 
     def new() -> tuple[Any]:
-        return (other(given),)
+        return (other(given, *weights),)
 
-    return Forms(inputs=[given], old=old, new=new, exact=(old, new))
+    return Forms(inputs=[given, *weights], old=old, new=new, exact=(old, new))
 
 
 def _products(rewrite: Rewrite) -> Forms:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hotloop.observe.ledger.operation import Operand, Zeros
 from hotloop.observe.ledger.operator_schema import tensors
 from hotloop.observe.ledger.storages import value_of
-from hotloop.observe.ledger.torch_functions import POINTWISE
+from hotloop.observe.ledger.torch_functions import OF_ROWS, POINTWISE
 from hotloop.process.internal_frames import hide
 
 if TYPE_CHECKING:
@@ -28,10 +28,11 @@ _MASKS: Mapping[str, tuple[str, ...]] = {  # operator -> its arguments that may 
 }
 _NOTED = {
     *_MASKS,
-    *("mm", "bmm", "addmm", "_softmax", "native_dropout", "bernoulli", "clone", "_to_copy"),
-    *("cat", "repeat", "sum", "mean", "linalg_vector_norm", "mkldnn_rnn_layer"),
+    *("mm", "bmm", "addmm", "native_dropout", "bernoulli", "clone", "_to_copy"),
+    *("cat", "repeat", "linalg_vector_norm", "mkldnn_rnn_layer"),
     *("mse_loss", "smooth_l1_loss", "huber_loss"),
     *POINTWISE,
+    *OF_ROWS,
 }
 LOOPED = 4  # calls of an operator at one place from which a loop may make them
 _ITEMS = frozenset({"SelectBackward0", "SliceBackward0"})

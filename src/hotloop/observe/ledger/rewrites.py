@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from hotloop.core.finding import SourceLocation
 from hotloop.observe.hooks.stack_frames import shown
 from hotloop.observe.ledger.attention_forms import attention
+from hotloop.observe.ledger.composed_functions import composed_functions
 from hotloop.observe.ledger.contractions import contraction
 from hotloop.observe.ledger.flow import Flow
 from hotloop.observe.ledger.looped_operators import looped
-from hotloop.observe.ledger.pointwise import composed_functions
 from hotloop.observe.ledger.products import product_sets, products
 from hotloop.observe.ledger.recurrent_cells import recurrent_cells
 from hotloop.observe.ledger.repeated_rows import repeated_rows
