@@ -15,6 +15,7 @@ from hotloop.core.case.rewrite import Rewrite
 from hotloop.core.case.steps_and_loaders import BatchFacts, Frame, Loader, Steps
 from hotloop.core.finding import Finding, SourceLocation
 from hotloop.core.hardware import Hardware
+from hotloop.diagnosis import experiments as made_in_turn
 from hotloop.diagnosis.chosen_experiments import chosen
 from hotloop.diagnosis.experiments import with_experiments
 from hotloop.observe.experiments.new_files import entries_of
@@ -267,6 +268,32 @@ def test_a_script_that_is_too_short_for_all_is_started_again(tmp_path: Path):
     gains = {one.what: one.gain or 0.0 for one in case.experiments}
     assert gains["drawn()"] > 1.5
     assert gains["noted()"] > 1.2
+
+
+def test_blocks_that_differ_get_more_of_them_where_the_script_is_short(tmp_path, monkeypatch):
+    path = tmp_path / "train.py"
+    path.write_text(SHORT)
+    place = SourceLocation(file=str(path), line=SHORT.splitlines().index("    drawn()") + 1)
+    asked = Experiment(name="lines", what="drawn", row="logging", places=(place,))
+    requests: list[TrialRequest] = []
+    really = made_in_turn._tried
+
+    def tried(request: TrialRequest, *others) -> TrialResult:
+        requests.append(request)
+        if len(requests) > 1:
+            return really(request, *others)
+        few = asked.with_gains([0.8, 1.6])
+        return TrialResult(experiments=(few,), gains=((0.8, 1.6),), ended="the script ended")
+
+    monkeypatch.setattr(made_in_turn, "_tried", tried)
+    case = replace(case_of(tmp_path), sources={str(path): SHORT})
+    case = replace(case, steps=Steps(count=40, how="optimizer"))
+    case = with_experiments(case, [asked], ("train.py",), cwd=tmp_path, seconds=60.0)
+    [one] = case.experiments
+    assert requests[1].earlier == ((0.8, 1.6),)
+    assert (one.low, one.why_not) == (0.8, None)
+    assert one.blocks > 3
+    assert (one.gain or 0.0) > 1.5
 
 
 def test_no_process_is_started_for_kept_memory_alone_where_the_time_is_over(tmp_path: Path):

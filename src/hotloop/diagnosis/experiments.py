@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import psutil
 
 from hotloop.core import codec
-from hotloop.core.case.experiment import BUDGET, Experiment
+from hotloop.core.case.experiment import BUDGET, MANY, NO_GAIN, Experiment
 from hotloop.core.errors import DataError
 from hotloop.core.units import duration
 from hotloop.observe.experiments.new_files import made_since
@@ -24,7 +24,7 @@ from hotloop.observe.experiments.trial import (
 from hotloop.process import child
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from pathlib import Path
 
     from hotloop.core.case.case import Case
@@ -78,10 +78,12 @@ def with_experiments(
     )
     done: tuple[Experiment, ...] = ()
     later: tuple[Experiment, ...] = ()
+    gains: dict[Experiment, tuple[float, ...]] = {}  # of those to make again for more blocks
     began = time.monotonic()
     for _ in range(_TRIES):
         result = _tried(request, script, cwd, progress)
-        done, left = _sorted_out(request.experiments, result, done)
+        gains = _unsettled(result)
+        done, left = _sorted_out(request.experiments, result, done, gains)
         left = (*left, *later)
         took = time.monotonic() - began
         is_late = took > request.start + LONGEST * request.seconds
@@ -93,9 +95,11 @@ def with_experiments(
         if not left or (result.ended and is_late):
             break
         later = tuple(one for one in left if last and one not in last)
-        request = replace(request, experiments=last or left)
+        left = last or left
+        known = tuple(gains.get(one, ()) for one in left)
+        request = replace(request, experiments=left, earlier=known)
     no = result.ended or "the script raises under others"
-    done = (*done, *(replace(one, why_not=no) for one in left))
+    done = (*done, *(one if one.gain is not None else replace(one, why_not=no) for one in left))
     if result.raised_with is None and result.why_not is not None:
         case = _without(case, result.why_not)
     took = time.monotonic() - began
@@ -150,21 +154,38 @@ def _tried_once(
         return TrialResult(why_not=f"their result cannot be read: {error}")
 
 
+def _unsettled(result: TrialResult) -> dict[Experiment, tuple[float, ...]]:
+    """Return the experiments that a short script left with few blocks which differ too much.
+
+    The values are the gains of these blocks.
+    """
+    return {
+        one: gains
+        for one, gains in zip(result.experiments, result.gains, strict=True)
+        if result.ended is not None and result.raised_with is None and gains
+        if one.outcome == "unknown" and one.blocks < MANY and (one.gain or 1.0) >= NO_GAIN
+    }
+
+
 def _sorted_out(
-    experiments: tuple[Experiment, ...], result: TrialResult, done: tuple[Experiment, ...]
+    experiments: tuple[Experiment, ...],
+    result: TrialResult,
+    done: tuple[Experiment, ...],
+    unsettled: Collection[Experiment],
 ) -> tuple[tuple[Experiment, ...], tuple[Experiment, ...]]:
     """Return the experiments that are done, and those to make again.
 
-    Those are the others of one under which the script raised, and those for which it was too short.
-    `done` are those of the processes before.
+    Those are the others of one under which the script raised, and those for which it was too short,
+    among them the `unsettled` ones. `done` are those of the processes before.
     """
     if result.raised_with is None:
         ended = result.ended
         short = [one for one in result.experiments if ended is not None and one.why_not == ended]
         if len(short) == len(experiments):  # another process would come no further
             short = []
-        done = (*done, *(one for one in result.experiments if one not in short))
-        return done, tuple(replace(one, why_not=None) for one in short)
+        again = (*unsettled, *(replace(one, why_not=None) for one in short))
+        rest = [one for one in result.experiments if one not in short and one not in unsettled]
+        return (*done, *rest), again
     results = list(result.experiments or experiments)
     raised = results.pop(result.raised_with)
     done = (*done, *(one for one in results if one.gain is not None))

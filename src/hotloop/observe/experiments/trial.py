@@ -74,6 +74,8 @@ class TrialRequest:
     total: int | None = None  # steps of the whole script, if known
     varies: bool = False  # whether the steps take different times
     new_files: tuple[str, ...] = ()  # what the observed run has made below the current folder
+    # The gains of the blocks of earlier processes, for each experiment; none for all: no process.
+    earlier: tuple[tuple[float, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +83,7 @@ class TrialResult:
     """The experiments with their results."""
 
     experiments: tuple[Experiment, ...] = ()
+    gains: tuple[tuple[float, ...], ...] = ()  # of the blocks of each, with those of the request
     why_not: str | None = None  # why nothing could be timed
     ended: str | None = None  # what is said of experiments for which the script was too short
     # The number of the experiment, and the line of it, with which the script raised.
@@ -300,7 +303,10 @@ class _Trial:
             return TrialResult(why_not=why or "no optimizer step was made")
         readings = dict(zip(self._variants, blocks.readings, strict=True))
         results = []
+        all_gains: list[tuple[float, ...]] = []
         for number, experiment in enumerate(self._request.experiments):
+            earlier = self._request.earlier[number] if self._request.earlier else ()
+            all_gains.append(earlier)
             if number not in readings:
                 results.append(self._of_calls(experiment))
                 continue
@@ -309,20 +315,21 @@ class _Trial:
                 made = replace(experiment, losses=variant.losses, steps=variant.steps)
                 results.append(made)
                 continue
-            if len(reading.ratios) < _LEAST:
+            gains = all_gains[-1] = (*earlier, *reading.ratios)
+            if len(gains) < _LEAST:
                 no = reading.why_not or why or _OVER
                 needed = no in _NOTHING.values()
                 results.append(replace(experiment, why_not=no, is_needed=needed))
                 continue
             results.append(
                 replace(
-                    experiment.with_gains(reading.ratios),
-                    places=self._skipped(number),
-                    steps=reading.steps,
+                    experiment.with_gains(gains),
+                    places=self._skipped(number) if reading.ratios else experiment.places,
+                    steps=experiment.steps + reading.steps,
                     proof=self._proof(number),
                 )
             )
-        return TrialResult(experiments=tuple(results))
+        return TrialResult(experiments=tuple(results), gains=tuple(all_gains))
 
     def _of_calls(self, experiment: Experiment) -> Experiment:
         """Return an experiment that makes the model's calls again, with its result."""
