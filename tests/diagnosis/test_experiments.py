@@ -270,6 +270,47 @@ def test_a_script_that_is_too_short_for_all_is_started_again(tmp_path: Path):
     assert gains["noted()"] > 1.2
 
 
+SHARED = """
+import os, time, torch
+from torch.utils.data import DataLoader, Dataset
+
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+def busy(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+class Data(Dataset):
+    def __len__(self):
+        return 100_000
+    def __getitem__(self, index):
+        busy(0.02)
+        return torch.randn(8)
+
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for rows in DataLoader(Data(), batch_size=1, num_workers=1, prefetch_factor=4):
+    busy(0.01)
+    model(rows).mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    busy(0.01)
+"""
+
+
+def test_a_core_that_worker_processes_share_is_a_part_of_the_step(tmp_path: Path):
+    path = tmp_path / "train.py"
+    path.write_text(SHARED)
+    place = SourceLocation(file=str(path), line=len(SHARED.splitlines()))
+    asked = Experiment(name="lines", what="busy", row="logging", places=(place,))
+    case = replace(case_of(tmp_path), sources={str(path): SHARED})
+    case = with_experiments(case, [asked], ("train.py",), cwd=tmp_path, seconds=6.0)
+    [one] = case.experiments
+    # 20 ms of the step, 20 ms of its worker: half of the former is a quarter of both.
+    assert 1.1 < (one.gain or 0.0) < 1.6
+
+
 def test_blocks_that_differ_get_more_of_them_where_the_script_is_short(tmp_path, monkeypatch):
     path = tmp_path / "train.py"
     path.write_text(SHORT)

@@ -83,6 +83,19 @@ def test_loaders_of_an_evaluation_are_read(patches: Patches):
     assert [loader for loader, _ in loaders.training] == [train]
 
 
+def test_the_batches_that_workers_have_ready_are_counted(patches: Patches):
+    loaders = Loaders(patches)
+    batches = iter(DataLoader(Numbers(), num_workers=1, prefetch_factor=3))
+    next(batches)
+    assert loaders.stock == {}  # it does not feed training yet
+    loaders.backward()
+    loaders.step()
+    deadline = time.monotonic() + 20
+    while loaders.stock != {id(batches): 3}:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def test_batches_of_a_step_are_counted(patches: Patches):
     loaders, loader = Loaders(patches), DataLoader(Numbers())
     for number, _ in enumerate(loader, 1):

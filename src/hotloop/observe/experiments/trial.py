@@ -21,6 +21,7 @@ from hotloop.core import codec
 from hotloop.core.case.experiment import Experiment  # noqa: TC001 - the codec reads it
 from hotloop.core.finding import SourceLocation  # noqa: TC001 - the codec reads it
 from hotloop.core.storage import files
+from hotloop.machine.own_clock import own_time
 from hotloop.observe.experiments import new_files
 from hotloop.observe.experiments.blocks import Blocks
 from hotloop.observe.experiments.lines import Lines
@@ -222,6 +223,8 @@ class _Trial:
             wait=_wait,
             waited=lambda: loaders.waited,
             stock=lambda: loaders.stock,
+            # A core that the script's own worker processes have is part of what a step takes.
+            clock=time.perf_counter if ahead else own_time,
             batches=lambda: loaders.read,
             work=None if calls is None else lambda: calls.count,
         )

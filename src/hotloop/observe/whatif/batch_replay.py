@@ -65,7 +65,11 @@ class Loaders:
         """Return how many batches of training lie ready, by the id() of a loader's iterator."""
         self._iterators = [one for one in self._iterators if one() is not None]
         living = [iterator for one in self._iterators if (iterator := one()) is not None]
-        trains = [iterator for iterator in living if iterator._hotloop_source.trains]
+        trains = [
+            iterator
+            for iterator in living
+            if iterator._hotloop_source.trains and hasattr(iterator, "_data_queue")
+        ]
         return {id(iterator): _ready(iterator) for iterator in trains}
 
     @property
@@ -124,7 +128,7 @@ class Loaders:
             init(iterator, loader)
             iterator._hotloop_loader = loader  # `for batch in DataLoader(…)` holds no reference
             iterator._hotloop_source = self._source(loader)
-            if hasattr(iterator, "_data_queue") and hasattr(iterator, "_task_info"):
+            if loader.num_workers > 0:  # its queue comes after this call
                 self._iterators.append(weakref.ref(iterator))
 
         def __next__(iterator: Any) -> Any:  # noqa: N807
