@@ -200,6 +200,10 @@ RNN = replace(CELL, form="rnn_relu_cell", shapes=((9, 2, 5), (4, 5), (4, 4)))
             ),
         ),
         replace(DOT, form="copy_", shapes=((), ())),
+        *(
+            replace(DOT, form="numbers", shapes=((), ()), dtypes=(dtype, dtype))
+            for dtype in ("int64", "float32", "bool")
+        ),
         *(replace(CELL, form=form) for form in ("lstm_cell", "lstm", "lstm without bias")),
         *(replace(GRU, form=form) for form in ("gru", "gru_cell", "gru_cell without bias")),
         replace(RNN, needs_grad=(False, True, True)),

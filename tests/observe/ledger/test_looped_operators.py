@@ -8,6 +8,7 @@ import torch
 from tests.observe.ledger.recorded import recorded
 from torch import nn
 
+from hotloop.observe.ledger.dataflow import reaching
 from hotloop.observe.ledger.looped_operators import looped
 
 ROWS, SIZE = 24, 6
@@ -46,6 +47,43 @@ def test_products_and_writes_of_a_loop_are_seen_with_their_number_and_line():
     assert dot.seconds > 0
     assert 0 < dot.share + loops["copy_"].share < 1
     assert {place.file for place in dot.places} == {__file__}
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float32])
+def test_numbers_that_are_written_one_by_one_are_seen(dtype):
+    w = weight()
+
+    def step():
+        x = torch.zeros(ROWS, SIZE, dtype=dtype)
+        for row in range(ROWS):
+            for column in range(SIZE):
+                x[row, column] = (row + column) % 3
+        return [(x.float() @ w).square().mean()]
+
+    loops = seen(step, [w])
+    assert loops.keys() == {"numbers"}
+    one = loops["numbers"]
+    assert one.in_loop * one.calls == pytest.approx(ROWS * SIZE, abs=4)
+    assert {place.file for place in one.places} == {__file__}
+
+
+def test_many_writes_into_one_tensor_are_followed_in_little_memory():
+    w, sources = weight(), torch.randn(400, SIZE)
+
+    def step():
+        x = torch.zeros(400, SIZE)
+        for row, source in enumerate(sources):
+            x[row] = source * 2
+        return [(x @ w).square().mean()]
+
+    recorder, flow = recorded(step, [w])
+    recorder.release()
+    assert max(len(one.reads) for one in flow.operations) < 40
+    useful = reaching(flow.operations, flow.live)
+    forward = [n for n, one in enumerate(flow.operations[: flow.ends[0]]) if one.node is None]
+    products = [n for n in forward if flow.operations[n].name == "aten::mul"]
+    assert len(products) == 400
+    assert useful.issuperset(products)
 
 
 def test_a_weight_is_the_same_for_all_calls():

@@ -107,7 +107,8 @@ class Rewrite:
     # Of a contraction: "product", "squared", "absolute" or "norm". Of products: "with bias"; or
     # "lstm", "lstm without bias" for all steps of a loop over time, with the inputs as (time,
     # batch, size) and the weight of one gate. Of a composed function: torch's call that does it. Of
-    # a recurrent cell: "lstm_cell", "lstm" if nn.LSTM is given one step at a time, and so on.
+    # a looped operator: its name, or "numbers" for Python numbers that go into a tensor. Of a
+    # recurrent cell: "lstm_cell", "lstm" if nn.LSTM is given one step at a time, and so on.
     form: str = ""
     reduced: tuple[int, ...] = ()  # the dimensions that a contraction sums over
     masks: tuple[AttentionMask, ...] = ()

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["Forms"]
+    from hotloop.core.case.rewrite import Rewrite
+
+__all__ = ["Forms", "random_tensor"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,3 +24,11 @@ class Forms:
     exact: tuple[Callable[[], Sequence[Any]], Callable[[], Sequence[Any]]]
     weights: Sequence[Any] = ()  # of one of them
     adds_up: bool = False  # the gradients of weights are added to those of other calls
+
+
+def random_tensor(shape: Sequence[int], dtype: str, rewrite: Rewrite, needs_grad: bool) -> Any:
+    """Return a tensor of a shape for a rewrite, on its device."""
+    import torch
+
+    tensor = torch.randn(*shape, dtype=getattr(torch, dtype), device=rewrite.device)
+    return tensor.requires_grad_(needs_grad)

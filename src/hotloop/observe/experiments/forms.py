@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import TYPE_CHECKING, Any
 
-from hotloop.observe.experiments.form_pair import Forms
+from hotloop.observe.experiments.form_pair import Forms, random_tensor
+from hotloop.observe.experiments.looped_forms import looped
 from hotloop.observe.experiments.recurrent_forms import recurrent
 from hotloop.observe.experiments.repeated_rows_form import repeated_rows
 from hotloop.observe.experiments.sparse_forms import sparse
@@ -33,7 +33,7 @@ def forms(rewrite: Rewrite) -> Forms:
         case "composed function":
             return _composed(rewrite)
         case "looped operator":
-            return _written(rewrite) if rewrite.form == "copy_" else _looped(rewrite)
+            return looped(rewrite)
         case "recurrent cell":
             return recurrent(rewrite)
         case "sparse product":
@@ -46,13 +46,6 @@ def forms(rewrite: Rewrite) -> Forms:
     return _lstm(rewrite) if rewrite.form.startswith("lstm") else _products(rewrite)
 
 
-def _tensor(shape: Sequence[int], dtype: str, rewrite: Rewrite, needs_grad: bool) -> Any:
-    import torch
-
-    tensor = torch.randn(*shape, dtype=getattr(torch, dtype), device=rewrite.device)
-    return tensor.requires_grad_(needs_grad)
-
-
 def _attention(rewrite: Rewrite) -> Forms:
     from torch.nn.functional import dropout, scaled_dot_product_attention, softmax
 
@@ -61,7 +54,7 @@ def _attention(rewrite: Rewrite) -> Forms:
         rewrite.shapes, rewrite.needs_grad, strict=True
     ):
         shape = (batch, length, heads, size) if rewrite.is_copied else (batch, heads, length, size)
-        inputs.append(_tensor(shape, rewrite.dtypes[0], rewrite, needs_grad))
+        inputs.append(random_tensor(shape, rewrite.dtypes[0], rewrite, needs_grad))
     query, key, value = (x.transpose(1, 2) if rewrite.is_copied else x for x in inputs)
     masks = [(mask, _mask(mask, rewrite)) for mask in rewrite.masks]
     scale, softmax_dtype = rewrite.shapes[0][-1] ** -0.5, _softmax_dtype(rewrite)
@@ -121,7 +114,7 @@ def _mask(mask: AttentionMask, rewrite: Rewrite) -> Any:
         out = torch.ones(mask.shape[-2:], dtype=torch.bool, device=rewrite.device).triu(1)
         out = out.expand(mask.shape).contiguous()
     elif mask.is_added:
-        return _tensor(mask.shape, rewrite.dtypes[1], rewrite, mask.needs_grad)
+        return random_tensor(mask.shape, rewrite.dtypes[1], rewrite, mask.needs_grad)
     else:
         out = torch.rand(mask.shape, device=rewrite.device) < _MASKED
         out[..., 0] = False
@@ -135,7 +128,7 @@ def _contraction(rewrite: Rewrite) -> Forms:
     import torch
 
     left, right = (
-        _tensor(shape, rewrite.dtypes[0], rewrite, needs_grad)
+        random_tensor(shape, rewrite.dtypes[0], rewrite, needs_grad)
         for shape, needs_grad in zip(rewrite.shapes, rewrite.needs_grad, strict=True)
     )
     reduced = list(rewrite.reduced)
@@ -215,7 +208,7 @@ def _composed(rewrite: Rewrite) -> Forms:
         raise ValueError("torch has no such function")
     _, other = torch_function
     given, *weights = (
-        _tensor(size, rewrite.dtypes[0], rewrite, needs_grad)
+        random_tensor(size, rewrite.dtypes[0], rewrite, needs_grad)
         for size, needs_grad in zip(rewrite.shapes, rewrite.needs_grad, strict=True)
     )
 
@@ -232,12 +225,14 @@ def _products(rewrite: Rewrite) -> Forms:
     import torch
 
     dtype = rewrite.dtypes[0]
-    given = _tensor(rewrite.shapes[0], dtype, rewrite, rewrite.needs_grad[0])
+    given = random_tensor(rewrite.shapes[0], dtype, rewrite, rewrite.needs_grad[0])
     shapes, needs_grad = rewrite.shapes[1:], any(rewrite.needs_grad[1:])
     sizes = [size for _, size in shapes]
     has_bias = rewrite.form == "with bias"
-    weights = [_tensor((size, inner), dtype, rewrite, needs_grad) for inner, size in shapes]
-    biases = [_tensor((size,), dtype, rewrite, needs_grad) for size in sizes] if has_bias else []
+    weights = [random_tensor((size, inner), dtype, rewrite, needs_grad) for inner, size in shapes]
+    biases = (
+        [random_tensor((size,), dtype, rewrite, needs_grad) for size in sizes] if has_bias else []
+    )
     wide = torch.cat([one.detach() for one in weights]).requires_grad_(needs_grad)
     bias = (
         torch.cat([one.detach() for one in biases]).requires_grad_(needs_grad) if biases else None
@@ -270,9 +265,9 @@ def _lstm(rewrite: Rewrite) -> Forms:
 
     (length, batch, size), (joined, hidden) = rewrite.shapes
     dtype, needs_grad = rewrite.dtypes[0], rewrite.needs_grad[1]
-    given = _tensor((length, batch, size), dtype, rewrite, rewrite.needs_grad[0])
-    weights = [_tensor((hidden, joined), dtype, rewrite, False) for _ in range(4)]
-    biases = [_tensor((hidden,), dtype, rewrite, False) for _ in range(4)]
+    given = random_tensor((length, batch, size), dtype, rewrite, rewrite.needs_grad[0])
+    weights = [random_tensor((hidden, joined), dtype, rewrite, False) for _ in range(4)]
+    biases = [random_tensor((hidden,), dtype, rewrite, False) for _ in range(4)]
     if rewrite.form != "lstm":
         biases = [torch.zeros_like(bias) for bias in biases]
     for tensor in weights:
@@ -307,82 +302,4 @@ def _lstm(rewrite: Rewrite) -> Forms:
         new=new,
         exact=(old, new),
         weights=[*weights, *biases, *flat],
-    )
-
-
-def _looped(rewrite: Rewrite) -> Forms:
-    """Return the calls of a loop, and the operators that do the same on all tensors at once."""
-    import torch
-    from torch.fx.experimental.proxy_tensor import make_fx
-
-    looped, count = rewrite.looped, rewrite.in_loop
-    if looped is None:
-        raise ValueError("no operator is known")
-    packet, _, overload = looped.name.removeprefix("aten::").partition(".")
-    operator = getattr(getattr(torch.ops.aten, packet), overload or "default")
-    whole = [
-        _tensor(shape if shared else (count, *shape), dtype, rewrite, needs_grad)
-        for shape, shared, dtype, needs_grad in zip(
-            rewrite.shapes, looped.shared, rewrite.dtypes, rewrite.needs_grad, strict=True
-        )
-    ]
-    arguments = json.loads(looped.arguments)
-
-    def call(*given: Any) -> Any:
-        tensors = iter(given)
-        return operator(*(next(tensors) if one == "tensor" else one for one in arguments))
-
-    dimensions = tuple(None if shared else 0 for shared in looped.shared)
-    plain = [one.detach() for one in whole]
-    at_once = make_fx(torch.func.vmap(call, in_dims=dimensions))(*plain)
-    items = [  # a tensor for each call
-        [one] * count if shared else [item.requires_grad_(one.requires_grad) for item in own]
-        for one, own, shared in zip(whole, plain, looped.shared, strict=True)
-    ]
-
-    def calls(sources: Sequence[Sequence[Any]]) -> list[Any]:
-        return [call(*(source[number] for source in sources)) for number in range(count)]
-
-    parts = [
-        [one] * count if shared else one for one, shared in zip(whole, looped.shared, strict=True)
-    ]
-    usual = [
-        part if is_item else own
-        for part, own, is_item in zip(parts, items, looped.are_items, strict=True)
-    ]
-    return Forms(
-        inputs=whole,
-        weights=[
-            item
-            for own, shared in zip(items, looped.shared, strict=True)
-            for item in own
-            if not shared
-        ],
-        old=lambda: calls(usual),
-        new=lambda: [at_once(*whole)],
-        exact=(lambda: [torch.stack(calls(parts))], lambda: [at_once(*whole)]),
-    )
-
-
-def _written(rewrite: Rewrite) -> Forms:
-    """Return the writes of a loop into one tensor, item by item, and one write."""
-    import torch
-
-    shape, count, needs_grad = rewrite.shapes[1], rewrite.in_loop, rewrite.needs_grad[1]
-    source = _tensor((count, *shape), rewrite.dtypes[1], rewrite, needs_grad)
-    items = [item.detach().requires_grad_(needs_grad) for item in source]
-    size, dtype = (count, *rewrite.shapes[0]), getattr(torch, rewrite.dtypes[0])
-
-    def written(sources: Sequence[Any]) -> list[Any]:
-        result = torch.zeros(size, dtype=dtype, device=rewrite.device)
-        for number in range(count):
-            result[number] = sources[number]
-        return [result]
-
-    def at_once() -> list[Any]:
-        return [torch.zeros(size, dtype=dtype, device=rewrite.device).copy_(source)]
-
-    exact = (lambda: written(source), at_once)
-    return Forms(
-        inputs=[source], weights=items, old=lambda: written(items), new=at_once, exact=exact
     )

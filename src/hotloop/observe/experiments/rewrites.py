@@ -24,7 +24,16 @@ __all__ = ["OtherForm"]
 
 _ROUND = 0.12  # seconds for both forms of a rewrite between two blocks of steps
 _CALLS = 4  # at least, of each form in a round
-_TOLERANCE = {"float64": 1e-7, "float32": 1e-3, "bfloat16": 6e-2, "float16": 2e-2}
+_TOLERANCE = {
+    "float64": 1e-7,
+    "float32": 1e-3,
+    "bfloat16": 6e-2,
+    "float16": 2e-2,
+    "int64": 0.0,
+    "int32": 0.0,
+    "uint8": 0.0,
+    "bool": 0.0,
+}
 
 
 class OtherForm(Variant):

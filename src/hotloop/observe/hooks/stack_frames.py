@@ -5,7 +5,6 @@ from __future__ import annotations
 import dis
 import functools
 import inspect
-import itertools
 import os
 import sys
 import sysconfig
@@ -67,6 +66,7 @@ def is_own(file: str) -> bool:
     return not file.startswith((INSIDE, compiled, *_LIBRARIES))
 
 
+@functools.lru_cache(maxsize=4096)
 def is_hotloop(file: str) -> bool:
     """Whether a file is one of hotloop's own."""
     return file.startswith(INSIDE)
@@ -74,9 +74,13 @@ def is_hotloop(file: str) -> bool:
 
 def walk(frame: FrameType | None) -> tuple[tuple[CodeType, int], ...]:
     """Return the code and line of each frame, innermost first, without hotloop's own frames."""
-    outward = walk_stack(frame) if frame is not None else ()
-    stack = ((f.f_code, line) for f, line in outward if not is_hotloop(f.f_code.co_filename))
-    return tuple(itertools.islice(stack, DEEPEST))
+    stack: list[tuple[CodeType, int]] = []
+    while frame is not None and len(stack) < DEEPEST:
+        code = frame.f_code
+        if not is_hotloop(code.co_filename):
+            stack.append((code, frame.f_lineno))
+        frame = frame.f_back
+    return tuple(stack)
 
 
 def names(frame: FrameType) -> dict[str, Any]:

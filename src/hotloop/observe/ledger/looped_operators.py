@@ -2,7 +2,8 @@
 
 One call on all tensors does the same. Only the dataflow decides: of the calls of one operator at
 one place, with tensors of the same shapes, those are joined that nothing connects, and between
-which no backward pass lies and no value that Python reads: an environment may answer to it.
+which no backward pass lies and no value that Python reads: an environment may answer to it. Python
+numbers that are written into a tensor one by one are such calls, too.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ __all__ = ["looped"]
 
 _MANY, _MOST = 8, 1024  # calls that one call replaces
 _COPY = "aten::copy_"
+_NUMBER = "aten::lift_fresh"  # a Python number becomes a tensor
 _GROUPS = 24  # operators that are followed, those first that take most of the time
 _FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
 
@@ -69,13 +71,25 @@ def _signature(flow: Flow, number: int, one: Operation) -> object | None:
     if (one.changed or one.name.endswith("_")) and one.name != _COPY:
         return None
     needed = flow.readers[number] or number in flow.live or one.name == _COPY
-    if not needed or not all(operand.dtype in _FLOATS for operand in one.operands):
+    of_floats = all(operand.dtype in _FLOATS for operand in one.operands)
+    if not needed or not (of_floats or _is_of_number(flow, number)):
         return None
     if sum(one.are_tensors) != len(one.operands) or not is_chosen(one.stack):
         return None
     arguments = _arguments(one)
     shapes = tuple((operand.full, operand.dtype, operand.needs_grad) for operand in one.operands)
     return None if arguments is None else (one.overload, id(one.stack), shapes, arguments)
+
+
+def _is_of_number(flow: Flow, number: int) -> bool:
+    """Whether an operation writes a Python number into an item of a tensor."""
+    one = flow.operations[number]
+    if one.name != _COPY or len(one.operands) != 2 or one.operands[0].full != ():
+        return False
+    while number and (one := flow.operations[number := number - 1]).is_view:
+        if one.name == _NUMBER:
+            return True
+    return one.name == _NUMBER
 
 
 def _arguments(one: Operation) -> str | None:
@@ -157,11 +171,12 @@ class _Costs:
 
 def _rewrite(flow: Flow, numbers: Sequence[int], sizes: Sequence[int], costs: _Costs) -> Rewrite:
     first, steps = flow.operations[numbers[0]], len(flow.ends) - 1
+    is_of_number = _is_of_number(flow, numbers[0])
     line, many = costs.line(first.stack), min(_MOST, max(sizes))
     operands: list[tuple[Operand, ...]] = [flow.operations[number].operands for number in numbers]
     return Rewrite(
         kind="looped operator",
-        form=first.name.removeprefix("aten::"),
+        form="numbers" if is_of_number else first.name.removeprefix("aten::"),
         shapes=tuple(one.full for one in first.operands),
         needs_grad=tuple(one.needs_grad for one in first.operands),
         dtypes=tuple(one.dtype for one in first.operands),

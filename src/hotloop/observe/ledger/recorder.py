@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 __all__ = ["MOST_OPERATIONS", "Recorder"]
 
 _clock = time.perf_counter_ns
-MOST_OPERATIONS = 40_000
+MOST_OPERATIONS = 100_000
+_WRITERS = 32
 _COUNTED = 2048  # elements from which the rows of a gradient are looked at
 _NEVER = frozenset({"aten::empty", "aten::empty_like", "aten::new_empty", "aten::empty_strided"})
 _OF_SHAPE = re.compile("aten::((zeros|ones|full)_like|new_(zeros|ones|full))").fullmatch
@@ -241,15 +242,15 @@ class Recorder:
                 if not storage.is_new:
                     changed.add(address)
                     self.state.add(address)
-                if operation.value is None:
-                    self._fresh += 1
-                mixed = operation.value if operation.value is not None else ("new", self._fresh)
+                mixed = operation.value if operation.value is not None else self._new()
                 if covers and schema.name in _FILLS:
                     storage.value, storage.writers = hash(mixed), [number]
                 else:
                     where = (tensor.storage_offset(), tuple(tensor.shape), tensor.stride())
                     storage.value = hash((storage.value, mixed, where, name))
-                    storage.writers = [number] if covers else [*storage.writers, number]
+                    known = storage.writers  # of many, the latest two have read what others wrote
+                    known = known[-1:] if len(known) >= _WRITERS else known
+                    storage.writers = [number] if covers else [*known, number]
         self._outputs(operation, number, schema, {address for _, address, _ in before}, result)
         operation.reads, operation.outside = tuple(reads), tuple(outside)
         operation.changed = tuple(changed)
@@ -280,10 +281,8 @@ class Recorder:
             has_output = True
             if address is None or address in inputs:
                 continue
-            self._fresh += operation.value is None
-            value = (
-                hash((operation.value, position)) if operation.value is not None else self._new()
-            )
+            known = operation.value is not None
+            value = hash((operation.value, position)) if known else self._new()
             self._storages[address] = TensorStorage(reference_of(tensor), value, [number])
         if not has_output:
             operation.has_effect = True

@@ -102,8 +102,10 @@ class WindowProbe(Probe):
             return
         if (updates - window.first) % max(1, len(window.optimizers)) == 0:
             window.recorder.end_step()
-        recorder = window.recorder
-        if updates >= window.last or recorder.overflow or recorder.fault is not None:
+        recorder, ends = window.recorder, window.recorder.ends
+        # Of long steps, a third one would not fit.
+        is_full = len(ends) >= 2 and ends[-1] + ends[0] > MOST_OPERATIONS
+        if updates >= window.last or is_full or recorder.overflow or recorder.fault is not None:
             self._end(window)
 
     def _is_due(self, updates: int) -> bool:

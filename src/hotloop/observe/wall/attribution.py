@@ -22,6 +22,7 @@ __all__ = ["split"]
 KEPT = 300  # distinct stacks
 _IDLE = 0.1  # largest share of CPU time between two samples of an idle thread
 _COMPILING = ("/torch/_dynamo/", "/torch/_inductor/", "/torch/_functorch/")
+_CALLING = "/torch/_dynamo/eval_frame.py"  # functions that are not compiled are called through it
 _LOGGING = (
     "/tqdm/",
     "/wandb/",
@@ -113,7 +114,7 @@ def _kind(row: str, stack: Raw) -> str:
     line, name = _own_line(stack)
     if row == "start:" and any(file.startswith("<frozen importlib") for file in files):
         return "import"
-    if _any(files, _COMPILING):
+    if _any([file for file in files if not file.endswith(_CALLING)], _COMPILING):
         return "compile"
     if row == "start:":
         reads = _any(files, _READING) or any(word in line for word in _READS)

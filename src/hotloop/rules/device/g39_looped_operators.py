@@ -1,7 +1,8 @@
 """A Python loop calls operators one by one on tensors that one call could take together.
 
 Looks at: the recorded operators: calls of one operator at one place with tensors of the same
-    shapes, of which none depends on another, and between which Python reads no value.
+    shapes, of which none depends on another, and between which Python reads no value; and Python
+    numbers that are written into items of a tensor.
 Says so when: an experiment measured a gain of 3 % or more by one call on all tensors in place of
     the calls of the loop, forward and backward; without an experiment, as a note, when they take
     10 % of the time.
@@ -10,7 +11,7 @@ Stays silent when: the calls depend on one another, as those of a recurrent cell
     that Python reads, to which an environment may answer; there are fewer than 8.
 Remedy: keep the tensors of all rounds in one, with the round as its first dimension, and call the
     operators once. Where they differ in length, pad and mask them; torch.func.vmap does it for a
-    function.
+    function. Numbers are appended to a list, from which torch.tensor() makes one tensor.
 Numbers: rounding, as sums are made in another order.
 Seen: benchmarks/field/truth/chatbot.json; examples/planted/pair_by_pair.py.
 Source: hotloop; https://docs.pytorch.org/docs/stable/generated/torch.func.vmap.html
@@ -21,6 +22,8 @@ from hotloop.rules.support.rewrites import of_kind, rewritten
 
 __all__ = ["RULE"]
 
+_NUMBERS = "numbers"
+
 
 def judge(case: Case) -> Finding | None:
     """Sum what the calls of all loops took."""
@@ -28,14 +31,19 @@ def judge(case: Case) -> Finding | None:
     if not rewrites:
         return None
     calls = sum(one.calls * one.in_loop for one in rewrites)
+    claim = (
+        f"a Python loop calls operators {calls:,.0f} times a step on tensors that do not depend on "
+        "one another"
+    )
+    remedies = ["one call on a tensor that has all rounds of the loop, or torch.func.vmap"]
+    written = [one for one in rewrites if one.form == _NUMBERS]
+    if len(written) == len(rewrites):
+        claim = f"a Python loop writes {calls:,.0f} numbers a step into tensors, one at a time"
+        remedies = []
+    if written:
+        remedies.append("append the numbers to a list and call torch.tensor(list) once")
     return rewritten(
-        case,
-        rewrites,
-        claim=f"a Python loop calls operators {calls:,.0f} times a step on tensors that do not "
-        "depend on one another",
-        remedies=[
-            code_edit("one call on a tensor that has all rounds of the loop, or torch.func.vmap")
-        ],
+        case, rewrites, claim=claim, remedies=[code_edit(remedy) for remedy in remedies]
     )
 
 
