@@ -12,13 +12,16 @@ MIXING = replace(
     healthy().models[0], rows=ROWS, mixes_rows=True, sequence_first=("encoder.layers.0.self_attn",)
 )
 BY_HAND = BatchFacts(sampled=3, shapes={"0": (24, 9, 48), "target": (24,)})
+FLAT = replace(MIXING, sequence_first=(), unbatched=("lstm",))
 POSITIVE = [
+    healthy(models=(FLAT,), sources={SCRIPT: CODE}),
     healthy(models=(MIXING,), sources={SCRIPT: CODE}),
     healthy(
         models=(replace(MIXING, rows=24),), loaders=(), batches=(BY_HAND,), sources={SCRIPT: CODE}
     ),
 ]
 NEGATIVE = [
+    healthy(models=(replace(FLAT, rows=24),), loaders=(), batches=(BY_HAND,)),  # one sequence
     healthy(models=(replace(MIXING, mixes_rows=False),), sources={SCRIPT: CODE}),
     healthy(models=(replace(MIXING, mixes_rows=None),), sources={SCRIPT: CODE}),
     healthy(models=(replace(MIXING, sequence_first=()),), sources={SCRIPT: CODE}),

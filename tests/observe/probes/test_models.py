@@ -286,6 +286,30 @@ def test_rows_that_meet_are_found_when_the_script_has_let_its_model_go(observed,
     assert found.mixes_rows is (None if batch_first else True)
 
 
+RECURRENT = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.LSTM(8, 8, 3)
+    def forward(self, given):
+        return self.layer(*given)[0]
+"""
+
+
+def test_the_states_of_a_recurrent_layer_keep_their_layers(observed):
+    batch = "x = torch.randn(4, 6, 8), (torch.zeros(3, 6, 8), torch.zeros(3, 6, 8))"
+    found = observed(loop("Net()", batch, extra=RECURRENT), steps=50).models[0]
+    assert (found.rows, found.unbatched) == (4, ())
+    assert found.mixes_rows is True  # the rows come first, and the layer takes them for time
+
+
+def test_rows_without_a_sequence_are_one_sequence_for_a_recurrent_layer(observed):
+    model = "nn.Sequential(nn.LSTM(8, 8))"
+    found = observed(loop(model, "x = torch.randn(4, 8)"), steps=50).models[0]
+    assert (found.rows, found.unbatched) == (4, ("0",))
+    assert found.mixes_rows is True
+
+
 def test_tables_are_counted_unless_their_gradients_are_sparse(observed):
     extra = """
 class Net(nn.Module):

@@ -79,15 +79,32 @@ class Recurrent(nn.Module):
 def test_a_model_that_returns_its_loss_is_looked_into(batch_first):
     torch.manual_seed(0)
     model, given = Summed(batch_first), (X.clone(), torch.zeros(2, 3))
-    assert mixes_rows(model, given, {}) is (None if batch_first else True)  # None: no such layer
+    assert mixes_rows(model, given, {}, sequence_first(model)) is (
+        None if batch_first else True
+    )  # None: no such layer
 
 
 @pytest.mark.parametrize("turned", [True, False])
 def test_a_layer_that_gets_the_sequence_first_mixes_no_rows(turned):
     torch.manual_seed(0)
-    assert mixes_rows(Recurrent(turned), (X.clone(),), {}) is (None if turned else True)
+    assert mixes_rows(Recurrent(turned), (X.clone(),), {}, ["layer"]) is (None if turned else True)
+
+
+class Flat(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.head = nn.LSTM(8, 4, batch_first=True), nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.head(self.layer(x)[0])
+
+
+def test_a_batch_that_is_taken_for_one_sequence_mixes_its_rows():
+    torch.manual_seed(0)
+    assert mixes_rows(Flat(), (X[:, 0].clone(),), {}) is True
+    assert mixes_rows(Flat(), (X.clone(),), {}) is False
 
 
 def test_two_positions_are_not_taken_for_two_rows():
     torch.manual_seed(0)
-    assert mixes_rows(Recurrent(True), (X[:, :2].clone(),), {}) is None
+    assert mixes_rows(Recurrent(True), (X[:, :2].clone(),), {}, ["layer"]) is None

@@ -215,6 +215,7 @@ class Model:
     adapters: tuple[str, ...] = ()  # kinds of adapters: lora, dora, peft
     rows: int | None = None  # of its first argument, in a training pass
     sequence_first: tuple[str, ...] = ()  # modules that take the first dimension for the sequence
+    unbatched: tuple[str, ...] = ()  # recurrent layers whose input has no dimension for the batch
     mixes_rows: bool | None = None  # a row changes the output for another (probed)
     unoptimised: int = 0  # trainable numbers of a model that no optimizer updates
     call_places: tuple[SourceLocation, ...] = ()  # where the script calls it

@@ -21,7 +21,7 @@ from hotloop.observe.probes.causal import is_causal
 from hotloop.observe.probes.discarded_outputs import discarded, without_gradient
 from hotloop.observe.probes.dropout_in_evaluation import drops_in_evaluation, may_drop
 from hotloop.observe.probes.module_calls import Calls, autocast, plain, sample, tensors
-from hotloop.observe.probes.row_mixing import mixes_rows, sequence_first
+from hotloop.observe.probes.row_mixing import mixes_rows, sequence_first, unbatched
 
 if TYPE_CHECKING:
     from hotloop.core.case.case import Case
@@ -65,6 +65,7 @@ class ModuleObservation:
     unused: dict[int, SourceLocation | None] = field(default_factory=dict)
     rows: int | None = None  # of the first argument
     sequence_first: tuple[str, ...] = ()
+    unbatched: tuple[str, ...] = ()
     may_drop: bool = False  # in evaluation mode
     kept: Any = None  # the module itself, to run it after the script has freed it
     arguments: tuple[Any, Any] | None = None  # arguments of a pass, two rows, to run it again
@@ -137,14 +138,19 @@ class Models(Probe):
         if record.graphs < _GRAPHS and outputs:
             self._read_graph(record, outputs, calls, (args, kwargs))
         if record.arguments is None and not self._observer.stop.limits.full:
-            record.arguments = _two_rows(args), _two_rows(kwargs)
             first = next((tensor for tensor in tensors((args, kwargs)) if tensor.dim()), None)
             record.rows = None if first is None else len(first)
+            record.arguments = (
+                _two_rows(args, record.rows or 0),
+                _two_rows(kwargs, record.rows or 0),
+            )
             record.sequence_first = sequence_first(module)
+            record.unbatched = unbatched(module, calls)
             # What follows the model may need the GPU's memory.
             is_on_cpu = not any(t.is_cuda for t in tensors((args, kwargs)))
             record.may_drop = is_on_cpu and may_drop(module)
-            if record.sequence_first or (record.attention and is_on_cpu) or record.may_drop:
+            meets = record.sequence_first or record.unbatched
+            if meets or (record.attention and is_on_cpu) or record.may_drop:
                 self._keep(record, module)
         if len(record.passes) in _COMPARED:
             self._watch_frozen(record, module, calls)
@@ -280,6 +286,7 @@ class Models(Probe):
             attention=tuple(_attention(record)),
             rows=record.rows,
             sequence_first=record.sequence_first,
+            unbatched=record.unbatched,
             drops=_drops(record),
             mixes_rows=_mixes_rows(record),
             bias_before_norm=forward_passes.bias_before_norm(record.passes, record.layers),
@@ -338,9 +345,10 @@ def _drops(record: ModuleObservation) -> tuple[SourceLocation, ...]:
 def _mixes_rows(record: ModuleObservation) -> bool | None:
     """Return whether rows of a batch mix in the model, and release the model."""
     root, record.kept = record.kept, None
-    if root is not None and record.sequence_first and record.arguments is not None:
+    meets = record.sequence_first or record.unbatched
+    if root is not None and meets and record.arguments is not None:
         with contextlib.suppress(*_CAUSES):  # the model may not accept a cut batch
-            return mixes_rows(root, *record.arguments)
+            return mixes_rows(root, *record.arguments, meets)
     return None
 
 
@@ -355,14 +363,21 @@ def _computes(module: Any, calls: list[Call], outputs: list[Any]) -> str | None:
     return dtypes.most_common(1)[0][0] if dtypes else None
 
 
-def _two_rows(value: Any) -> Any:
-    """Return a copy of the arguments with the first two rows of each tensor."""
+def _two_rows(value: Any, rows: int) -> Any:
+    """Return a copy of the arguments with two rows of each tensor that has `rows`.
+
+    They come first, or second as in the states of a recurrent layer.
+    """
     import torch
 
     if isinstance(value, torch.Tensor):
-        return value.detach()[:2].clone() if value.dim() and plain(value) else value
+        if not value.dim() or not plain(value):
+            return value
+        at = next((at for at, size in enumerate(value.shape[:2]) if size == rows), None)
+        kept = value.detach()
+        return (kept if at is None else kept.narrow(at, 0, min(2, rows))).clone()
     if type(value) in (list, tuple):
-        return type(value)(map(_two_rows, value))
+        return type(value)(_two_rows(part, rows) for part in value)
     if type(value) is dict:
-        return {name: _two_rows(part) for name, part in value.items()}
+        return {name: _two_rows(part, rows) for name, part in value.items()}
     return value

@@ -9,17 +9,20 @@ from hotloop.observe.probes.module_calls import tensors
 from hotloop.process.internal_frames import hide
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-__all__ = ["mixes_rows", "sequence_first"]
+    from hotloop.observe.probes.module_calls import Call
+
+__all__ = ["mixes_rows", "sequence_first", "unbatched"]
 
 
-def mixes_rows(model: Any, args: Any, kwargs: Any) -> bool | None:
+def mixes_rows(model: Any, args: Any, kwargs: Any, where: Sequence[str] = ()) -> bool | None:
     """Return whether the first of two rows changes the output for the second; None: unknown.
 
     In all tensors of two rows, the second row replaces the first. If the model has no output per
-    row (a loss), the outputs of the modules that take the first dimension for the sequence are
-    compared: rows mix nowhere else. The model runs three times (models/perturb.py).
+    row (a loss), the outputs of the modules named in `where`, which take the first dimension for
+    the sequence, are compared: rows mix nowhere else. The model runs three times
+    (models/perturb.py).
     """
     import torch
 
@@ -27,7 +30,7 @@ def mixes_rows(model: Any, args: Any, kwargs: Any) -> bool | None:
     if all(torch.equal(*tensor) for tensor in rows):
         return None
     short = any(tensor.dim() > 1 and tensor.shape[1] == 2 for tensor in rows)  # rows or positions?
-    modules = [] if short else [model.get_submodule(name) for name in sequence_first(model)]
+    modules = [] if short else [model.get_submodule(name) for name in where]
     far = moved(model, lambda: _run(model, args, kwargs, modules), [(t[0], t[1]) for t in rows])
     return None if far is None else float(far[1].max()) > NOISE
 
@@ -68,6 +71,18 @@ def sequence_first(model: Any) -> tuple[str, ...]:
         name
         for name, module in model.named_modules()
         if isinstance(module, kinds) and not module.batch_first
+    )
+
+
+def unbatched(model: Any, calls: Sequence[Call]) -> tuple[str, ...]:
+    """Return the names of the recurrent layers that gave [sequence, features], without a batch."""
+    from torch import nn
+
+    flat = {call.module for call in calls if len(call.shape) == 2}
+    return tuple(
+        name
+        for name, module in model.named_modules()
+        if isinstance(module, nn.RNNBase) and id(module) in flat
     )
 
 

@@ -1,13 +1,16 @@
 """Attention or a recurrent layer runs across the batch, because it takes it for the sequence.
 
-Looks at: layers with batch_first=False, the rows of what the model is given, and whether changing
-    one row changes the output for another, as probed.
+Looks at: layers with batch_first=False, recurrent layers whose input has two dimensions, the rows
+    of what the model is given, and whether changing one row changes the output for another, as
+    probed.
 Says so when: the model is given batches with the rows first, holds such a layer, and the rows meet.
+    An input of two dimensions is one sequence for torch, with the rows as its time steps.
 Stays silent when: the probe was not made, no row changes another's output, or the model is given
     something else than batches of the loader.
-Remedy: batch_first=True, or x.transpose(0, 1) before and after the layer.
+Remedy: batch_first=True, or x.transpose(0, 1) before and after the layer; x.unsqueeze(1) for rows
+    without a sequence, or a layer that is not recurrent.
 Numbers: the run changes: a sample's output no longer depends on its neighbours in the batch.
-Seen: written after examples/blind2/load_forecast.
+Seen: written after examples/blind2/load_forecast; examples/planted/unbatched_lstm.py.
 Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.MultiheadAttention.html: batch_first
     is False by default, also for TransformerEncoderLayer, LSTM, GRU and RNN.
 """
@@ -37,8 +40,8 @@ BUILDS = (
 
 def judge(case: Case) -> Finding | None:
     """Look for a model in which such a layer mixes the rows of a batch."""
-    sizes = {loader.batch_size for loader in case.training_loaders}
-    sizes |= {  # a label for each row
+    read = {loader.batch_size for loader in case.training_loaders} - {None}
+    sizes = read | {  # a label for each row
         shape[0]
         for batches in case.batches
         if batches.role == "train"
@@ -48,8 +51,19 @@ def judge(case: Case) -> Finding | None:
     mixing = [
         model
         for model in case.models
-        if model.mixes_rows and model.sequence_first and model.rows in sizes - {None}
+        if model.mixes_rows and model.sequence_first and model.rows in sizes
     ]
+    flat = [one for one in case.models if one.mixes_rows and one.unbatched and one.rows in read]
+    if flat:
+        model = flat[0]
+        return Finding(
+            claim=f"{model.unbatched[0]} of {model.name} is given {model.rows} rows without a "
+            "dimension for the sequence and takes them for one sequence: samples of a batch change "
+            "each other's output",
+            severity="critical",
+            places=list(model.call_places)[:3] or list(_built(case))[:3],
+            remedies=[code_edit("x.unsqueeze(1) before the layer, or a layer without a state")],
+        )
     if not mixing:
         return None
     model = mixing[0]
