@@ -83,7 +83,7 @@ def chosen(case: Case, findings: Sequence[Finding] = ()) -> list[Experiment]:
     known.update(place for one in of_calls for place in one.places)
     of_findings = _of_findings(case, findings, known)
     others = [*_of_repeats(case), *_switches(case), *resized_calls(case), *_of_losses(findings)]
-    every = [*of_rows, *rewritten, *of_calls, *of_findings, *others]
+    every = [*of_rows, *_of_workers(case), *rewritten, *of_calls, *of_findings, *others]
     return sorted(every, key=lambda one: -_most(case, one))
 
 
@@ -143,6 +143,17 @@ def _of_losses(findings: Sequence[Finding]) -> list[Experiment]:
     return [Experiment(name="same batch", what="with one batch again and again")] * stands
 
 
+def _of_workers(case: Case) -> list[Experiment]:
+    """Return the experiment without worker processes, where the loop waits or shares its cores."""
+    loaders = case.training_loaders
+    if not loaders or not all(one.workers and not one.iterable for one in loaders):
+        return []
+    shares = sum(one.workers or 0 for one in loaders) >= (case.hardware.cores or 1)
+    if not shares and case.share("data wait") < _LEAST:
+        return []
+    return [Experiment(name="no workers", what="with batches read by the loop itself")]
+
+
 def _of_slow_calls(case: Case) -> list[Experiment]:
     """Return the experiments on calls of a library that have a faster form."""
     return [
@@ -185,9 +196,6 @@ def _of_rows(case: Case, known: set[SourceLocation]) -> list[Experiment]:
             ):
                 what = "with a worker process that reads ahead"
                 experiments.append(Experiment(name="worker process", what=what))
-            elif all(one.workers and not one.iterable for one in case.training_loaders):
-                what = "with batches read by the loop itself"
-                experiments.append(Experiment(name="no workers", what=what))
             continue
         assert case.ledger is not None
         # A result can be frozen, and its gradient dead: two changes of one line.

@@ -77,15 +77,43 @@ def test_a_data_set_that_no_worker_reads_says_so(loaders):
     assert "no worker may read" in (WorkerProcess(loaders).prepare() or "")
 
 
-def test_reading_without_workers_is_measured_in_the_loops_process(loaders):
-    loader = DataLoader(Slow(), batch_size=2, num_workers=2)
+class Where(Slow):
+    """Rows that say whether a worker has read them."""
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        is_worker = torch.utils.data.get_worker_info() is not None
+        return torch.tensor([float(index), float(is_worker)])
+
+
+def test_without_workers_the_loops_process_reads(loaders):
+    loader = DataLoader(Where(), batch_size=2, num_workers=1, collate_fn=torch.stack)
     variant = NoWorkers(loaders)
+    assert variant.prepare() == NOT_REACHED
     train(loaders, loader)
     assert variant.prepare() is None
-    part = variant.measured_apart(0.1, 0.05)
-    assert part.seconds == 0.05
-    assert 0.02 <= part.changed < 0.05  # two rows of 10 ms
-    assert part.step(0.1) < 0.1
+    seen = []
+    for number, batch in enumerate(loader):
+        loaders.backward()
+        loaders.step()
+        seen.append(int(batch[0, 1]))
+        if number == 3:
+            variant.switch_on()
+        if number == 8:
+            variant.switch_off()
+    assert seen[:12] == [1] * 4 + [0] * 5 + [1] * 3
+    assert len(seen) > 24  # of 32: what the workers still had in hand is lost at the end
+
+
+def test_without_workers_a_short_epoch_starts_none(loaders, monkeypatch):
+    loader = DataLoader(Where(), batch_size=32, num_workers=1)
+    train(loaders, loader)
+    variant = NoWorkers(loaders)
+    assert variant.prepare() is None
+    variant.switch_on()
+    monkeypatch.setattr("torch.multiprocessing.Process", None)  # no worker can start
+    assert [batch[:, 1].sum().item() for batch in loader] == [0, 0]
+    variant.switch_off()
+    assert len(loaders.training) == 1
 
 
 @pytest.mark.parametrize("batches", [2, 4])

@@ -34,7 +34,6 @@ class WorkerProcess(Variant):
     """One worker process reads the batches ahead: what it takes is measured apart."""
 
     trims = False
-    workers = 1
 
     def __init__(self, loaders: Loaders) -> None:
         self._loaders = loaders
@@ -52,7 +51,7 @@ class WorkerProcess(Variant):
                 self._epoch = len(loader)
                 if self._epoch < _TWO:
                     raise _WorkerError("an epoch has no second batch")
-                self._pace = _measured(loader, self.workers)
+                self._pace = _measured(loader, 1)
             except _WorkerError as error:
                 self._pace = str(error)
         return self._pace if isinstance(self._pace, str) else None
@@ -72,15 +71,61 @@ class WorkerProcess(Variant):
         """Leave the script as it is."""
 
 
-class NoWorkers(WorkerProcess):
-    """The loop's own process reads the batches, in place of the script's worker processes."""
+class NoWorkers(Variant):
+    """The loop's own process reads the batches, in place of the script's worker processes.
 
-    workers = 0
+    These make what they were asked for before, and then rest: a core that they share with the loop
+    is the loop's alone.
+    """
 
-    def measured_apart(self, step: float, waiting: float) -> TimedPart:
-        """Return the wait of a step as it is, and the seconds in which the loop reads it."""
-        assert isinstance(self._pace, _Pace)
-        return TimedPart(seconds=waiting, changed=self._batches * self._pace.reading, most=1.0)
+    trims = False
+
+    def __init__(self, loaders: Loaders) -> None:
+        self._loaders = loaders
+        self._why_not: str | None = NOT_REACHED
+
+    def prepare(self) -> str | None:
+        """Read batches of the training loader in this process, once."""
+        if self._why_not == NOT_REACHED and (training := self._loaders.training):
+            try:
+                for loader, _ in training:
+                    _measured(loader, 0)
+                self._why_not = None
+            except _WorkerError as error:
+                self._why_not = str(error)
+        return self._why_not
+
+    def switch_on(self) -> None:
+        """Read in this process; an epoch of a batch or two starts no workers."""
+        self._loaders.by_hand, self._loaders.starts_workers = _read_here, False
+
+    def switch_off(self) -> None:
+        """Let the workers read."""
+        self._loaders.by_hand, self._loaders.starts_workers = None, True
+
+
+def _read_here(iterator: Any) -> Any:
+    """Return the next batch of an iterator as a DataLoader without worker processes makes it."""
+    from torch.utils.data import _utils
+
+    batch = _fetcher(iterator).fetch(next(iterator._sampler_iter))
+    iterator._num_yielded += 1
+    pin: Any = _utils.pin_memory.pin_memory
+    return pin(batch) if iterator._pin_memory else batch
+
+
+def _fetcher(iterator: Any) -> Any:
+    """Return what reads a data set by its indices, in this process."""
+    from torch.utils.data import _utils
+
+    if not hasattr(iterator, "_hotloop_fetcher"):
+        iterator._hotloop_fetcher = _utils.fetch._MapDatasetFetcher(
+            iterator._dataset,
+            iterator._auto_collation,
+            iterator._collate_fn,
+            iterator._drop_last,
+        )
+    return iterator._hotloop_fetcher
 
 
 class _WorkerError(Exception):

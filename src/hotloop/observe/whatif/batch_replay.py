@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Loaders", "Slot", "alone", "rebuilt"]
 
 KEPT = 4  # batches
+_SHORT = 2  # batches of an epoch that ends before a change has to be undone
 RECENT = 16  # batches that are kept while replaying is switched on and off
 
 
@@ -45,6 +46,7 @@ class Loaders:
         self.one_batch = False  # the latest one is replayed alone
         self.keeps_pristine = False  # copies of it, as the script may change what it gets
         self.by_hand: Callable[[Any], Any] | None = None  # makes an iterator's next batch itself
+        self.starts_workers = True  # also for an epoch of a batch or two
         self.waited = 0.0  # seconds for batches, with gradients on
         self.rows: int | None = None  # of the latest batch
         self.read = 0  # batches of all loaders
@@ -96,6 +98,7 @@ class Loaders:
 
         A script may build its loader anew for each epoch, with the same properties.
         """
+        loader = getattr(loader, "_hotloop_original", loader)
         for reference, source in self._sources:
             if reference() is loader:
                 return source
@@ -157,6 +160,8 @@ class Loaders:
             source = self._source(loader)
             if source.is_ready and self.replay:  # no workers are started for nothing
                 return _Replayed(self, loader, source, start)
+            if not self.starts_workers and source.trains and _length(loader) <= _SHORT:
+                loader = _without_workers(loader)
             return start(loader)  # type: ignore[no-any-return]
 
         def start(loader: Any) -> Any:
@@ -323,6 +328,14 @@ def _length(sized: Any) -> float:
         return len(sized)
     except TypeError:
         return float("inf")
+
+
+def _without_workers(loader: Any) -> Any:
+    """Return a copy of a loader that reads in this process."""
+    other = copy.copy(loader)
+    other._hotloop_original = loader
+    other.num_workers, other.prefetch_factor, other.timeout = 0, None, 0
+    return other
 
 
 def _likeness(loader: Any) -> tuple[object, ...]:
