@@ -86,6 +86,22 @@ def test_many_writes_into_one_tensor_are_followed_in_little_memory():
     assert useful.issuperset(products)
 
 
+def test_writes_wait_for_no_value_that_python_reads_and_have_their_backward_pass():
+    w, x = weight(), torch.randn(ROWS, 256, SIZE)
+
+    def step():
+        outputs = torch.zeros(256, ROWS, SIZE)
+        for moment in range(ROWS):
+            outputs[:, moment] = x[moment] @ w
+            torch.rand(1).item()
+        return [outputs.square().mean()]
+
+    loop = seen(step, [w])["copy_"]
+    assert (loop.in_loop, loop.calls) == (ROWS, pytest.approx(1, abs=0.2))
+    assert loop.seconds > 5 * ROWS * 1e-6
+    assert loop.share > 0.3  # each write copies the gradient of all outputs
+
+
 def test_a_weight_is_the_same_for_all_calls():
     w, x = weight(), torch.randn(ROWS, 3, SIZE)
     loops = seen(lambda: [sum((row @ w).sum() for row in x)], [w])

@@ -84,7 +84,10 @@ def _called(rewrite: Rewrite) -> Forms:
 
 
 def _written(rewrite: Rewrite) -> Forms:
-    """Return the writes of a loop into one tensor, item by item, and one write."""
+    """Return the writes of a loop into one tensor, item by item, and one stack of all items.
+
+    Where gradients flow, the backward pass of each write copies the gradient of the whole tensor.
+    """
     import torch
 
     shape, count, needs_grad = rewrite.shapes[1], rewrite.in_loop, rewrite.needs_grad[1]
@@ -98,12 +101,15 @@ def _written(rewrite: Rewrite) -> Forms:
             result[number] = sources[number]
         return [result]
 
-    def at_once() -> list[Any]:
-        return [torch.zeros(size, dtype=dtype, device=rewrite.device).copy_(source)]
+    def at_once(sources: Sequence[Any]) -> list[Any]:
+        return [torch.stack(list(sources)).to(dtype).expand(size)]
 
-    exact = (lambda: written(source), at_once)
     return Forms(
-        inputs=[source], weights=items, old=lambda: written(items), new=at_once, exact=exact
+        inputs=[source],
+        weights=items,
+        old=lambda: written(items),
+        new=lambda: at_once(items),
+        exact=(lambda: written(source), lambda: at_once(source)),
     )
 
 

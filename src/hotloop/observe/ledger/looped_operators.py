@@ -29,6 +29,7 @@ __all__ = ["looped"]
 
 _MANY, _MOST = 8, 1024  # calls that one call replaces
 _COPY = "aten::copy_"
+_WHOLE = "aten::new_empty_strided"  # autograd's CopySlices calls it for the gradient of a tensor
 _NUMBER = "aten::lift_fresh"  # a Python number becomes a tensor
 _GROUPS = 24  # operators that are followed, those first that take most of the time
 _FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
@@ -77,7 +78,12 @@ def _signature(flow: Flow, number: int, one: Operation) -> object | None:
     if sum(one.are_tensors) != len(one.operands) or not is_chosen(one.stack):
         return None
     arguments = _arguments(one)
-    shapes = tuple((operand.full, operand.dtype, operand.needs_grad) for operand in one.operands)
+    # What is written into has a gradient from the first write on.
+    last = one.operands[-1].needs_grad if one.name == _COPY else None
+    shapes = tuple(
+        (operand.full, operand.dtype, operand.needs_grad if last is None else last)
+        for operand in one.operands
+    )
     return None if arguments is None else (one.overload, id(one.stack), shapes, arguments)
 
 
@@ -117,7 +123,9 @@ def _joined(flow: Flow, numbers: Sequence[int], breaks: Sequence[int]) -> Iterat
         for number in range(begin, end):
             depth = max((depths.get(read, 0) for read in _read(flow, number)), default=0)
             if number in members:
-                joined[depth, bisect.bisect_right(breaks, number)] += 1
+                # What is written can wait in a list until somebody reads it.
+                waits = flow.operations[number].name == _COPY
+                joined[depth, 0 if waits else bisect.bisect_right(breaks, number)] += 1
                 depth += 1
             if depth:
                 depths[number] = depth
@@ -136,16 +144,20 @@ class _Costs:
     def __init__(self, operations: Sequence[Operation]) -> None:
         self._operations = operations
         self._of_node: dict[int, int] = defaultdict(int)
+        self._copying: set[int] = set()  # nodes that copy the gradient of a whole tensor
         self._of_line: dict[tuple[SourceLocation, ...], int] = defaultdict(int)
         self._lines: dict[int, tuple[SourceLocation, ...]] = {}
         nodes: dict[tuple[SourceLocation, ...], set[int]] = defaultdict(set)
         for one in operations:
             if one.node is not None:
                 self._of_node[one.node] += one.spent
-            else:
+                if one.name == _WHOLE:
+                    self._copying.add(one.node)
+        for one in operations:
+            if one.node is None:
                 line = self.line(one.stack)
                 self._of_line[line] += one.spent
-                nodes[line].add(one.sequence)
+                nodes[line].update(self._nodes(one))
         for line, numbers in nodes.items():
             self._of_line[line] += sum(self._of_node[number] for number in numbers)
         self._whole = sum(one.spent for one in operations) or 1
@@ -153,8 +165,14 @@ class _Costs:
     def of(self, numbers: Sequence[int]) -> int:
         """Return the nanoseconds of operations, with those of their nodes."""
         operations = [self._operations[number] for number in numbers]
-        nodes = {one.sequence for one in operations}
+        nodes = set[int]().union(*(self._nodes(one) for one in operations))
         return sum(one.spent for one in operations) + sum(self._of_node[node] for node in nodes)
+
+    def _nodes(self, one: Operation) -> set[int]:
+        """Return the autograd nodes of an operation. That of a write into a part comes after it."""
+        after = one.sequence + 1
+        is_part = one.name == _COPY and after in self._copying
+        return {one.sequence, after} if is_part else {one.sequence}
 
     def line(self, stack: RawStack) -> tuple[SourceLocation, ...]:
         """Return the innermost line of the project, or nothing."""

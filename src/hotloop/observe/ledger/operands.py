@@ -29,7 +29,7 @@ _MASKS: Mapping[str, tuple[str, ...]] = {  # operator -> its arguments that may 
 _NOTED = {
     *_MASKS,
     *("mm", "bmm", "addmm", "native_dropout", "bernoulli", "clone", "_to_copy"),
-    *("cat", "repeat", "linalg_vector_norm", "mkldnn_rnn_layer"),
+    *("cat", "repeat", "copy", "linalg_vector_norm", "mkldnn_rnn_layer"),
     *("mse_loss", "smooth_l1_loss", "huber_loss"),
     *POINTWISE,
     *OF_ROWS,

@@ -8,12 +8,14 @@ Says so when: an experiment measured a gain of 3 % or more by one call on all te
     10 % of the time.
 Stays silent when: the calls depend on one another, as those of a recurrent cell; a library or an
     optimizer makes them; a backward pass lies between them (micro batches: see H23), or a value
-    that Python reads, to which an environment may answer; there are fewer than 8.
+    that Python reads, to which an environment may answer (a write may wait); there are fewer than
+    8.
 Remedy: keep the tensors of all rounds in one, with the round as its first dimension, and call the
     operators once. Where they differ in length, pad and mask them; torch.func.vmap does it for a
-    function. Numbers are appended to a list, from which torch.tensor() makes one tensor.
+    function. Parts of a tensor that are written one by one are appended to a list, of which
+    torch.stack() makes one tensor; numbers likewise, with torch.tensor().
 Numbers: rounding, as sums are made in another order.
-Seen: benchmarks/field/truth/chatbot.json; examples/planted/pair_by_pair.py.
+Seen: benchmarks/field/truth/chatbot.json, enru_lstm.json; examples/planted/pair_by_pair.py.
 Source: hotloop; https://docs.pytorch.org/docs/stable/generated/torch.func.vmap.html
 """
 
@@ -22,7 +24,12 @@ from hotloop.rules.support.rewrites import of_kind, rewritten
 
 __all__ = ["RULE"]
 
-_NUMBERS = "numbers"
+_WRITES = ("numbers", "copy_")
+_REMEDIES = {
+    "": "one call on a tensor that has all rounds of the loop, or torch.func.vmap",
+    "copy_": "append the parts to a list and call torch.stack(list, dim) once",
+    "numbers": "append the numbers to a list and call torch.tensor(list) once",
+}
 
 
 def judge(case: Case) -> Finding | None:
@@ -31,19 +38,22 @@ def judge(case: Case) -> Finding | None:
     if not rewrites:
         return None
     calls = sum(one.calls * one.in_loop for one in rewrites)
+    forms = {one.form if one.form in _WRITES else "" for one in rewrites}
     claim = (
-        f"a Python loop calls operators {calls:,.0f} times a step on tensors that do not depend on "
-        "one another"
+        f"a Python loop calls operators {calls:,.0f} times a step on tensors that do not depend "
     )
-    remedies = ["one call on a tensor that has all rounds of the loop, or torch.func.vmap"]
-    written = [one for one in rewrites if one.form == _NUMBERS]
-    if len(written) == len(rewrites):
+    claim += "on one another"
+    if forms == {"numbers"}:
         claim = f"a Python loop writes {calls:,.0f} numbers a step into tensors, one at a time"
-        remedies = []
-    if written:
-        remedies.append("append the numbers to a list and call torch.tensor(list) once")
+    elif forms == {"copy_"}:
+        claim = f"a Python loop writes {calls:,.0f} parts of tensors a step, one at a time"
+        if any(rewrite.needs_grad[-1] for rewrite in rewrites):
+            claim += ": the backward pass of each write copies the gradient of the whole tensor"
     return rewritten(
-        case, rewrites, claim=claim, remedies=[code_edit(remedy) for remedy in remedies]
+        case,
+        rewrites,
+        claim=claim,
+        remedies=[code_edit(_REMEDIES[form]) for form in _REMEDIES if form in forms],
     )
 
 
