@@ -2,13 +2,13 @@
 
 python -m benchmarks.recipes [CASE] [--rounds N] [--only TEXT] [--busy] [--quick]
 
-CASE is classifier-long, classifier-short, chat or expert; without one, all of them. Weights are
-random, of the same files; rows, optimizer, rate, precision and global batch are equal, and so must
-be the loss of 16 held-out rows before training, and closely after the same steps. Each contestant
-has a process and two threads of its own, and sleeps while it is not its turn. It cuts its own
-batches, so laps have different rows: samples/s are tokens/s by the mean length of all rows. In the
-rows below a contestant's own choice one thing is changed. The first row is no training: it makes
-the products of the linear layers and nothing else.
+CASE is classifier-long, classifier-short, either with -dropout, chat or expert; without one, all of
+them. Weights are random, of the same files; rows, optimizer, rate, precision and global batch are
+equal, and so must be the loss of 16 held-out rows before training, and closely after the same
+steps. Each contestant has a process and two threads of its own, and sleeps while it is not its
+turn. It cuts its own batches, so laps have different rows: samples/s are tokens/s by the mean
+length of all rows. In the rows below a contestant's own choice one thing is changed. The first row
+is no training: it makes the products of the linear layers and nothing else.
 """
 
 from __future__ import annotations
@@ -245,6 +245,24 @@ CASES = {
         goals=[goal(DYNAMIC, 4.0), goal(BEST, 1.5), goal(TRL, 4.0), goal(TRL_PACKED, 1.5)],
     ),
 }
+
+
+def with_dropout(name: str) -> Case:
+    """Return a classifier's case with the dropout of MiniLM's configuration.
+
+    torch's attention on the CPU is another kernel then (docs/log.md, the twelfth wave).
+    """
+    case = CASES[name]
+    return replace(
+        case,
+        title=case.title.replace("6 x 384", "6 x 384 with dropout 0.1"),
+        sizes=replace(case.sizes, dropout=0.1),
+        rows={row: case.rows[row] for row in (BEST, OWN)},
+        goals=[goal(BEST, 1.5)],
+    )
+
+
+CASES |= {f"{name}-dropout": with_dropout(name) for name in ("classifier-long", "classifier-short")}
 
 
 def prepare(case: Case, folder: Path) -> float:

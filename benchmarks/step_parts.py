@@ -25,7 +25,7 @@ import tempfile
 import time
 import warnings
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -59,14 +59,9 @@ KINDS = {  # operators by the beginning of their names after ::, the first that 
     "other operators": ("",),
 }
 CHARS = "char-lm"
-SHORT = recipes.CASES["classifier-short"]
 CASES = {
-    **recipes.CASES,
-    "classifier-dropout": replace(
-        SHORT,
-        title=SHORT.title.replace("6 x 384", "6 x 384 with dropout 0.1"),
-        sizes=replace(SHORT.sizes, dropout=0.1),
-    ),
+    **{name: case for name, case in recipes.CASES.items() if not case.sizes.dropout},
+    "classifier-dropout": recipes.CASES["classifier-short-dropout"],
 }
 TITLES = {name: case.title.removeprefix("U1 ") for name, case in CASES.items()}
 TITLES[CHARS] = "char-lm 4 x 128, 12 rows of 64 characters"
