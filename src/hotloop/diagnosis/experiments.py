@@ -76,13 +76,32 @@ def with_experiments(
         varies=case.step_time is not None and (case.step_time.spread or 0.0) >= _VARYING,
         new_files=made_since(before, cwd),
     )
+    began = time.monotonic()
+    done, result = _in_turn(request, script, cwd, seconds, progress)
+    if result.raised_with is None and result.why_not is not None:
+        case = _without(case, result.why_not)
+    took = time.monotonic() - began
+    return replace(case, experiments=(*case.experiments, *done), experiments_time=took)
+
+
+def _in_turn(
+    request: TrialRequest,
+    script: Sequence[str],
+    cwd: Path,
+    seconds: float,
+    progress: Callable[[child.Beat], None] | None,
+) -> tuple[tuple[Experiment, ...], TrialResult]:
+    """Make experiments in one process, or in several where one is too short.
+
+    Returns them all, and the result of the last process.
+    """
     done: tuple[Experiment, ...] = ()
     later: tuple[Experiment, ...] = ()
-    gains: dict[Experiment, tuple[float, ...]] = {}  # of those to make again for more blocks
+    gains: dict[Experiment, tuple[float, ...]] = {}
     began = time.monotonic()
     for _ in range(_TRIES):
         result = _tried(request, script, cwd, progress)
-        gains = _unsettled(result)
+        gains |= _unsettled(result)
         done, left = _sorted_out(request.experiments, result, done, gains)
         left = (*left, *later)
         took = time.monotonic() - began
@@ -90,20 +109,20 @@ def with_experiments(
         # What comes last of all gets a process of its own, where one is too short and time is left.
         last = tuple(one for one in left if result.ended and one.name == _LAST)
         if took > seconds:
-            done = (*done, *(replace(one, why_not=result.ended) for one in last))
+            done = (*done, *_without_gain(last, result.ended))
             left, last = tuple(one for one in left if one not in last), ()
         if not left or (result.ended and is_late):
             break
         later = tuple(one for one in left if last and one not in last)
-        left = last or left
-        known = tuple(gains.get(one, ()) for one in left)
-        request = replace(request, experiments=left, earlier=known)
-    no = result.ended or "the script raises under others"
-    done = (*done, *(one if one.gain is not None else replace(one, why_not=no) for one in left))
-    if result.raised_with is None and result.why_not is not None:
-        case = _without(case, result.why_not)
-    took = time.monotonic() - began
-    return replace(case, experiments=(*case.experiments, *done), experiments_time=took)
+        again = last or left
+        known = tuple(gains.get(one, ()) for one in again)
+        request = replace(request, experiments=again, earlier=known)
+    return (*done, *_without_gain(left, result.ended or "the script raises under others")), result
+
+
+def _without_gain(experiments: Sequence[Experiment], why_not: str | None) -> list[Experiment]:
+    """Return the experiments; of those without a gain it is told why they have none."""
+    return [one if one.gain is not None else replace(one, why_not=why_not) for one in experiments]
 
 
 def _step(case: Case) -> float:
