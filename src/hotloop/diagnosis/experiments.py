@@ -101,8 +101,9 @@ def _in_turn(
     began = time.monotonic()
     for _ in range(_TRIES):
         result = _tried(request, script, cwd, progress)
-        gains |= _unsettled(result)
-        done, left = _sorted_out(request.experiments, result, done, gains)
+        unsettled = _unsettled(result)
+        gains |= unsettled
+        done, left = _sorted_out(request.experiments, result, done, unsettled)
         left = (*left, *later)
         took = time.monotonic() - began
         is_late = took > request.start + LONGEST * request.seconds
