@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.costs import costing
-from hotloop.rules.support.device_moves import models_moved
+from hotloop.rules.support.device_moves import where_converted
 
 if TYPE_CHECKING:
     from hotloop.core.case.objects import Model
@@ -52,7 +52,7 @@ def judge(case: Case) -> Finding | None:
         case,
         case.computing("forward", "backward", "optimizer"),
         claim=f"the weights of {model.name} are {slow_format(model, case)}",
-        places=models_moved(case) or ([model.place] if model.place else []),
+        places=where_converted(case, model),
         remedies=[code_edit("make weights and data float32, as torch does by itself")],
     )
 

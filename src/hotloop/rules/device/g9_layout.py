@@ -16,7 +16,7 @@ from typing import Any
 
 from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit, option
 from hotloop.rules.support.costs import costing, in_steps
-from hotloop.rules.support.device_moves import models_moved
+from hotloop.rules.support.device_moves import where_converted
 
 __all__ = ["RULE"]
 
@@ -46,7 +46,7 @@ def judge(case: Case) -> Finding | None:
         return None
     fields: dict[str, Any] = {
         "claim": f"{model.convolutions} convolutions run in 16 bit without channels_last",
-        "places": models_moved(case) or ([model.place] if model.place else []),
+        "places": where_converted(case, model),
         "remedies": REMEDIES,
     }
     if not case.profiled:
@@ -67,7 +67,7 @@ def _measured(case: Case) -> Finding | None:
     return Finding(
         claim=f"{model.convolutions} convolutions run without channels_last",
         severity="note",
-        places=models_moved(case) or ([model.place] if model.place else []),
+        places=where_converted(case, model),
         remedies=REMEDIES,
     )
 

@@ -11,33 +11,40 @@ from hotloop.rules.support.syntax import dotted, parse, running
 
 if TYPE_CHECKING:
     from hotloop.core.case.case import Case
+    from hotloop.core.case.objects import Model
     from hotloop.core.finding import SourceLocation
     from hotloop.rules.support.syntax import Module
 
-__all__ = ["models_moved", "tensors_sent"]
+__all__ = ["tensors_sent", "where_converted"]
 
 _MAKERS = frozenset(
     {"tensor", "zeros", "ones", "full", "empty", "arange", "linspace", "eye", "tril", "triu"}
     | {"rand", "randn", "randint", "randperm", "from_numpy", "as_tensor"}
 )
-_MOVES = ("cuda", "to", "double")
+_MOVES = frozenset({"cuda", "to", "double"})
 
 
-def models_moved(case: Case) -> list[SourceLocation]:
-    """Return the statements that move or convert a model: what has `.parameters()` is one."""
+def where_converted(case: Case, model: Model) -> list[SourceLocation]:
+    """Return where a model is moved or converted; else where it is built, or its class.
+
+    What has `.parameters()` is a model.
+    """
     code = parse(case.sources)
     models = {dotted(call.func).rpartition(".")[0] for _, call in code.calls("parameters")}
-    return [
+    moves = _MOVES if case.on_gpu else _MOVES - {"cuda"}
+    moved = [
         module.place(statement)
         for module in code.modules
         for statement in module.nodes
-        if isinstance(statement, ast.Assign | ast.Expr) and _moves(statement, models - {""})
+        if isinstance(statement, ast.Assign | ast.Expr) and _moves(statement, models - {""}, moves)
     ]
+    built = [module.place(call) for module, call in code.calls(model.name)]
+    return moved or built or ([model.place] if model.place else [])
 
 
-def _moves(statement: ast.Assign | ast.Expr, models: set[str]) -> bool:
+def _moves(statement: ast.Assign | ast.Expr, models: set[str], moves: frozenset[str]) -> bool:
     value = statement.value
-    if not isinstance(value, ast.Call) or last_name(value) not in _MOVES:
+    if not isinstance(value, ast.Call) or last_name(value) not in moves:
         return False
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     return bool(models & {dotted(value.func).rpartition(".")[0], *map(dotted, targets)})
