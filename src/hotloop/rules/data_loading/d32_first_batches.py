@@ -1,0 +1,72 @@
+"""Each pass over a loader is given up after its first batch.
+
+Looks at: how often a loader was started, and how many batches each pass gave.
+Says so when: a loader of several batches was started four times or more and gave one batch each
+    time, as next(iter(loader)) does in a loop. Without a shuffle that is always the same batch: a
+    training loop learns these rows and no others, and an evaluation counts them again and again.
+    With a shuffle it is a note: rows come by chance, some twice in an epoch and others never.
+Stays silent when: a pass gave more batches, an epoch has only one, or an evaluation reads one batch.
+Remedy: `for batch in loader`; or keep one iterator, and make another when it raises StopIteration.
+Numbers: training: the model sees other rows.
+Seen: examples/planted/first_batch.py; benchmarks/field/truth/corr_cmnist.json.
+Source: https://docs.pytorch.org/docs/stable/data.html: iter() of a DataLoader begins an epoch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
+from hotloop.rules.support.data_wait import place_of
+
+if TYPE_CHECKING:
+    from hotloop.core.case.steps_and_loaders import Loader
+
+__all__ = ["RULE"]
+
+PASSES = 4  # as many random numbers of passes would hardly all be given up at the same place
+IN_ORDER = "SequentialSampler"
+
+
+def judge(case: Case) -> Finding | None:
+    """Look for a loader of which each pass gave one batch."""
+    for loader in case.loaders:
+        if not _is_given_up(loader):
+            continue
+        rows = f"{loader.batch_size or 1:,} of {loader.length or 0:,} rows"
+        if loader.role == "train":
+            is_same = loader.sampler == IN_ORDER
+            what = f"trains on the same {rows}" if is_same else "draws its rows anew in each step"
+        elif loader.sampler == IN_ORDER and _is_repeated(case, loader):
+            is_same, what = True, f"counts the same {rows} again and again"
+        else:
+            continue
+        return Finding(
+            claim=f"each pass over the loader ends after its first batch: the script {what}",
+            severity="critical" if is_same else "note",
+            places=place_of(loader),
+            evidence={"passes": f"{loader.iterations:,}", "batches of one": f"{loader.batches:,}"},
+            remedies=[code_edit("for batch in loader: in place of next(iter(loader))")],
+        )
+    return None
+
+
+def _is_given_up(loader: Loader) -> bool:
+    several = (loader.batches or 0) > 1 and loader.iterations >= PASSES and not loader.iterable
+    return several and len(loader.waits) == len(loader.first_waits) >= PASSES
+
+
+def _is_repeated(case: Case, loader: Loader) -> bool:
+    """Whether one evaluation reads several batches, each of them the first."""
+    return any(one.loader == loader.key and one.batches > 1 for one in case.evaluations)
+
+
+RULE = Rule(
+    title="Only the first batch of a loader is read",
+    judge=judge,
+    needs=(Needs.LOADER,),
+    weight=2,
+    numerics="training",
+    kind="correctness",
+    known="proved",
+)
