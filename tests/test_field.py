@@ -14,12 +14,14 @@ from hotloop.core.case.case import Case
 # The place that the verdict names, where a reader found it right (docs/field.md); None: silent.
 RIGHT = {
     "a2c_basic": "a2c_discrete.py:40",
+    "anime_dcgan": "train.py:44",
     "autoencoder_user": "Autoencoder.py:16",
     "char_rnn_user": None,
     "chatbot": "model.py:53",
     "cleanrl_dqn": None,
     "deepfm_criteo": "DeepFM.py:163",
     "diffusiongpt": None,
+    "espcn_h5": "datasets.py:11",
     "ex_gat": "main.py:125",
     "ex_vae": "main.py:37",
     "ex_wlm": None,
@@ -35,6 +37,7 @@ RIGHT = {
     "lightning_mnist3_user": "dm.py:18",
     "lstm_stock": None,
     "mini_gpt_bpe": "mini_gpt_bpe.py:301",
+    "ml_lstm_csv": "train_LSTM.py:55",
     "nanogpt": None,
     "ncf_mlp": "MLP.py:155",
     "neural_processes_flow": "train_flow.py:85",
