@@ -311,6 +311,37 @@ def test_a_core_that_worker_processes_share_is_a_part_of_the_step(tmp_path: Path
     assert 1.1 < (one.gain or 0.0) < 1.6
 
 
+LAUNCHED = """
+import os, time, torch
+torch.distributed.init_process_group("gloo")
+assert torch.distributed.get_world_size() == 1
+
+def noted():
+    time.sleep(0.01)
+
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(10_000):
+    model(torch.randn(4, 8)).mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    time.sleep(0.01)
+    noted()
+"""
+
+
+def test_what_a_launcher_starts_in_one_process_is_tried_too(tmp_path: Path):
+    path = tmp_path / "train.py"
+    path.write_text(LAUNCHED)
+    place = SourceLocation(file=str(path), line=len(LAUNCHED.splitlines()))
+    asked = Experiment(name="lines", what="noted", row="logging", places=(place,))
+    case = replace(case_of(tmp_path), sources={str(path): LAUNCHED})
+    launcher = ("-m", "torch.distributed.run", "--nproc_per_node", "1", str(path))
+    [one] = with_experiments(case, [asked], launcher, cwd=tmp_path, seconds=2.0).experiments
+    assert one.why_not is None
+    assert 1.5 < (one.gain or 0.0) < 2.5
+
+
 def test_blocks_that_differ_get_more_of_them_where_the_script_is_short(tmp_path, monkeypatch):
     path = tmp_path / "train.py"
     path.write_text(SHORT)

@@ -22,6 +22,7 @@ from hotloop.observe.experiments.trial import (
     command,
 )
 from hotloop.process import child
+from hotloop.process.launchers import launched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -151,15 +152,20 @@ def _tried_once(
     progress: Callable[[child.Beat], None] | None,
     **more: str,
 ) -> TrialResult:
-    """Start one process; `more` goes into its environment."""
+    """Start one process; `more` goes into its environment.
+
+    What a launcher would start runs in the process itself: its steps are seen there only.
+    """
+    own, variables = launched(script)
     outcome = child.run(
-        command(request, tuple(script)),
+        command(request, own),
         limits=child.ProcessLimits(seconds=request.start + LONGEST * request.seconds + _START),
         cwd=cwd,
         environment={
             **child.quiet(),
             "TMPDIR": f"{child.SCRATCH}/{TEMPORARY}",
             "MLFLOW_TRACKING_URI": f"file://{child.SCRATCH}/mlruns",
+            **variables,
             **more,
         },
         progress=progress,
