@@ -5,7 +5,7 @@ Says so when: a loader of several batches was started four times or more and gav
     time, as next(iter(loader)) does in a loop. Without a shuffle that is always the same batch: a
     training loop learns these rows and no others, and an evaluation counts them again and again.
     With a shuffle it is a note: rows come by chance, some twice in an epoch and others never.
-Stays silent when: a pass gave more batches, an epoch has only one, or an evaluation reads one batch.
+Stays silent when: a pass gave more batches, an epoch has one, or an evaluation reads one batch.
 Remedy: `for batch in loader`; or keep one iterator, and make another when it raises StopIteration.
 Numbers: training: the model sees other rows.
 Seen: examples/planted/first_batch.py; benchmarks/field/truth/corr_cmnist.json.
