@@ -368,6 +368,25 @@ def test_blocks_that_differ_get_more_of_them_where_the_script_is_short(tmp_path,
     assert (one.gain or 0.0) > 1.5
 
 
+def test_what_was_measured_is_told_if_the_next_process_fails(tmp_path, monkeypatch):
+    place = SourceLocation(file=str(tmp_path / "train.py"), line=4)
+    settled = Experiment(name="lines", what="a", row="logging", places=(place,))
+    settled = settled.with_gains([1.2] * 12)
+    unsettled = Experiment(name="fused optimizer", what="b").with_gains([0.9, 1.3])
+    results = [
+        TrialResult(
+            experiments=(settled, unsettled),
+            gains=((1.2,) * 12, (0.9, 1.3)),
+            ended="the script ended",
+        ),
+        TrialResult(why_not="timeout"),
+    ]
+    monkeypatch.setattr(made_in_turn, "_tried", lambda *_: results.pop(0))
+    case = with_experiments(case_of(tmp_path), [settled], ("train.py",), cwd=tmp_path)
+    assert {one.what for one in case.experiments} == {"a", "b"}
+    assert not case.not_checked
+
+
 def test_no_process_is_started_for_kept_memory_alone_where_the_time_is_over(tmp_path: Path):
     (tmp_path / "train.py").write_text(SHORT)
     place = SourceLocation(

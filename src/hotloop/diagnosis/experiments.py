@@ -79,7 +79,7 @@ def with_experiments(
     )
     began = time.monotonic()
     done, result = _in_turn(request, script, cwd, seconds, progress)
-    if result.raised_with is None and result.why_not is not None:
+    if result.raised_with is None and result.why_not is not None and not done:
         case = _without(case, result.why_not)
     took = time.monotonic() - began
     return replace(case, experiments=(*case.experiments, *done), experiments_time=took)
@@ -102,6 +102,9 @@ def _in_turn(
     began = time.monotonic()
     for _ in range(_TRIES):
         result = _tried(request, script, cwd, progress)
+        if (done or gains) and not result.experiments and result.raised_with is None:
+            rest = (*request.experiments, *later)  # what earlier processes showed is told
+            return (*done, *_without_gain(rest, result.why_not)), result
         unsettled = _unsettled(result)
         gains |= unsettled
         done, left = _sorted_out(request.experiments, result, done, unsettled)

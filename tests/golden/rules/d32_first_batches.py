@@ -15,6 +15,7 @@ LOADER = replace(
     waits=(0.01,) * 40,
     first_waits=(0.01,) * 40,
     sampler="SequentialSampler",
+    repeats=1.0,
 )
 TEST = replace(LOADER, key=7, role="evaluate")
 SPAN = EvaluationSpan(at=1.0, seconds=1.0, step=20, batches=20, loader=7)
@@ -27,6 +28,7 @@ def read(**changes: object):
 POSITIVE = [
     read(),
     read(sampler="RandomSampler"),
+    read(repeats=0.0),  # the data set draws its samples
     healthy(loaders=(healthy().loaders[0], TEST), evaluations=(SPAN,)),
 ]
 NEGATIVE = [
@@ -37,3 +39,4 @@ NEGATIVE = [
     healthy(loaders=(healthy().loaders[0], TEST), evaluations=(replace(SPAN, batches=1),)),
 ]
 KNOWN = [(POSITIVE[0], "proved")]
+SEVERITY = [(POSITIVE[0], "critical"), *((case, "note") for case in POSITIVE[1:])]

@@ -101,7 +101,36 @@ def test_without_workers_the_loops_process_reads(loaders):
         if number == 8:
             variant.switch_off()
     assert seen[:12] == [1] * 4 + [0] * 5 + [1] * 3
-    assert len(seen) > 24  # of 32: what the workers still had in hand is lost at the end
+    assert len(seen) == 32
+
+
+def test_an_epoch_that_ends_without_workers_gives_what_they_had_read_ahead(loaders):
+    loader = DataLoader(Where(), batch_size=2, num_workers=1)
+    train(loaders, loader)
+    variant = NoWorkers(loaders)
+    assert variant.prepare() is None
+    rows = []
+    for number, batch in enumerate(loader):
+        loaders.backward()
+        rows += batch[:, 0].tolist()
+        if not number:
+            variant.switch_on()
+    assert sorted(rows) == list(range(64))
+
+
+def test_no_block_is_steady_while_a_short_epoch_goes_on_without_workers(loaders):
+    loader = DataLoader(Where(), batch_size=16, num_workers=1)
+    train(loaders, loader)
+    variant = NoWorkers(loaders)
+    assert variant.prepare() is None
+    variant.switch_on()
+    batches = iter(loader)
+    assert loaders.stock == {}
+    variant.switch_off()
+    first = loaders.stock
+    assert loaders.stock != first
+    del batches
+    assert loaders.stock == {}
 
 
 def test_without_workers_a_short_epoch_starts_none(loaders, monkeypatch):

@@ -102,6 +102,28 @@ def test_writes_wait_for_no_value_that_python_reads_and_have_their_backward_pass
     assert loop.share > 0.3  # each write copies the gradient of all outputs
 
 
+def test_writes_into_several_tensors_or_with_reads_between_them_are_not_one():
+    w, x = weight(), torch.randn(ROWS, SIZE)
+
+    def copied():
+        state, losses = torch.zeros(ROWS, SIZE), []
+        for row in range(ROWS):
+            state = state.clone()
+            state[row] = x[row] @ w
+            losses.append(state.square().mean())
+        return [torch.stack(losses).sum()]
+
+    def read():
+        state, losses = torch.zeros(ROWS, SIZE), []
+        for row in range(ROWS):
+            state[row] = x[row] * 2
+            losses.append(state.sum() * w.sum())
+        return [torch.stack(losses).sum()]
+
+    assert "copy_" not in seen(copied, [w])
+    assert "copy_" not in seen(read, [w])
+
+
 def test_a_weight_is_the_same_for_all_calls():
     w, x = weight(), torch.randn(ROWS, 3, SIZE)
     loops = seen(lambda: [sum((row @ w).sum() for row in x)], [w])

@@ -370,7 +370,7 @@ def by_mean_of_squares(x, factor, summand):
         (
             by_std,
             2,
-            "F.layer_norm(x, x.shape[-1:], (1 - 1 / x.shape[-1]) ** 0.5 * weight, bias, eps=1e-06)",
+            "F.layer_norm(x, x.shape[-1:], (1 - 1 / x.shape[-1]) ** 0.5 * weight, bias, eps=1e-12)",
         ),
         (by_mean_of_squares, 2, "F.layer_norm(x, x.shape[-1:], weight, bias, eps=1e-12)"),
         (

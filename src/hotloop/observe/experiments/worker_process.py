@@ -96,7 +96,7 @@ class NoWorkers(Variant):
         return self._why_not
 
     def switch_on(self) -> None:
-        """Read in this process; an epoch of a batch or two starts no workers."""
+        """Read in this process; a short epoch that begins now starts no workers."""
         self._loaders.by_hand, self._loaders.starts_workers = _read_here, False
 
     def switch_off(self) -> None:

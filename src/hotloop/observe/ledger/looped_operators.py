@@ -114,6 +114,9 @@ def _joined(flow: Flow, numbers: Sequence[int], breaks: Sequence[int]) -> Iterat
 
     The depth of a call is the number of calls of its kind that it depends on, one by one.
     """
+    if flow.operations[numbers[0]].name == _COPY:
+        yield from _written(flow, numbers)
+        return
     members = set(numbers)
     for begin, end in zip((0, *flow.ends), flow.ends, strict=False):
         if bisect.bisect_left(numbers, end) - bisect.bisect_left(numbers, begin) < _MANY:
@@ -123,13 +126,27 @@ def _joined(flow: Flow, numbers: Sequence[int], breaks: Sequence[int]) -> Iterat
         for number in range(begin, end):
             depth = max((depths.get(read, 0) for read in _read(flow, number)), default=0)
             if number in members:
-                # What is written can wait in a list until somebody reads it.
-                waits = flow.operations[number].name == _COPY
-                joined[depth, 0 if waits else bisect.bisect_right(breaks, number)] += 1
+                joined[depth, bisect.bisect_right(breaks, number)] += 1
                 depth += 1
             if depth:
                 depths[number] = depth
         yield from joined.values()
+
+
+def _written(flow: Flow, numbers: Sequence[int]) -> Iterator[int]:
+    """Yield how many writes into one tensor may be one: nothing reads it between them.
+
+    They wait for no value that Python reads: what is written can be kept in a list.
+    """
+    members, run, before = set(numbers), 0, -1
+    for number in numbers:
+        others = flow.readers[before] - members if run else ()
+        is_next = run > 0 and before in flow.operations[number].operands[0].writers
+        if not is_next or any(reader < number for reader in others):
+            yield run
+            run = 0
+        run, before = run + 1, number
+    yield run
 
 
 def _read(flow: Flow, number: int) -> Iterable[int]:

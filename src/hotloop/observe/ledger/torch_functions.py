@@ -37,6 +37,8 @@ _RANGE: Final = (-30.0123, 29.9871, 4001)  # the inputs; no kink of a function i
 _FEW: Final = 400  # every n-th is looked at first
 _ROUNDING: Final = 1e-6  # of a value, or of 1 if it is smaller: constants have 7 digits
 _ROWS: Final = 7
+_COLUMNS: Final = 3  # from which a function of rows is told from others
+_FLAT: Final = 1e-2  # factor that makes rows nearly constant
 _SMALL: Final = 0.1  # a number below it may be the epsilon of a normalisation
 _OF_EPSILON: Final = 1e-5  # as _ROUNDING, where an epsilon is added to a root or to its square
 _UNBIASED: Final = "(1 - 1 / x.shape[-1]) ** 0.5"  # torch.std() divides by one less
@@ -97,6 +99,8 @@ def same_in_torch(
     with torch.inference_mode(False), torch.autocast("cpu", enabled=False):
         try:
             if weights or any(step.name in OF_ROWS for step in steps):
+                if columns < _COLUMNS:
+                    return None
                 return _same_of_rows(steps, function, columns, weights)
             return _same_of_elements(function)
         except (RuntimeError, TypeError):  # no operator for such arguments
@@ -129,15 +133,21 @@ def _same_of_rows(
     given = torch.randn(_ROWS, columns, **size) * 2 + 0.7  # type: ignore[call-overload]
     others = [torch.randn(columns, **size) for _ in range(weights)]  # type: ignore[call-overload]
     numbers = {n for step in steps for n in step.numbers if n is not None and 0 < n < _SMALL}
+    epsilons = sorted({0.0, *numbers, *(n * n for n in numbers)})
+    same: dict[str, tuple[float, str, Callable[..., Any]]] = {}
     with torch.no_grad():
-        expected = function(given, *others)
-        for name, other in _candidates_of_rows(columns, weights, (*sorted(numbers), 0.0)):
+        expected, nearly = function(given, *others), function(given * _FLAT, *others)
+        for name, other in _candidates_of_rows(columns, weights, epsilons):
             if not _is_same(expected, other(given, *others), _OF_EPSILON):
                 continue
-            slopes = _slopes(function, other, given, *others)
-            if _is_same(*slopes, _OF_EPSILON):
-                return name, other
-    return None
+            if _is_same(*_slopes(function, other, given, *others), _OF_EPSILON):
+                # Rows that are nearly constant tell which epsilon it is.
+                far = float((nearly - other(given * _FLAT, *others)).abs().max())
+                same[name] = far, name, other
+    if not same:
+        return None
+    _, name, other = min(same.values(), key=lambda one: one[0])
+    return name, other
 
 
 def _slopes(one: Callable[..., Any], other: Callable[..., Any], *inputs: Any) -> tuple[Any, Any]:
@@ -212,7 +222,7 @@ def _candidates_of_rows(
         if weights < 2:
             yield f"F.rms_norm({call})", rms_norm(eps)
         yield f"F.layer_norm({call})", layer_norm(eps)
-        if weights and columns > 1:
+        if weights:
             scaled = call.replace("weight", f"{_UNBIASED} * weight")
             yield f"F.layer_norm({scaled})", layer_norm(eps, unbiased)
     if not weights:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Loaders", "Slot", "alone", "rebuilt"]
 
 KEPT = 4  # batches
-_SHORT = 2  # batches of an epoch that ends before a change has to be undone
+_SHORT = 32  # batches of an epoch that may be read without the workers that it would start
 RECENT = 16  # batches that are kept while replaying is switched on and off
 
 
@@ -46,7 +46,9 @@ class Loaders:
         self.one_batch = False  # the latest one is replayed alone
         self.keeps_pristine = False  # copies of it, as the script may change what it gets
         self.by_hand: Callable[[Any], Any] | None = None  # makes an iterator's next batch itself
-        self.starts_workers = True  # also for an epoch of a batch or two
+        self.starts_workers = True  # else a short epoch has none, until its end
+        self._without: list[weakref.ref[Any]] = []  # iterators that have none
+        self._foreign = 0
         self.waited = 0.0  # seconds for batches, with gradients on
         self.rows: int | None = None  # of the latest batch
         self.read = 0  # batches of all loaders
@@ -64,7 +66,10 @@ class Loaders:
 
     @property
     def stock(self) -> dict[int, int]:
-        """Return how many batches of training lie ready, by the id() of a loader's iterator."""
+        """Return how many batches of training lie ready, by the id() of a loader's iterator.
+
+        While an epoch that began without workers goes on with them, no two calls agree.
+        """
         self._iterators = [one for one in self._iterators if one() is not None]
         living = [iterator for one in self._iterators if (iterator := one()) is not None]
         trains = [
@@ -72,7 +77,12 @@ class Loaders:
             for iterator in living
             if iterator._hotloop_source.trains and hasattr(iterator, "_data_queue")
         ]
-        return {id(iterator): _ready(iterator) for iterator in trains}
+        ready = {id(iterator): _ready(iterator) for iterator in trains}
+        self._without = [one for one in self._without if one() is not None]
+        if self._without and self.starts_workers:  # an epoch goes on without: no block is steady
+            self._foreign += RECENT
+            ready[0] = self._foreign
+        return ready
 
     @property
     def replayed(self) -> int:
@@ -133,6 +143,8 @@ class Loaders:
             iterator._hotloop_source = self._source(loader)
             if loader.num_workers > 0:  # its queue comes after this call
                 self._iterators.append(weakref.ref(iterator))
+            if hasattr(loader, "_hotloop_original"):
+                self._without.append(weakref.ref(iterator))
 
         def __next__(iterator: Any) -> Any:  # noqa: N807
             source = iterator._hotloop_source
@@ -148,8 +160,11 @@ class Loaders:
             try:
                 batch = self._timed(make, iterator)
             except StopIteration:
-                source.ended(iterator._num_yielded)
-                raise
+                # What the workers had read ahead comes at last.
+                if make is ask or not getattr(iterator, "_task_info", None):
+                    source.ended(iterator._num_yielded)
+                    raise
+                batch = self._timed(ask, iterator)
             self._note(batch)
             source.take(batch, keep=self.replay or self._switched)
             if self.keeps_pristine:

@@ -1,10 +1,11 @@
 """Each pass over a loader is given up after its first batch.
 
-Looks at: how often a loader was started, and how many batches each pass gave.
+Looks at: how often a loader was started, how many batches each pass gave, and whether samples had
+    equal values when they were read again.
 Says so when: a loader of several batches was started four times or more and gave one batch each
-    time, as next(iter(loader)) does in a loop. Without a shuffle that is always the same batch: a
-    training loop learns these rows and no others, and an evaluation counts them again and again.
-    With a shuffle it is a note: rows come by chance, some twice in an epoch and others never.
+    time, as next(iter(loader)) does in a loop. Critical where the rows come in order and sampled
+    rows were equal when they came again: then the training sees one batch and no other. Else a
+    note: rows come by chance, some twice in an epoch and others never.
 Stays silent when: a pass gave more batches, an epoch has one, or an evaluation reads one batch.
 Remedy: `for batch in loader`; or keep one iterator, and make another when it raises StopIteration.
 Numbers: training: the model sees other rows.
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["RULE"]
 
 PASSES = 4  # as many random numbers of passes would hardly all be given up at the same place
+EQUAL = 0.9  # share of the sampled rows that are the same when they come again, as in D27
 IN_ORDER = "SequentialSampler"
 
 
@@ -34,16 +36,16 @@ def judge(case: Case) -> Finding | None:
         if not _is_given_up(loader):
             continue
         rows = f"{loader.batch_size or 1:,} of {loader.length or 0:,} rows"
+        is_same = loader.sampler == IN_ORDER and (loader.repeats or 0.0) >= EQUAL
         if loader.role == "train":
-            is_same = loader.sampler == IN_ORDER
-            what = f"trains on the same {rows}" if is_same else "draws its rows anew in each step"
-        elif loader.sampler == IN_ORDER and _is_repeated(case, loader):
-            is_same, what = True, f"counts the same {rows} again and again"
+            what = f"trains on the same {rows}" if is_same else "begins a new order in each step"
+        elif _is_repeated(case, loader):
+            what = "evaluates first batches alone"
         else:
             continue
         return Finding(
             claim=f"each pass over the loader ends after its first batch: the script {what}",
-            severity="critical" if is_same else "note",
+            severity="critical" if is_same and loader.role == "train" else "note",
             places=place_of(loader),
             evidence={"passes": f"{loader.iterations:,}", "batches of one": f"{loader.batches:,}"},
             remedies=[code_edit("for batch in loader: in place of next(iter(loader))")],

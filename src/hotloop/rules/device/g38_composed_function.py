@@ -18,6 +18,7 @@ Source: hotloop; https://docs.pytorch.org/docs/stable/generated/torch.nn.functio
     https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.layer_norm.html
 """
 
+from hotloop.core.case.rewrite import Rewrite
 from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
 from hotloop.rules.support.rewrites import of_kind, rewritten
 
@@ -37,8 +38,15 @@ def judge(case: Case) -> Finding | None:
         case,
         rewrites,
         claim=claim,
-        remedies=[code_edit(f"{form}, which is one operator") for form in forms],
+        remedies=[code_edit(_in_words(form, rewrites)) for form in forms],
     )
+
+
+def _in_words(form: str, rewrites: list[Rewrite]) -> str:
+    """Return a remedy; of a function that adds its epsilon to a root it says what differs."""
+    text = f"{form}, which is one operator"
+    of_form = (step.name for one in rewrites if one.form == form for step in one.steps)
+    return f"{text}; rows that are nearly constant differ" if "std" in of_form else text
 
 
 RULE = Rule(

@@ -8,12 +8,13 @@ Says so when: an experiment measured a gain of 3 % or more by one call on all te
     10 % of the time.
 Stays silent when: the calls depend on one another, as those of a recurrent cell; a library or an
     optimizer makes them; a backward pass lies between them (micro batches: see H23), or a value
-    that Python reads, to which an environment may answer (a write may wait); there are fewer than
-    8.
+    that Python reads, to which an environment may answer (a write may wait, unless the tensor is
+    read before the next one); there are fewer than 8.
 Remedy: keep the tensors of all rounds in one, with the round as its first dimension, and call the
     operators once. Where they differ in length, pad and mask them; torch.func.vmap does it for a
     function. Parts of a tensor that are written one by one are appended to a list, of which
-    torch.stack() makes one tensor; numbers likewise, with torch.tensor().
+    torch.stack() makes one tensor; numbers likewise, with torch.tensor(). If they go to scattered
+    positions, x[positions] = values writes them all.
 Numbers: rounding, as sums are made in another order.
 Seen: benchmarks/field/truth/chatbot.json, enru_lstm.json; examples/planted/pair_by_pair.py.
 Source: hotloop; https://docs.pytorch.org/docs/stable/generated/torch.func.vmap.html
@@ -27,8 +28,8 @@ __all__ = ["RULE"]
 _WRITES = ("numbers", "copy_")
 _REMEDIES = {
     "": "one call on a tensor that has all rounds of the loop, or torch.func.vmap",
-    "copy_": "append the parts to a list and call torch.stack(list, dim) once",
-    "numbers": "append the numbers to a list and call torch.tensor(list) once",
+    "copy_": "append the parts to a list; then torch.stack(list, dim), or one index assignment",
+    "numbers": "append the numbers to a list; then torch.tensor(list), or one index assignment",
 }
 
 

@@ -4,9 +4,10 @@ Looks at: layers with batch_first=False, recurrent layers whose input has two di
     of what the model is given, and whether changing one row changes the output for another, as
     probed.
 Says so when: the model is given batches with the rows first, holds such a layer, and the rows meet.
-    An input of two dimensions is one sequence for torch, with the rows as its time steps.
-Stays silent when: the probe was not made, no row changes another's output, or the model is given
-    something else than batches of the loader.
+    An input of two dimensions is one sequence for torch, with the rows as its time steps: said
+    where the loader shuffles the rows.
+Stays silent when: the probe was not made, no row changes another's output, the model is given
+    something else than batches of the loader, or an unshuffled loader may give parts of a series.
 Remedy: batch_first=True, or x.transpose(0, 1) before and after the layer; x.unsqueeze(1) for rows
     without a sequence, or a layer that is not recurrent.
 Numbers: the run changes: a sample's output no longer depends on its neighbours in the batch.
@@ -40,8 +41,10 @@ BUILDS = (
 
 def judge(case: Case) -> Finding | None:
     """Look for a model in which such a layer mixes the rows of a batch."""
-    read = {loader.batch_size for loader in case.training_loaders} - {None}
-    sizes = read | {  # a label for each row
+    # Rows in order may be a series, of which a batch is a part.
+    drawn = {one.batch_size for one in case.training_loaders if one.shuffle} - {None}
+    sizes = {loader.batch_size for loader in case.training_loaders} - {None}
+    sizes |= {  # a label for each row
         shape[0]
         for batches in case.batches
         if batches.role == "train"
@@ -51,9 +54,11 @@ def judge(case: Case) -> Finding | None:
     mixing = [
         model
         for model in case.models
-        if model.mixes_rows and model.sequence_first and model.rows in sizes
+        if model.mixes_rows
+        and model.rows in sizes
+        and not set(model.sequence_first) <= set(model.unbatched)
     ]
-    flat = [one for one in case.models if one.mixes_rows and one.unbatched and one.rows in read]
+    flat = [one for one in case.models if one.mixes_rows and one.unbatched and one.rows in drawn]
     if flat:
         model = flat[0]
         return Finding(

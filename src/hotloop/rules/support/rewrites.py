@@ -59,5 +59,7 @@ def rewritten(case: Case, rewrites: Sequence[Rewrite], **fields: Any) -> Finding
 
 def in_words(rewrite: Rewrite) -> str:
     """Return the shapes of a rewrite: "64 x 51, 51 x 48 (float32), 95 times a step"."""
+    if rewrite.form == "numbers":
+        return f"{rewrite.in_loop * rewrite.calls:,.0f} numbers a step ({rewrite.dtypes[0]})"
     shapes = ", ".join(" x ".join(map(str, shape)) for shape in rewrite.shapes)
     return f"{shapes} ({rewrite.dtypes[0]}), {rewrite.calls:.3g} times a step"
