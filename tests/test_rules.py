@@ -2,8 +2,8 @@
 
 Each rule has a golden file, tests/golden/rules/<its file>.py: POSITIVE, cases it must speak of,
 NEGATIVE, cases it must stay silent about; where they are there, NAMED: cases with the techniques
-that its remedies must name, and KNOWN: cases with how their finding is known. A rule that judges
-planned runs has cases of these too.
+that its remedies must name, KNOWN: cases with how their finding is known, and SEVERITY: cases with
+its severity. A rule that judges planned runs has cases of these too.
 
 The last tests hold every label in the source to the list of rules.
 """
@@ -143,6 +143,13 @@ def test_it_says_how_it_knows(rule: Rule):
     for case, known in getattr(golden(rule), "KNOWN", ()):
         (finding,) = rule.findings(case)
         assert finding.known == known
+
+
+@every_rule
+def test_it_is_as_severe_as_it_can_prove(rule: Rule):
+    for case, severity in getattr(golden(rule), "SEVERITY", ()):
+        (finding,) = rule.findings(case)
+        assert finding.severity == severity
 
 
 @every_rule

@@ -21,4 +21,7 @@ POSITIVE = [
         ),
     ),
 ]
+NO_MODEL = healthy(wall=wall(after_step=4.0), models=())
+POSITIVE.append(NO_MODEL)
+SEVERITY = [(NO_MODEL, "note")]
 NEGATIVE = [healthy(wall=wall(after_step=0.2, log=0.2))]

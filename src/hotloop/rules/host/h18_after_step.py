@@ -3,7 +3,7 @@
 Looks at: the wall time between the update and the next batch that has no row of its own, and what
     is logged; the call stacks there.
 Says so when: both rows together take 5 % of the wall time; a note, if no line below the training
-    loop takes half of it.
+    loop takes half of it, or if no model was called: then the next forward pass is part of it.
 Stays silent when: they take less, or an experiment showed that the line's work is faster in another
     form.
 Remedy: do it every N steps, or not in the loop. H2, H5, H7, H15 and H17 say more where they know
@@ -48,7 +48,7 @@ def judge(case: Case) -> Finding | None:
             code_edit("leave out of the loop what nobody reads"),
         ],
     )
-    if finding is not None and places and _trains(case, places[0]):
+    if finding is not None and (not case.models or (places and _trains(case, places[0]))):
         return replace(finding, severity="note")
     return finding
 
