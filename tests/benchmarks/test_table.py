@@ -45,7 +45,7 @@ def test_a_result_is_shown_with_ratios_reasons_verdicts_and_its_load():
 
 def test_a_result_that_is_not_there_is_named(tmp_path):
     page = table.page(tmp_path)
-    assert page.count("Not measured: run `python -m benchmarks.") == 16
+    assert page.count("Not measured: run `python -m benchmarks.") == 18
     assert "Not measured: run `python -m benchmarks.recipes classifier-long`." in page
     assert page.count("Not measured: no GPU was at hand.") == 1
 
