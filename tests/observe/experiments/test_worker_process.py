@@ -118,6 +118,27 @@ def test_an_epoch_that_ends_without_workers_gives_what_they_had_read_ahead(loade
     assert sorted(rows) == list(range(64))
 
 
+def test_an_epoch_of_one_batch_is_read_without_workers_too(loaders):
+    loader = DataLoader(Where(), batch_size=64, num_workers=1)
+    train(loaders, loader)
+    assert NoWorkers(loaders).prepare() is None
+
+
+class Owned(Slow):
+    """Rows that only a worker can read."""
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        if torch.utils.data.get_worker_info() is None:
+            raise ValueError("no handle here")
+        return super().__getitem__(index)
+
+
+def test_a_data_set_that_only_workers_read_says_so(loaders):
+    loader = DataLoader(Owned(), batch_size=32, num_workers=1)
+    train(loaders, loader)
+    assert NoWorkers(loaders).prepare() == "the loop's process does not read it: no handle here"
+
+
 def test_no_block_is_steady_while_a_short_epoch_goes_on_without_workers(loaders):
     loader = DataLoader(Where(), batch_size=16, num_workers=1)
     train(loaders, loader)

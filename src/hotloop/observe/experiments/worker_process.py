@@ -51,7 +51,7 @@ class WorkerProcess(Variant):
                 self._epoch = len(loader)
                 if self._epoch < _TWO:
                     raise _WorkerError("an epoch has no second batch")
-                self._pace = _measured(loader, 1)
+                self._pace = _measured(loader)
             except _WorkerError as error:
                 self._pace = str(error)
         return self._pace if isinstance(self._pace, str) else None
@@ -85,11 +85,11 @@ class NoWorkers(Variant):
         self._why_not: str | None = NOT_REACHED
 
     def prepare(self) -> str | None:
-        """Read batches of the training loader in this process, once."""
+        """Read a batch of each training loader in this process, once."""
         if self._why_not == NOT_REACHED and (training := self._loaders.training):
             try:
                 for loader, _ in training:
-                    _measured(loader, 0)
+                    _read_one(loader)
                 self._why_not = None
             except _WorkerError as error:
                 self._why_not = str(error)
@@ -132,22 +132,37 @@ class _WorkerError(Exception):
     """A worker process cannot read the loader; the text says why."""
 
 
-def _measured(loader: Any, workers: int) -> _Pace:
-    """Read batches in one worker process, or in none."""
+def _read_one(loader: Any) -> None:
+    """Read a batch without workers."""
+    import torch
+
+    other = copy.copy(loader)  # of which nothing counts as the script's
+    other.num_workers, other.prefetch_factor, other.timeout = 0, None, 0
     try:
-        return _read(loader, workers)
+        with torch.no_grad():
+            next(iter(other))
     except Exception as error:  # whatever the user's data set raises there
-        said = str(error).strip().rpartition("\n")[2] or type(error).__name__  # no traceback
-        reader = "a worker" if workers else "the loop's process"
-        raise _WorkerError(f"{reader} does not read it: {said:.150}") from error
+        raise _WorkerError(f"the loop's process does not read it: {_said(error)}") from error
 
 
-def _read(loader: Any, workers: int) -> _Pace:
+def _said(error: Exception) -> str:
+    """Return the last line of what an exception says, as there may be a traceback in it."""
+    return f"{str(error).strip().rpartition(chr(10))[2] or type(error).__name__:.150}"
+
+
+def _measured(loader: Any) -> _Pace:
+    """Read batches in one worker process."""
+    try:
+        return _read(loader)
+    except Exception as error:  # whatever the user's data set raises there
+        raise _WorkerError(f"a worker does not read it: {_said(error)}") from error
+
+
+def _read(loader: Any) -> _Pace:
     import torch
 
     other = copy.copy(loader)
-    other.num_workers = workers
-    other.prefetch_factor, other.timeout = (2, _TIMEOUT) if workers else (None, 0)
+    other.num_workers, other.prefetch_factor, other.timeout = 1, 2, _TIMEOUT
     with torch.no_grad():  # else they count as batches of the script
         batches = iter(other)
         try:
@@ -160,13 +175,11 @@ def _read(loader: Any, workers: int) -> _Pace:
                 number += 1
             reading = (time.perf_counter() - began) / number
             taking = []
-            left = max(0, len(other) - 1 - number)
-            for _ in range(min(_READY, left) if workers else 0):
+            for _ in range(min(_READY, max(0, len(other) - 1 - number))):
                 time.sleep(2 * reading)
                 began = time.perf_counter()
                 next(batches)
                 taking.append(time.perf_counter() - began)
         finally:
-            if workers:
-                batches._shutdown_workers()
+            batches._shutdown_workers()
     return _Pace(reading=reading, taking=statistics.median(taking or [reading]))
