@@ -1,6 +1,11 @@
 """Golden cases of H18 after_step."""
 
+from dataclasses import replace
+
 from tests.golden.cases import SCRIPT, healthy, stack, wall
+
+from hotloop.core.case.ledger import Ledger, LedgerLine, LedgerRow
+from hotloop.core.finding import SourceLocation
 
 POSITIVE = [
     healthy(
@@ -21,7 +26,11 @@ POSITIVE = [
         ),
     ),
 ]
+PLACE = SourceLocation(file=SCRIPT, line=20)
+LINE = LedgerLine(what="aten::mm", seconds=2.0, place=PLACE)
+USEFUL = Ledger(rows=(LedgerRow(name="useful", seconds=3.0, lines=(LINE,)),))
+USED = replace(POSITIVE[0], ledger=USEFUL)
 NO_MODEL = healthy(wall=wall(after_step=4.0), models=())
-POSITIVE.append(NO_MODEL)
-SEVERITY = [(NO_MODEL, "note")]
+POSITIVE += [NO_MODEL, USED]
+SEVERITY = [(POSITIVE[0], "critical"), (NO_MODEL, "note"), (USED, "note")]
 NEGATIVE = [healthy(wall=wall(after_step=0.2, log=0.2))]

@@ -3,7 +3,9 @@
 Looks at: the wall time between the update and the next batch that has no row of its own, and what
     is logged; the call stacks there.
 Says so when: both rows together take 5 % of the wall time; a note, if no line below the training
-    loop takes half of it, or if no model was called: then the next forward pass is part of it.
+    loop takes half of it, if no model was called (then the next forward pass is part of it), or if
+    the recorded operators of the line are needed: a loss, a weight or the script reads their
+    results.
 Stays silent when: they take less, or an experiment showed that the line's work is faster in another
     form.
 Remedy: do it every N steps, or not in the loop. H2, H5, H7, H15 and H17 say more where they know
@@ -24,6 +26,7 @@ __all__ = ["RULE"]
 
 COMPUTE = ("forward", "backward", "optimizer")
 ROWS = ("after step", "log")
+NEEDED = ("useful", "inefficient", "moved")
 LEAST = 0.05
 
 
@@ -48,9 +51,16 @@ def judge(case: Case) -> Finding | None:
             code_edit("leave out of the loop what nobody reads"),
         ],
     )
-    if finding is not None and (not case.models or (places and _trains(case, places[0]))):
+    is_part = places and (_trains(case, places[0]) or _is_needed(case, places[0]))
+    if finding is not None and (not case.models or is_part):
         return replace(finding, severity="note")
     return finding
+
+
+def _is_needed(case: Case, place: SourceLocation) -> bool:
+    """Whether the ledger has operators of a line whose results are of use."""
+    rows = case.ledger.rows if case.ledger is not None else ()
+    return any(line.place == place for row in rows if row.name in NEEDED for line in row.lines)
 
 
 def _trains(case: Case, place: SourceLocation) -> bool:
