@@ -75,7 +75,7 @@ class TrialRequest:
     total: int | None = None  # steps of the whole script, if known
     varies: bool = False  # whether the steps take different times
     new_files: tuple[str, ...] = ()  # what the observed run has made below the current folder
-    # The gains of the blocks of earlier processes, for each experiment; none for all: no process.
+    # For each experiment, the gains of the blocks that earlier processes made; empty at first.
     earlier: tuple[tuple[float, ...], ...] = ()
 
 
@@ -84,7 +84,7 @@ class TrialResult:
     """The experiments with their results."""
 
     experiments: tuple[Experiment, ...] = ()
-    gains: tuple[tuple[float, ...], ...] = ()  # of the blocks of each, with those of the request
+    gains: tuple[tuple[float, ...], ...] = ()  # of the blocks of each, `earlier` included
     why_not: str | None = None  # why nothing could be timed
     ended: str | None = None  # what is said of experiments for which the script was too short
     # The number of the experiment, and the line of it, with which the script raised.

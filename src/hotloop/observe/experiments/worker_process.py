@@ -147,7 +147,8 @@ def _read_one(loader: Any) -> None:
 
 def _said(error: Exception) -> str:
     """Return the last line of what an exception says, as there may be a traceback in it."""
-    return f"{str(error).strip().rpartition(chr(10))[2] or type(error).__name__:.150}"
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return f"{lines[-1]:.150}"
 
 
 def _measured(loader: Any) -> _Pace:

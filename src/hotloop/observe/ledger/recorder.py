@@ -42,7 +42,7 @@ __all__ = ["MOST_OPERATIONS", "Recorder"]
 
 _clock = time.perf_counter_ns
 MOST_OPERATIONS = 100_000
-_WRITERS = 32
+_WRITERS = 32  # of a storage; from then on, the latest two stand for all
 _COUNTED = 2048  # elements from which the rows of a gradient are looked at
 _NEVER = frozenset({"aten::empty", "aten::empty_like", "aten::new_empty", "aten::empty_strided"})
 _OF_SHAPE = re.compile("aten::((zeros|ones|full)_like|new_(zeros|ones|full))").fullmatch
@@ -248,9 +248,9 @@ class Recorder:
                 else:
                     where = (tensor.storage_offset(), tuple(tensor.shape), tensor.stride())
                     storage.value = hash((storage.value, mixed, where, name))
-                    known = storage.writers  # of many, the latest two have read what others wrote
-                    known = known[-1:] if len(known) >= _WRITERS else known
-                    storage.writers = [number] if covers else [*known, number]
+                    # The latest writer has read what the others wrote.
+                    first = -1 if len(storage.writers) >= _WRITERS else 0
+                    storage.writers = [number] if covers else [*storage.writers[first:], number]
         self._outputs(operation, number, schema, {address for _, address, _ in before}, result)
         operation.reads, operation.outside = tuple(reads), tuple(outside)
         operation.changed = tuple(changed)
@@ -281,8 +281,8 @@ class Recorder:
             has_output = True
             if address is None or address in inputs:
                 continue
-            known = operation.value is not None
-            value = hash((operation.value, position)) if known else self._new()
+            has_value = operation.value is not None
+            value = hash((operation.value, position)) if has_value else self._new()
             self._storages[address] = TensorStorage(reference_of(tensor), value, [number])
         if not has_output:
             operation.has_effect = True

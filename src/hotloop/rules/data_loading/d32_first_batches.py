@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE"]
 
-PASSES = 4  # as many random numbers of passes would hardly all be given up at the same place
+PASSES = 4  # a look at the first batch before the training is one
 EQUAL = 0.9  # share of the sampled rows that are the same when they come again, as in D27
 IN_ORDER = "SequentialSampler"
 
@@ -38,7 +38,7 @@ def judge(case: Case) -> Finding | None:
         rows = f"{loader.batch_size or 1:,} of {loader.length or 0:,} rows"
         is_same = loader.sampler == IN_ORDER and (loader.repeats or 0.0) >= EQUAL
         if loader.role == "train":
-            what = f"trains on the same {rows}" if is_same else "begins a new order in each step"
+            what = f"trains on the same {rows}" if is_same else "reads one batch of each pass"
         elif _is_repeated(case, loader):
             what = "evaluates first batches alone"
         else:

@@ -41,9 +41,9 @@ def judge(case: Case) -> Finding | None:
     calls = sum(one.calls * one.in_loop for one in rewrites)
     forms = {one.form if one.form in _WRITES else "" for one in rewrites}
     claim = (
-        f"a Python loop calls operators {calls:,.0f} times a step on tensors that do not depend "
+        f"a Python loop calls operators {calls:,.0f} times a step on tensors that do not depend on "
+        "one another"
     )
-    claim += "on one another"
     if forms == {"numbers"}:
         claim = f"a Python loop writes {calls:,.0f} numbers a step into tensors, one at a time"
     elif forms == {"copy_"}:

@@ -8,8 +8,8 @@ Says so when: the model is given batches with the rows first, holds such a layer
     where the loader shuffles the rows.
 Stays silent when: the probe was not made, no row changes another's output, the model is given
     something else than batches of the loader, or an unshuffled loader may give parts of a series.
-Remedy: batch_first=True, or x.transpose(0, 1) before and after the layer; x.unsqueeze(1) for rows
-    without a sequence, or a layer that is not recurrent.
+Remedy: batch_first=True, or x.transpose(0, 1) before and after the layer. For rows without a
+    sequence, x.unsqueeze(1) with batch_first=True, or a layer that is not recurrent.
 Numbers: the run changes: a sample's output no longer depends on its neighbours in the batch.
 Seen: written after examples/blind2/load_forecast; examples/planted/unbatched_lstm.py.
 Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.MultiheadAttention.html: batch_first
@@ -67,13 +67,19 @@ def judge(case: Case) -> Finding | None:
             "each other's output",
             severity="critical",
             places=list(model.call_places)[:3] or list(_built(case))[:3],
-            remedies=[code_edit("x.unsqueeze(1) before the layer, or a layer without a state")],
+            remedies=[
+                code_edit(
+                    "x.unsqueeze(1) before the layer, with batch_first=True; or a layer that is "
+                    "not recurrent"
+                )
+            ],
         )
     if not mixing:
         return None
     model = mixing[0]
+    layer = next(name for name in model.sequence_first if name not in model.unbatched)
     return Finding(
-        claim=f"{model.sequence_first[0]} of {model.name} has batch_first=False and is given "
+        claim=f"{layer} of {model.name} has batch_first=False and is given "
         f"batches with the {model.rows} rows first: samples of a batch change each other's output",
         severity="critical",
         places=list(_built(case))[:3],
