@@ -17,8 +17,6 @@ from hotloop.rules.support import data_wait
 
 __all__ = ["RULE"]
 
-EQUAL = 0.90  # share of sampled items
-
 
 def judge(case: Case) -> Finding | None:
     """Look for samples that are computed again with an equal result."""
@@ -26,7 +24,7 @@ def judge(case: Case) -> Finding | None:
     if loader is None or loader.iterations < 2 or not data_wait.waits_for_data(case):
         return None
     item = data_wait.item_seconds(loader)
-    if loader.repeats is None or loader.repeats < EQUAL or loader.uses_random or loader.in_memory:
+    if not data_wait.reads_the_same(loader) or loader.uses_random or loader.in_memory:
         return None
     again = 1 - 1 / loader.iterations  # of all readings
     reading = data_wait.reading_seconds(case, loader)

@@ -28,7 +28,7 @@ import re
 from typing import TYPE_CHECKING
 
 from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
-from hotloop.rules.support.data_wait import place_of
+from hotloop.rules.support.data_wait import place_of, reads_the_same
 from hotloop.rules.support.syntax import parse
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 __all__ = ["RULE"]
 
 LEFT_OUT = 0.05  # share of the rows
-EQUAL = 0.9  # share of the sampled rows that an epoch later are the same, as in D27
 EPOCHS, FEWEST = 2, 6  # of a loader that is read in order; its batches
 CHOICES = ("shuffle", "sampler", "batch_sampler")  # arguments that say how rows are drawn
 POSITIONAL = 2  # arguments of DataLoader before shuffle
@@ -88,7 +87,7 @@ def _in_order(case: Case, loader: Loader) -> Finding | None:
     return Finding(
         claim="the training rows come in the same order in each epoch: the loader does not shuffle",
         severity="warn" if is_default and not shuffles else "note",
-        known="proved" if (loader.repeats or 0.0) >= EQUAL else "read",
+        known="proved" if reads_the_same(loader) else "read",
         places=place_of(loader),
         evidence={"epochs": f"{loader.iterations}", "rows": f"{loader.length:,}"}
         if loader.length

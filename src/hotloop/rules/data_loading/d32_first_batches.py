@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hotloop.rules.base import Case, Finding, Needs, Rule, code_edit
-from hotloop.rules.support.data_wait import place_of
+from hotloop.rules.support.data_wait import place_of, reads_the_same
 
 if TYPE_CHECKING:
     from hotloop.core.case.steps_and_loaders import Loader
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["RULE"]
 
 PASSES = 4  # a look at the first batch before the training is one
-EQUAL = 0.9  # share of the sampled rows that are the same when they come again, as in D27
 IN_ORDER = "SequentialSampler"
 
 
@@ -36,7 +35,7 @@ def judge(case: Case) -> Finding | None:
         if not _is_given_up(loader):
             continue
         rows = f"{loader.batch_size or 1:,} of {loader.length or 0:,} rows"
-        is_same = loader.sampler == IN_ORDER and (loader.repeats or 0.0) >= EQUAL
+        is_same = loader.sampler == IN_ORDER and reads_the_same(loader)
         if loader.role == "train":
             what = f"trains on the same {rows}" if is_same else "reads one batch of each pass"
         elif _is_repeated(case, loader):

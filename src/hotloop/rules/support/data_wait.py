@@ -33,6 +33,7 @@ __all__ = [
     "read_by_workers",
     "reader",
     "reading_seconds",
+    "reads_the_same",
     "stacks_of",
     "steady",
     "unused_cores",
@@ -43,6 +44,7 @@ __all__ = [
 ]
 
 MATTERS = 0.05  # share of the wall time from which a wait for data is reported (rule D1)
+_EQUAL = 0.9  # share of the sampled rows that are the same when they are read again
 _READERS = ("__getitem__", "__getitems__", "__iter__", "__next__")
 
 
@@ -95,6 +97,11 @@ def read_by_workers(case: Case, loader: Loader | None) -> list[SourceLocation]:
         return [loader.getitem]
     built = parse(case.sources).calls(loader.dataset) if loader.dataset else ()
     return [module.place(call) for module, call in built]
+
+
+def reads_the_same(loader: Loader) -> bool:
+    """Whether sampled rows were equal when they were read again."""
+    return (loader.repeats or 0.0) >= _EQUAL
 
 
 def item_seconds(loader: Loader) -> float | None:
