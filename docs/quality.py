@@ -50,8 +50,8 @@ both sides.
 
 In docs/benchmarks.md, hotloop is 1.73x as fast as the Trainer on short rows if the model has no dropout.
 In that case torch uses a separate CPU kernel for attention, which takes 40 % of the Trainer's step
-(torch's profiler, one thread). The models in this table have MiniLM's dropout of 0.1. With it, the same
-benchmark gives 1.16x for short rows and 1.32x for long rows.
+(torch's profiler, one thread). The classifiers in this table are MiniLM, whose dropout is 0.1. With that
+dropout the same benchmark gives 1.16x for short rows and 1.32x for long rows.
 
 """
 PARTS = """

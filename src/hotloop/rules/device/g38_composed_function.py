@@ -9,9 +9,9 @@ Says so when: an experiment measured a gain of 3 % or more by torch's function o
 Stays silent when: torch has no such function, another tensor takes part, an intermediate result is
     read elsewhere or detached, a library chooses the operators, or torch's function is no faster.
 Remedy: the call that the finding names.
-Numbers: rounding. Where the script's form overflows, such as log(1 + exp(x)), torch's does not. An
-    epsilon that is added to a standard deviation goes below the root in torch's form: rows whose
-    values are almost all the same differ.
+Numbers: rounding. Where the script's form overflows, such as log(1 + exp(x)), torch's does not. If
+    the script adds epsilon to the standard deviation, the values of nearly constant rows differ:
+    torch adds epsilon to the variance.
 Seen: examples/planted/own_gelu.py; written after karpathy/makemore. Normalisations that are written
     out stand in many BERTs and in The Annotated Transformer.
 Source: hotloop; https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.gelu.html,
@@ -43,10 +43,10 @@ def judge(case: Case) -> Finding | None:
 
 
 def _in_words(form: str, rewrites: list[Rewrite]) -> str:
-    """Return a remedy; of a function that adds its epsilon to a root it says what differs."""
+    """Return a remedy; if the script adds epsilon to a standard deviation, say what differs."""
     text = f"{form}, which is one operator"
     of_form = (step.name for one in rewrites if one.form == form for step in one.steps)
-    return f"{text}; rows that are nearly constant differ" if "std" in of_form else text
+    return f"{text}; the values of nearly constant rows differ" if "std" in of_form else text
 
 
 RULE = Rule(
